@@ -107,6 +107,11 @@ pub(crate) const BLOCKING_PERCENTILE: f64 = 99.0;
 /// See [`BLOCKING_PERCENTILE`].
 pub(crate) const BLOCKING_LATENESS: Duration = Duration::from_millis(2);
 
+/// Lateness of entries of streams whose lease or age ends: the percentile and its bound.
+pub(crate) const STREAMS_PERCENTILE: f64 = 99.0;
+/// See [`STREAMS_PERCENTILE`].
+pub(crate) const STREAMS_LATENESS: Duration = Duration::from_millis(2);
+
 /// CPU of idle connections, as a share of one core above the same server without them. 0.001 is one tick (10 ms) in ten
 /// seconds, the resolution of `top`.
 pub(crate) const IDLE_CPU_SHARE: f64 = 0.001;

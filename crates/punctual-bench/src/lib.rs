@@ -52,6 +52,7 @@ mod sheet;
 mod snapshot;
 mod stall;
 mod storm;
+mod streams;
 mod threads;
 mod workload;
 
@@ -122,6 +123,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Snapshot(options) => snapshot::run(options, &mut report)?,
         Bench::Durability(options) => durability::run(options, &mut report)?,
         Bench::Replication(options) => replication::run(options, &mut report)?,
+        Bench::Streams(options) => streams::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
         Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
         Bench::Server(options) if !options.threads.is_empty() => {

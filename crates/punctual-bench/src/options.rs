@@ -1,6 +1,7 @@
 //! The command line of `punctual bench`.
 
 mod persistent;
+mod streams;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use self::persistent::{
     DurabilityOptions, DurabilityTest, ReplicationOptions, ReplicationTest,
 };
+pub(crate) use self::streams::{StreamsOptions, StreamsTest};
 use crate::bars;
 use crate::memory::Type;
 use crate::workload;
@@ -29,6 +31,7 @@ Examples:
   punctual bench snapshot --large      Stalls by single values of 10M elements
   punctual bench durability            what the append-only file costs, and its rewrite of 5M keys
   punctual bench replication           full syncs of 5M keys, a replica's CPU and its expired events
+  punctual bench streams               how late entries are delivered again, and leave because of their age
 
 By default this program and, where it is installed, a redis-server are started for the run and
 measured one after the other. --quick makes each run short; `punctual bench expiry --help` and
@@ -94,6 +97,8 @@ pub(crate) enum Bench {
     Durability(DurabilityOptions),
     /// Replicas: duration of a full sync, CPU per command, lateness of expired keys
     Replication(ReplicationOptions),
+    /// Lateness of streams: entries whose lease or age ends
+    Streams(StreamsOptions),
 }
 
 impl Bench {
@@ -106,6 +111,7 @@ impl Bench {
             Self::Snapshot(options) => &options.output,
             Self::Durability(options) => &options.output,
             Self::Replication(options) => &options.output,
+            Self::Streams(options) => &options.output,
         }
     }
 }

@@ -91,6 +91,13 @@ impl Encoder {
         write_len(out, len);
     }
 
+    /// Writes an auxiliary field, which belongs before a record or among those at the start.
+    pub fn aux(&mut self, out: &mut Vec<u8>, name: &[u8], text: &[u8]) {
+        out.push(opcode::AUX);
+        self.string(out, name);
+        self.string(out, text);
+    }
+
     /// Writes a string: as an integer if it is the decimal text of one of up to 32 bits, otherwise compressed if the
     /// encoder compresses and that saves bytes, otherwise unchanged.
     #[inline]

@@ -61,12 +61,7 @@ impl Writer {
 
     /// Writes an auxiliary field.
     pub fn aux(&mut self, out: &mut Vec<u8>, name: &[u8], text: &[u8]) {
-        self.piece(out, |out| {
-            let mut encoder = Encoder::new(false);
-            out.push(opcode::AUX);
-            encoder.string(out, name);
-            encoder.string(out, text);
-        });
+        self.piece(out, |out| Encoder::new(false).aux(out, name, text));
     }
 
     /// Selects the database of the records that follow.

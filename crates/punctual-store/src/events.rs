@@ -139,6 +139,21 @@ impl std::ops::BitOr for Classes {
     }
 }
 
+/// Entries stay pending because they cannot move to the dead-letter stream.
+#[derive(Clone, Copy, Debug)]
+pub struct DeadLetterFailed<'a> {
+    /// The database of both streams.
+    pub db: usize,
+    /// Key of the stream.
+    pub key: &'a [u8],
+    /// The group whose entries stay.
+    pub group: &'a [u8],
+    /// Key of the dead-letter stream.
+    pub dead_letter: &'a [u8],
+    /// The cause.
+    pub reason: &'static str,
+}
+
 /// Receiver of events. The caller holds the key's shard lock, so an implementation must not run commands.
 pub trait Sink {
     /// Receives an `event` of `key` in database `db`. Called only for enabled classes.
@@ -152,6 +167,16 @@ pub trait Sink {
     /// event, which several fields of a hash may share.
     fn field_expired(&mut self, now: Now, db: usize, key: &[u8], field: &[u8], deadline_ms: u64) {
         let _ = (now, db, key, field, deadline_ms);
+    }
+
+    /// Receives that entries of a stream have left at `now` because of their age; the first one was due at `deadline_ms`.
+    fn entries_aged(&mut self, now: Now, deadline_ms: u64) {
+        let _ = (now, deadline_ms);
+    }
+
+    /// Receives that entries of a group cannot move to its dead-letter stream.
+    fn dead_letter_failed(&mut self, failed: &DeadLetterFailed<'_>) {
+        let _ = failed;
     }
 
     /// Receives what a turn has changed, before it unlocks anything: whoever reads the log of changes sees the turns in an

@@ -354,6 +354,23 @@ fn stats(page: &mut Page<'_, '_>) {
         "expired_keys",
         page.sum(|s| &s.expired) + page.turn.stats.expired,
     );
+    let counted = page.turn.stats;
+    page.line(
+        "stream_entries_retained_out",
+        page.sum(|s| &s.retained_out) + counted.retained_out,
+    );
+    page.line(
+        "stream_entries_redelivered",
+        page.sum(|s| &s.redelivered) + counted.redelivered,
+    );
+    page.line(
+        "stream_dead_letters",
+        page.sum(|s| &s.dead_letters) + counted.dead_letters,
+    );
+    page.line(
+        "stream_dead_letter_errors",
+        page.sum(|s| &s.dead_letter_errors) + counted.dead_letter_errors,
+    );
     page.line("expired_stale_perc", "0.00");
     page.line("expired_time_cap_reached_count", 0);
     page.line(

@@ -1,8 +1,9 @@
 //! Publishes the keyspace's events on channels, and counts them.
 
-use punctual_store::events::{Classes, Sink};
+use punctual_store::events::{Classes, DeadLetterFailed, Sink};
 use punctual_store::{Effects, Now};
 
+use crate::log;
 use crate::shared::Shared;
 
 /// Receives the events of one event loop.
@@ -91,6 +92,23 @@ impl Sink for LoopSink<'_> {
 
     fn field_expired(&mut self, now: Now, _: usize, _: &[u8], _: &[u8], deadline_ms: u64) {
         self.record_lateness(now, deadline_ms);
+    }
+
+    fn entries_aged(&mut self, now: Now, deadline_ms: u64) {
+        self.record_lateness(now, deadline_ms);
+    }
+
+    fn dead_letter_failed(&mut self, failed: &DeadLetterFailed<'_>) {
+        log::warning!(
+            self.shared.logger,
+            "Entries of the group '{}' of the stream '{}' in database {} cannot move to '{}': {}. They stay pending; the next attempt is at \
+             the end of another lease",
+            failed.group.escape_ascii(),
+            failed.key.escape_ascii(),
+            failed.db,
+            failed.dead_letter.escape_ascii(),
+            failed.reason,
+        );
     }
 
     fn log(&mut self, effects: &Effects) {

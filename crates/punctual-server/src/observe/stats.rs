@@ -71,6 +71,14 @@ pub struct LoopStats {
     pub expired: Counter,
     /// Expired hash fields.
     pub expired_fields: Counter,
+    /// Entries that have left streams by their retention.
+    pub retained_out: Counter,
+    /// Entries of streams that another reader has taken over.
+    pub redelivered: Counter,
+    /// Entries that have moved to dead-letter streams.
+    pub dead_letters: Counter,
+    /// Failed attempts to move entries to a dead-letter stream.
+    pub dead_letter_errors: Counter,
     /// Changes to the keyspace.
     pub dirty: Counter,
     /// Id of the client whose commands ran last, for crash reports; 0 if there was none.
@@ -118,6 +126,10 @@ impl LoopStats {
             misses: Counter::default(),
             expired: Counter::default(),
             expired_fields: Counter::default(),
+            retained_out: Counter::default(),
+            redelivered: Counter::default(),
+            dead_letters: Counter::default(),
+            dead_letter_errors: Counter::default(),
             dirty: Counter::default(),
             client: AtomicU64::new(0),
             expiry_nanos: Counter::default(),
@@ -139,6 +151,19 @@ impl LoopStats {
 }
 
 impl LoopStats {
+    /// Adds the counts of a turn.
+    pub(crate) fn add(&self, counted: &punctual_store::Stats) {
+        self.hits.add(counted.hits);
+        self.misses.add(counted.misses);
+        self.expired.add(counted.expired);
+        self.expired_fields.add(counted.expired_fields);
+        self.retained_out.add(counted.retained_out);
+        self.redelivered.add(counted.redelivered);
+        self.dead_letters.add(counted.dead_letters);
+        self.dead_letter_errors.add(counted.dead_letter_errors);
+        self.dirty.add(counted.dirty);
+    }
+
     /// Records the memory of the loop's scripts.
     pub(crate) fn count_scripts(&self, bytes: usize) {
         self.scripts_bytes.store(bytes as u64, Ordering::Relaxed);
@@ -161,6 +186,10 @@ impl LoopStats {
             &self.misses,
             &self.expired,
             &self.expired_fields,
+            &self.retained_out,
+            &self.redelivered,
+            &self.dead_letters,
+            &self.dead_letter_errors,
             &self.expiry_nanos,
             &self.errors,
             &self.reads,

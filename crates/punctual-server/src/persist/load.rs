@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use punctual_rdb::{Blocks, Event, Failure, Reader, Skipped, Source};
 use punctual_store::events::{Classes, Silent};
+use punctual_store::value::SETTINGS_FIELD;
 use punctual_store::value::decode::{Unreadable, read_value};
 use punctual_store::{NOTIFY_FIELD, Now, Turn};
 use punctual_store::{RestoreBatch, Restored};
@@ -419,6 +420,7 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
     };
     let (mut db, mut stream_db, mut loaded, mut expired) = (0, 0, 0, 0);
     let (mut id, mut offset, mut expired_keys) = (None, None, Vec::new());
+    let mut settings: Option<Vec<u8>> = None;
     for number in 1.. {
         if number % RECORDS_PER_PAUSE == 0 {
             if !pause(turn) {
@@ -441,6 +443,7 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
             // The load fails at the end: the rest of the file is read for the error's list only.
             Event::Key(_) | Event::Library { .. } if unsupported.refuses() => {}
             Event::Key(record) => {
+                let settings = settings.take();
                 let deadline = record.meta.expire_ms.map(|ms| ms.max(0) as u64);
                 if deadline.is_some_and(|at| turn.now.is_due(at)) {
                     expired += 1;
@@ -451,7 +454,16 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
                 }
                 let (key, meta, offset) = (record.key, record.meta, record.offset);
                 let value = match read_value(record.value.read()?, &limits) {
-                    Ok(Some(value)) => value,
+                    Ok(Some(mut value)) => {
+                        if settings.is_some_and(|text| !value.apply_settings(&text)) {
+                            let what = format!(
+                                "settings of a stream that are not understood (key \"{}\")",
+                                key.escape_ascii()
+                            );
+                            return Err(ReadFailure::At(offset, what));
+                        }
+                        value
+                    }
                     // As in Redis, a collection without elements is skipped.
                     Ok(None) => continue,
                     Err(Unreadable::Failure(failure)) => return Err(failure.into()),
@@ -479,6 +491,7 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
                     .and_then(|new| libraries.replace(&new).map_err(taken))
                     .map_err(|error| ReadFailure::At(offset, error.to_string()))?;
             }
+            Event::Aux { name, text } if name == SETTINGS_FIELD => settings = Some(text.to_vec()),
             Event::Aux { name, text } if name == b"repl-stream-db" => {
                 let number = std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
                 stream_db = number.filter(|db| *db < databases).unwrap_or(0);

@@ -464,6 +464,15 @@ fn help_texts_match_redis_for_supported_subcommands() {
             ],
             "NO-EVICT",
         ),
+        (
+            "xgroup",
+            &[
+                "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
+                "    Set the time after which an entry is delivered again, and the stream for entries",
+                "    that were delivered n times. 0 removes it.",
+            ],
+            "SETID",
+        ),
     ];
     /// Subcommands of DEBUG, which are not in the command table.
     const DEBUG: &str = "ASSERT DIGEST DIGEST-VALUE ERROR HELP HTSTATS LOADAOF LOG OBJECT PANIC POPULATE PROTOCOL \

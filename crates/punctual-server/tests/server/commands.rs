@@ -21,6 +21,8 @@ const NEW: &[&str] = &[
     "notify|help",
     "notify|list",
     "notify|set",
+    "xgroup|setlease",
+    "xretain",
     // Redis 7.2.
     "client|no-touch",
     "client|setinfo",

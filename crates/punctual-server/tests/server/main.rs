@@ -58,5 +58,6 @@ mod scripts;
 mod shutdown;
 mod signals;
 mod start_up;
+mod streams_timed;
 mod transactions;
 mod unsupported_records;

@@ -162,14 +162,30 @@ fn read(cx: &Cx<'_, '_>, payload: &[u8]) -> Result<Value, Error> {
     let body = body.ok_or(Error::fixed(
         "ERR DUMP payload version or checksum are wrong",
     ))?;
+    let (settings, body) = match split_settings(body) {
+        Some((settings, body)) => (Some(settings), body),
+        None => (None, body),
+    };
     let mut restore = Restore::from_body(body);
     let contents = restore.value().map_err(bad)?.read();
     let contents = contents.map_err(|failure| bad(failure.into()))?;
     let value = decode::read_value(contents, &cx.limits());
-    value
+    let mut value = value
         .ok()
         .flatten()
-        .ok_or(Error::fixed("ERR Bad data format"))
+        .ok_or(Error::fixed("ERR Bad data format"))?;
+    if settings.is_some_and(|settings| !value.apply_settings(settings)) {
+        return Err(Error::fixed("ERR Bad data format"));
+    }
+    Ok(value)
+}
+
+/// Splits a payload of a stream with settings into these and the rest.
+fn split_settings(body: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = body
+        .strip_prefix(&[encode::WITH_SETTINGS])?
+        .split_first_chunk()?;
+    rest.split_at_checked(u32::from_le_bytes(*len) as usize)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Streams: the family's rows. `add` has the writers of entries, `range` and `read` the readers, `group` XGROUP, `pending` and
-//! `claim` what groups have delivered, `info` XINFO.
+//! `claim` what groups have delivered, `redeliver` what XREADGROUP takes over, `info` XINFO. `retain` and `lease` are commands of our own.
+//! Handlers find their streams through `lookup`.
 //!
 //! Commands on groups change neither WATCH nor what blocked clients wait for, as in Redis (`Turn::commit_group`). Their
 //! effects name IDs, times and counts, so that a replay does not depend on when it happens.
@@ -9,12 +10,20 @@ mod arguments;
 mod claim;
 mod group;
 mod info;
+mod lease;
+mod lookup;
+#[cfg(test)]
+mod model_tests;
 mod pending;
 mod range;
 mod read;
+mod redeliver;
 mod reply;
+mod retain;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod timed_tests;
 
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Handler};
@@ -135,7 +144,15 @@ pub static COMMANDS: &[Command] = &[
         PER_RETURNED,
         "Delivers new entries of several streams to a consumer of a group, or returns its pending \
          entries. Blocks until there are any.",
-    ),
+    )
+    .history(&[("8.4.0", "Added the `CLAIM` option.")]),
+    row("xretain", -3, GROW_FAST, retain::xretain)
+        .access(&["RW update"])
+        .doc(
+            "7.2.0",
+            "O(1) to set it, O(N) to trim, where N is the number of removed entries.",
+            "Sets, removes or returns how long and up to which number a stream keeps its entries.",
+        ),
     row("xrevrange", -4, Flags::READONLY, range::xrevrange)
         .access(&["RO access"])
         .doc(

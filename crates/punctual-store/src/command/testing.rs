@@ -13,6 +13,7 @@ use crate::keyspace::shard::{Store, StoreOptions};
 use crate::snapshot::{Format, Snapshot};
 use crate::time::Now;
 use crate::turn::{Command, Stats, Turn};
+use crate::value::SETTINGS_FIELD;
 use crate::value::decode::read_value;
 use crate::{RestoreBatch, Restored};
 
@@ -25,6 +26,8 @@ pub(crate) struct Fixture {
     pub(crate) protocol: Protocol,
     /// Enabled events; by default all of them, including misses and new keys.
     pub(crate) classes: Classes,
+    /// Due entries are hidden and stay, as on a replica.
+    pub(crate) frozen: bool,
     /// Statistics since the start.
     pub(crate) stats: Stats,
     sink: RecordingSink,
@@ -100,6 +103,7 @@ impl Fixture {
             db: 0,
             protocol: Protocol::Resp2,
             classes: Classes::parse(b"KEAmn").expect("known letters"),
+            frozen: false,
             stats: Stats::default(),
             sink: RecordingSink::default(),
         }
@@ -166,6 +170,7 @@ impl Fixture {
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, self.protocol);
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
+        turn.frozen = self.frozen;
         let done = if command.takes(args.len()) {
             turn.run(command, self.db, true, args, &mut reply)
         } else {
@@ -208,10 +213,13 @@ impl Fixture {
     pub(crate) fn load(&mut self, file: &[u8]) {
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         let mut reader = Reader::new(file);
-        let (mut db, mut batch) = (0, RestoreBatch::default());
+        let (mut db, mut batch, mut settings) = (0, RestoreBatch::default(), None);
         loop {
             match reader.next().expect("a whole file") {
                 Event::SelectDb(number) => db = number as usize,
+                Event::Aux { name, text } if name == SETTINGS_FIELD => {
+                    settings = Some(text.to_vec());
+                }
                 Event::Key(record) => {
                     let deadline = record.meta.expire_ms.map(|ms| ms as u64);
                     if deadline.is_some_and(|at| turn.now.is_due(at)) {
@@ -219,6 +227,11 @@ impl Fixture {
                     }
                     let contents = record.value.read().expect("a whole value");
                     let value = read_value(contents, &turn.limits).expect("a good value");
+                    let value = value.map(|mut value| {
+                        let settings = settings.take();
+                        assert!(settings.is_none_or(|text| value.apply_settings(&text)));
+                        value
+                    });
                     let restored = Restored {
                         db,
                         key: record.key,
@@ -307,6 +320,10 @@ impl Fixture {
         self.stats.expired += counted.expired;
         self.stats.expired_on_touch += counted.expired_on_touch;
         self.stats.expired_fields += counted.expired_fields;
+        self.stats.retained_out += counted.retained_out;
+        self.stats.redelivered += counted.redelivered;
+        self.stats.dead_letters += counted.dead_letters;
+        self.stats.dead_letter_errors += counted.dead_letter_errors;
         self.stats.dirty += counted.dirty;
     }
 }

@@ -6,6 +6,7 @@
 //! deadlines are timers of the same wheel; every value that is added or removed passes `fields`.
 
 mod fields;
+mod streams;
 
 use std::num::NonZeroU32;
 
@@ -13,7 +14,7 @@ use ahash::RandomState;
 use punctual::queue::wheel::{RawWheel, Step};
 
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
-use crate::keyspace::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD};
+use crate::keyspace::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD, WHOLE};
 use crate::keyspace::key::Key;
 use crate::keyspace::records::{Id, RECORD_BYTES, Record, Records};
 use crate::keyspace::walk::{Format, Walk, WalkStep};
@@ -29,8 +30,10 @@ pub struct Db {
     index: HashTable,
     records: Records,
     wheel: RawWheel,
-    /// Timers of hash fields.
+    /// Timers of hash fields and of streams.
     fields: FieldTimers,
+    /// Number of those of streams.
+    stream_timers: usize,
     hasher: RandomState,
     /// Number of the last arm; stamps are never 0.
     stamp: u32,
@@ -45,6 +48,8 @@ pub enum Expiry {
     Due(Id),
     /// This timer of a hash field is due; the field is still there.
     DueField(u32),
+    /// The timer of this record, a stream, has fired and is gone. The stream may have another deadline.
+    DueStream(Id),
     /// The budget is used up, there may be more.
     Busy,
     /// Nothing is due.
@@ -59,6 +64,7 @@ impl Db {
             records: Records::default(),
             wheel: RawWheel::new(),
             fields: FieldTimers::default(),
+            stream_timers: 0,
             hasher,
             stamp: 0,
             with_deadline: 0,
@@ -404,7 +410,14 @@ impl Db {
             fields: &self.fields,
         };
         match self.wheel.step(now.read_ms(), &mut armed, budget) {
-            Step::Due(due) if due.index & OF_FIELD != 0 => Expiry::DueField(due.index & !OF_FIELD),
+            Step::Due(due) if due.index & OF_FIELD != 0 => {
+                let timer = due.index & !OF_FIELD;
+                let armed = self.fields.get(timer).expect("it was due");
+                if armed.field == WHOLE {
+                    return Expiry::DueStream(self.stream_fired(timer));
+                }
+                Expiry::DueField(timer)
+            }
             Step::Due(due) => Expiry::Due(due.index),
             Step::Busy => Expiry::Busy,
             Step::Idle => Expiry::Idle,
@@ -473,6 +486,9 @@ impl Db {
         };
         let fields = match &record.value {
             Value::Hash(hash) => hash.with_deadline() * (FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES),
+            Value::Stream(stream) if stream.timer().is_some() => {
+                FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES
+            }
             _ => 0,
         };
         RECORD_BYTES + record.key.heap_bytes() + record.value.heap_bytes() + table + entry + fields

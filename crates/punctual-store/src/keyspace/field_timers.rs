@@ -1,8 +1,9 @@
-//! Timers of hash fields, on the wheel that expires the keys.
+//! Timers of hash fields and of streams, on the wheel that expires the keys.
 //!
 //! Ground rules: the wheel has one entry a deadline, whether of a key or of a field, and tells them apart by the
 //! index's top bit. A key's timer is its record; a field's timer is here and names the record of its hash and the field's
-//! number in it. Only [`Db`](crate::keyspace::db::Db) changes timers, together with the deadlines in the hashes.
+//! number in it. A stream has at most one timer, whose field number is [`WHOLE`]: it is armed at the stream's next deadline or
+//! earlier, and whoever it fires for looks at the stream. Only [`Db`](crate::keyspace::db::Db) changes timers, together with the deadlines in the hashes.
 
 use std::num::NonZeroU32;
 
@@ -15,7 +16,10 @@ use crate::pages::Pages;
 /// Set in the wheel's indices of fields. A database of one shard has fewer keys than this.
 pub(crate) const OF_FIELD: u32 = 1 << 31;
 
-/// Timer of one field.
+/// The field number of a timer of a whole value.
+pub(crate) const WHOLE: u32 = u32::MAX;
+
+/// Timer of one field, or of one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldTimer {
     /// Unix time in ms.
@@ -24,7 +28,7 @@ pub(crate) struct FieldTimer {
     pub(crate) stamp: NonZeroU32,
     /// Record of the hash. RENAME does not change it.
     pub(crate) record: Id,
-    /// Number of the field in the hash.
+    /// Number of the field in the hash, or [`WHOLE`].
     pub(crate) field: u32,
 }
 

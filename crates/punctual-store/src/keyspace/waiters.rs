@@ -24,8 +24,9 @@ pub enum Wants {
     Zset,
     /// An entry of a stream behind the ID that belongs to its key.
     Entries(Box<[Id]>),
-    /// An entry of a stream that the consumer group of this name has not read.
-    Group(Box<[u8]>),
+    /// An entry of a stream that the consumer group of this name has not read, or whose lease has ended, or that has been idle for
+    /// this number of ms.
+    Group(Box<[u8]>, Option<u64>),
     /// Nothing in the keyspace: the server ends the wait.
     Nothing,
 }
@@ -43,23 +44,27 @@ impl Wants {
     fn outcome(
         &self,
         value: Option<&Value>,
+        now: Now,
         ids: impl Fn(&[Id], &Stream) -> bool,
     ) -> Option<Outcome> {
         let served = match (self, value) {
             (Self::List, Some(Value::List(_))) | (Self::Zset, Some(Value::Zset(_))) => true,
             (Self::Entries(after), Some(Value::Stream(stream))) => ids(after, stream),
-            (Self::Group(name), Some(Value::Stream(stream))) => match stream.group(name) {
-                Some(group) => stream.has_after(group.last_id),
+            (Self::Group(name, idle), Some(Value::Stream(stream))) => match stream.group(name) {
+                Some(group) => {
+                    stream.shows_after(group.last_id, now)
+                        || stream.has_claimable(group, now, *idle)
+                }
                 None => return Some(Err(GROUP_GONE)),
             },
-            (Self::Group(_), _) => return Some(Err(STREAM_GONE)),
+            (Self::Group(..), _) => return Some(Err(STREAM_GONE)),
             _ => false,
         };
         served.then_some(Ok(()))
     }
 
     const fn is_group(&self) -> bool {
-        matches!(self, Self::Group(_))
+        matches!(self, Self::Group(..))
     }
 }
 
@@ -229,10 +234,10 @@ impl Waiter {
     }
 
     /// Returns what `value`, that of `key`, means for the command, or `None` if it must wait on.
-    fn outcome(&self, key: &[u8], value: Option<&Value>) -> Option<Outcome> {
-        self.wait.wants.outcome(value, |ids, stream| {
+    fn outcome(&self, key: &[u8], value: Option<&Value>, now: Now) -> Option<Outcome> {
+        self.wait.wants.outcome(value, now, |ids, stream| {
             let mut of_key = self.keys().zip(ids).filter(|(other, _)| *other == key);
-            of_key.any(|(_, id)| stream.has_after(*id))
+            of_key.any(|(_, id)| stream.shows_after(*id, now))
         })
     }
 
@@ -347,13 +352,26 @@ impl Waiters {
             if waiter.has_ended() || waiter.is_late(now) || unserved == Some(wants) {
                 continue;
             }
-            match waiter.outcome(key, value) {
+            match waiter.outcome(key, value, now) {
                 Some(outcome) => return Some((Arc::clone(waiter), outcome)),
                 None if wants.is_group() => unserved = Some(wants),
                 None => {}
             }
         }
         None
+    }
+
+    /// Returns the groups and idle times for which readers of a key wait that claim entries.
+    pub(crate) fn claims(&self, db: usize, key: &[u8], now: Now) -> Vec<(Box<[u8]>, u64)> {
+        let queue = self.dbs.get(db).and_then(|queues| queues.get(key));
+        let waiters = queue.into_iter().flat_map(|queue| queue.waiters.values());
+        waiters
+            .filter(|waiter| !waiter.has_ended() && !waiter.is_late(now))
+            .filter_map(|waiter| match &waiter.wait.wants {
+                Wants::Group(group, Some(idle)) => Some((group.clone(), *idle)),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Notes that a key is on no turn's list of ready keys.

@@ -11,6 +11,7 @@ use crate::time::NEVER;
 use crate::unwritten::Unwritten;
 use crate::value::Value;
 use crate::value::encode::{kind, millis, write_value};
+use crate::value::stream::settings::FIELD;
 
 /// Bytes of records that one step writes while the shard is locked: some tens of microseconds. In tests only a few records,
 /// so that much happens between two steps.
@@ -241,5 +242,8 @@ fn write_start(encoder: &mut Encoder, out: &mut Vec<u8>, record: &Record) {
         expire_ms: deadline.map(millis),
         ..Meta::default()
     };
+    if let Some(settings) = record.value.settings() {
+        encoder.aux(out, FIELD, &settings);
+    }
     encoder.record(out, kind(&record.value), record.key.as_bytes(), meta);
 }

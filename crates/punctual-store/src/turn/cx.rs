@@ -24,6 +24,18 @@ pub(crate) struct Place {
     hash: Hash,
 }
 
+impl Place {
+    /// Returns the number of the shard.
+    pub(crate) const fn shard(self) -> usize {
+        self.shard
+    }
+
+    /// Returns the number of the database.
+    pub(crate) const fn db(self) -> usize {
+        self.db
+    }
+}
+
 impl<'s> Cx<'_, 's> {
     /// Returns the instant of the turn.
     pub fn now(&self) -> Now {

@@ -1,4 +1,4 @@
-//! Expiry of keys and hash fields, from the wheel to the event.
+//! Expiry of keys and hash fields, from the wheel to the event. What is due in a stream is in `streams`.
 //!
 //! The wheel returns due keys and fields ([`Turn::expire`], [`Turn::advance`]), or a command meets them first
 //! ([`Turn::expire_touched`], [`Turn::expire_fields`]). Either way they are removed, reported to the sink and counted once.
@@ -25,7 +25,7 @@ use crate::value::hash::Field;
 const SLICE: usize = 64;
 
 /// A copy of a key's name, for use while its record changes.
-type Name = SmallVec<[u8; 32]>;
+pub(super) type Name = SmallVec<[u8; 32]>;
 
 /// Hashes whose event `hexpired` was published at one deadline.
 #[derive(Default)]
@@ -71,6 +71,7 @@ impl Turn<'_> {
                 *budget -= slice - left;
             }
             if done || *budget == 0 {
+                self.move_dead_letters();
                 return done;
             }
         }
@@ -134,6 +135,7 @@ impl Turn<'_> {
                 Some(Expiry::DueField(timer)) => {
                     self.expire_due_field(number, db, timer, &mut published);
                 }
+                Some(Expiry::DueStream(id)) => self.stream_due(number, db, id, until, budget),
                 Some(Expiry::Busy) => return false,
                 Some(Expiry::Idle) => return true,
             }
@@ -252,6 +254,13 @@ impl Turn<'_> {
                 while !self.expire_and_append(number, db, instant, &mut { usize::MAX }) {}
                 let next = self.shard_db(number, db).next_deadline();
                 heads.extend(next.map(|at| Reverse((at, number, db))));
+                if self.move_dead_letters() {
+                    // Any shard may have got an entry that will be too old.
+                    for (number, shard) in self.held_shards() {
+                        let next = shard.dbs[db].next_deadline();
+                        heads.extend(next.map(|at| Reverse((at, number, db))));
+                    }
+                }
             }
         }
         self.now = to;

@@ -11,6 +11,7 @@ mod expiry;
 mod locks;
 mod notify;
 mod restore;
+mod streams;
 mod waiters;
 mod watch;
 
@@ -57,6 +58,14 @@ pub struct Stats {
     pub expired_on_touch: u64,
     /// Expired hash fields.
     pub expired_fields: u64,
+    /// Entries of streams that have left because of their age or number (XRETAIN).
+    pub retained_out: u64,
+    /// Entries of streams that another reader has taken over at the end of a lease, or because of their idle time.
+    pub redelivered: u64,
+    /// Entries that have moved to a dead-letter stream.
+    pub dead_letters: u64,
+    /// Attempts to move entries to a dead-letter stream that have failed.
+    pub dead_letter_errors: u64,
     /// Changes to the keyspace.
     pub dirty: u64,
 }
@@ -126,6 +135,8 @@ pub struct Turn<'s> {
     pub may_lock: bool,
     /// Keys that clients wait for, in the order in which they became ready.
     ready: VecDeque<ReadyKey>,
+    /// Streams with entries that are due for a dead-letter stream, which may be in another shard.
+    dead_letters: Vec<(usize, Box<[u8]>)>,
     /// Ascending by shard number.
     held: Held<'s>,
     /// Place among the held shards at which the last look-up found its shard.
@@ -196,6 +207,7 @@ impl<'s> Turn<'s> {
             in_script: false,
             may_lock: true,
             ready: VecDeque::new(),
+            dead_letters: Vec::new(),
             held: SmallVec::new(),
             held_last: 0,
             sole: None,

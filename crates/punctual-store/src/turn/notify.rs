@@ -166,6 +166,8 @@ impl Turn<'_> {
             let words: [&[u8]; 4] = [b"XTRIM", key, b"MINID", &oldest.text()];
             self.frame_effect(db, words.iter());
         }
+        self.retain(number, db, key, record);
+        self.shard_db(number, db).rearm_stream(record);
         Some(())
     }
 }

@@ -137,7 +137,11 @@ impl Turn<'_> {
             return None;
         }
         let value = record.map(|record| &record.value);
-        shard.waiters.next(db, key, after, value, now)
+        let next = shard.waiters.next(db, key, after, value, now);
+        if next.is_none() {
+            self.renew_claims(number, db, key);
+        }
+        next
     }
 
     fn run_again(

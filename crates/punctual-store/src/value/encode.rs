@@ -13,6 +13,10 @@ use crate::value::stream;
 use crate::value::string::Str;
 use crate::value::zset::Zset;
 
+/// The first byte of DUMP's payload of a stream with settings: their length in four bytes and the settings follow, then the payload that
+/// there would be without them. No version of Redis has this type, so it refuses the payload.
+pub(crate) const WITH_SETTINGS: u8 = 200;
+
 /// Returns the type byte under which `value` is written.
 pub(crate) fn kind(value: &Value) -> Kind {
     match value {
@@ -34,7 +38,13 @@ pub(crate) fn kind(value: &Value) -> Kind {
 
 /// Returns DUMP's payload: the value with its type, version and checksum. O(bytes).
 pub(crate) fn dump(value: &Value) -> Vec<u8> {
-    let mut payload = vec![kind(value).byte()];
+    let mut payload = Vec::new();
+    if let Some(settings) = value.settings() {
+        payload.push(WITH_SETTINGS);
+        payload.extend_from_slice(&(settings.len() as u32).to_le_bytes());
+        payload.extend_from_slice(&settings);
+    }
+    payload.push(kind(value).byte());
     write_value(&mut Encoder::new(true), &mut payload, value);
     dump::seal(&mut payload);
     payload

@@ -22,6 +22,9 @@ use hash::Hash;
 use list::List;
 use set::Set;
 use stream::Stream;
+
+/// Name of the auxiliary field of a snapshot that has the settings of the next key, a stream.
+pub const SETTINGS_FIELD: &[u8] = stream::settings::FIELD;
 use string::Str;
 use zset::Zset;
 
@@ -147,6 +150,24 @@ impl Value {
                 }
             }
             Self::Str(_) | Self::List(_) | Self::Zset(_) | Self::Stream(_) => {}
+        }
+    }
+
+    /// Returns the settings of a stream that has some, as snapshots have them.
+    pub(crate) fn settings(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Stream(stream) => stream.settings(),
+            _ => None,
+        }
+    }
+
+    /// Applies settings from the auxiliary field [`SETTINGS_FIELD`] before the value's record. Returns false if they are not
+    /// understood, or if the value is no stream.
+    #[must_use]
+    pub fn apply_settings(&mut self, settings: &[u8]) -> bool {
+        match self {
+            Self::Stream(stream) => stream.apply_settings(settings).is_some(),
+            _ => false,
         }
     }
 

@@ -8,20 +8,25 @@
 //! they end. No block is without a live entry. A stream may be empty, and stays a key.
 
 mod group;
+mod retention;
+pub(crate) mod settings;
 pub(crate) mod snapshot;
 mod sorted;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod trim;
 mod walk;
 
-use snapshot::SnapshotWalk;
+use settings::Aside;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use group::{Consumer, ConsumerNumber, Group, Pending};
 pub use punctual_rdb::stream::StreamId as Id;
 use punctual_rdb::stream::{BLOCK_LEN_MAX, Block, Entry, Totals};
+pub use retention::Retention;
 pub use sorted::{Identified, Sorted};
+pub use timeline::{DeadLetter, Delivered, Lease, Timeline};
 pub use trim::{Bound, Trim};
 pub use walk::{Walk, WalkBack};
 
@@ -36,18 +41,18 @@ pub struct Stream {
     blocks: VecDeque<Block>,
     totals: Totals,
     groups: BTreeMap<Box<[u8]>, Group>,
-    /// The walk of a snapshot that has not reached the end.
-    walk: Option<Box<SnapshotWalk>>,
+    /// What few streams have.
+    aside: Option<Box<Aside>>,
 }
 
 impl Clone for Stream {
-    /// Copies the stream. A snapshot does not walk through the copy.
+    /// Copies the stream with its settings. A snapshot does not walk through the copy, and no timer is armed for it.
     fn clone(&self) -> Self {
         Self {
             blocks: self.blocks.clone(),
             totals: self.totals,
             groups: self.groups.clone(),
-            walk: None,
+            aside: self.aside.as_ref().and_then(|aside| aside.copy()),
         }
     }
 }
@@ -286,6 +291,7 @@ impl Stream {
             .iter()
             .map(|(name, group)| name.len() + size_of::<(Box<[u8]>, Group)>() + group.heap_bytes())
             .sum();
-        blocks + self.blocks.capacity() * size_of::<Block>() + groups
+        let aside = self.aside.as_ref().map_or(0, |_| size_of::<Aside>());
+        blocks + self.blocks.capacity() * size_of::<Block>() + groups + aside
     }
 }

@@ -406,14 +406,9 @@ impl EventLoop {
 
     /// Adds a transaction's counts to the loop's.
     fn count(&mut self, turn: &mut Turn<'_>) {
-        let stats = &self.shared.stats[self.number];
         // Taken, so that no count is added twice.
         let counted = std::mem::take(&mut turn.stats);
-        stats.hits.add(counted.hits);
-        stats.misses.add(counted.misses);
-        stats.expired.add(counted.expired);
-        stats.expired_fields.add(counted.expired_fields);
-        stats.dirty.add(counted.dirty);
+        self.shared.stats[self.number].add(&counted);
     }
 
     /// Ends a transaction, and frees the values that it has removed from the keyspace.

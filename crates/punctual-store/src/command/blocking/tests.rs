@@ -63,6 +63,18 @@ fn shown(reply: &[u8]) -> String {
         .replace("\r\n", " ")
 }
 
+/// Serves clients whose keys are ready. Returns the number and reply of each.
+fn serve(turn: &mut Turn<'_>) -> Vec<String> {
+    let (mut served, mut out) = (Vec::new(), Vec::new());
+    while let Some((waiter, _)) = turn.serve_next(row_of, &mut out) {
+        served.push(format!("{}: {}", waiter.id().client, shown(&out)));
+        assert!(waiter.has_ended() && !waiter.is_queued());
+        out.clear();
+    }
+    assert!(!turn.has_ready());
+    served
+}
+
 impl BlockedClients {
     fn new(shards: usize) -> Self {
         Self {
@@ -91,15 +103,29 @@ impl BlockedClients {
         self.fixture.with_turn(|turn| {
             let replies = lines.iter().map(|line| run(turn, db, 99, line).unwrap());
             let mut all: Vec<String> = replies.collect();
-            let mut out = Vec::new();
-            while let Some((waiter, _)) = turn.serve_next(row_of, &mut out) {
-                all.push(format!("{}: {}", waiter.id().client, shown(&out)));
-                assert!(waiter.has_ended() && !waiter.is_queued());
-                out.clear();
-            }
-            assert!(!turn.has_ready());
+            all.extend(serve(turn));
             all.join(", ")
         })
+    }
+
+    /// Expires what is due, as an event loop does. Returns the number and reply of each client that this served.
+    fn expire(&mut self) -> String {
+        let shards = self.fixture.store.shards();
+        self.fixture.with_turn(|turn| {
+            for shard in 0..shards {
+                while !turn.expire(shard, &mut 1000) {}
+            }
+            serve(turn).join(", ")
+        })
+    }
+
+    /// Moves the clock to the next deadline of the keyspace, and expires what is due. Returns the time in ms and who was served.
+    fn next(&mut self) -> (u64, String) {
+        let next = self.fixture.with_turn(|turn| turn.next_deadline());
+        let next = next.expect("something is due some time");
+        let now = self.fixture.now.read_ms();
+        self.fixture.advance(next.saturating_sub(now));
+        (next, self.expire())
     }
 
     fn end(&mut self, waiter: &Waiter) {
@@ -354,6 +380,104 @@ fn consumers_of_a_group_are_served_once_and_in_order() {
              3: -UNBLOCKED the stream key no longer exists"
         );
         assert_eq!(blocked.fixture.store.waiting_keys(), 0);
+    }
+}
+
+#[test]
+fn a_blocked_reader_gets_an_entry_when_its_lease_ends() {
+    for shards in [1, 4] {
+        let mut blocked = BlockedClients::new(shards);
+        blocked.run_all(&["XADD s 1-0 f v", "XADD s 2-0 f v", "XGROUP CREATE s g 0"]);
+        blocked.run("XGROUP SETLEASE s g 500 MAXDELIVERIES 2 DEADLETTER dead");
+        blocked.run("XREADGROUP GROUP g x COUNT 1 STREAMS s >");
+        blocked.fixture.advance(7);
+        blocked.run("XREADGROUP GROUP g x COUNT 1 STREAMS s >");
+        blocked.block("XREADGROUP GROUP g a COUNT 1 BLOCK 0 STREAMS s >");
+        blocked.block("XREADGROUP GROUP g b BLOCK 0 STREAMS s >");
+        blocked.block("XREAD BLOCK 0 STREAMS dead $");
+        let entry = |id: u32| format!("*1 *2 $1 s *1 *2 $3 {id}-0 *2 $1 f $1 v");
+        assert_eq!(blocked.next(), (1_000_500, format!("0: {}", entry(1))));
+        assert_eq!(blocked.next(), (1_000_507, format!("1: {}", entry(2))));
+        blocked.block("XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
+        blocked.run("XACK s g 2-0");
+        let (at, served) = blocked.next();
+        assert_eq!(at, 1_001_000);
+        assert!(
+            served.starts_with("2: *1 *2 $4 dead *1 *2 $9 1001000-0 *12 "),
+            "{served}"
+        );
+        assert_eq!(blocked.run("XPENDING s g"), "*4 :0 $-1 $-1 *-1");
+        assert_eq!(
+            blocked.run("XADD s 3-0 f v"),
+            format!("$3 3-0, 3: {}", entry(3)),
+            "the reader waits on for new entries"
+        );
+        assert_eq!(blocked.fixture.store.waiting_keys(), 0);
+    }
+}
+
+#[test]
+fn a_lapsed_entry_waits_for_a_reader_and_fires_once() {
+    let mut blocked = BlockedClients::new(1);
+    blocked.run_all(&[
+        "XADD s 1-0 f v",
+        "XGROUP CREATE s g 0",
+        "XGROUP SETLEASE s g 500",
+    ]);
+    blocked.run("XREADGROUP GROUP g x STREAMS s >");
+    assert_eq!(blocked.next(), (1_000_500, String::new()));
+    let none = blocked.fixture.with_turn(|turn| turn.next_deadline());
+    assert_eq!(none, None, "nobody is told twice");
+    // XCLAIM with a time in the past makes it due for a reader that waits since.
+    blocked.run("XCLAIM s g x 0 1-0");
+    blocked.block("XREADGROUP GROUP g a BLOCK 0 STREAMS s >");
+    blocked.run("XCLAIM s g x 0 1-0 IDLE 9999");
+    let (at, served) = blocked.next();
+    assert!(at <= 1_000_500, "{at}");
+    assert_eq!(served, "0: *1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 v");
+}
+
+#[test]
+fn readers_that_claim_wake_at_the_millisecond() {
+    for shards in [1, 4] {
+        let mut blocked = BlockedClients::new(shards);
+        blocked.run_all(&[
+            "XADD s 1-0 f v",
+            "XGROUP CREATE s g 0",
+            "XGROUP CREATE t g 0 MKSTREAM",
+        ]);
+        // Nothing is pending when they begin to wait.
+        blocked.run("XREADGROUP GROUP g x STREAMS s >");
+        blocked.run("XACK s g 1-0");
+        blocked.block("XREADGROUP GROUP g a BLOCK 0 CLAIM 300 STREAMS t s > >");
+        blocked.block("XREADGROUP GROUP g b BLOCK 0 CLAIM 100 STREAMS s >");
+        blocked.block("XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
+        assert_eq!(blocked.fixture.with_turn(|turn| turn.next_deadline()), None);
+        blocked.run("XCLAIM s g x 0 1-0 FORCE JUSTID");
+        let claimed = |idle: u32, count: u32| {
+            format!("*1 *2 $1 s *1 *4 $3 1-0 *2 $1 f $1 v :{idle} :{count}")
+        };
+        assert_eq!(
+            blocked.next(),
+            (1_000_100, format!("1: {}", claimed(100, 1)))
+        );
+        assert_eq!(
+            blocked.next(),
+            (1_000_400, format!("0: {}", claimed(300, 2)))
+        );
+        // Whatever replaces the stream, its readers wait for what is there.
+        blocked.block("XREADGROUP GROUP g d BLOCK 0 CLAIM 1000 STREAMS s >");
+        blocked.fixture.advance(50);
+        blocked.run("COPY s other");
+        assert_eq!(blocked.run("COPY other s REPLACE"), ":1");
+        assert_eq!(
+            blocked.next(),
+            (1_001_400, format!("3: {}", claimed(1000, 3)))
+        );
+        let waiter = blocked.block("XREADGROUP GROUP g e BLOCK 0 CLAIM 1000 STREAMS s >");
+        blocked.end(&waiter);
+        assert_eq!(blocked.next().1, "");
+        assert_eq!(blocked.fixture.with_turn(|turn| turn.next_deadline()), None);
     }
 }
 

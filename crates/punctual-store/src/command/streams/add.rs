@@ -33,7 +33,7 @@ pub(super) fn xadd(
     }
     let key = &args[1];
     let (now_ms, limits) = (cx.now().read_ms(), cx.limits());
-    let (place, found) = cx.seek_as::<Stream>(key)?;
+    let (place, found) = cx.seek_stream(key)?;
     if found.is_none() && options.only_existing {
         reply.null();
         return Ok(());
@@ -54,13 +54,14 @@ pub(super) fn xadd(
     stream.push(new_id, Pairs(fields), &limits);
     let trimmed = options.trim.map_or(0, |trim| stream.trim(trim));
     let len = stream.len();
+    let retained = stream.retention().is_some();
     reply_id(reply, new_id);
     cx.commit(key, Classes::STREAM, "xadd", 1);
     if trimmed > 0 {
         cx.commit(key, Classes::STREAM, "xtrim", 0);
     }
     let approximate = options.trim.is_some_and(|trim| trim.approximate);
-    if cx.is_logged() && (approximate || options.new_id != NewId::Exactly(new_id)) {
+    if cx.is_logged() && (retained || approximate || options.new_id != NewId::Exactly(new_id)) {
         let text = new_id.text();
         let mut buffer = itoa::Buffer::new();
         let mut words: SmallVec<[&[u8]; 16]> = SmallVec::from_slice(&[&args[0], key]);
@@ -73,6 +74,10 @@ pub(super) fn xadd(
         words.push(&text);
         words.extend(fields.iter());
         cx.effect(&words);
+    }
+    if retained {
+        cx.turn.retain(place.shard(), place.db(), key, record);
+        cx.rearm(place, record);
     }
     Ok(())
 }
@@ -103,7 +108,7 @@ pub(super) fn xtrim(
 ) -> Result<(), Error> {
     let options = Options::parse(cx, args, false)?;
     let key = &args[1];
-    let (place, found) = cx.seek_as::<Stream>(key)?;
+    let (place, found) = cx.seek_stream(key)?;
     let (Some(record), Some(trim)) = (found, options.trim) else {
         reply.int(0);
         return Ok(());
@@ -134,7 +139,7 @@ pub(super) fn xdel(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     let key = &args[1];
-    let (place, found) = cx.seek_as::<Stream>(key)?;
+    let (place, found) = cx.seek_stream(key)?;
     let Some(record) = found else {
         reply.int(0);
         return Ok(());
@@ -178,7 +183,7 @@ pub(super) fn xsetid(
         options = options.skip(2);
     }
     let key = &args[1];
-    let (place, found) = cx.seek_as::<Stream>(key)?;
+    let (place, found) = cx.seek_stream(key)?;
     let record = found.ok_or(Error::NoSuchKey)?;
     let stream = cx.view::<Stream>(place, record)?;
     if last_id < stream.max_deleted() {

@@ -87,6 +87,7 @@ fn find(
     if let Some(record) = found
         && cx.view::<Stream>(place, record)?.group(&args[2]).is_some()
     {
+        cx.settle(place, record, &args[1])?;
         return Ok((place, record));
     }
     Err(no_such_key_or_group(args))
@@ -112,26 +113,28 @@ struct Claimer<'a> {
 
 impl<'a> Claimer<'a> {
     fn new(
-        cx: &Cx<'_, '_>,
+        cx: &mut Cx<'_, '_>,
         args: Args<'a>,
         (place, record): (Place, RecordId),
         min_idle_ms: i64,
-    ) -> Self {
-        let now_ms = cx.now().read_ms();
-        Self {
+    ) -> Result<Self, Error> {
+        let now = cx.now();
+        let group = cx.view::<Stream>(place, record)?.group(&args[2]);
+        let time_ms = group.map_or(now.read_ms(), |group| group.delivery_ms(now));
+        Ok(Self {
             args,
             place,
             record,
             number: None,
             min_idle_ms,
-            now_ms,
-            time_ms: now_ms,
+            now_ms: now.read_ms(),
+            time_ms,
             deliveries: None,
             just_id: false,
             force: false,
             claimed: SmallVec::new(),
             gone: Vec::new(),
-        }
+        })
     }
 
     /// Returns the consumer's number; creates the consumer if it does not exist.
@@ -212,6 +215,7 @@ impl<'a> Claimer<'a> {
         }
         let count = changes.max(1) as u64;
         cx.turn.commit_group(cx.db, key, None, count);
+        cx.rearm(self.place, self.record);
         if !cx.is_logged() {
             return Ok(());
         }
@@ -255,12 +259,12 @@ pub(super) fn xclaim(
         moved = options.last_id > group.last_id;
         group.last_id = group.last_id.max(options.last_id);
     }
-    let mut claimer = Claimer::new(cx, args, found, min_idle);
+    let mut claimer = Claimer::new(cx, args, found, min_idle)?;
     // A log of changes may be ahead of the clock here.
     let time_ms = options.time_ms.and_then(|time| u64::try_from(time).ok());
     claimer.time_ms = time_ms
         .filter(|time| *time <= now_ms || cx.turn.replays)
-        .unwrap_or(now_ms);
+        .unwrap_or(claimer.time_ms);
     claimer.deliveries = options.deliveries;
     claimer.just_id = options.just_id;
     claimer.force = options.force;
@@ -311,7 +315,7 @@ pub(super) fn xautoclaim(
         }
     }
     let found = find(cx, args, found)?;
-    let mut claimer = Claimer::new(cx, args, found, min_idle);
+    let mut claimer = Claimer::new(cx, args, found, min_idle)?;
     claimer.just_id = just_id;
     // The pending entries that are looked at, and the next one.
     let looks = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);

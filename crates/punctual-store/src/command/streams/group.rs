@@ -3,6 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use super::arguments::{id_or_end, id_or_last};
+use super::lease;
 use super::reply::no_group;
 use crate::command::arguments::{int, is};
 use crate::command::replies::help;
@@ -56,6 +57,13 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
             "Sets the last delivered ID of a consumer group.",
         )
         .history(&[("7.0.0", "Added the optional `entries_read` argument.")]),
+    row("setlease", -5, GROW, lease::set_lease)
+        .access(&["RW update"])
+        .doc(
+            "7.2.0",
+            "O(N*log(N)) where N is the number of the group's pending entries.",
+            "Sets the time after which an entry that was not acknowledged is delivered again.",
+        ),
 ];
 
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
@@ -116,7 +124,7 @@ fn stream_of(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<(Place, RecordId), Error
 }
 
 /// Finds the stream, which must have the group.
-fn stream_with(cx: &mut Cx<'_, '_>, args: Args<'_>) -> Result<(Place, RecordId), Error> {
+pub(super) fn stream_with(cx: &mut Cx<'_, '_>, args: Args<'_>) -> Result<(Place, RecordId), Error> {
     let (place, record) = stream_of(cx, &args[2])?;
     if cx.view::<Stream>(place, record)?.group(&args[3]).is_none() {
         return Err(no_such_group(args));
@@ -275,6 +283,9 @@ fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
             "    Remove the specified group.",
             "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
             "    Set the current group ID and entries_read counter.",
+            "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
+            "    Set the time after which an entry is delivered again, and the stream for entries",
+            "    that were delivered n times. 0 removes it.",
         ],
     );
     Ok(())

@@ -57,7 +57,8 @@ const fn row(name: &'static str, arity: i32, handler: Handler) -> Command {
 }
 
 fn find<'c>(cx: &'c mut Cx<'_, '_>, key: &[u8]) -> Result<&'c Stream, Error> {
-    cx.read_as::<Stream>(key)?.ok_or(Error::NoSuchKey)
+    let found = cx.read_stream(key)?.ok_or(Error::NoSuchKey)?;
+    Ok(found.0)
 }
 
 fn named(reply: &mut Reply<'_>, name: &str) {
@@ -105,7 +106,7 @@ fn groups(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     let stream = find(cx, &args[2])?;
     reply.array(stream.groups().len());
     for (name, group) in stream.groups() {
-        reply.map(6);
+        reply.map(6 + lease_pairs(group));
         named(reply, "name");
         reply.bulk(name);
         named_int(reply, "consumers", group.consumer_count() as i64);
@@ -113,6 +114,7 @@ fn groups(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         named_id(reply, "last-delivered-id", group.last_id);
         named_count(reply, "entries-read", group.entries_read.map(|n| n as i64));
         named_count(reply, "lag", stream.lag(group));
+        reply_lease(reply, group);
     }
     Ok(())
 }
@@ -133,7 +135,9 @@ fn stream(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         }),
         _ => return Err(wrong_form("XINFO", args)),
     };
-    reply.map(if full.is_some() { 9 } else { 10 });
+    let retention = stream.retention();
+    let more = retention.map_or(0, |retention| 1 + usize::from(retention.len_max.is_some()));
+    reply.map(if full.is_some() { 9 } else { 10 } + more);
     named_int(reply, "length", stream.len() as i64);
     named_int(reply, "radix-tree-keys", stream.blocks() as i64);
     // There is no tree here; a program can only compare the number with that of keys.
@@ -154,6 +158,7 @@ fn stream(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
                 None => reply.null(),
             }
         }
+        reply_retention(reply, stream);
         return Ok(());
     };
     named(reply, "entries");
@@ -164,7 +169,36 @@ fn stream(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     for (name, group) in stream.groups() {
         reply_full_group(reply, stream, name, group, count);
     }
+    reply_retention(reply, stream);
     Ok(())
+}
+
+/// Returns the number of pairs that [`reply_lease`] writes.
+fn lease_pairs(group: &Group) -> usize {
+    let lease = group.lease();
+    lease.map_or(0, |lease| 1 + 2 * usize::from(lease.dead_letter.is_some()))
+}
+
+/// Writes the lease of a group that has one, behind what clients expect.
+fn reply_lease(reply: &mut Reply<'_>, group: &Group) {
+    let Some(lease) = group.lease() else { return };
+    named_int(reply, "lease", lease.ms as i64);
+    if let Some(dead) = &lease.dead_letter {
+        named_int(reply, "max-deliveries", dead.deliveries_max.into());
+        named(reply, "dead-letter");
+        reply.bulk(&dead.key);
+    }
+}
+
+/// Writes the retention of a stream that has one, behind what clients expect.
+fn reply_retention(reply: &mut Reply<'_>, stream: &Stream) {
+    let Some(retention) = stream.retention() else {
+        return;
+    };
+    named_int(reply, "max-age", retention.age_max_ms as i64);
+    if let Some(len) = retention.len_max {
+        named_int(reply, "max-len", len as i64);
+    }
 }
 
 fn reply_full_group(
@@ -175,7 +209,7 @@ fn reply_full_group(
     count: usize,
 ) {
     let pending = group.pending();
-    reply.map(7);
+    reply.map(7 + lease_pairs(group));
     named(reply, "name");
     reply.bulk(name);
     named_id(reply, "last-delivered-id", group.last_id);
@@ -210,6 +244,7 @@ fn reply_full_group(
             reply.int(entry.map_or(0, |entry| entry.deliveries.into()));
         }
     }
+    reply_lease(reply, group);
 }
 
 fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

@@ -7,15 +7,20 @@ use super::reply::reply_entries;
 use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
-use crate::value::stream::{Id, Stream};
+use crate::value::stream::Id;
 
 pub(super) fn xlen(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    let stream = cx.read_as::<Stream>(&args[1])?;
-    reply.int(stream.map_or(0, Stream::len) as i64);
+    let len = cx
+        .read_stream(&args[1])?
+        .map_or(0, |(stream, floor)| match floor {
+            Id::MIN => stream.len(),
+            floor => stream.len_from(floor),
+        });
+    reply.int(len as i64);
     Ok(())
 }
 
@@ -53,10 +58,11 @@ fn reply_range(
         }
         options = options.skip(2);
     }
-    let Some(stream) = cx.read_as::<Stream>(&args[1])? else {
+    let Some((stream, floor)) = cx.read_stream(&args[1])? else {
         reply.array(0);
         return Ok(());
     };
+    let start = start.max(floor);
     if count == 0 {
         reply.null_array();
         return Ok(());

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 
 use super::arguments::id;
 use super::group::log_consumer;
-use super::reply::{Deferred, no_group, reply_entries, reply_entry, reply_id};
+use super::redeliver::{min_idle, reply_deleted, reply_delivered};
+use super::reply::{Deferred, no_group, reply_entries, reply_entry};
 use crate::command::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::events::Classes;
@@ -27,6 +28,8 @@ struct Asked<'a> {
     /// Waits if there are no entries, until this time if there is one.
     block: Option<Option<u64>>,
     no_ack: bool,
+    /// Takes over pending entries that have been idle for this number of ms.
+    claim: Option<u64>,
     /// Names of group and consumer.
     group: Option<(&'a [u8], &'a [u8])>,
     keys: Range<usize>,
@@ -58,10 +61,11 @@ pub(super) fn xread(
     let asked = Asked::parse(cx, args, false)?;
     let sources = sources(cx, args, &asked)?;
     recount(cx, &sources);
+    let now = cx.now();
     let mut ready: SmallVec<[&Source<'_>; 4]> = SmallVec::new();
     for source in &sources {
         if let (Some((place, record)), From::After(after)) = (source.found, source.from)
-            && cx.view::<Stream>(place, record)?.has_after(after)
+            && cx.view::<Stream>(place, record)?.shows_after(after, now)
         {
             ready.push(source);
         }
@@ -76,7 +80,9 @@ pub(super) fn xread(
         };
         let stream = cx.view::<Stream>(place, record)?;
         begin_stream(reply, source.key);
-        let entries = after.next().map(|start| stream.range(start, Id::MAX));
+        let floor = stream.floor(now).unwrap_or(Id::MIN);
+        let start = after.next().map(|start| start.max(floor));
+        let entries = start.map(|start| stream.range(start, Id::MAX));
         let expected = asked.count.min(stream.len() as usize);
         reply_entries(
             reply,
@@ -111,6 +117,7 @@ pub(super) fn xreadgroup(
                 consumer,
                 now_ms,
                 count: asked.count,
+                claim: asked.claim,
             };
             match reader.read(source, asked.no_ack, reply) {
                 Ok(found) => served += usize::from(found),
@@ -133,6 +140,7 @@ impl<'a> Asked<'a> {
             count: usize::MAX,
             block: None,
             no_ack: false,
+            claim: None,
             group: None,
             keys: 0..0,
         };
@@ -171,6 +179,14 @@ impl<'a> Asked<'a> {
                 }
                 asked.group = Some((args.at(at + 1), args.at(at + 2)));
                 at += 2;
+            } else if is(arg, "CLAIM") && more > 0 {
+                if !of_group {
+                    return Err(Error::fixed(
+                        "ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.",
+                    ));
+                }
+                at += 1;
+                asked.claim = Some(min_idle(args, at)?);
             } else if is(arg, "NOACK") {
                 if !of_group {
                     return Err(Error::fixed(
@@ -216,7 +232,10 @@ fn sources<'a>(
         let (key, from) = (args.at(at), args.at(at + asked.keys.len()));
         let (place, record) = cx.seek_to_read(key);
         let stream = match record {
-            Some(record) => Some(cx.view::<Stream>(place, record)?),
+            Some(record) => {
+                cx.settle(place, record, key)?;
+                Some(cx.view::<Stream>(place, record)?)
+            }
             None => None,
         };
         if let Some((group, _)) = asked.group
@@ -285,9 +304,16 @@ fn wait(
         From::Unread => Id::MAX,
     };
     let wants = match asked.group {
-        Some((group, _)) => Wants::Group(group.into()),
+        Some((group, _)) => Wants::Group(group.into(), asked.claim),
         None => Wants::Entries(sources.iter().map(behind).collect()),
     };
+    if let (Some((group, _)), Some(idle_ms)) = (asked.group, asked.claim) {
+        for source in sources {
+            if let (Some((place, record)), From::Unread) = (source.found, source.from) {
+                cx.db_at(place).expect_claims(record, group, idle_ms);
+            }
+        }
+    }
     let ids = asked.keys.end..;
     let resolved = ids
         .zip(sources)
@@ -317,12 +343,13 @@ fn begin_stream(reply: &mut Reply<'_>, key: &[u8]) {
 }
 
 /// A consumer that reads a stream.
-struct Reader<'r, 't, 's> {
-    cx: &'r mut Cx<'t, 's>,
-    group: &'r [u8],
-    consumer: &'r [u8],
+pub(super) struct Reader<'r, 't, 's> {
+    pub(super) cx: &'r mut Cx<'t, 's>,
+    pub(super) group: &'r [u8],
+    pub(super) consumer: &'r [u8],
     now_ms: u64,
-    count: usize,
+    pub(super) count: usize,
+    pub(super) claim: Option<u64>,
 }
 
 impl Reader<'_, '_, '_> {
@@ -336,15 +363,19 @@ impl Reader<'_, '_, '_> {
         let Some((place, record)) = source.found else {
             return Ok(false);
         };
-        let (key, now_ms) = (source.key, self.now_ms);
+        let (key, now_ms, now) = (source.key, self.now_ms, self.cx.now());
         let stream = self.cx.view::<Stream>(place, record)?;
         let Some(group) = stream.group(self.group) else {
             return Ok(false);
         };
-        if source.from == From::Unread && !stream.has_after(group.last_id) {
+        if source.from == From::Unread
+            && !stream.shows_after(group.last_id, now)
+            && !stream.has_claimable(group, now, self.claim)
+        {
             return Ok(false);
         }
         let stream = self.cx.edit::<Stream>(place, record)?;
+        let expected = self.count.min(stream.len() as usize);
         let Some(group) = stream.group_mut(self.group) else {
             return Ok(false);
         };
@@ -357,12 +388,25 @@ impl Reader<'_, '_, '_> {
         begin_stream(reply, key);
         match source.from {
             From::After(after) => self.history(key, (place, record), number, after, reply)?,
-            From::Unread => self.deliver(key, (place, record), number, no_ack, reply)?,
+            From::Unread => {
+                let mut failed = Ok(());
+                Deferred::array(reply, expected, |reply| {
+                    let found = (place, record);
+                    let delivered = self.deliver(key, found, number, no_ack, reply);
+                    delivered.unwrap_or_else(|error| {
+                        failed = Err(error);
+                        0
+                    })
+                });
+                failed?;
+            }
         }
+        self.cx.rearm(place, record);
         Ok(true)
     }
 
-    /// Replies with entries that the group has not read, and assigns them to the consumer.
+    /// Replies with entries that the consumer takes over, and with those that the group has not read. Assigns them to the consumer.
+    /// Returns their number.
     fn deliver(
         &mut self,
         key: &[u8],
@@ -370,28 +414,31 @@ impl Reader<'_, '_, '_> {
         number: u32,
         no_ack: bool,
         reply: &mut Reply<'_>,
-    ) -> Result<(), Error> {
-        let now_ms = self.now_ms;
+    ) -> Result<usize, Error> {
+        let taken = match self.claim.is_some() || self.has_timeline(place, record)? {
+            true => self.take_over(key, (place, record), number, reply)?,
+            false => 0,
+        };
+        let (count, claim, now) = (self.count - taken, self.claim.is_some(), self.cx.now());
         let stream = self.cx.edit::<Stream>(place, record)?;
         let Some(group) = stream.group(self.group) else {
-            return Ok(());
+            return Ok(taken);
         };
+        if count == 0 || !stream.has_after(group.last_id) {
+            return Ok(taken);
+        }
+        let now_ms = group.delivery_ms(now);
         let before = group.entries_read;
         let mut read = before;
         let mut ids: SmallVec<[Id; 16]> = SmallVec::new();
         let start = group.last_id.next().unwrap_or(Id::MAX);
-        let entries = stream.range(start, Id::MAX).take(self.count);
-        let expected = self.count.min(stream.len() as usize);
-        reply_entries(
-            reply,
-            expected,
-            entries.inspect(|entry| {
-                ids.push(entry.id);
-                read = stream.entries_read_after(read, entry.id);
-            }),
-        );
+        for entry in stream.range(start, Id::MAX).take(count) {
+            ids.push(entry.id);
+            read = stream.entries_read_after(read, entry.id);
+            reply_delivered(reply, &entry, claim, 0, 0);
+        }
         let Some(group) = stream.group_mut(self.group) else {
-            return Ok(());
+            return Ok(taken);
         };
         group.last_id = ids.last().copied().unwrap_or(group.last_id);
         group.entries_read = read;
@@ -417,7 +464,13 @@ impl Reader<'_, '_, '_> {
                 log_group(self.cx, key, self.group, last, read);
             }
         }
-        Ok(())
+        Ok(taken + ids.len())
+    }
+
+    /// Returns whether there may be entries to take over. O(log groups).
+    fn has_timeline(&mut self, place: Place, record: RecordId) -> Result<bool, Error> {
+        let group = self.cx.view::<Stream>(place, record)?.group(self.group);
+        Ok(group.is_some_and(|group| group.timeline().is_some()))
     }
 
     /// Replies with pending entries of the consumer, and counts their delivery.
@@ -429,6 +482,7 @@ impl Reader<'_, '_, '_> {
         after: Id,
         reply: &mut Reply<'_>,
     ) -> Result<(), Error> {
+        let now = self.cx.now();
         let stream = self.cx.edit::<Stream>(place, record)?;
         let Some(group) = stream.group(self.group) else {
             return Ok(());
@@ -446,9 +500,7 @@ impl Reader<'_, '_, '_> {
         let mut delivered: SmallVec<[(Id, u64, u32); 16]> = SmallVec::new();
         for id in ids {
             let Some(entry) = stream.get(id) else {
-                reply.array(2);
-                reply_id(reply, id);
-                reply.null_array();
+                reply_deleted(reply, id);
                 continue;
             };
             reply_entry(reply, &entry);
@@ -457,8 +509,9 @@ impl Reader<'_, '_, '_> {
         let Some(group) = stream.group_mut(self.group) else {
             return Ok(());
         };
+        let delivered_ms = group.delivery_ms(now);
         for entry in &mut delivered {
-            if let Some(pending) = group.redeliver(entry.0, self.now_ms) {
+            if let Some(pending) = group.redeliver(entry.0, delivered_ms) {
                 (entry.1, entry.2) = (pending.delivered_ms, pending.deliveries);
             }
         }

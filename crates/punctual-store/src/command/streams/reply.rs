@@ -24,6 +24,12 @@ pub(super) fn reply_id(reply: &mut Reply<'_>, id: Id) {
 #[inline]
 pub(super) fn reply_entry(reply: &mut Reply<'_>, entry: &Entry<'_>) {
     reply.array(2);
+    reply_body(reply, entry);
+}
+
+/// Writes the members of an entry: its ID, and names and values.
+#[inline]
+pub(super) fn reply_body(reply: &mut Reply<'_>, entry: &Entry<'_>) {
     reply_id(reply, entry.id);
     reply.array(entry.pairs().len() * 2);
     for (name, value) in entry.pairs() {

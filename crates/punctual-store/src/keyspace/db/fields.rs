@@ -105,21 +105,26 @@ impl Db {
             Some(timer) => {
                 let earlier = deadline < field.deadline();
                 table.set_deadline(number, deadline, timer);
-                let stamp = self.next_stamp();
-                let armed = self.fields.get_mut(timer);
-                let armed = armed.expect("a deadline in a database has its timer");
-                armed.deadline = deadline;
-                if earlier {
-                    armed.stamp = stamp;
-                    self.wheel.insert(deadline, timer | OF_FIELD, stamp.get());
-                    self.forget_entry();
-                }
+                self.move_timer(timer, deadline, earlier);
             }
         }
     }
 
+    /// Moves a timer to another deadline. O(1): a later deadline only rewrites the timer.
+    pub(super) fn move_timer(&mut self, timer: u32, deadline: u64, earlier: bool) {
+        let stamp = self.next_stamp();
+        let armed = self.fields.get_mut(timer);
+        let armed = armed.expect("a deadline in a database has its timer");
+        armed.deadline = deadline;
+        if earlier {
+            armed.stamp = stamp;
+            self.wheel.insert(deadline, timer | OF_FIELD, stamp.get());
+            self.forget_entry();
+        }
+    }
+
     /// Arms a timer for a field. O(1).
-    fn arm(&mut self, record: Id, field: u32, deadline: u64) -> u32 {
+    pub(super) fn arm(&mut self, record: Id, field: u32, deadline: u64) -> u32 {
         let stamp = self.next_stamp();
         let timer = self.fields.insert(FieldTimer {
             deadline,
@@ -136,7 +141,7 @@ impl Db {
     }
 
     /// Removes timers. O(1) each.
-    fn disarm(&mut self, timers: impl IntoIterator<Item = u32>) {
+    pub(super) fn disarm(&mut self, timers: impl IntoIterator<Item = u32>) {
         for timer in timers {
             let timer = self.fields.remove(timer);
             debug_assert!(timer.is_some(), "a deadline has its timer");
@@ -145,12 +150,18 @@ impl Db {
         }
     }
 
-    /// Arms the fields of a value that was added. O(1) if none has a deadline, else O(fields).
+    /// Arms the fields of a value that was added, or the stream. O(1) if none has a deadline, else O(fields).
     pub(super) fn arm_fields(&mut self, id: Id) {
         let record = self.records.get_mut(id);
         let value = record.map(|record| &mut record.value);
-        let Some(Value::Hash(hash)) = value else {
-            return;
+        let hash = match value {
+            Some(Value::Hash(hash)) => hash,
+            Some(Value::Stream(stream)) => {
+                // A number from the database that the stream comes from.
+                stream.set_timer(None);
+                return self.rearm_stream(id);
+            }
+            _ => return,
         };
         if hash.with_deadline() == 0 {
             return;
@@ -167,6 +178,9 @@ impl Db {
 
     /// Removes the timers of the fields of a value that was removed. O(1) if none has a deadline, else O(fields).
     pub(super) fn disarm_fields(&mut self, value: &Value) {
+        if let Value::Stream(stream) = value {
+            return self.disarm_stream(stream);
+        }
         let Value::Hash(hash) = value else {
             return;
         };
@@ -190,7 +204,7 @@ impl Db {
 
     /// Returns the number of fields with a deadline.
     pub fn fields_with_deadline(&self) -> usize {
-        self.fields.len()
+        self.fields.len() - self.stream_timers
     }
 
     /// Renames a key to a name that no key has; value, deadline and last use stay. O(length of the name) amortised.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use super::Id;
 use super::sorted::{Identified, Sorted};
+use super::timeline::{Lease, Timeline};
+use crate::time::Now;
 
 /// Number of a consumer in its group.
 pub type ConsumerNumber = u32;
@@ -27,6 +29,8 @@ pub struct Pending {
 const _: () = assert!(size_of::<Pending>() == 32);
 
 impl Identified for Pending {
+    type Key = Id;
+
     fn id(&self) -> Id {
         self.id
     }
@@ -66,6 +70,8 @@ pub struct Group {
     /// By number; `None` for deleted ones, whose numbers are used again.
     consumers: Vec<Option<Consumer>>,
     numbers: BTreeMap<Arc<[u8]>, ConsumerNumber>,
+    /// The pending entries by time, for a group with a lease or with readers that claim.
+    timeline: Option<Box<Timeline>>,
 }
 
 impl Group {
@@ -77,6 +83,59 @@ impl Group {
             pending: Sorted::default(),
             consumers: Vec::new(),
             numbers: BTreeMap::new(),
+            timeline: None,
+        }
+    }
+
+    /// Returns the pending entries by time, if anybody needs that.
+    pub fn timeline(&self) -> Option<&Timeline> {
+        self.timeline.as_deref()
+    }
+
+    /// As [`Group::timeline`], for changes.
+    pub fn timeline_mut(&mut self) -> Option<&mut Timeline> {
+        self.timeline.as_deref_mut()
+    }
+
+    /// Returns the lease.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.timeline()?.lease()
+    }
+
+    /// Sets or removes the lease. O(pending · log pending).
+    pub fn set_lease(&mut self, lease: Option<Lease>) {
+        let claims = self
+            .timeline
+            .take()
+            .map(|old| old.claims)
+            .unwrap_or_default();
+        if lease.is_some() || !claims.is_empty() {
+            let timeline = Timeline::new(lease, claims, self.pending.iter());
+            self.timeline = Some(Box::new(timeline));
+        }
+    }
+
+    /// Keeps the pending entries by time from now on. O(pending · log pending) for the first call.
+    pub fn make_timeline(&mut self) -> &mut Timeline {
+        let pending = &self.pending;
+        self.timeline.get_or_insert_with(|| {
+            Box::new(Timeline::new(None, Default::default(), pending.iter()))
+        })
+    }
+
+    /// Returns the time of a delivery at `now`, in unix ms. A lease begins at the next millisecond, so that it never ends early.
+    pub fn delivery_ms(&self, now: Now) -> u64 {
+        match self.lease() {
+            Some(_) => now.base_ms(),
+            None => now.read_ms(),
+        }
+    }
+
+    /// Notes a change of a pending entry.
+    fn note(&mut self, before: Option<Pending>, after: Option<Pending>) {
+        if let Some(timeline) = &mut self.timeline {
+            before.iter().for_each(|entry| timeline.remove(entry));
+            after.iter().for_each(|entry| timeline.insert(entry));
         }
     }
 
@@ -154,14 +213,17 @@ impl Group {
         };
         self.numbers.remove(&consumer.name);
         for id in consumer.pending.iter() {
-            self.pending.remove(*id);
+            let entry = self.pending.remove(*id);
+            self.note(entry, None);
         }
         consumer.pending.len()
     }
 
     /// Adds a pending entry, or gives it to another consumer. O(1) if it is the last one, else O(log n).
     pub fn assign(&mut self, entry: Pending) {
-        match self.pending.insert(entry) {
+        let before = self.pending.insert(entry);
+        self.note(before, Some(entry));
+        match before {
             Some(before) if before.consumer == entry.consumer => return,
             Some(before) => {
                 self.consumer_mut(before.consumer).pending.remove(entry.id);
@@ -174,14 +236,18 @@ impl Group {
     /// Notes another delivery of a pending entry to its consumer. O(log n).
     pub fn redeliver(&mut self, id: Id, now_ms: u64) -> Option<Pending> {
         let entry = self.pending.get_mut(id)?;
+        let before = *entry;
         entry.delivered_ms = now_ms;
         entry.deliveries = entry.deliveries.saturating_add(1);
-        Some(*entry)
+        let after = *entry;
+        self.note(Some(before), Some(after));
+        Some(after)
     }
 
     /// Removes a pending entry. O(1) for the first one, else O(log n).
     pub fn acknowledge(&mut self, id: Id) -> Option<Pending> {
         let entry = self.pending.remove(id)?;
+        self.note(Some(entry), None);
         self.consumer_mut(entry.consumer).pending.remove(id);
         Some(entry)
     }
@@ -194,7 +260,9 @@ impl Group {
             .map(|consumer| consumer.name.len() + 16 + consumer.pending.heap_bytes())
             .sum();
         let numbers = self.numbers.len() * size_of::<(Arc<[u8]>, ConsumerNumber)>();
+        let timeline = self.timeline().map_or(0, Timeline::bytes);
         self.pending.heap_bytes()
+            + timeline
             + consumers
             + numbers
             + self.consumers.capacity() * size_of::<Option<Consumer>>()

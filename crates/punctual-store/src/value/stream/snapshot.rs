@@ -59,20 +59,19 @@ impl Stream {
         to.len(out, self.blocks.len() as u64);
         let mut rest = Vec::new();
         self.write_rest(to, &mut rest);
-        self.walk = Some(Box::new(SnapshotWalk {
-            blocks: UnwrittenPieces::new(self.blocks.len()),
-            rest,
-        }));
+        let blocks = UnwrittenPieces::new(self.blocks.len());
+        self.aside_mut().walk = Some(SnapshotWalk { blocks, rest });
     }
 
     /// Ends a snapshot's walk.
     pub(crate) fn end_walk(&mut self) {
-        self.walk = None;
+        self.aside_mut().walk = None;
+        self.drop_empty_aside();
     }
 
     /// Appends blocks of the walk until `out` has `full` bytes, and at last what follows them. Returns true at the end.
     pub(crate) fn walk_on(&mut self, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
-        let Some(walk) = &mut self.walk else {
+        let Some(walk) = self.aside.as_mut().and_then(|aside| aside.walk.as_mut()) else {
             return true;
         };
         while let Some(next) = walk.blocks.take() {
@@ -85,14 +84,15 @@ impl Stream {
             }
         }
         out.append(&mut walk.rest);
-        self.walk = None;
+        self.end_walk();
         true
     }
 
     /// Keeps a block for the snapshot before it changes.
     #[inline]
     pub(super) fn before_change(&mut self, number: usize) {
-        if let Some(walk) = &mut self.walk
+        if let Some(aside) = &mut self.aside
+            && let Some(walk) = &mut aside.walk
             && let Some(block) = self.blocks.get(number)
         {
             walk.blocks.keep(number, block);
@@ -102,7 +102,8 @@ impl Stream {
     /// Removes a block. A snapshot takes it over if it needs it.
     pub(super) fn remove_block(&mut self, number: usize) {
         if let Some(block) = self.blocks.remove(number)
-            && let Some(walk) = &mut self.walk
+            && let Some(aside) = &mut self.aside
+            && let Some(walk) = &mut aside.walk
         {
             walk.blocks.removed(number, block);
         }

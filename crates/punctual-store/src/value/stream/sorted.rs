@@ -1,4 +1,4 @@
-//! A map from IDs to small records, for IDs that mostly grow: pieces of sorted records.
+//! A map from IDs, or other keys, to small records, for keys that mostly grow: pieces of sorted records.
 //!
 //! A record at the end is appended in O(1) and leaves full pieces behind; the first record is removed in O(1). Any other
 //! change moves at most half a piece. Seeks are binary searches over pieces and in a piece.
@@ -10,19 +10,23 @@ use super::Id;
 /// Maximum number of records in a piece.
 const PIECE_MAX: usize = 128;
 
-/// A record with an ID.
+/// A record with a key that orders it.
 pub trait Identified: Copy {
-    /// Returns the record's ID.
-    fn id(&self) -> Id;
+    /// The key.
+    type Key: Ord + Copy;
+    /// Returns the record's key.
+    fn id(&self) -> Self::Key;
 }
 
 impl Identified for Id {
+    type Key = Self;
+
     fn id(&self) -> Id {
         *self
     }
 }
 
-/// Records in the order of their IDs, which are unique.
+/// Records in the order of their keys, which are unique.
 #[derive(Clone, Debug)]
 pub struct Sorted<T> {
     /// None is empty.
@@ -61,7 +65,7 @@ impl<T: Identified> Sorted<T> {
     }
 
     /// Returns the piece that contains `id`, or would.
-    fn piece_of(&self, id: Id) -> usize {
+    fn piece_of(&self, id: T::Key) -> usize {
         let ends_before = |piece: &VecDeque<T>| piece.back().is_some_and(|last| last.id() < id);
         // IDs that have just been added, or will be removed next, are at the ends.
         match self.pieces.front() {
@@ -70,7 +74,7 @@ impl<T: Identified> Sorted<T> {
         }
     }
 
-    fn find(&self, id: Id) -> Result<(usize, usize), (usize, usize)> {
+    fn find(&self, id: T::Key) -> Result<(usize, usize), (usize, usize)> {
         let at = self.piece_of(id);
         let Some(piece) = self.pieces.get(at) else {
             return Err((at, 0));
@@ -82,13 +86,13 @@ impl<T: Identified> Sorted<T> {
     }
 
     /// Returns the record with `id`. O(log n).
-    pub fn get(&self, id: Id) -> Option<&T> {
+    pub fn get(&self, id: T::Key) -> Option<&T> {
         let (at, number) = self.find(id).ok()?;
         self.pieces.get(at)?.get(number)
     }
 
     /// Returns the record with `id` for changes, which must not change the ID. O(log n).
-    pub fn get_mut(&mut self, id: Id) -> Option<&mut T> {
+    pub fn get_mut(&mut self, id: T::Key) -> Option<&mut T> {
         let (at, number) = self.find(id).ok()?;
         self.pieces.get_mut(at)?.get_mut(number)
     }
@@ -130,7 +134,7 @@ impl<T: Identified> Sorted<T> {
     }
 
     /// Removes the record with `id`. O(1) for the first one, else O(log n) and half a piece.
-    pub fn remove(&mut self, id: Id) -> Option<T> {
+    pub fn remove(&mut self, id: T::Key) -> Option<T> {
         let (at, number) = self.find(id).ok()?;
         let piece = &mut self.pieces[at];
         let removed = piece.remove(number)?;
@@ -157,7 +161,7 @@ impl<T: Identified> Sorted<T> {
     }
 
     /// Iterates over the records from `start` on. O(log n), then O(1) for each.
-    pub fn from(&self, start: Id) -> impl Iterator<Item = &T> {
+    pub fn from(&self, start: T::Key) -> impl Iterator<Item = &T> {
         let (at, number) = match self.find(start) {
             Ok(place) | Err(place) => place,
         };

@@ -1,0 +1,131 @@
+//! Pending entries that XREADGROUP takes over before it reads new ones: those whose lease has ended (XGROUP SETLEASE), and with
+//! `CLAIM min-idle` (Redis 8.4) those that have been idle for that long.
+//!
+//! As in 8.4: they come in the order of their deliveries and count towards COUNT; NOACK does not apply to them; with CLAIM each entry
+//! of the reply has the time since its last delivery and the number of its deliveries before this one, which are 0
+//! for a new entry. CLAIM means nothing for an ID other than `>`. The effect of a take-over is XCLAIM. A pending entry that was deleted from
+//! the stream stops to be pending, as with XAUTOCLAIM.
+
+use punctual_resp::{Args, Reply};
+use smallvec::SmallVec;
+
+use super::read::{Reader, log_claims};
+use super::reply::{reply_body, reply_id};
+use crate::error::Error;
+use crate::keyspace::records::Id as RecordId;
+use crate::turn::cx::Place;
+use crate::value::stream::{Id, Pending, Stream};
+
+/// Parses the idle time of CLAIM, the argument at `at`, in ms.
+pub(super) fn min_idle(args: Args<'_>, at: usize) -> Result<u64, Error> {
+    let ms = punctual_resp::decimal::parse_i64(&args[at])
+        .ok_or(Error::fixed("ERR min-idle-time is not an integer"))?;
+    u64::try_from(ms).map_err(|_| Error::fixed("ERR min-idle-time must be a positive integer"))
+}
+
+/// Writes an entry; with CLAIM also the time since its last delivery in ms, and the number of deliveries.
+pub(super) fn reply_delivered(
+    reply: &mut Reply<'_>,
+    entry: &punctual_rdb::stream::Entry<'_>,
+    claim: bool,
+    idle_ms: u64,
+    deliveries: u32,
+) {
+    reply.array(if claim { 4 } else { 2 });
+    reply_body(reply, entry);
+    if claim {
+        reply.int(i64::try_from(idle_ms).unwrap_or(i64::MAX));
+        reply.int(deliveries.into());
+    }
+}
+
+impl Reader<'_, '_, '_> {
+    /// Replies with pending entries that the consumer takes over. Returns their number.
+    pub(super) fn take_over(
+        &mut self,
+        key: &[u8],
+        (place, record): (Place, RecordId),
+        number: u32,
+        reply: &mut Reply<'_>,
+    ) -> Result<usize, Error> {
+        let now = self.cx.now();
+        let stream = self.cx.edit::<Stream>(place, record)?;
+        if self.claim.is_some() {
+            stream.expect_timelines();
+            if let Some(group) = stream.group_mut(self.group) {
+                group.make_timeline();
+            }
+        }
+        let Some(group) = stream.group(self.group) else {
+            return Ok(0);
+        };
+        let Some(timeline) = group.timeline() else {
+            return Ok(0);
+        };
+        let delivered_ms = group.delivery_ms(now);
+        let mut taken: SmallVec<[Pending; 16]> = SmallVec::new();
+        let mut gone: Vec<Id> = Vec::new();
+        for entry in timeline.claimable(now, self.claim) {
+            if taken.len() == self.count {
+                break;
+            }
+            let Some(before) = group.pending().get(entry.id) else {
+                continue;
+            };
+            let Some(body) = stream.get(entry.id) else {
+                gone.push(entry.id);
+                continue;
+            };
+            let idle_ms = now.read_ms().saturating_sub(before.delivered_ms);
+            reply_delivered(
+                reply,
+                &body,
+                self.claim.is_some(),
+                idle_ms,
+                before.deliveries,
+            );
+            taken.push(Pending {
+                id: entry.id,
+                delivered_ms,
+                deliveries: before.deliveries.saturating_add(1),
+                consumer: number,
+            });
+        }
+        if taken.is_empty() && gone.is_empty() {
+            return Ok(0);
+        }
+        let last = group.last_id;
+        let Some(group) = stream.group_mut(self.group) else {
+            return Ok(0);
+        };
+        for id in &gone {
+            group.acknowledge(*id);
+        }
+        for entry in &taken {
+            group.assign(*entry);
+        }
+        if !taken.is_empty() {
+            group.consumer_mut(number).active_ms = Some(now.read_ms());
+        }
+        self.cx.turn.stats.redelivered += taken.len() as u64;
+        self.cx.turn.commit_group(self.cx.db, key, None, 1);
+        if self.cx.is_logged() {
+            if !gone.is_empty() {
+                let ids: Vec<Vec<u8>> = gone.iter().map(|id| id.text()).collect();
+                let mut words: Vec<&[u8]> = vec![b"XACK", key, self.group];
+                words.extend(ids.iter().map(Vec::as_slice));
+                self.cx.effect(&words);
+            }
+            let entries = taken.iter().map(|e| (e.id, e.delivered_ms, e.deliveries));
+            log_claims(self.cx, key, self.group, self.consumer, last, entries);
+        }
+        Ok(taken.len())
+    }
+}
+
+/// Writes an ID and the fields of an entry that was deleted.
+pub(super) fn reply_deleted(reply: &mut Reply<'_>, id: Id) {
+    reply.array(2);
+    reply_id(reply, id);
+    reply.null_array();
+}

@@ -1,0 +1,93 @@
+//! XRETAIN: retention of a stream's entries by age and number, a command of our own.
+//!
+//! The words are the effect: a redis-server does not know them, and its copy of the stream follows by the effects of each trim.
+
+use punctual_resp::{Args, Reply};
+
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+use crate::value::stream::{Retention, Stream};
+
+/// What XRETAIN is to do.
+enum Order {
+    Set(Retention),
+    Persist,
+    Get,
+}
+
+impl Order {
+    fn parse(args: Args<'_>) -> Result<Self, Error> {
+        let word = args.at(2);
+        match args.len() {
+            3 if is(word, "PERSIST") => return Ok(Self::Persist),
+            3 if is(word, "GET") => return Ok(Self::Get),
+            4 | 6 if is(word, "MAXAGE") => {}
+            _ => return Err(Error::Syntax),
+        }
+        let positive = |at: usize, error: &'static str| match int(args.at(at))? {
+            ..=0 => Err(Error::fixed(error)),
+            number => Ok(number as u64),
+        };
+        let age_max_ms = positive(3, "ERR MAXAGE must be positive")?;
+        let len_max = match args.get(4) {
+            None => None,
+            Some(word) if is(word, "MAXLEN") => Some(positive(5, "ERR MAXLEN must be positive")?),
+            Some(_) => return Err(Error::Syntax),
+        };
+        Ok(Self::Set(Retention {
+            age_max_ms,
+            len_max,
+        }))
+    }
+}
+
+pub(super) fn xretain(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let order = Order::parse(args)?;
+    let key = &args[1];
+    let (place, found) = cx.seek_stream(key)?;
+    let record = found.ok_or(Error::NoSuchKey)?;
+    let before = cx.view::<Stream>(place, record)?.retention();
+    match order {
+        Order::Get => {
+            match before {
+                None => reply.null(),
+                Some(retention) => {
+                    reply.map(2);
+                    reply.bulk(b"max-age");
+                    reply.int(retention.age_max_ms as i64);
+                    reply.bulk(b"max-len");
+                    match retention.len_max {
+                        Some(len) => reply.int(len as i64),
+                        None => reply.null(),
+                    }
+                }
+            }
+            return Ok(());
+        }
+        Order::Persist => {
+            if before.is_some() {
+                cx.edit::<Stream>(place, record)?.set_retention(None);
+                cx.rearm(place, record);
+                cx.commit(key, Classes::STREAM, "xretain", 1);
+            }
+            reply.int(before.is_some().into());
+        }
+        Order::Set(retention) => {
+            cx.edit::<Stream>(place, record)?
+                .set_retention(Some(retention));
+            cx.commit(key, Classes::STREAM, "xretain", 1);
+            let words: Vec<&[u8]> = args.iter().collect();
+            cx.effect(&words);
+            cx.turn.retain(place.shard(), place.db(), key, record);
+            cx.rearm(place, record);
+            reply.ok();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,363 @@
+//! What is due in streams: entries that are too old, leases that have ended, entries for dead-letter streams.
+//!
+//! Ground rules: the wheel fires a stream's timer under the lock of its shard ([`Turn::stream_due`]). Old entries leave there, in batches.
+//! A lease that ends changes nothing: waiting readers are told, and run their command again. Only a dead-letter
+//! stream may need another shard, so these entries are collected, and [`Turn::move_dead_letters`] moves them when the expiry step is done: it
+//! locks both shards in order, as a command on two keys does, and looks again at everything. If nobody gets to that, the timer fires again a
+//! millisecond later.
+//!
+//! A command that meets old entries first removes them ([`Turn::settle_stream`]), unless the turn is frozen: then it hides them. So
+//! nobody sees an entry at or after its end. The effects are commands that a redis-server knows: XTRIM MINID, and XADD and XACK
+//! between MULTI and EXEC.
+
+use super::Turn;
+use super::expiry::Name;
+use crate::events::{Classes, DeadLetterFailed};
+use crate::keyspace::records::Id as RecordId;
+use crate::keyspace::shard::Touched;
+use crate::time::Now;
+use crate::value::Kind;
+use crate::value::stream::{Bound, Id, Stream, Trim};
+
+/// Number of blocks that leave a stream in one step.
+const BLOCKS: usize = 64;
+/// Number of entries of a group that move to a dead-letter stream in one step.
+const DEAD_LETTERS: usize = 64;
+
+/// A group with entries that are due for its dead-letter stream.
+struct Dead {
+    group: Box<[u8]>,
+    key: Box<[u8]>,
+}
+
+impl Turn<'_> {
+    fn stream_at(&mut self, number: usize, db: usize, id: RecordId) -> Option<&mut Stream> {
+        Stream::of_mut(&mut self.shard_db(number, db).get_mut(id).value)
+    }
+
+    /// Does what is due in a stream whose timer has fired, and arms the timer again.
+    pub(super) fn stream_due(
+        &mut self,
+        number: usize,
+        db: usize,
+        id: RecordId,
+        until: Now,
+        budget: &mut usize,
+    ) {
+        let record = self.shard_db(number, db).get(id);
+        let key = Name::from_slice(record.key.as_bytes());
+        if self.trim_old(number, db, &key, id, until, BLOCKS) {
+            *budget = budget.saturating_sub(BLOCKS);
+        }
+        let mut dead = false;
+        self.shard_db(number, db).timelines(id, |_, timeline| {
+            timeline.told(until);
+            if timeline.has_dead(until) {
+                timeline.retry_ms = until.read_ms() + 1;
+                dead = true;
+            }
+        });
+        if dead {
+            self.dead_letters.push((db, key[..].into()));
+        }
+        self.note_ready(db, &key);
+        self.renew_claims(number, db, &key);
+        self.shard_db(number, db).rearm_stream(id);
+    }
+
+    /// Removes entries that are too old at `now`, at most those of `blocks` blocks and one more. Returns whether there were any.
+    fn trim_old(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        id: RecordId,
+        now: Now,
+        blocks: usize,
+    ) -> bool {
+        let stream = Stream::of(&self.shard_db(number, db).get(id).value);
+        let Some((floor, first)) = stream.and_then(|s| Some((s.floor(now)?, s.first_id()))) else {
+            return false;
+        };
+        let age_max_ms = stream
+            .and_then(Stream::retention)
+            .map_or(0, |r| r.age_max_ms);
+        let Some(stream) = self.stream_at(number, db, id) else {
+            return false;
+        };
+        let (removed, bound) = stream.trim_aged(floor, blocks);
+        self.stats.retained_out += removed;
+        let deadline_ms = first.ms.saturating_add(age_max_ms);
+        self.sink.entries_aged(self.now, deadline_ms);
+        self.expiry_effect(db, &[b"XTRIM", key, b"MINID", &bound.text()]);
+        self.commit_expiry(db, key, Classes::STREAM, "xtrim", None);
+        true
+    }
+
+    /// Removes the entries of a stream that are too old, which a command has met, unless the turn is frozen.
+    #[cold]
+    pub(crate) fn settle_stream(&mut self, number: usize, db: usize, key: &[u8], id: RecordId) {
+        if !self.frozen {
+            self.touch(Touched::One(db));
+            self.trim_old(number, db, key, id, self.now, usize::MAX);
+            self.shard_db(number, db).rearm_stream(id);
+        }
+    }
+
+    /// Applies the retention of a stream to which an entry was added, or whose retention is new: as a further effect of the
+    /// running command, which has set its first. Returns the number of entries that left.
+    pub(crate) fn retain(&mut self, number: usize, db: usize, key: &[u8], id: RecordId) -> u64 {
+        let now = self.now;
+        let Some(stream) = self.stream_at(number, db, id) else {
+            return 0;
+        };
+        let mut removed = 0;
+        let mut bound = None;
+        if let Some(floor) = stream.floor(now) {
+            removed += stream.trim_aged(floor, usize::MAX).0;
+            bound = Some(floor);
+        }
+        let len_max = stream.retention().and_then(|retention| retention.len_max);
+        if let Some(len) = len_max.filter(|len| stream.len() > *len) {
+            removed += stream.trim(Trim {
+                bound: Bound::Len(len),
+                approximate: false,
+                limit: 0,
+            });
+            bound = Some(stream.first_id());
+        }
+        if let Some(bound) = bound {
+            self.stats.retained_out += removed;
+            self.commit(db, key, Classes::STREAM, "xtrim", 0);
+            let text = bound.text();
+            let words: [&[u8]; 4] = [b"XTRIM", key, b"MINID", &text];
+            self.effect(db, words.iter());
+        }
+        removed
+    }
+
+    /// Notes in the groups of a stream for which idle times readers wait now.
+    pub(super) fn renew_claims(&mut self, number: usize, db: usize, key: &[u8]) {
+        let now = self.now;
+        let shard = self.shard_mut(number);
+        let part = &mut shard.dbs[db];
+        let Some(id) = part.find(key) else { return };
+        let waiting = match shard.waiters.any() {
+            true => shard.waiters.claims(db, key, now),
+            false => Vec::new(),
+        };
+        part.timelines(id, |_, timeline| timeline.claims.clear());
+        for (group, idle_ms) in &waiting {
+            part.expect_claims(id, group, *idle_ms);
+        }
+        part.rearm_stream(id);
+        if !waiting.is_empty() {
+            self.touch(Touched::One(db));
+        }
+    }
+
+    /// Moves the entries that are due for dead-letter streams, up to some of each group. Returns false if there was nothing
+    /// to do. Locks the shards of the streams.
+    pub(super) fn move_dead_letters(&mut self) -> bool {
+        if self.dead_letters.is_empty() || self.pinned {
+            // A transaction has its locks; the timer fires again.
+            self.dead_letters.clear();
+            return false;
+        }
+        for (db, key) in std::mem::take(&mut self.dead_letters) {
+            for dead in self.dead_of(db, &key) {
+                self.lock_keys([&key[..], &dead.key].into_iter());
+                self.touch(Touched::One(db));
+                self.move_dead(db, &key, &dead);
+            }
+        }
+        true
+    }
+
+    /// Finds a stream that has not expired. Its shard must be held.
+    fn find_stream(&mut self, db: usize, key: &[u8]) -> Option<(usize, RecordId)> {
+        let number = self.store.shard_of(key);
+        let now = self.now;
+        let part = self.shard_db(number, db);
+        let id = part.find(key)?;
+        let record = part.get(id);
+        let is_there = !now.is_due(record.deadline) && Stream::of(&record.value).is_some();
+        is_there.then_some((number, id))
+    }
+
+    /// Returns the groups of a stream with entries that are due for a dead-letter stream. Locks the stream's shard.
+    fn dead_of(&mut self, db: usize, key: &[u8]) -> Vec<Dead> {
+        self.lock_one(self.store.shard_of(key));
+        let now = self.now;
+        let mut found = Vec::new();
+        if let Some((number, id)) = self.find_stream(db, key) {
+            self.shard_db(number, db).timelines(id, |group, timeline| {
+                if let Some(dead) = timeline
+                    .lease()
+                    .and_then(|lease| lease.dead_letter.as_ref())
+                    && !timeline.dead(now, 1).is_empty()
+                {
+                    found.push(Dead {
+                        group: group.into(),
+                        key: dead.key.clone(),
+                    });
+                }
+            });
+        }
+        found
+    }
+
+    /// Moves entries of a group to its dead-letter stream. Both shards are held; between the looks the group may have changed.
+    fn move_dead(&mut self, db: usize, key: &[u8], dead: &Dead) {
+        let now = self.now;
+        let Some((number, id)) = self.find_stream(db, key) else {
+            return;
+        };
+        self.settle_stream(number, db, key, id);
+        let Some(stream) = self.stream_at(number, db, id) else {
+            return;
+        };
+        let group = stream.group(&dead.group).and_then(|group| group.timeline());
+        let lease = group.and_then(|timeline| timeline.lease());
+        let same = |lease: &&crate::value::stream::Lease| {
+            let dead_letter = lease.dead_letter.as_ref();
+            dead_letter.is_some_and(|letter| letter.key == dead.key)
+        };
+        let Some(lease_ms) = lease.filter(same).map(|lease| lease.ms) else {
+            return;
+        };
+        let due = group.map(|timeline| timeline.dead(now, DEAD_LETTERS));
+        let mut failed = None;
+        for entry in due.unwrap_or_default() {
+            self.begin_frame();
+            let moved = self.move_entry(db, key, (number, id), dead, entry);
+            self.append_recorded();
+            self.end_frame();
+            match moved {
+                Ok(()) => self.stats.dead_letters += 1,
+                Err(reason) => {
+                    failed = Some(reason);
+                    break;
+                }
+            }
+        }
+        let retry_ms = match failed {
+            None => 0,
+            Some(reason) => {
+                self.stats.dead_letter_errors += 1;
+                self.sink.dead_letter_failed(&DeadLetterFailed {
+                    db,
+                    key,
+                    group: &dead.group,
+                    dead_letter: &dead.key,
+                    reason,
+                });
+                now.base_ms().saturating_add(lease_ms)
+            }
+        };
+        let part = self.shard_db(number, db);
+        part.timelines(id, |group, timeline| {
+            if *group == *dead.group {
+                timeline.retry_ms = retry_ms;
+            }
+        });
+        part.rearm_stream(id);
+    }
+
+    /// Moves one entry. An entry that was deleted from its stream only stops to be pending.
+    fn move_entry(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        (number, id): (usize, RecordId),
+        dead: &Dead,
+        entry: Id,
+    ) -> Result<(), &'static str> {
+        let now = self.now;
+        let limits = self.limits;
+        let Some(stream) = self.stream_at(number, db, id) else {
+            return Ok(());
+        };
+        let group = stream.group(&dead.group);
+        let Some((group, pending)) = group.and_then(|g| Some((g, g.pending().get(entry)?))) else {
+            return Ok(());
+        };
+        let fields = stream.get(entry).map(|entry| {
+            let text = |element: punctual_rdb::Element<'_>| element.with_text(<[u8]>::to_vec);
+            let pairs = entry.pairs().map(|(name, value)| (text(name), text(value)));
+            let mut fields: Vec<(Vec<u8>, Vec<u8>)> = pairs.collect();
+            let consumer = group.consumer(pending.consumer).name().to_vec();
+            let deliveries = pending.deliveries.to_string().into_bytes();
+            for (name, value) in [
+                ("origin-stream", key.to_vec()),
+                ("origin-group", dead.group.to_vec()),
+                ("origin-id", entry.id.text()),
+                ("origin-consumer", consumer),
+                ("origin-deliveries", deliveries),
+            ] {
+                fields.push((name.into(), value));
+            }
+            fields
+        });
+        if let Some(fields) = fields {
+            let bytes = fields.iter().map(|(name, value)| name.len() + value.len());
+            if Stream::is_too_long(bytes.sum()) {
+                return Err("the entry is too large");
+            }
+            let target = self.store.shard_of(&dead.key);
+            let part = self.shard_db(target, db);
+            let mut found = part.find(&dead.key);
+            if let Some(old) = found
+                && now.is_due(part.get(old).deadline)
+            {
+                self.expire_met(target, db, old);
+                found = None;
+            }
+            let letter = match found {
+                Some(letter) => letter,
+                None => {
+                    let uses = limits.uses.initial(now);
+                    let part = self.shard_db(target, db);
+                    let letter = part.insert(&dead.key, Stream::new().into_value(), uses);
+                    self.announce(db, Classes::NEW, "new", &dead.key);
+                    letter
+                }
+            };
+            let part = self.shard_db(target, db);
+            let Some(last) = Stream::of(&part.get(letter).value).map(Stream::last_id) else {
+                return Err("the key of the dead-letter stream holds another type");
+            };
+            let next = Id::new(now.read_ms(), 0);
+            let new = match next > last {
+                true => next,
+                false => last
+                    .next()
+                    .ok_or("the dead-letter stream has no more IDs")?,
+            };
+            let pairs = fields.iter().map(|(name, value)| (&name[..], &value[..]));
+            if let Some(stream) = self.stream_at(target, db, letter) {
+                stream.push(new, pairs, &limits);
+            }
+            self.commit(db, &dead.key, Classes::STREAM, "xadd", 1);
+            let text = new.text();
+            let mut words: Vec<&[u8]> = vec![b"XADD", &dead.key, &text];
+            words.extend(
+                fields
+                    .iter()
+                    .flat_map(|(name, value)| [&name[..], &value[..]]),
+            );
+            self.effect(db, words.iter());
+            self.retain(target, db, &dead.key, letter);
+            self.shard_db(target, db).rearm_stream(letter);
+        }
+        let stream = self.stream_at(number, db, id);
+        if let Some(group) = stream.and_then(|stream| stream.group_mut(&dead.group)) {
+            group.acknowledge(entry);
+        }
+        self.commit_group(db, key, None, 1);
+        let text = entry.text();
+        let words: [&[u8]; 4] = [b"XACK", key, &dead.group, &text];
+        self.effect(db, words.iter());
+        Ok(())
+    }
+}

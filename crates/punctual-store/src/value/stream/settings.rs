@@ -1,0 +1,185 @@
+//! What few streams have, behind one pointer: settings, their timer, and a snapshot's walk.
+//!
+//! Settings are written as words: in snapshots as the field [`FIELD`] before the stream's record, which redis-server passes over, and in
+//! DUMP's payload under a type of its own. The words are `MAXAGE ms`, `MAXLEN n`, and for each group with a lease
+//! `LEASE group ms max-deliveries dead-letter-stream`, where 0 and an empty name stand for none. They are encoded as a command in RESP.
+
+use punctual_resp::{Limits, Parser, encode_command};
+
+use super::snapshot::SnapshotWalk;
+use super::{DeadLetter, Lease, Retention, Stream, Timeline};
+use crate::time::NEVER;
+
+/// Name of the auxiliary field of a snapshot that has the settings of the next key.
+pub const FIELD: &[u8] = b"punctual-stream";
+
+/// What few streams have.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    /// The walk of a snapshot that has not reached the end.
+    pub(super) walk: Option<SnapshotWalk>,
+    pub(super) retention: Option<Retention>,
+    /// Number of the stream's timer.
+    pub(super) timer: Option<u32>,
+    /// A group has a timeline, or had one.
+    pub(super) timelines: bool,
+}
+
+impl Aside {
+    /// Returns what a copy of the stream has, if anything.
+    pub(super) fn copy(&self) -> Option<Box<Self>> {
+        (self.retention.is_some() || self.timelines).then(|| {
+            Box::new(Self {
+                retention: self.retention,
+                timelines: self.timelines,
+                ..Self::default()
+            })
+        })
+    }
+}
+
+impl Stream {
+    pub(super) fn aside_mut(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
+    pub(super) fn drop_empty_aside(&mut self) {
+        let needed = |aside: &Aside| {
+            aside.walk.is_some()
+                || aside.retention.is_some()
+                || aside.timer.is_some()
+                || aside.timelines
+        };
+        if !self.aside.as_deref().is_some_and(needed) {
+            self.aside = None;
+        }
+    }
+
+    /// Notes that a group has a timeline, before it gets one.
+    pub(crate) fn expect_timelines(&mut self) {
+        self.aside_mut().timelines = true;
+    }
+
+    /// Returns whether the stream may need a timer. O(1).
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.aside.is_some()
+    }
+
+    /// Calls `act` with the name of each group that has a timeline, and the timeline.
+    pub(crate) fn each_timeline(&mut self, act: &mut impl FnMut(&[u8], &mut Timeline)) {
+        for (name, group) in &mut self.groups {
+            if let Some(timeline) = group.timeline_mut() {
+                act(name, timeline);
+            }
+        }
+    }
+
+    /// Returns the number of the stream's timer.
+    pub(crate) fn timer(&self) -> Option<u32> {
+        self.aside.as_ref()?.timer
+    }
+
+    /// Notes the number of the stream's timer.
+    pub(crate) fn set_timer(&mut self, timer: Option<u32>) {
+        if timer.is_some() || self.aside.is_some() {
+            self.aside_mut().timer = timer;
+            self.drop_empty_aside();
+        }
+    }
+
+    /// Returns the time at which an entry is too old or a lease ends, in unix ms. O(groups · log pending).
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let aside = self.aside.as_ref()?;
+        let leases = aside.timelines.then(|| {
+            let timelines = self.groups.values().filter_map(|group| group.timeline());
+            timelines
+                .filter_map(|timeline| timeline.next_deadline())
+                .min()
+        });
+        let first = self
+            .next_too_old_ms()
+            .into_iter()
+            .chain(leases.flatten())
+            .min();
+        first.filter(|at| *at != NEVER)
+    }
+
+    /// Returns the settings as words, if there are any.
+    pub(crate) fn settings(&self) -> Option<Vec<u8>> {
+        self.aside.as_ref()?;
+        let mut words: Vec<Vec<u8>> = Vec::new();
+        if let Some(retention) = self.retention() {
+            words.extend([b"MAXAGE".to_vec(), digits(retention.age_max_ms)]);
+            if let Some(len) = retention.len_max {
+                words.extend([b"MAXLEN".to_vec(), digits(len)]);
+            }
+        }
+        for (name, group) in &self.groups {
+            let Some(lease) = group.lease() else { continue };
+            let dead = lease.dead_letter.as_ref();
+            words.extend([
+                b"LEASE".to_vec(),
+                name.to_vec(),
+                digits(lease.ms),
+                digits(dead.map_or(0, |dead| dead.deliveries_max.into())),
+                dead.map_or(Vec::new(), |dead| dead.key.to_vec()),
+            ]);
+        }
+        (!words.is_empty()).then(|| {
+            let mut text = Vec::new();
+            encode_command(&mut text, &words);
+            text
+        })
+    }
+
+    /// Applies settings that [`Stream::settings`] has returned. Returns `None` if they are not understood.
+    pub(crate) fn apply_settings(&mut self, text: &[u8]) -> Option<()> {
+        let mut parser = Parser::new();
+        let words = parser.parse(text, &Limits::default()).ok()??.args;
+        let number = |at: usize| {
+            punctual_resp::decimal::parse_i64(words.get(at)?)?
+                .try_into()
+                .ok()
+        };
+        let mut retention: Option<Retention> = None;
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            match word {
+                b"MAXAGE" => {
+                    retention = Some(Retention {
+                        age_max_ms: number(at + 1)?,
+                        len_max: None,
+                    });
+                    at += 2;
+                }
+                b"MAXLEN" => {
+                    retention.as_mut()?.len_max = Some(number(at + 1)?);
+                    at += 2;
+                }
+                b"LEASE" => {
+                    let deliveries_max = u32::try_from(number(at + 3)?).ok()?;
+                    let key = words.get(at + 4)?.into();
+                    let lease = Lease {
+                        ms: number(at + 2)?,
+                        dead_letter: (deliveries_max > 0).then_some(DeadLetter {
+                            deliveries_max,
+                            key,
+                        }),
+                    };
+                    self.expect_timelines();
+                    let group = self.groups.get_mut(words.get(at + 1)?)?;
+                    group.set_lease(Some(lease));
+                    at += 5;
+                }
+                _ => return None,
+            }
+        }
+        self.set_retention(retention);
+        Some(())
+    }
+}
+
+fn digits(number: u64) -> Vec<u8> {
+    itoa::Buffer::new().format(number).as_bytes().to_vec()
+}
