@@ -38,12 +38,15 @@ const NEW: &[&str] = &[
     "hpexpiretime",
     "hpttl",
     "httl",
-    // Redis 8.0 and 8.4.
+    // Redis 8.0 to 8.8.
     "delex",
     "digest",
     "hgetdel",
     "hgetex",
     "hsetex",
+    "xackdel",
+    "xdelex",
+    "xnack",
 ];
 
 /// Facts that differ between Redis 7.2 and the 7.0 we compare with: command, fact, our value, reason.

@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::notify::{Rule, set};
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
-use crate::value::Kind;
 use crate::value::stream::Stream;
 
 /// The family's rows.
@@ -62,11 +61,14 @@ const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) 
 
 fn set_rule(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let rule = Rule::parse(cx.db, args)?;
-    if let Some(id) = cx.find(&rule.stream) {
-        let value = &cx.db_of(&rule.stream).get(id).value;
-        Stream::of(value).ok_or(Error::WrongType)?;
-    }
+    let (key, max_age) = (rule.stream.clone(), rule.max_age);
+    let (place, found) = cx.seek_as::<Stream>(&key)?;
     cx.change_notify_rules(|rules| set(rules, rule));
+    if let (Some(id), Some(max_age)) = (found, max_age) {
+        let words: Vec<&[u8]> = args.iter().collect();
+        cx.effect(&words);
+        cx.turn.keep_for(place.shard(), cx.db, &key, id, max_age);
+    }
     reply.ok();
     Ok(())
 }

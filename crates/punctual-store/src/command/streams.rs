@@ -18,6 +18,9 @@ mod pending;
 mod range;
 mod read;
 mod redeliver;
+mod references;
+#[cfg(test)]
+mod references_tests;
 mod reply;
 mod retain;
 #[cfg(test)]
@@ -36,6 +39,13 @@ pub static COMMANDS: &[Command] = &[
             "5.0.0",
             "O(1) for each message ID processed.",
             "Acknowledges entries of a consumer group, which removes them from its pending entries.",
+        ),
+    row("xackdel", -6, WRITE_FAST, references::xackdel)
+        .access(&["RW delete"])
+        .doc(
+            "8.2.0",
+            "O(1) for each entry ID.",
+            "Acknowledges entries of a consumer group and deletes them, as far as other groups allow.",
         ),
     row("xadd", -5, GROW_FAST, add::xadd)
         .access(&["RW update"])
@@ -80,6 +90,13 @@ pub static COMMANDS: &[Command] = &[
             "O(1) for each entry, regardless of the stream size.",
             "Deletes entries of a stream and returns their number.",
         ),
+    row("xdelex", -5, WRITE_FAST, references::xdelex)
+        .access(&["RW delete"])
+        .doc(
+            "8.2.0",
+            "O(1) for each entry, regardless of the stream size.",
+            "Deletes entries of a stream, with a choice of what happens to references to them.",
+        ),
     Command::container("xgroup", Group::Stream, group::SUBCOMMANDS).doc(
         "5.0.0",
         "Depends on subcommand.",
@@ -95,6 +112,13 @@ pub static COMMANDS: &[Command] = &[
         "O(1)",
         "Returns the number of entries of a stream.",
     ),
+    row("xnack", -7, WRITE_FAST, references::xnack)
+        .access(&["RW update"])
+        .doc(
+            "8.8.0",
+            "O(1) for each entry ID.",
+            "Releases pending entries of a consumer group, so that others may claim them at once.",
+        ),
     row("xpending", -3, Flags::READONLY, pending::xpending)
         .access(&["RO access"])
         .tips(RANDOM)

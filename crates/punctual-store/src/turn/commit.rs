@@ -85,12 +85,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Commits an entry that a rule of NOTIFY has appended: it is no change by the running command.
-    pub(super) fn commit_entry(&mut self, db: usize, key: &[u8], event: &str) {
-        self.notify(db, key, 1);
-        self.announce(db, Classes::STREAM, event, key);
-    }
-
     /// Raises the flags of a changed key's watchers, and notes the key if clients wait for it.
     #[cold]
     fn notify_observers(&mut self, db: usize, key: &[u8]) {

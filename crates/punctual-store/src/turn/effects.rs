@@ -28,16 +28,16 @@ pub struct Effects {
     dbs: Option<(usize, usize)>,
     /// Parts of `bytes` that replicas get and files do not.
     for_replicas: Vec<(usize, usize)>,
-    frame: Frame,
+    pub(super) frame: Frame,
 }
 
 /// Effects that MULTI and EXEC will surround.
 #[derive(Debug, Default)]
-struct Frame {
+pub(super) struct Frame {
     /// Number of frames inside one another; the outermost counts.
     depth: u32,
     start: usize,
-    commands: u32,
+    pub(super) commands: u32,
 }
 
 impl Effects {
@@ -208,20 +208,6 @@ impl Turn<'_> {
             self.effects.select(db);
             self.effects.push(words);
             self.effects.frame.commands += 1;
-        }
-    }
-
-    /// Adds an effect beside those of the running command, atomically with whatever the frame has.
-    pub(super) fn frame_effect<W: AsRef<[u8]>>(
-        &mut self,
-        db: usize,
-        words: impl ExactSizeIterator<Item = W>,
-    ) {
-        if self.logged {
-            self.effects.select(db);
-            self.effects.push(words);
-            // The frame may begin with an expiry, which counts as none.
-            self.effects.frame.commands += 2;
         }
     }
 

@@ -88,11 +88,7 @@ impl Turn<'_> {
         if !self.recorder.any() {
             return self.expire_db(number, db, until, budget);
         }
-        self.begin_frame();
-        let done = self.expire_db(number, db, until, budget);
-        self.append_recorded();
-        self.end_frame();
-        done
+        self.framed(|turn| turn.expire_db(number, db, until, budget))
     }
 
     /// Expires keys and fields that are due at `until` in one database of a held shard. Returns whether none is left.

@@ -11,8 +11,8 @@ use super::{Cx, Turn};
 use crate::events::Classes;
 use crate::keyspace::shard::Touched;
 use crate::notify::{Payload, Rule, Rules};
-use crate::value::stream::{Bound, Id, Stream, Trim};
-use crate::value::{Kind, Value, encode};
+use crate::value::stream::Stream;
+use crate::value::{Value, encode};
 
 /// What a turn knows of the rules, and the events that it has not appended yet.
 #[derive(Default)]
@@ -89,86 +89,47 @@ impl Turn<'_> {
         }
     }
 
+    /// Runs something that is no command, with its events in the same frame of the log.
+    pub(super) fn framed<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        self.begin_frame();
+        let done = act(self);
+        self.append_recorded();
+        self.end_frame();
+        done
+    }
+
     /// Appends the kept events to their streams.
-    #[cold]
     pub(super) fn append_recorded(&mut self) {
         for recorded in std::mem::take(&mut self.recorder.events) {
+            // The frame may begin with an expiry, which counts as no command.
+            self.effects.frame.commands += 1;
             let count = match self.append(&recorded) {
-                Some(()) => &recorded.rule.appended,
-                None => &recorded.rule.failed,
+                Ok(()) => &recorded.rule.appended,
+                Err(_) => &recorded.rule.failed,
             };
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Appends an event. Returns `None` if the key holds another type, or the stream has no further ID.
-    fn append(&mut self, recorded: &Recorded) -> Option<()> {
+    /// Appends an event.
+    fn append(&mut self, recorded: &Recorded) -> Result<(), &'static str> {
         let Recorded {
             rule,
             event,
-            key: subject,
+            key,
             value,
         } = recorded;
-        let (db, key, now) = (rule.db, &rule.stream, self.now);
-        self.touch(Touched::One(db));
-        let (number, hash) = (self.store.shard_of(key), self.store.hash(key));
-        let mut found = self.shard_db(number, db).find_hashed(hash, key);
-        if let Some(id) = found
-            && now.is_due(self.shard_db(number, db).get(id).deadline)
-        {
-            self.expire_met(number, db, id);
-            found = None;
-        }
-        let len = value.as_ref().map_or(0, |value| value.len() as u64);
-        let omitted = len > rule.max_bytes.unwrap_or(u64::MAX) || Stream::is_too_long(len as usize);
+        let len = value.as_ref().map_or(0, |value| value.len());
+        let omitted = len as u64 > rule.max_bytes.unwrap_or(u64::MAX) || Stream::is_too_long(len);
         let omitted = omitted.then(|| len.to_string());
-        let mut fields: Vec<(&[u8], &[u8])> = vec![(b"event", event.as_bytes()), (b"key", subject)];
+        let mut fields: Vec<(&[u8], &[u8])> = vec![(b"event", event.as_bytes()), (b"key", key)];
         match (&omitted, value) {
             (Some(len), _) => fields.push((b"omitted", len.as_bytes())),
             (None, Some(value)) => fields.push((b"value", value)),
             (None, None) => {}
         }
-        let (limits, uses) = (self.limits, self.limits.uses.initial(now));
-        let part = self.shard_db(number, db);
-        let record = match found {
-            Some(record) => record,
-            None => part.insert_hashed(hash, key, Stream::new().into_value(), uses),
-        };
-        Stream::of(&part.get(record).value)?;
-        let stream = Stream::of_mut(&mut part.get_mut(record).value)?;
-        let next = stream.last_id().next()?;
-        let id = next.max(Id::new(now.read_ms(), 0));
-        stream.push(id, fields.iter().copied(), &limits);
-        let oldest = rule
-            .max_age
-            .map(|age| Id::new(id.ms.saturating_sub(age), 0));
-        let trimmed = oldest.map_or(0, |oldest| {
-            stream.trim(Trim {
-                bound: Bound::MinId(oldest),
-                approximate: false,
-                limit: 0,
-            })
-        });
-        if found.is_none() {
-            self.announce(db, Classes::NEW, "new", key);
-        }
-        self.commit_entry(db, key, "xadd");
-        if trimmed > 0 {
-            self.commit_entry(db, key, "xtrim");
-        }
-        let id = id.text();
-        let fields = fields.iter().flat_map(|(name, value)| [*name, *value]);
-        let words: Vec<&[u8]> = [&b"XADD"[..], key, &id].into_iter().chain(fields).collect();
-        self.frame_effect(db, words.iter());
-        if trimmed > 0
-            && let Some(oldest) = oldest
-        {
-            let words: [&[u8]; 4] = [b"XTRIM", key, b"MINID", &oldest.text()];
-            self.frame_effect(db, words.iter());
-        }
-        self.retain(number, db, key, record);
-        self.shard_db(number, db).rearm_stream(record);
-        Some(())
+        self.touch(Touched::One(rule.db));
+        self.add_entry(rule.db, &rule.stream, fields.iter().copied(), rule.max_age)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::keyspace::records::Id as RecordId;
 use crate::keyspace::shard::Touched;
 use crate::time::Now;
 use crate::value::Kind;
-use crate::value::stream::{Bound, Id, Stream, Trim};
+use crate::value::stream::{Bound, Id, Retention, Stream, Trim};
 
 /// Number of blocks that leave a stream in one step.
 const BLOCKS: usize = 64;
@@ -213,7 +213,7 @@ impl Turn<'_> {
         let Some((number, id)) = self.find_stream(db, key) else {
             return;
         };
-        self.settle_stream(number, db, key, id);
+        self.framed(|turn| turn.settle_stream(number, db, key, id));
         let Some(stream) = self.stream_at(number, db, id) else {
             return;
         };
@@ -229,11 +229,7 @@ impl Turn<'_> {
         let due = group.map(|timeline| timeline.dead(now, DEAD_LETTERS));
         let mut failed = None;
         for entry in due.unwrap_or_default() {
-            self.begin_frame();
-            let moved = self.move_entry(db, key, (number, id), dead, entry);
-            self.append_recorded();
-            self.end_frame();
-            match moved {
+            match self.framed(|turn| turn.move_entry(db, key, (number, id), dead, entry)) {
                 Ok(()) => self.stats.dead_letters += 1,
                 Err(reason) => {
                     failed = Some(reason);
@@ -273,8 +269,6 @@ impl Turn<'_> {
         dead: &Dead,
         entry: Id,
     ) -> Result<(), &'static str> {
-        let now = self.now;
-        let limits = self.limits;
         let Some(stream) = self.stream_at(number, db, id) else {
             return Ok(());
         };
@@ -304,51 +298,8 @@ impl Turn<'_> {
             if Stream::is_too_long(bytes.sum()) {
                 return Err("the entry is too large");
             }
-            let target = self.store.shard_of(&dead.key);
-            let part = self.shard_db(target, db);
-            let mut found = part.find(&dead.key);
-            if let Some(old) = found
-                && now.is_due(part.get(old).deadline)
-            {
-                self.expire_met(target, db, old);
-                found = None;
-            }
-            let letter = match found {
-                Some(letter) => letter,
-                None => {
-                    let uses = limits.uses.initial(now);
-                    let part = self.shard_db(target, db);
-                    let letter = part.insert(&dead.key, Stream::new().into_value(), uses);
-                    self.announce(db, Classes::NEW, "new", &dead.key);
-                    letter
-                }
-            };
-            let part = self.shard_db(target, db);
-            let Some(last) = Stream::of(&part.get(letter).value).map(Stream::last_id) else {
-                return Err("the key of the dead-letter stream holds another type");
-            };
-            let next = Id::new(now.read_ms(), 0);
-            let new = match next > last {
-                true => next,
-                false => last
-                    .next()
-                    .ok_or("the dead-letter stream has no more IDs")?,
-            };
             let pairs = fields.iter().map(|(name, value)| (&name[..], &value[..]));
-            if let Some(stream) = self.stream_at(target, db, letter) {
-                stream.push(new, pairs, &limits);
-            }
-            self.commit(db, &dead.key, Classes::STREAM, "xadd", 1);
-            let text = new.text();
-            let mut words: Vec<&[u8]> = vec![b"XADD", &dead.key, &text];
-            words.extend(
-                fields
-                    .iter()
-                    .flat_map(|(name, value)| [&name[..], &value[..]]),
-            );
-            self.effect(db, words.iter());
-            self.retain(target, db, &dead.key, letter);
-            self.shard_db(target, db).rearm_stream(letter);
+            self.add_entry(db, &dead.key, pairs, None)?;
         }
         let stream = self.stream_at(number, db, id);
         if let Some(group) = stream.and_then(|stream| stream.group_mut(&dead.group)) {
@@ -359,5 +310,90 @@ impl Turn<'_> {
         let words: [&[u8]; 4] = [b"XACK", key, &dead.group, &text];
         self.effect(db, words.iter());
         Ok(())
+    }
+
+    /// Appends an entry to a stream, as a server and not for a client. Creates the stream if it does not exist, with a retention by
+    /// `max_age_ms` if one is given. The key's shard must be held.
+    ///
+    /// # Errors
+    /// What the entry cannot be appended to.
+    pub(super) fn add_entry<'f>(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        fields: impl ExactSizeIterator<Item = (&'f [u8], &'f [u8])> + Clone,
+        max_age_ms: Option<u64>,
+    ) -> Result<(), &'static str> {
+        let (now, limits, number) = (self.now, self.limits, self.store.shard_of(key));
+        let mut found = self.shard_db(number, db).find(key);
+        if let Some(old) = found
+            && now.is_due(self.shard_db(number, db).get(old).deadline)
+        {
+            self.expire_met(number, db, old);
+            found = None;
+        }
+        let id = match found {
+            Some(id) => id,
+            None => {
+                let uses = limits.uses.initial(now);
+                let part = self.shard_db(number, db);
+                let id = part.insert(key, Stream::new().into_value(), uses);
+                self.announce(db, Classes::NEW, "new", key);
+                id
+            }
+        };
+        let part = self.shard_db(number, db);
+        let Some(last) = Stream::of(&part.get(id).value).map(Stream::last_id) else {
+            return Err("the key of the stream holds another type");
+        };
+        let next = last.next().ok_or("the stream has no more IDs")?;
+        let new = next.max(Id::new(now.read_ms(), 0));
+        if let Some(stream) = self.stream_at(number, db, id) {
+            stream.push(new, fields.clone(), &limits);
+        }
+        self.commit(db, key, Classes::STREAM, "xadd", 1);
+        let text = new.text();
+        let fields = fields.flat_map(|(name, value)| [name, value]);
+        let words: Vec<&[u8]> = [&b"XADD"[..], key, &text]
+            .into_iter()
+            .chain(fields)
+            .collect();
+        self.effect(db, words.iter());
+        match max_age_ms.filter(|_| found.is_none()) {
+            Some(age_max_ms) => self.keep_for(number, db, key, id, age_max_ms),
+            None => {
+                self.retain(number, db, key, id);
+                self.shard_db(number, db).rearm_stream(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a stream a retention by age, as a further effect.
+    pub(crate) fn keep_for(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        id: RecordId,
+        age_max_ms: u64,
+    ) {
+        if let Some(stream) = self.stream_at(number, db, id) {
+            stream.set_retention(Some(Retention {
+                age_max_ms,
+                len_max: None,
+            }));
+        }
+        self.commit(db, key, Classes::STREAM, "xretain", 0);
+        let mut buffer = itoa::Buffer::new();
+        let words: [&[u8]; 4] = [
+            b"XRETAIN",
+            key,
+            b"MAXAGE",
+            buffer.format(age_max_ms).as_bytes(),
+        ];
+        self.effect(db, words.iter());
+        self.retain(number, db, key, id);
+        self.shard_db(number, db).rearm_stream(id);
     }
 }

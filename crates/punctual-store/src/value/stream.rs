@@ -8,6 +8,7 @@
 //! they end. No block is without a live entry. A stream may be empty, and stays a key.
 
 mod group;
+mod references;
 mod retention;
 pub(crate) mod settings;
 pub(crate) mod snapshot;

@@ -25,7 +25,8 @@ impl EventLoop {
         }
     }
 
-    /// Serves the clients that wait for keys which expiry has changed: streams that tell of it, or that are gone.
+    /// Serves the clients that wait for keys which the wheel has made ready: a lease has ended, an entry has been idle for long enough, a
+    /// stream has got an event, or an expired key ends their wait.
     pub(super) fn serve_ready(&self, turn: &mut Turn<'_>) {
         if turn.has_ready() {
             let holds = self.synced.is_some();

@@ -4,6 +4,7 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::arguments::{NewId, Options, id, ids};
+use super::references::Trimmed;
 use super::reply::reply_id;
 use crate::command::arguments::{Pairs, int, is};
 use crate::error::Error;
@@ -52,28 +53,32 @@ pub(super) fn xadd(
     };
     let stream = cx.edit::<Stream>(place, record)?;
     stream.push(new_id, Pairs(fields), &limits);
-    let trimmed = options.trim.map_or(0, |trim| stream.trim(trim));
+    let trimmed = options
+        .trim
+        .map(|trim| Trimmed::of(stream, trim, options.references.unwrap_or_default()));
+    let trimmed = trimmed.unwrap_or_default();
     let len = stream.len();
     let retained = stream.retention().is_some();
     reply_id(reply, new_id);
     cx.commit(key, Classes::STREAM, "xadd", 1);
-    if trimmed > 0 {
+    if trimmed.count > 0 {
         cx.commit(key, Classes::STREAM, "xtrim", 0);
     }
-    let approximate = options.trim.is_some_and(|trim| trim.approximate);
-    if cx.is_logged() && (retained || approximate || options.new_id != NewId::Exactly(new_id)) {
+    let by_length = options.trims_by_what_it_reached();
+    if cx.is_logged() && (retained || by_length || options.new_id != NewId::Exactly(new_id)) {
         let text = new_id.text();
         let mut buffer = itoa::Buffer::new();
         let mut words: SmallVec<[&[u8]; 16]> = SmallVec::from_slice(&[&args[0], key]);
-        if approximate {
+        if by_length && options.trim.is_some() && !trimmed.one_by_one() {
             words.extend([&b"MAXLEN"[..], b"=", buffer.format(len).as_bytes()]);
-        } else {
+        } else if !by_length {
             // Options that mean the same at any time.
             words.extend(args.take(options.end - 1).skip(2).iter());
         }
         words.push(&text);
         words.extend(fields.iter());
         cx.effect(&words);
+        trimmed.log(cx, key);
     }
     if retained {
         cx.turn.retain(place.shard(), place.db(), key, record);
@@ -114,22 +119,20 @@ pub(super) fn xtrim(
         return Ok(());
     };
     let stream = cx.edit::<Stream>(place, record)?;
-    let trimmed = stream.trim(trim);
+    let trimmed = Trimmed::of(stream, trim, options.references.unwrap_or_default());
     let len = stream.len();
-    if trimmed > 0 {
-        cx.commit(key, Classes::STREAM, "xtrim", trimmed);
-        if trim.approximate && cx.is_logged() {
-            let mut buffer = itoa::Buffer::new();
-            cx.effect(&[
-                b"XTRIM",
-                key,
-                b"MAXLEN",
-                b"=",
-                buffer.format(len).as_bytes(),
-            ]);
+    if trimmed.count > 0 {
+        cx.commit(key, Classes::STREAM, "xtrim", trimmed.count);
+        if options.trims_by_what_it_reached() && cx.is_logged() {
+            if !trimmed.one_by_one() {
+                let mut buffer = itoa::Buffer::new();
+                let len = buffer.format(len).as_bytes();
+                cx.effect(&[b"XTRIM", key, b"MAXLEN", b"=", len]);
+            }
+            trimmed.log(cx, key);
         }
     }
-    reply.int(trimmed as i64);
+    reply.int(trimmed.count as i64);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use punctual_resp::Args;
 use smallvec::SmallVec;
 
+use super::references::References;
 use crate::command::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::turn::Cx;
@@ -87,6 +88,8 @@ pub(super) struct Options {
     /// XADD: do not create the stream.
     pub(super) only_existing: bool,
     pub(super) new_id: NewId,
+    /// The option, if one is given.
+    pub(super) references: Option<References>,
     /// Position behind the options, and behind the ID of XADD.
     pub(super) end: usize,
 }
@@ -98,6 +101,7 @@ impl Options {
             trim: None,
             only_existing: false,
             new_id: NewId::Now,
+            references: None,
             end: args.len(),
         };
         let mut limit = None;
@@ -129,6 +133,10 @@ impl Options {
                 limit = Some(given);
             } else if adds && is(arg, "NOMKSTREAM") {
                 options.only_existing = true;
+            } else if let Some(references) = References::parse(arg) {
+                if options.references.replace(references).is_some() {
+                    return Err(Error::Syntax);
+                }
             } else if adds {
                 options.new_id = NewId::parse(arg)?;
                 options.end = at + 1;
@@ -140,6 +148,12 @@ impl Options {
         }
         options.limit(cx, limit, adds)?;
         Ok(options)
+    }
+
+    /// Returns whether the words do not replay: what an approximate trim removes depends on the blocks, and Redis 7 does not know
+    /// the options for references.
+    pub(super) fn trims_by_what_it_reached(&self) -> bool {
+        self.references.is_some() || self.trim.is_some_and(|trim| trim.approximate)
     }
 
     /// Checks and sets the limit of the trim.

@@ -3,6 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use super::arguments::{end, ids, start};
+use super::references::NOBODY;
 use super::reply::{Deferred, no_group, reply_id};
 use crate::command::arguments::{int, is};
 use crate::error::Error;
@@ -157,9 +158,14 @@ fn list(group: &Group, range: &Range<'_>, now_ms: u64, reply: &mut Reply<'_>) {
 }
 
 fn reply_pending(reply: &mut Reply<'_>, group: &Group, entry: &Pending, idle_ms: i64) {
+    let consumer = group.consumer(entry.consumer).name();
     reply.array(4);
     reply_id(reply, entry.id);
-    reply.bulk(group.consumer(entry.consumer).name());
-    reply.int(idle_ms.max(0));
+    reply.bulk(consumer);
+    reply.int(match consumer {
+        // Released by XNACK: as in Redis 8.8.
+        NOBODY if entry.delivered_ms == 0 => -1,
+        _ => idle_ms.max(0),
+    });
     reply.int(entry.deliveries.into());
 }
