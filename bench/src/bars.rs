@@ -59,7 +59,7 @@ const BARS: [(Figure, Sizes, Bound); 18] = [
 const PEAK: (Figure, Sizes, Bound) = (Figure::MemoryPeak, EVERY, Bound::Most(2.0));
 
 /// The default choices among Punctual's queues; the bars apply to them.
-const HELD: [&str; 2] = ["Wheel", "Adaptive"];
+const HELD: [&str; 1] = ["Wheel"];
 
 impl Bound {
     fn written(self) -> String {

@@ -1,9 +1,9 @@
 //! Timer queues for servers and runtimes, with exact deadlines.
 //!
 //! ```
-//! use punctual::{Adaptive, DeadlineQueue};
+//! use punctual::{DeadlineQueue, Wheel};
 //!
-//! let mut timeouts = Adaptive::new();
+//! let mut timeouts = Wheel::new();
 //! let request = timeouts.insert(1_500, "request 1"); // due at tick 1,500
 //! timeouts.insert(900, "request 2");
 //!
@@ -13,8 +13,8 @@
 //! assert!(timeouts.is_empty());
 //! ```
 //!
-//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Adaptive`] suits any number of timers;
-//!   [`Wheel`] is a hierarchical timing wheel, and [`RawWheel`](queue::wheel::RawWheel) is the same for
+//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Wheel`], a hierarchical
+//!   timing wheel, suits any number of timers, and [`RawWheel`](queue::wheel::RawWheel) is the same for
 //!   timers that are stored elsewhere.
 //! - [`tick`]: conversion between times and ticks. All rounding happens here, so that nothing fires early.
 //! - [`clock`]: the monotonic clock, and a virtual clock for tests.
@@ -56,9 +56,7 @@ pub use clock::Monotonic;
 #[cfg(target_has_atomic = "64")]
 pub use clock::Virtual;
 pub use queue::wheel::Wheel;
-pub use queue::{
-    Adaptive, DeadlineQueue, Expired, Heap, Polled, PriorityQueue, TimerKey, TotalF64,
-};
+pub use queue::{DeadlineQueue, Expired, Heap, Polled, PriorityQueue, TimerKey, TotalF64};
 #[cfg(feature = "std")]
 pub use tick::Epoch;
 pub use tick::{TickError, TickScale};
