@@ -17,7 +17,7 @@ mod tests;
 
 use super::TimerKey;
 use super::prefetch::prefetch;
-use super::shorten::{Pieces, shorten};
+use super::shorten::{Pieces, lengthen, shorten};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
@@ -174,9 +174,7 @@ impl<R: Tenant> Slab<R> {
         if from >= most {
             return;
         }
-        if from == self.records.capacity() {
-            self.records.reserve(1);
-        }
+        lengthen(&mut self.records);
         let to = self.records.capacity().min(from + REFILL).min(most);
         let generation = self.floor;
         self.records.resize_with(to, || Record {

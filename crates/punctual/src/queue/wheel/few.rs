@@ -57,7 +57,7 @@ impl<T> Wheel<T> {
             .collect();
         armed.sort_unstable();
         self.records.keep(self.records.used(), Filed::NOT);
-        self.raw.start();
+        self.raw.restart();
         self.undecided = Undecided::new();
         (self.is_few, self.few_for) = (false, 0);
         for arming in armed {

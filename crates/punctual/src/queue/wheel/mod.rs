@@ -156,7 +156,22 @@ impl<T> Wheel<T> {
         if filed != Filed::NOT {
             self.raw.forget(&mut self.records);
         }
+        if self.raw.front.is_stage_full() {
+            self.raw.place_all_staged(&mut self.records);
+        }
         key
+    }
+
+    /// Re-arms a timer whose entry is not found in time, perhaps.
+    #[inline(never)]
+    fn reset_early(&mut self, key: TimerKey, deadline: u64, order: NonZeroU32) {
+        // In the order of arming, and while this timer still has the deadline that its entry has.
+        self.decide();
+        if let Some((timer, filed)) = self.records.get_kept_mut(key) {
+            timer.order = order;
+            timer.deadline = deadline;
+            self.place_early(deadline, key, filed);
+        }
     }
 
     /// Files entries for the undecided timers that need one. O(1).
@@ -349,16 +364,13 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         let Some((timer, filed)) = self.records.get_kept_mut(key) else {
             return false;
         };
-        timer.order = order;
-        timer.deadline = deadline;
         let covered = filed.tick().max(self.raw.earliest.first());
         if deadline <= covered || deadline == u64::MAX {
-            // In the order of arming: undecided timers were armed earlier.
-            self.decide();
-            if let Some(filed) = self.records.kept(key.index()) {
-                self.place_early(deadline, key, filed);
-            }
+            self.reset_early(key, deadline, order);
+            return true;
         }
+        timer.order = order;
+        timer.deadline = deadline;
         true
     }
 

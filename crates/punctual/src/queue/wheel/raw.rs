@@ -10,7 +10,7 @@
 //!   timer has exactly one entry with its own generation.
 //! - `cursor`: every entry in the levels is due at or after the cursor, and is filed where
 //!   `deadline ^ cursor` says (see `level`). The cursor may run ahead of the clock; timers armed
-//!   before it go to `front`.
+//!   before it go to `front`. In a wheel of up to some hundred entries it is at the end of time: all are in `front`.
 //! - At most one slot is `pending`: the slot of the cursor's own digit at a level above 0, partly
 //!   emptied into the levels below. While it is pending, new entries for the levels below it are
 //!   appended to it, so equal deadlines keep their order.
@@ -25,6 +25,7 @@
 //! dead ones, `cursor` sets the cursor back.
 
 use super::chunk::{Entry, Pool};
+use super::cursor::SMALL;
 use super::earliest::Earliest;
 use super::front::{Front, Staged};
 use super::leftovers::Leftovers;
@@ -124,7 +125,7 @@ impl RawWheel {
     /// ```
     pub const fn new() -> Self {
         RawWheel {
-            cursor: 0,
+            cursor: SMALL,
             occupied: 0,
             floor: 1,
             levels: [const { Level::EMPTY }; LEVELS],
@@ -146,16 +147,15 @@ impl RawWheel {
         }
     }
 
-    /// Starts to file entries, in a wheel that has none: moves the cursor to the clock.
-    pub(super) fn start(&mut self) {
-        (self.cursor, self.behind) = (self.now, 0);
+    /// Starts anew with a wheel that has no entries.
+    pub(super) fn restart(&mut self) {
+        (self.cursor, self.behind) = (SMALL, 0);
         self.earliest = Earliest::new();
     }
 
     /// Returns an empty wheel whose clock is at `now`.
     pub(super) fn starting_at(now: u64) -> Self {
         RawWheel {
-            cursor: now,
             now,
             ..RawWheel::new()
         }

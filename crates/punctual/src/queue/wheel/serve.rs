@@ -66,8 +66,7 @@ impl RawWheel {
                 continue;
             }
             let Some(place) = place else {
-                (self.cursor, self.behind) = (self.now, 0);
-                self.earliest.set_bound(u64::MAX);
+                self.restart();
                 self.trim();
                 return Step::Idle;
             };
@@ -219,6 +218,14 @@ impl RawWheel {
                 self.refile(deadline, index, generation, timers)
             }
             Some(deadline) => self.put_in_front(deadline, index, generation, timers),
+        }
+    }
+
+    /// Moves all staged entries.
+    #[inline(never)]
+    pub(super) fn place_all_staged(&mut self, timers: &mut impl Timers) {
+        while self.front.has_staged() {
+            self.place_staged(timers);
         }
     }
 
@@ -447,9 +454,7 @@ impl RawWheel {
         }
         self.release_held();
         loop {
-            while self.front.has_staged() {
-                self.place_staged(timers);
-            }
+            self.place_all_staged(timers);
             let place = self.first_slot();
             let front = self
                 .front
