@@ -56,7 +56,9 @@ pub use clock::Monotonic;
 #[cfg(target_has_atomic = "64")]
 pub use clock::Virtual;
 pub use queue::wheel::Wheel;
-pub use queue::{DeadlineQueue, Expired, Heap, Polled, PriorityQueue, TimerKey, TotalF64};
+pub use queue::{
+    Adaptive, DeadlineQueue, Expired, Heap, Polled, PriorityQueue, TimerKey, TotalF64,
+};
 #[cfg(feature = "std")]
 pub use tick::Epoch;
 pub use tick::{TickError, TickScale};
