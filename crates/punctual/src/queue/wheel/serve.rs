@@ -207,12 +207,24 @@ impl RawWheel {
     /// Moves one staged entry to the heap or to its slot.
     pub(super) fn place_staged(&mut self, timers: &mut impl Timers) {
         let Some(Staged {
-            index, generation, ..
+            deadline: filed,
+            index,
+            generation,
         }) = self.front.unstage()
         else {
             return;
         };
         match timers.deadline(index, generation) {
+            // A spare entry, whose order is looked up when it has a timer again.
+            None if timers.stands(index, generation) => {
+                self.clear_until = 0;
+                self.front.push(Early {
+                    deadline: filed,
+                    order: 0,
+                    index,
+                    generation,
+                });
+            }
             None => self.drop_dead(index, generation, timers),
             Some(deadline) if deadline >= self.cursor => {
                 self.refile(deadline, index, generation, timers)
