@@ -76,5 +76,5 @@ loom: ## the driver's sleep and wake-up in every order of its threads
 instructions: ## instructions of the hot operations against the table (scripts/instructions --renew writes it)
 	@scripts/instructions
 
-soak: ## 10^9 checked operations on one queue (ARGS="--queue adaptive --ops 1e8", ARGS=--help)
+soak: ## 10^9 checked operations on one queue (ARGS="--queue heap --ops 1e8", ARGS=--help)
 	cargo run --release -p punctual --example soak -- $(ARGS)

@@ -6,6 +6,9 @@ pub enum Error {
     /// A table or plot cannot be written.
     #[error(transparent)]
     Figures(#[from] punctual_figures::Error),
+    /// The thread that sleeps beside the run cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Sleeper(std::io::Error),
     /// No contender has this name.
     #[error("no contender's name contains {given:?}; there are: {names}")]
     Nobody { given: String, names: String },

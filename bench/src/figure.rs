@@ -94,6 +94,14 @@ impl Figure {
         }
     }
 
+    /// Returns whether the figure is a duration, which a busy machine changes.
+    pub fn is_duration(self) -> bool {
+        !matches!(
+            self,
+            Figure::Memory | Figure::HandleMemory | Figure::MemoryPeak
+        )
+    }
+
     /// Returns whether only queues with an exact next deadline take part in the comparison.
     pub fn asks_exactly(self) -> bool {
         matches!(

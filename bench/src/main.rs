@@ -31,6 +31,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use punctual_figures::machine::Machine;
 use punctual_figures::make_directory;
+use punctual_figures::sleeper::{LIMIT, Sleeper};
 
 use crate::contender::Role;
 use crate::error::{Error, Result};
@@ -98,11 +99,19 @@ fn compare(entries: Vec<Entry>, plan: &Plan, out: Option<&Path>) -> Result<bool>
         csv = Some(csv::create(&folder.join("timers.csv"))?);
     }
     header(plan);
+    let mut sleeper = Sleeper::start().map_err(Error::Sleeper)?;
     let mut results = Results::new(entries);
     run::try_exactness(&mut results, plan);
     run::run(&mut results, plan, &mut csv)?;
     println!("{}", table::exactness(&results));
-    println!("{}", bars::table(&results));
+    let sleeps = sleeper.take();
+    println!("{}", bars::table(&results, sleeps.late()));
+    if sleeps.late() {
+        println!(
+            "BUSY: sleeps of a millisecond were late by more than {} ms at p99: the machine had other work\n",
+            LIMIT.as_secs_f64() * 1e3
+        );
+    }
     if let Some(folder) = out {
         draw(&results, plan, folder)?;
     }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
+use punctual::{DeadlineQueue, Heap, TimerKey, Wheel};
 
 use crate::contender::{Contender, Role, Visitor};
 
@@ -102,8 +102,6 @@ macro_rules! ours {
 ours! {
     /// The hierarchical timing wheel.
     TheWheel = Wheel<u64>, "Wheel";
-    /// An array for few timers, a wheel for many.
-    TheAdaptive = Adaptive<u64>, "Adaptive";
     /// A heap with four children per entry.
     FourHeap = Heap<u64, 4>, "Heap<4>";
     /// A heap with eight children per entry.

@@ -4,7 +4,7 @@
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 
 use libfuzzer_sys::fuzz_target;
-use punctual::{Adaptive, Heap, Wheel};
+use punctual::{Heap, Wheel};
 
 #[path = "../../crates/punctual/tests/model/mod.rs"]
 mod model;
@@ -25,7 +25,6 @@ queues! {
     Heap<u64, 2>,
     Heap<u64, 4>,
     Heap<u64, 8>,
-    Adaptive<u64>,
 }
 
 fuzz_target!(|ops: Vec<Op>| {

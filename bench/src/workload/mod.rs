@@ -13,6 +13,8 @@ mod quic;
 mod rearm;
 mod steady;
 
+use std::iter;
+
 use crate::clock::{Pace, Stopwatch};
 use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
@@ -86,7 +88,10 @@ impl Workload {
             Workload::Priority if quick => vec![10, 31_623],
             Workload::Priority => vec![10, 31_623, 100_000, 3_162_278],
             // With few timers, only the size of the empty queue would count.
-            Workload::Memory => asked.iter().copied().filter(|&n| n >= 1_000).collect(),
+            Workload::Memory => {
+                let many = asked.iter().copied().filter(|&n| n >= 1_000);
+                iter::once(FEW_HUNDRED).chain(many).collect()
+            }
             _ => asked.to_vec(),
         }
     }
@@ -123,6 +128,9 @@ impl Workload {
         }
     }
 }
+
+/// Number of timers that a small program has, whose memory is measured in every run.
+pub const FEW_HUNDRED: usize = 300;
 
 /// Returns a deadline with the distribution of most workloads.
 #[inline]

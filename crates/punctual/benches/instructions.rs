@@ -8,7 +8,7 @@
 
 use gungraun::Callgrind;
 use gungraun::prelude::*;
-use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
+use punctual::{DeadlineQueue, Heap, TimerKey, Wheel};
 use std::hint::black_box;
 
 /// Number of operations in each benchmark. One tick is a microsecond.
@@ -90,8 +90,6 @@ macro_rules! benchmark {
         #[library_benchmark]
         #[bench::wheel_10(Stage::<Wheel<u64>>::$setup(10))]
         #[bench::wheel_10k(Stage::<Wheel<u64>>::$setup(10_000))]
-        #[bench::adaptive_10(Stage::<Adaptive<u64>>::$setup(10))]
-        #[bench::adaptive_10k(Stage::<Adaptive<u64>>::$setup(10_000))]
         #[bench::heap_10(Stage::<Heap<u64>>::$setup(10))]
         #[bench::heap_10k(Stage::<Heap<u64>>::$setup(10_000))]
         fn $name<Q: DeadlineQueue<u64>>(mut $stage: Stage<Q>) -> Stage<Q> {

@@ -1,9 +1,9 @@
 //! Timer queues for servers and runtimes, with exact deadlines.
 //!
 //! ```
-//! use punctual::{Adaptive, DeadlineQueue};
+//! use punctual::{DeadlineQueue, Wheel};
 //!
-//! let mut timeouts = Adaptive::new();
+//! let mut timeouts = Wheel::new();
 //! let request = timeouts.insert(1_500, "request 1"); // due at tick 1,500
 //! timeouts.insert(900, "request 2");
 //!
@@ -13,8 +13,8 @@
 //! assert!(timeouts.is_empty());
 //! ```
 //!
-//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Adaptive`] suits any number of timers;
-//!   [`Wheel`] is a hierarchical timing wheel, and [`RawWheel`](queue::wheel::RawWheel) is the same for
+//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Wheel`], a hierarchical
+//!   timing wheel, suits any number of timers, and [`RawWheel`](queue::wheel::RawWheel) is the same for
 //!   timers that are stored elsewhere.
 //! - [`tick`]: conversion between times and ticks. All rounding happens here, so that nothing fires early.
 //! - [`clock`]: the monotonic clock, and a virtual clock for tests.

@@ -9,7 +9,7 @@ mod model;
 use model::random::{cases, span, when};
 use model::{Model, Op, Span, Subject, When, sized};
 use proptest::prelude::*;
-use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
+use punctual::{DeadlineQueue, Heap, TimerKey, Wheel};
 
 /// Prints the name of the queue that failed.
 struct Named(&'static str);
@@ -51,7 +51,6 @@ queues! {
     "binary heap": Heap<u64, 2>,
     "heap of four": Heap<u64, 4>,
     "heap of eight": Heap<u64, 8>,
-    "adaptive queue": Adaptive<u64>,
 }
 
 /// The results of filling a queue, and the timers left.

@@ -9,7 +9,7 @@
 #![allow(missing_docs)]
 #![cfg_attr(miri, allow(unused_imports))]
 
-use punctual::{Adaptive, DeadlineQueue, Expired, Heap, Polled, TimerKey, Wheel};
+use punctual::{DeadlineQueue, Expired, Heap, Polled, TimerKey, Wheel};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
@@ -523,7 +523,6 @@ macro_rules! storms {
 storms! {
     // Under Miri only the queue that may have unsafe code.
     wheel: Wheel<u64>,
-    #[cfg(not(miri))] adaptive: Adaptive<u64>,
     #[cfg(not(miri))] binary_heap: Heap<u64, 2>,
     #[cfg(not(miri))] heap_of_four: Heap<u64, 4>,
 }

@@ -7,7 +7,7 @@ use super::clock;
 use super::handle::TimerHandle;
 use crate::gil::GilLock;
 use crate::kernel::monotonic;
-use punctual::{Adaptive, DeadlineQueue, Polled, TimerKey};
+use punctual::{DeadlineQueue, Polled, TimerKey, Wheel};
 use pyo3::gc::PyVisit;
 use pyo3::types::{PyIterator, PyList};
 use pyo3::{PyTraverseError, prelude::*};
@@ -40,7 +40,7 @@ struct State {
     virtual_now: Option<u64>,
 }
 
-type Queue = Adaptive<Py<TimerHandle>>;
+type Queue = Wheel<Py<TimerHandle>>;
 
 /// Creates an empty queue at time `now`, so that it files the first timers near their deadlines.
 fn queue_at(now: u64) -> Queue {

@@ -24,7 +24,7 @@ mod crowd;
 use clap::{Parser, ValueEnum};
 use crowd::{Bound, Checked, Soak};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use punctual::{Adaptive, DeadlineQueue, Heap, Wheel};
+use punctual::{DeadlineQueue, Heap, Wheel};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -47,7 +47,6 @@ struct Options {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Which {
     Wheel,
-    Adaptive,
     Heap,
 }
 
@@ -74,7 +73,6 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match options.queue {
         Which::Wheel => soak::<Wheel<u64>>(&options),
-        Which::Adaptive => soak::<Adaptive<u64>>(&options),
         Which::Heap => soak::<Heap<u64>>(&options),
     };
     match outcome {

@@ -10,7 +10,8 @@ use std::vec::Vec;
 
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
 use super::{Alarm, Fired, Handle};
-use crate::queue::{Adaptive, DeadlineQueue, Polled, TimerKey};
+use crate::queue::wheel::Wheel;
+use crate::queue::{DeadlineQueue, Polled, TimerKey};
 
 /// Number of entries that are popped or moved under one lock.
 const BATCH: usize = 64;
@@ -31,7 +32,7 @@ pub(super) struct Shard<A> {
     /// A lower bound of the earliest deadline; `u64::MAX` if the queue is known to be empty. After a timer was
     /// disarmed it may be too early, which costs the driver one useless check.
     next: AtomicU64,
-    queue: Mutex<Adaptive<A>>,
+    queue: Mutex<Wheel<A>>,
     /// Number of threads that wait for the lock. A hint for the driver's thread, which yields to them.
     waiting: AtomicU64,
 }
@@ -40,14 +41,14 @@ impl<A: Alarm> Shard<A> {
     pub(super) fn new() -> Self {
         Shard {
             next: AtomicU64::new(u64::MAX),
-            queue: Mutex::new(Adaptive::new()),
+            queue: Mutex::new(Wheel::new()),
             waiting: AtomicU64::new(0),
         }
     }
 
     /// Locks the queue, and counts the thread as waiting if that blocks.
     #[inline]
-    fn enter(&self) -> MutexGuard<'_, Adaptive<A>> {
+    fn enter(&self) -> MutexGuard<'_, Wheel<A>> {
         match try_lock(&self.queue) {
             Some(queue) => queue,
             None => self.wait(),
@@ -55,7 +56,7 @@ impl<A: Alarm> Shard<A> {
     }
 
     #[cold]
-    fn wait(&self) -> MutexGuard<'_, Adaptive<A>> {
+    fn wait(&self) -> MutexGuard<'_, Wheel<A>> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let queue = lock(&self.queue);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -175,7 +176,7 @@ impl<A: Alarm> Shard<A> {
 }
 
 #[inline(always)]
-fn insert<A: Alarm>(queue: &mut Adaptive<A>, shard: u32, deadline: u64, alarm: A) -> Handle {
+fn insert<A: Alarm>(queue: &mut Wheel<A>, shard: u32, deadline: u64, alarm: A) -> Handle {
     let key = queue.insert(deadline, alarm);
     let handle = Handle::new(key, shard);
     if let Some(alarm) = queue.get_mut(key) {
@@ -185,7 +186,7 @@ fn insert<A: Alarm>(queue: &mut Adaptive<A>, shard: u32, deadline: u64, alarm: A
 }
 
 fn fire<A: Alarm>(
-    queue: &mut Adaptive<A>,
+    queue: &mut Wheel<A>,
     shard: u32,
     due: u64,
     now: u64,

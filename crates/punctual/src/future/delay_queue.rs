@@ -13,7 +13,8 @@ use std::time::Instant;
 use futures_core::{FusedStream, Stream};
 
 use super::sleep::Sleep;
-use crate::queue::{Adaptive, DeadlineQueue, TimerKey};
+use crate::queue::wheel::Wheel;
+use crate::queue::{DeadlineQueue, TimerKey};
 use crate::time::timeline::{self, Timeline};
 
 /// A queue of values with deadlines, and a stream that yields them when they are due.
@@ -46,7 +47,7 @@ use crate::time::timeline::{self, Timeline};
 /// ```
 pub struct DelayQueue<T> {
     /// In ticks of the timeline's driver.
-    queue: Adaptive<T>,
+    queue: Wheel<T>,
     /// Wakes the waiting task at the earliest deadline or before it.
     sleep: Sleep,
     /// The task that found the queue empty, until a value is inserted.
@@ -74,7 +75,7 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn new() -> Self {
         DelayQueue {
-            queue: Adaptive::new(),
+            queue: Wheel::new(),
             sleep: Sleep::new(Timeline::current(), u64::MAX),
             idle: None,
             now: 0,

@@ -5,15 +5,12 @@
 //!
 //! | queue | best for |
 //! |---|---|
-//! | [`Adaptive`] | the default: an array while timers are few, then a `Wheel` |
-//! | [`Wheel`](wheel::Wheel) | any number of timers, from one to tens of millions |
+//! | [`Wheel`](wheel::Wheel) | the default: any number of timers, from one to tens of millions |
 //! | [`Heap`] | a few thousand timers that nearly all fire |
 //! | [`PriorityQueue`] | priorities of any type, without time |
 //! | [`RawWheel`](wheel::RawWheel) | timers that the caller already stores |
 
-mod adaptive;
 mod armings;
-mod few;
 mod heap;
 mod prefetch;
 mod priority;
@@ -21,9 +18,11 @@ mod shorten;
 mod slab;
 pub mod wheel;
 
-pub use adaptive::Adaptive;
 pub use heap::Heap;
 pub use priority::{PriorityQueue, TotalF64};
+
+/// Another name of [`Wheel`](wheel::Wheel), which suits any number of timers by itself.
+pub type Adaptive<T> = wheel::Wheel<T>;
 
 // The model against which every queue is tested; tests and fuzzing share it.
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Freeing the memory of a long array in pieces.
+//! Growing a short array in pieces, and freeing the memory of a long one in pieces.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -14,6 +14,17 @@ pub(super) enum Pieces {
 
 /// Size in bytes that is copied in negligible time.
 const SHORT: usize = 64 << 10;
+
+/// Makes room for one more element. A short array grows by few elements, so that it wastes little memory.
+#[inline]
+pub(super) fn lengthen<E>(array: &mut Vec<E>) {
+    if array.len() == array.capacity() {
+        match array.len() {
+            len @ ..1024 => array.reserve_exact(len.clamp(4, 64)),
+            _ => array.reserve(1),
+        }
+    }
+}
 
 /// Truncates an array to `to` elements and frees the memory after them, in time proportional to that piece.
 /// If the allocator turns out to copy the rest, the memory is kept until only `least` elements are left.

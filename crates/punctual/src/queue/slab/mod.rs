@@ -17,7 +17,7 @@ mod tests;
 
 use super::TimerKey;
 use super::prefetch::prefetch;
-use super::shorten::{Pieces, shorten};
+use super::shorten::{Pieces, lengthen, shorten};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
@@ -79,6 +79,8 @@ pub(super) struct Slab<R: Tenant> {
     floor: u32,
     /// The start of the tail: free records in no free list. `NONE` if there is none.
     tail: u32,
+    /// Whether the records of the tail still keep what their last timers left.
+    tail_keeps: bool,
     /// Whether so many generations are used that records are no longer freed.
     never_shrinks: bool,
     pieces: Pieces,
@@ -95,6 +97,7 @@ impl<R: Tenant> Slab<R> {
             live: 0,
             floor: 0,
             tail: NONE,
+            tail_keeps: false,
             never_shrinks: false,
             pieces: Pieces::Freed,
         }
@@ -129,18 +132,28 @@ impl<R: Tenant> Slab<R> {
     /// Makes room for a timer. O(1) amortised.
     #[inline]
     pub(super) fn reserve(&mut self) {
+        self.reserve_among(NONE as usize);
+    }
+
+    /// Makes room for a timer among the first `most` records. Returns whether there is room. O(1) amortised.
+    #[inline]
+    pub(super) fn reserve_among(&mut self, most: usize) -> bool {
         if self.free == NONE {
-            self.refill();
+            self.refill(most);
         }
+        self.free != NONE
     }
 
     /// Moves some records of the tail, or new ones, to the empty free list.
     #[cold]
     #[inline(never)]
-    fn refill(&mut self) {
+    fn refill(&mut self, most: usize) {
         while self.tail != NONE && self.free == NONE {
             let from = self.tail as usize;
-            let to = self.records.len().min(from + REFILL);
+            let to = self.records.len().min(from + REFILL).min(most);
+            if from >= most {
+                return;
+            }
             for index in (from..to).rev() {
                 self.list(index);
             }
@@ -158,14 +171,11 @@ impl<R: Tenant> Slab<R> {
             from < NONE as usize,
             "a queue holds at most 2^32 - 1 timers"
         );
-        if from == self.records.capacity() {
-            self.records.reserve(1);
+        if from >= most {
+            return;
         }
-        let to = self
-            .records
-            .capacity()
-            .min(from + REFILL)
-            .min(NONE as usize);
+        lengthen(&mut self.records);
+        let to = self.records.capacity().min(from + REFILL).min(most);
         let generation = self.floor;
         self.records.resize_with(to, || Record {
             state: State::Free {
@@ -186,7 +196,9 @@ impl<R: Tenant> Slab<R> {
         if let State::Free { generation, next } = &mut record.state
             && *generation != RETIRED
         {
-            record.kept = R::KEPT;
+            if !self.tail_keeps {
+                record.kept = R::KEPT;
+            }
             *next = replace(&mut self.free, index as u32);
         }
     }
@@ -262,10 +274,10 @@ impl<R: Tenant> Slab<R> {
             .map(|record| &mut record.kept)
     }
 
-    /// Has all records keep what new ones do. O(records).
-    pub(super) fn forget_kept(&mut self) {
-        for record in &mut self.records {
-            record.kept = R::KEPT;
+    /// Has the first `count` records keep `kept`. O(count).
+    pub(super) fn keep(&mut self, count: usize, kept: R::Kept) {
+        for record in self.records.iter_mut().take(count) {
+            record.kept = kept;
         }
     }
 
@@ -306,15 +318,34 @@ impl<R: Tenant> Slab<R> {
         self.records.len()
     }
 
+    /// Returns the number of records before the tail: all live ones are among them.
+    #[inline]
+    pub(super) fn used(&self) -> usize {
+        self.records.len().min(self.tail as usize)
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.live
     }
 
+    /// Returns the least `key` of all live bodies, or `none` if there are none. O(records), without branches.
+    #[inline]
+    pub(super) fn least<K: Ord>(&self, none: K, key: impl Fn(u32, &R) -> K) -> K
+    where
+        K: Copy,
+    {
+        let used = (0..).zip(&self.records[..self.used()]);
+        used.fold(none, |least, (index, record)| match &record.state {
+            State::Live(tenant) => least.min(key(index, tenant)),
+            State::Free { .. } => least,
+        })
+    }
+
     /// Returns all live bodies, by index. O(records).
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &R)> {
         (0..)
-            .zip(&self.records)
+            .zip(&self.records[..self.used()])
             .filter_map(|(index, record)| match &record.state {
                 State::Live(tenant) => Some((index, tenant)),
                 State::Free { .. } => None,
@@ -343,7 +374,7 @@ impl<R: Tenant> Slab<R> {
     }
 
     /// Starts to free memory in pieces if a large slab has just become empty. Returns whether it did; all
-    /// handles are stale then. [`free_piece_if_any`](Self::free_piece_if_any) frees the other pieces. O(1).
+    /// handles are stale then. [`free_piece`](Self::free_piece) frees the other pieces. O(1).
     #[inline]
     pub(super) fn begin_release(&mut self) -> bool {
         if self.live > 0 || self.records.capacity() <= KEPT {
@@ -355,13 +386,44 @@ impl<R: Tenant> Slab<R> {
     #[cold]
     #[inline(never)]
     fn start_tail(&mut self) -> bool {
-        let listed = self.records.len().min(self.tail as usize);
-        let is_large = listed > KEPT && !self.never_shrinks;
+        let is_large = self.used() > KEPT && !self.never_shrinks;
         if is_large {
             (self.tail, self.free) = (0, NONE);
+            self.tail_keeps = true;
         }
-        self.free_piece();
         is_large
+    }
+
+    /// Moves all records from `front` on to the tail if they are free. Returns whether they were. What free
+    /// records kept is lost. O(front).
+    pub(super) fn fold(&mut self, front: usize) -> bool {
+        let front = front.min(self.records.len());
+        let is_live = |record: &&Record<R>| matches!(record.state, State::Live(_));
+        if self.records[..front].iter().filter(is_live).count() < self.live {
+            return false;
+        }
+        self.tail = if front < self.records.len() {
+            front as u32
+        } else {
+            NONE
+        };
+        self.free = NONE;
+        self.tail_keeps = false;
+        for index in (0..front).rev() {
+            self.list(index);
+        }
+        true
+    }
+
+    /// Whether the records of the tail still keep what their last timers left.
+    #[inline]
+    pub(super) fn tail_keeps(&self) -> bool {
+        self.tail_keeps && self.tail != NONE
+    }
+
+    /// Has the records of the tail keep what new ones do, from when they leave it.
+    pub(super) fn forget_tail(&mut self) {
+        self.tail_keeps = false;
     }
 
     /// Returns whether memory is waiting to be freed.
@@ -370,14 +432,6 @@ impl<R: Tenant> Slab<R> {
         (self.tail as usize) < self.records.len()
             && self.records.len() > KEPT
             && !self.never_shrinks
-    }
-
-    /// Frees a piece of memory if some is waiting. Called when nothing is due. O(1).
-    #[inline]
-    pub(super) fn free_piece_if_any(&mut self) {
-        if self.has_memory_to_free() {
-            self.free_piece();
-        }
     }
 
     /// Frees a piece of the tail. Returns whether more is waiting. O(1), a few microseconds.
@@ -421,6 +475,7 @@ impl<R: Tenant> Slab<R> {
         }
         self.records.shrink_to_fit();
         (self.tail, self.free) = (NONE, NONE);
+        self.tail_keeps = false;
         for index in (0..self.records.len()).rev() {
             self.list(index);
         }

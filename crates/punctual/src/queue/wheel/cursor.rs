@@ -1,8 +1,18 @@
 //! Setting the cursor back after it ran ahead of the clock and many timers are armed before it.
+//!
+//! The cursor of an empty wheel is at the end of time. So up to [`SMALL_MOST`] entries are in front, in a heap, where they take
+//! less memory than in slots with a chunk each, and no more time.
 
 use super::chunk::Slot;
+use super::front::Early;
 use super::level::{digit, level_of};
 use super::raw::RawWheel;
+
+/// The cursor of a wheel whose entries are all in front.
+pub(super) const SMALL: u64 = u64::MAX;
+
+/// Number of entries from which on they are filed in slots.
+const SMALL_MOST: usize = 512;
 
 impl RawWheel {
     /// Sets the cursor back to the clock if many entries before the cursor justify it. Returns whether it did.
@@ -10,18 +20,44 @@ impl RawWheel {
     /// The cursor runs ahead of the clock when the next deadline is queried. Timers armed before the cursor
     /// then go to the front, a heap. If many gather there, the cursor is set back. Each entry may have to
     /// cascade again after that, so it happens at most once in entries/16 insertions.
-    #[cold]
+    #[inline(never)]
     pub(super) fn set_back_for(&mut self, deadline: u64) -> bool {
         if deadline < self.now {
             return false;
         }
         self.behind += 1;
-        let many = 64 + self.entries / 16;
+        let many = match self.cursor {
+            SMALL => SMALL_MOST,
+            _ => 64 + self.entries / 16,
+        };
         if self.behind < many || self.front.len() < many {
             return false;
         }
+        let was_small = self.cursor == SMALL;
         self.set_back(self.now);
+        if was_small {
+            self.file_heap();
+        }
         true
+    }
+
+    /// Files the entries of the heap. O(entries of the heap).
+    fn file_heap(&mut self) {
+        for early in self.front.take_heap() {
+            let Early {
+                deadline,
+                index,
+                generation,
+                ..
+            } = early;
+            if deadline < self.cursor {
+                self.front.push(early);
+            } else {
+                // A timer that was armed again for its tick is in the order of the first arming here.
+                let (level, slot) = self.file(deadline, index, generation);
+                self.levels[level].mixed |= 1 << slot;
+            }
+        }
     }
 
     /// Sets the cursor back to `to`. All entries below the level of the highest digit that changes

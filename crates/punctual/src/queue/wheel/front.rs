@@ -9,8 +9,9 @@
 //! - A new entry before the cursor is only *staged*, because an insertion has no access to the owner, which
 //!   has the arming order. The next call with access moves it to the heap, unless it died meanwhile.
 
+use crate::queue::shorten::lengthen;
 use alloc::vec::Vec;
-use core::mem::{replace, size_of};
+use core::mem::{replace, size_of, take};
 
 /// An entry of the run or the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,9 @@ impl Early {
 /// Number of upper bits of a deadline by which a run is bucketed.
 const BUCKET_BITS: u32 = 8;
 const BUCKETS: usize = 1 << BUCKET_BITS;
+
+/// Number of entries that are staged before they are moved.
+const STAGE: usize = 32;
 
 /// Maximum number of entries sorted by insertion.
 const FEW: usize = 24;
@@ -104,6 +108,19 @@ impl Front {
             self.staged_min = u64::MAX;
         }
         entry
+    }
+
+    /// Returns whether so many entries are staged that they should be moved.
+    #[inline]
+    pub(super) fn is_stage_full(&self) -> bool {
+        self.staged.len() >= STAGE
+    }
+
+    /// Takes all entries of the heap, in order.
+    pub(super) fn take_heap(&mut self) -> Vec<Early> {
+        let mut heap = take(&mut self.heap);
+        heap.sort_unstable_by_key(|entry| (entry.deadline, entry.order));
+        heap
     }
 
     #[inline]
@@ -244,6 +261,7 @@ impl Front {
 
     /// Adds an entry to the heap. O(log n).
     pub(super) fn push(&mut self, entry: Early) {
+        lengthen(&mut self.heap);
         self.heap.push(entry);
         self.rise(self.heap.len() - 1);
     }
@@ -261,7 +279,7 @@ impl Front {
 
     /// Stages all entries again, after the owner has renumbered the arming order. O(n).
     pub(super) fn restage(&mut self) {
-        let run = self.run.drain(..).skip(core::mem::take(&mut self.head));
+        let run = self.run.drain(..).skip(take(&mut self.head));
         let early: Vec<Early> = run.chain(self.heap.drain(..)).collect();
         for early in early {
             let Early {

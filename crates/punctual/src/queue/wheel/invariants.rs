@@ -13,6 +13,10 @@ pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
         .entries()
         .map(|(deadline, index, generation)| (Some(deadline), index, generation))
         .collect();
+    if raw.earliest.is_held() {
+        let held = raw.earliest.named();
+        all.push((Some(held.deadline), held.index, held.generation));
+    }
     for (level, slots) in raw.levels.iter().enumerate() {
         for slot in 0..64 {
             let start = slot_start(raw.cursor, level, slot);
@@ -32,6 +36,7 @@ pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
 
 pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
     raw.front.check_invariants();
+    assert_eq!(raw.earliest.bound(), raw.earliest.named().deadline);
     let mut chunks = 0;
     for level in 0..LEVELS {
         let slots = &raw.levels[level];
@@ -104,7 +109,7 @@ pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
                     filed.is_none_or(|filed| filed <= deadline || filed == u64::MAX),
                     "nothing is filed too late"
                 );
-                assert!(raw.first.deadline <= deadline, "`first` is a bound");
+                assert!(raw.earliest.bound() <= deadline, "the bound");
             }
         }
     }

@@ -11,15 +11,21 @@
 //! - **Slots are contiguous.** A cascade streams through small entries instead of chasing nodes.
 //! - **Due slots are sorted.** A slot of up to 512 entries, on any level, is loaded and sorted as a
 //!   whole; its timers are then popped in sequence.
+//! - **Few timers have no entries.** Up to 32 are looked at, which is faster than filing an entry and finding it again.
 //! - **Empty slots cost nothing.** Bitmaps find the next occupied slot, over all 64 bits of the tick.
 
 mod chunk;
 mod cursor;
+mod earliest;
+mod few;
+#[cfg(test)]
+mod few_tests;
 mod front;
 #[cfg(test)]
 mod invariants;
 mod leftovers;
 mod level;
+mod memory;
 mod raw;
 mod records;
 mod serve;
@@ -30,21 +36,16 @@ mod timers;
 mod undecided;
 
 pub use raw::RawWheel;
-pub(super) use records::Timer;
 pub use timers::{Due, Step, Timers};
 
-use super::adaptive::Migration;
-use super::armings::{Arming, Armings};
+use super::armings::Armings;
 use super::slab::{Slab, Tenant};
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
-use alloc::vec::Vec;
 use core::mem::size_of;
 use core::num::NonZeroU32;
-use records::Filed;
+use few::FEW;
+use records::{Filed, Timer};
 use undecided::Undecided;
-
-/// Number of spare entries above which `purge` drops some.
-const FEW_SPARE: usize = 256;
 
 /// Number of records from which on new timers are undecided for a while. Fewer are in the processor's caches.
 const LARGE: usize = if cfg!(test) { 64 } else { 1 << 14 };
@@ -54,11 +55,10 @@ const LARGE: usize = if cfg!(test) { 64 } else { 1 << 14 };
 ///
 /// A timer takes 36 bytes plus its value, padded to 8 bytes. Dead entries take 12 bytes each; there are
 /// fewer of them than live timers plus about 512. The record and the entry of a cancelled timer are reused
-/// by the next timer, or freed when the wheel becomes empty. An empty wheel takes about 750 bytes and
-/// allocates nothing; the first timer allocates 5 KiB.
+/// by the next timer. An empty wheel takes about 950 bytes and allocates nothing. While it has at most 32 timers it
+/// files no entries and looks at all timers instead, which is faster.
 ///
-/// When the last timer leaves, the wheel frees its memory: at once if it is small, otherwise in pieces,
-/// one with each call that finds nothing due.
+/// After the last timer has left, the wheel frees its memory in pieces, one with each call that finds nothing due.
 ///
 /// # Examples
 ///
@@ -80,8 +80,12 @@ pub struct Wheel<T> {
     records: Slab<Timer<T>>,
     raw: RawWheel,
     armings: Armings,
-    /// Timers of a large wheel that may still need an entry, none due before `RawWheel::first`.
+    /// Timers of a large wheel that may still need an entry, none due before the others.
     undecided: Undecided,
+    /// Whether timers are few and have no entries (see `few`).
+    is_few: bool,
+    /// Number of calls in succession that found few timers in the wheel.
+    few_for: u32,
 }
 
 impl<T> Default for Wheel<T> {
@@ -104,56 +108,9 @@ impl<T> Wheel<T> {
             raw: RawWheel::new(),
             armings: Armings::new(),
             undecided: Undecided::new(),
+            is_few: true,
+            few_for: 0,
         }
-    }
-
-    /// Builds a wheel from the timers of another queue. Their handles stay valid. O(n).
-    pub(super) fn from_migration(timers: Migration<T>) -> Self {
-        let Migration {
-            slab: mut records,
-            armings,
-            now,
-            entries,
-        } = timers;
-        records.forget_kept();
-        let mut wheel = Wheel {
-            records,
-            raw: RawWheel::starting_at(now),
-            armings,
-            undecided: Undecided::new(),
-        };
-        for arming in entries {
-            wheel.file(arming.deadline(), arming.index());
-        }
-        wheel.raw.has_memory_to_free = wheel.records.has_memory_to_free();
-        wheel
-    }
-
-    /// Converts the wheel into timers for another queue. Their handles stay valid. O(n log n).
-    pub(super) fn into_migration(mut self) -> Migration<T> {
-        self.decide();
-        let now = self.raw.now();
-        let mut entries = Vec::with_capacity(self.len());
-        while let Some(due) = self.raw.pop_due(u64::MAX, &mut self.records) {
-            if let Some(timer) = self.records.at(due.index) {
-                entries.push(Arming::new(timer.deadline, timer.order, due.index));
-            }
-        }
-        // An entry may have become valid again (see `records`): drop duplicates.
-        entries.sort_unstable();
-        entries.dedup();
-        Migration {
-            slab: self.records,
-            armings: self.armings,
-            now,
-            entries,
-        }
-    }
-
-    /// Number of records, free ones included. O(1).
-    #[inline]
-    pub(super) fn records(&self) -> usize {
-        self.records.records()
     }
 
     /// Files an entry for the timer `index`.
@@ -170,7 +127,8 @@ impl<T> Wheel<T> {
     #[inline]
     fn place(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
         // The common case: an entry is found there in time, and filed again.
-        if deadline > filed.tick() && deadline != u64::MAX {
+        let covered = filed.tick().max(self.raw.earliest.first());
+        if deadline > covered && deadline != u64::MAX {
             return key;
         }
         self.place_early(deadline, key, filed)
@@ -178,6 +136,13 @@ impl<T> Wheel<T> {
 
     #[inline(never)]
     fn place_early(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
+        if self.is_few {
+            self.note_early(deadline, key.index());
+            return key;
+        }
+        if deadline > filed.tick() && deadline != u64::MAX {
+            return key;
+        }
         let mut tick = deadline;
         if filed == Filed::at(deadline) {
             // The entry may serve `u64::MAX`, and be filed there by now.
@@ -191,7 +156,22 @@ impl<T> Wheel<T> {
         if filed != Filed::NOT {
             self.raw.forget(&mut self.records);
         }
+        if self.raw.front.is_stage_full() {
+            self.raw.place_all_staged(&mut self.records);
+        }
         key
+    }
+
+    /// Re-arms a timer whose entry is not found in time, perhaps.
+    #[inline(never)]
+    fn reset_early(&mut self, key: TimerKey, deadline: u64, order: NonZeroU32) {
+        // In the order of arming, and while this timer still has the deadline that its entry has.
+        self.decide();
+        if let Some((timer, filed)) = self.records.get_kept_mut(key) {
+            timer.order = order;
+            timer.deadline = deadline;
+            self.place_early(deadline, key, filed);
+        }
     }
 
     /// Files entries for the undecided timers that need one. O(1).
@@ -221,7 +201,12 @@ impl<T> Wheel<T> {
         if self.armings.must_renumber() {
             self.renumber();
         }
-        self.records.reserve();
+        if self.is_few {
+            self.reserve_few();
+        }
+        if !self.is_few {
+            self.records.reserve();
+        }
         self.insert(deadline, value)
     }
 
@@ -233,14 +218,12 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Frees all memory, now or in pieces, after the last timer was removed.
+    /// Notes that memory can be freed after the last of many timers was removed. Their entries stay: if the next
+    /// timers come before a call that finds nothing due, they take them over.
     #[inline(never)]
     fn release_all(&mut self) {
         if self.records.begin_release() {
-            self.raw.clear_lazily();
-            self.undecided = Undecided::new();
-        } else {
-            self.free_piece_if_any();
+            self.raw.has_memory_to_free = true;
         }
     }
 
@@ -254,7 +237,7 @@ impl<T> Wheel<T> {
 
     /// Returns whether memory may be waiting to be freed. O(1).
     #[inline]
-    pub(super) fn has_memory_to_free(&self) -> bool {
+    pub(crate) fn has_memory_to_free(&self) -> bool {
         self.raw.has_memory_to_free
     }
 
@@ -262,29 +245,35 @@ impl<T> Wheel<T> {
     #[cold]
     #[inline(never)]
     pub(super) fn free_piece(&mut self) -> bool {
-        self.raw.has_memory_to_free = self.raw.free_piece() | self.records.free_piece();
-        self.raw.has_memory_to_free
-    }
-
-    /// Drops some dead and spare entries if they far outnumber the timers. Returns whether it did.
-    /// O(1), a few microseconds.
-    #[cold]
-    pub(super) fn purge(&mut self) -> bool {
-        self.raw.entries() > 2 * self.len() + FEW_SPARE && {
-            self.decide();
-            self.raw.purge_on(&mut self.records);
-            true
+        if self.is_empty() && !self.is_few && self.become_few() {
+            return true;
         }
+        let mut more = self.raw.free_piece();
+        if self.records.tail_keeps() {
+            // New timers came before the memory of earlier ones was freed. Their spare entries go first.
+            if !self.raw.purge_on(&mut self.records) {
+                self.records.forget_tail();
+            }
+            more = true;
+        } else {
+            more |= self.records.free_piece();
+        }
+        self.raw.has_memory_to_free = more;
+        more
     }
 
-    /// Number of filed entries, dead and spare ones included. O(1).
-    pub(super) fn entries(&self) -> usize {
+    /// Number of entries, dead ones included, which `next_deadline` may have to move. O(1).
+    #[cfg(feature = "std")]
+    pub(crate) fn entries(&self) -> usize {
         self.raw.entries()
     }
 
     /// Pops the earliest timer if it is due.
     #[inline(never)]
     fn pop_next(&mut self, now: u64) -> Option<Expired<T>> {
+        if self.is_or_becomes_few() {
+            return self.pop_few(now);
+        }
         self.decide();
         // The common case: the next entry of the run, whose timer is unchanged. One access to the record.
         if let Some(next) = self.raw.peek_run(now)
@@ -353,7 +342,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
             order,
             value,
         });
-        if self.records.records() < LARGE || deadline < self.raw.first.deadline {
+        if self.records.records() < LARGE || deadline <= self.raw.earliest.first() {
             return self.place(deadline, key, filed);
         }
         if self.undecided.push(key.index()) {
@@ -375,15 +364,13 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         let Some((timer, filed)) = self.records.get_kept_mut(key) else {
             return false;
         };
+        let covered = filed.tick().max(self.raw.earliest.first());
+        if deadline <= covered || deadline == u64::MAX {
+            self.reset_early(key, deadline, order);
+            return true;
+        }
         timer.order = order;
         timer.deadline = deadline;
-        if deadline <= filed.tick() || deadline == u64::MAX {
-            // In the order of arming: undecided timers were armed earlier.
-            self.decide();
-            if let Some(filed) = self.records.kept(key.index()) {
-                self.place(deadline, key, filed);
-            }
-        }
         true
     }
 
@@ -409,9 +396,8 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
 
     fn clear(&mut self) {
         self.records.clear();
-        self.records.forget_kept();
         self.raw.clear();
-        self.undecided = Undecided::new();
+        self.become_few();
     }
 
     fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
@@ -434,16 +420,23 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
 
     #[inline]
     fn next_wakeup(&self) -> Option<u64> {
-        (!self.is_empty()).then_some(self.raw.first.deadline)
+        (!self.is_empty()).then_some(self.raw.earliest.bound())
     }
 
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
-        self.decide();
-        self.raw.next_deadline(&mut self.records)
+        let known = self.raw.earliest.known(&self.records);
+        known.or_else(|| self.find_first())
     }
 
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+        if self.raw.is_idle(now) {
+            self.free_piece_if_any();
+            return Polled::Idle;
+        }
+        if self.is_or_becomes_few() {
+            return self.poll_few(now, budget);
+        }
         self.decide();
         loop {
             match self.raw.step(now, &mut self.records, budget) {
@@ -462,10 +455,18 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     }
 
     fn shrink_to_fit(&mut self) {
-        self.decide();
-        self.raw.purge(&mut self.records);
+        if self.len() < FEW && !self.is_few {
+            self.become_few();
+        }
+        if !self.is_few {
+            self.decide();
+            self.raw.purge(&mut self.records);
+        }
         self.raw.shrink_to_fit();
         self.records.shrink_to_fit();
+        if self.is_few {
+            self.fold_few();
+        }
     }
 
     /// O(number of pool segments).

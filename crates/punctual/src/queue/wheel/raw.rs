@@ -10,7 +10,7 @@
 //!   timer has exactly one entry with its own generation.
 //! - `cursor`: every entry in the levels is due at or after the cursor, and is filed where
 //!   `deadline ^ cursor` says (see `level`). The cursor may run ahead of the clock; timers armed
-//!   before it go to `front`.
+//!   before it go to `front`. In a wheel of up to some hundred entries it is at the end of time: all are in `front`.
 //! - At most one slot is `pending`: the slot of the cursor's own digit at a level above 0, partly
 //!   emptied into the levels below. While it is pending, new entries for the levels below it are
 //!   appended to it, so equal deadlines keep their order.
@@ -19,31 +19,21 @@
 //!   entry may have become valid again. A mixed tick is ordered in `front`.
 //! - Entries in `front` stay there wherever the cursor is. An entry armed later for the same tick comes
 //!   after them.
-//! - `first` is a lower bound of all live deadlines. If its timer confirms it, it is the earliest.
+//! - `earliest` caches the earliest deadline. It may hold the entry of its timer back, which `release_held` files.
 //!
 //! This file has the public interface and the state. `serve` finds and pops due entries, `sweep` removes
 //! dead ones, `cursor` sets the cursor back.
 
-use super::chunk::{Entry, NONE, Pool, Slot};
+use super::chunk::{Entry, Pool};
+use super::cursor::SMALL;
+use super::earliest::Earliest;
 use super::front::{Front, Staged};
 use super::leftovers::Leftovers;
 use super::level::{LEVELS, Level, digit, level_of};
 use super::sweep::{EVERY as SWEEP_EVERY, Sweep};
 use super::timers::{Due, Step, Timers};
 use alloc::vec::Vec;
-use core::mem::{replace, size_of};
-
-/// The index that stands for no timer. A timer with this index fires as usual but is never cached in `first`.
-pub(super) const NO_TIMER: u32 = u32::MAX;
-
-/// A lower bound of all deadlines that names no timer.
-pub(super) const fn no_timer_before(deadline: u64) -> Due {
-    Due {
-        deadline,
-        index: NO_TIMER,
-        generation: 0,
-    }
-}
+use core::mem::size_of;
 
 /// A hierarchical timing wheel whose caller stores the timers.
 ///
@@ -93,7 +83,7 @@ pub struct RawWheel {
     pub(super) levels: [Level; LEVELS],
     pub(super) pool: Pool,
     pub(super) front: Front,
-    pub(super) first: Due,
+    pub(super) earliest: Earliest,
     /// Entries of the run due before this tick are popped without any other check.
     pub(super) clear_until: u64,
     /// Number of entries in the levels and in front.
@@ -105,6 +95,8 @@ pub struct RawWheel {
     /// The last `now`.
     pub(super) now: u64,
     pub(super) sweep: Option<Sweep>,
+    /// Whether the sweep also drops spare entries.
+    pub(super) purging: bool,
     /// Entries on their way to the front. Empty between calls; kept for its capacity.
     pub(super) gathered: Vec<Entry>,
     /// Entries forgotten since the sweep's last step.
@@ -133,19 +125,20 @@ impl RawWheel {
     /// ```
     pub const fn new() -> Self {
         RawWheel {
-            cursor: 0,
+            cursor: SMALL,
             occupied: 0,
             floor: 1,
             levels: [const { Level::EMPTY }; LEVELS],
             pool: Pool::new(),
             front: Front::new(),
-            first: no_timer_before(u64::MAX),
+            earliest: Earliest::new(),
             clear_until: 0,
             entries: 0,
             dead: 0,
             behind: 0,
             now: 0,
             sweep: None,
+            purging: false,
             unswept: 0,
             has_memory_to_free: false,
             gathered: Vec::new(),
@@ -154,18 +147,18 @@ impl RawWheel {
         }
     }
 
+    /// Starts anew with a wheel that has no entries.
+    pub(super) fn restart(&mut self) {
+        (self.cursor, self.behind) = (SMALL, 0);
+        self.earliest = Earliest::new();
+    }
+
     /// Returns an empty wheel whose clock is at `now`.
     pub(super) fn starting_at(now: u64) -> Self {
         RawWheel {
-            cursor: now,
             now,
             ..RawWheel::new()
         }
-    }
-
-    /// Returns the last `now`.
-    pub(super) fn now(&self) -> u64 {
-        self.now
     }
 
     /// Files an entry for the timer `index` with the given deadline. O(1).
@@ -182,14 +175,38 @@ impl RawWheel {
     /// ```
     #[inline(always)]
     pub fn insert(&mut self, deadline: u64, index: u32, generation: u32) {
-        if deadline < self.first.deadline {
-            self.first = Due {
-                deadline,
-                index,
-                generation,
-            };
-        }
         self.entries += 1;
+        let due = Due {
+            deadline,
+            index,
+            generation,
+        };
+        if deadline < self.earliest.first() {
+            self.insert_first(due);
+        } else {
+            self.insert_later(due);
+        }
+    }
+
+    /// Holds an entry that is due before all others.
+    #[inline(never)]
+    fn insert_first(&mut self, due: Due) {
+        self.release_held();
+        if due.deadline < self.earliest.first() {
+            self.earliest.hold(due);
+        } else {
+            self.insert_later(due);
+        }
+    }
+
+    /// Files an entry that is not due before all others.
+    #[inline]
+    fn insert_later(&mut self, due: Due) {
+        let Due {
+            deadline,
+            index,
+            generation,
+        } = due;
         if deadline < self.cursor && !self.set_back_for(deadline) {
             self.clear_until = 0;
             self.front.stage(Staged {
@@ -202,6 +219,14 @@ impl RawWheel {
         let (level, slot) = self.file(deadline, index, generation);
         // A dead entry of the same index and tick may count as this one, and it precedes younger entries.
         self.levels[level].mixed |= u64::from(self.dead > 0) << slot;
+    }
+
+    /// Files the entry that is held, if there is one. All work on entries starts with this.
+    #[inline]
+    pub(super) fn release_held(&mut self) {
+        if let Some(held) = self.earliest.release() {
+            self.insert_later(held);
+        }
     }
 
     /// Notes that a timer was armed again for the tick under which its entry is filed: the entries of that tick may
@@ -277,16 +302,17 @@ impl RawWheel {
     #[inline]
     pub fn step(&mut self, now: u64, timers: &mut impl Timers, budget: &mut usize) -> Step {
         self.now = now;
-        if self.first.deadline > now {
+        if self.earliest.bound() > now {
             return Step::Idle;
         }
+        self.release_held();
         // The common case: the next entry of the run.
         if let Some(&next) = self.front.next()
             && next.deadline < self.clear_until
             && *budget > 0
         {
             if next.deadline > now {
-                self.first = no_timer_before(next.deadline);
+                self.earliest.set_bound(next.deadline);
                 return Step::Idle;
             }
             *budget -= 1;
@@ -341,7 +367,7 @@ impl RawWheel {
     #[inline]
     pub fn next_wakeup(&self) -> Option<u64> {
         // A step that finds nothing due raises this bound to the first slot or the first entry in front.
-        (self.entries > 0).then_some(self.first.deadline)
+        (self.entries > 0).then_some(self.earliest.bound())
     }
 
     /// Returns the earliest deadline of all live timers, or `None` if there are none.
@@ -363,15 +389,9 @@ impl RawWheel {
     /// ```
     #[inline]
     pub fn next_deadline(&mut self, timers: &mut impl Timers) -> Option<u64> {
-        let Due {
-            deadline,
-            index,
-            generation,
-        } = self.first;
-        if index != NO_TIMER && timers.deadline(index, generation) == Some(deadline) {
-            return Some(deadline);
-        }
-        self.find_first(timers)
+        self.earliest
+            .known(timers)
+            .or_else(|| self.find_first(timers))
     }
 
     /// Returns the number of filed entries, dead ones included. O(1).
@@ -429,19 +449,6 @@ impl RawWheel {
         *self = RawWheel::starting_at(self.now);
     }
 
-    /// Drops all entries; [`free_piece`](Self::free_piece) then frees the memory in pieces. O(1).
-    pub(super) fn clear_lazily(&mut self) {
-        let old = replace(self, RawWheel::starting_at(self.now));
-        self.pool.reclaim(old.pool);
-        self.has_memory_to_free = true;
-    }
-
-    /// Frees a piece of memory. Returns whether more is waiting. O(1).
-    pub(super) fn free_piece(&mut self) -> bool {
-        self.pool.leftovers.give_back();
-        !self.pool.leftovers.is_empty()
-    }
-
     /// Packs the entries into as little memory as they need and frees the rest. O(entries).
     ///
     /// The wheel does this by itself when less than an eighth of its memory is in use.
@@ -458,40 +465,6 @@ impl RawWheel {
         self.pool.leftovers = Leftovers::new();
         self.has_memory_to_free = false;
         self.front.trim();
-    }
-
-    /// Packs the entries into as few chunks as they need.
-    fn pack(&mut self) {
-        let mut pool = Pool::new();
-        for level in &mut self.levels {
-            let mut occupied = level.occupied;
-            if occupied == 0 {
-                *level = Level::EMPTY;
-            }
-            while occupied != 0 {
-                let slot = occupied.trailing_zeros() as usize;
-                occupied &= occupied - 1;
-                let mut packed = Slot::EMPTY;
-                let mut id = level.slot(slot).head;
-                while id != NONE {
-                    let chunk = self.pool.get(id);
-                    for &Entry {
-                        low,
-                        index,
-                        generation,
-                    } in chunk.live()
-                    {
-                        packed.push(&mut pool, low, index, generation);
-                    }
-                    id = chunk.next;
-                }
-                *level.slot_mut(slot) = packed;
-            }
-        }
-        // The new pool watches no chunk: a running sweep restarts at the beginning of its slot.
-        let before = replace(&mut self.pool, pool);
-        self.pool.reclaim(before);
-        self.has_memory_to_free = true;
     }
 
     /// Restages the entries in front after the owner has renumbered the arming order. O(entries in front).
@@ -573,16 +546,5 @@ impl RawWheel {
         if level > 0 && self.pending() == level && slot == digit(self.cursor, level) {
             self.floor = 1;
         }
-    }
-
-    /// Frees memory when most of it is unused.
-    #[inline]
-    pub(super) fn trim(&mut self) {
-        if self.pool.is_sparse() {
-            self.pack();
-        } else if self.has_memory_to_free {
-            self.free_piece();
-        }
-        self.front.trim();
     }
 }

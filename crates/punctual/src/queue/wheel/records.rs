@@ -7,11 +7,13 @@
 //! - An entry carries a hash of that tick as its generation. So it is dead as soon as its record has an entry under
 //!   another tick.
 //!
+//! While timers are few, there are no entries (see `few`): every record keeps [`Filed::FEW`].
+//!
 //! An entry that is dead may match again, when its record files another entry under the same tick. Then its timer
 //! has two entries, and the first of them fires it. So slots are marked as out of order while there are dead entries.
 
 use super::timers::Timers;
-use crate::queue::armings::Armings;
+use crate::queue::armings::{Arming, Armings};
 use crate::queue::slab::{Slab, Tenant};
 use core::num::NonZeroU32;
 
@@ -37,6 +39,9 @@ pub(in crate::queue) struct Filed(u64);
 impl Filed {
     /// There is no entry. No tick is later.
     pub(super) const NOT: Filed = Filed(u64::MAX);
+
+    /// No entry is needed, because all timers are looked at. No tick is earlier.
+    pub(super) const FEW: Filed = Filed(0);
 
     /// An entry for `deadline` is filed there, or one tick earlier at the end of time.
     #[inline]
@@ -67,6 +72,15 @@ impl<T> Tenant for Timer<T> {
 }
 
 impl<T> Slab<Timer<T>> {
+    /// Returns the arming of the first timer to fire. O(records).
+    #[inline]
+    pub(super) fn first_armed(&self) -> Option<Arming> {
+        let first = self.least(Arming::NONE, |index, timer| {
+            Arming::new(timer.deadline, timer.order, index)
+        });
+        (first != Arming::NONE).then_some(first)
+    }
+
     /// Renumbers the arming order of all timers, keeping the sequence. O(n log n).
     #[cold]
     pub(in crate::queue) fn renumber(&mut self, armings: &mut Armings) {

@@ -11,7 +11,7 @@
 use super::chunk::{CHUNK, Entry, Slot};
 use super::front::{Early, Staged};
 use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
-use super::raw::{RawWheel, no_timer_before};
+use super::raw::RawWheel;
 use super::timers::{Due, Step, Timers};
 use core::mem::{replace, take};
 
@@ -32,11 +32,12 @@ impl RawWheel {
     #[inline]
     pub(super) fn is_idle(&mut self, now: u64) -> bool {
         self.now = now;
-        self.first.deadline > now
+        self.earliest.bound() > now
     }
 
     /// The part of a step that runs when something may be due.
     pub(super) fn serve<T: Timers>(&mut self, timers: &mut T, budget: &mut usize) -> Step {
+        self.release_held();
         loop {
             if *budget == 0 {
                 return self.end_of_budget();
@@ -65,8 +66,7 @@ impl RawWheel {
                 continue;
             }
             let Some(place) = place else {
-                (self.cursor, self.behind) = (self.now, 0);
-                self.first = no_timer_before(u64::MAX);
+                self.restart();
                 self.trim();
                 return Step::Idle;
             };
@@ -116,7 +116,7 @@ impl RawWheel {
     /// Ends a step after which nothing is due before `bound`, which lies in the future.
     #[inline]
     fn idle_until(&mut self, bound: u64) -> Step {
-        self.first = no_timer_before(bound);
+        self.earliest.set_bound(bound);
         // Moving the cursor up to the first slot, but not into it, changes no entry's level.
         if self.floor == 1 && self.now > self.cursor {
             let start = self.first_slot().map_or(u64::MAX, |place| place.start);
@@ -131,6 +131,7 @@ impl RawWheel {
     #[inline]
     pub(super) fn peek_run(&mut self, now: u64) -> Option<Early> {
         self.now = now;
+        self.release_held();
         let next = self.front.next()?;
         (next.deadline < self.clear_until && next.deadline <= now).then_some(*next)
     }
@@ -142,11 +143,11 @@ impl RawWheel {
         self.fired(entry.deadline);
     }
 
-    /// Updates `first` and the count after the first entry fired: nothing is due before `deadline`.
+    /// Updates the cached deadline and the count after the first entry fired: nothing is due before `deadline`.
     #[inline]
     fn fired(&mut self, deadline: u64) {
         self.entries -= 1;
-        self.first = no_timer_before(if self.entries == 0 {
+        self.earliest.set_bound(if self.entries == 0 {
             u64::MAX
         } else {
             deadline
@@ -206,17 +207,37 @@ impl RawWheel {
     /// Moves one staged entry to the heap or to its slot.
     pub(super) fn place_staged(&mut self, timers: &mut impl Timers) {
         let Some(Staged {
-            index, generation, ..
+            deadline: filed,
+            index,
+            generation,
         }) = self.front.unstage()
         else {
             return;
         };
         match timers.deadline(index, generation) {
+            // A spare entry, whose order is looked up when it has a timer again.
+            None if timers.stands(index, generation) => {
+                self.clear_until = 0;
+                self.front.push(Early {
+                    deadline: filed,
+                    order: 0,
+                    index,
+                    generation,
+                });
+            }
             None => self.drop_dead(index, generation, timers),
             Some(deadline) if deadline >= self.cursor => {
                 self.refile(deadline, index, generation, timers)
             }
             Some(deadline) => self.put_in_front(deadline, index, generation, timers),
+        }
+    }
+
+    /// Moves all staged entries.
+    #[inline(never)]
+    pub(super) fn place_all_staged(&mut self, timers: &mut impl Timers) {
+        while self.front.has_staged() {
+            self.place_staged(timers);
         }
     }
 
@@ -433,13 +454,19 @@ impl RawWheel {
         }
     }
 
-    /// Returns the earliest live deadline, and caches its timer in `first`.
+    /// Returns the earliest live deadline, and caches its timer.
     #[inline(never)]
     pub(super) fn find_first(&mut self, timers: &mut impl Timers) -> Option<u64> {
-        loop {
-            while self.front.has_staged() {
-                self.place_staged(timers);
+        let is_dead = |held: Due| timers.deadline(held.index, held.generation).is_none();
+        if let Some(held) = self.earliest.release_if(is_dead) {
+            self.drop_dead(held.index, held.generation, timers);
+            if let Some(deadline) = self.earliest.known(timers) {
+                return Some(deadline);
             }
+        }
+        self.release_held();
+        loop {
+            self.place_all_staged(timers);
             let place = self.first_slot();
             let front = self
                 .front
@@ -457,18 +484,18 @@ impl RawWheel {
                     continue;
                 }
                 (None, None) => {
-                    self.first = no_timer_before(u64::MAX);
+                    self.earliest.set_bound(u64::MAX);
                     return None;
                 }
             };
             let in_front = front.is_some();
             let deadline = timers.deadline(index, generation);
             if deadline == Some(filed) {
-                self.first = Due {
+                self.earliest.set(Due {
                     deadline: filed,
                     index,
                     generation,
-                };
+                });
                 return deadline;
             }
             match place {

@@ -36,28 +36,36 @@ const BEGIN: Sweep = Sweep::Slot {
 impl RawWheel {
     /// Drops all dead and spare entries. O(entries).
     pub(super) fn purge(&mut self, timers: &mut impl Timers) {
-        self.restart_sweep();
+        self.purging = false;
         while self.purge_on(timers) {}
     }
 
-    /// Does one step of a purge. Returns whether more is left.
+    /// Does one step of a sweep that drops the spare entries too. Returns whether more is left. O(1).
     pub(super) fn purge_on(&mut self, timers: &mut impl Timers) -> bool {
-        self.sweep_on(timers, |timers, index, generation| {
-            timers.deadline(index, generation).is_none()
-        });
-        self.sweep.is_some()
+        if !self.purging {
+            (self.purging, self.sweep) = (true, None);
+        }
+        self.sweep(timers);
+        self.purging
     }
 
     /// Does one step of a sweep over dead entries, starting a sweep if none is running.
     #[cold]
     #[inline(never)]
     pub(super) fn sweep(&mut self, timers: &mut impl Timers) {
-        self.sweep_on(timers, |timers, index, generation| {
-            !timers.stands(index, generation)
-        });
+        if self.purging {
+            self.sweep_on(timers, |timers, index, generation| {
+                timers.deadline(index, generation).is_none()
+            });
+        } else {
+            self.sweep_on(timers, |timers, index, generation| {
+                !timers.stands(index, generation)
+            });
+        }
     }
 
     fn sweep_on<T: Timers>(&mut self, timers: &mut T, is_dead: impl Fn(&T, u32, u32) -> bool) {
+        self.release_held();
         let mut sweep = *self.sweep.get_or_insert_with(|| {
             self.pool.watched = NONE;
             BEGIN
@@ -116,7 +124,7 @@ impl RawWheel {
                         {
                             self.drop_dead(early.index, early.generation, timers);
                         }
-                        self.sweep = None;
+                        (self.sweep, self.purging) = (None, false);
                         self.trim();
                         return;
                     };

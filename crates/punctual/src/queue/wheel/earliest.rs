@@ -1,0 +1,126 @@
+//! What is known about the earliest deadline.
+//!
+//! - `first` is a lower bound of all live deadlines but that of the entry that is held. If its timer confirms it, it is
+//!   the earliest of them.
+//! - One entry that is due before all others may be `held`: it is in no slot and not in front. So a timer that is the
+//!   first while it lives, and is cancelled before it is due, is never filed, and the one that was first before is known.
+//! - `bound` is the earlier of both. It is what a call reads that finds nothing due.
+
+use super::timers::{Due, Timers};
+
+/// The index that stands for no timer. A timer with this index fires as usual, but its deadline is never confirmed.
+const NO_TIMER: u32 = u32::MAX;
+
+/// No entry is due that late.
+const NEVER: Due = no_timer_before(u64::MAX);
+
+/// A lower bound of all deadlines that names no timer.
+const fn no_timer_before(deadline: u64) -> Due {
+    Due {
+        deadline,
+        index: NO_TIMER,
+        generation: 0,
+    }
+}
+
+/// The cache of the earliest deadline.
+#[derive(Debug)]
+pub(super) struct Earliest {
+    bound: u64,
+    first: Due,
+    held: Due,
+}
+
+impl Earliest {
+    pub(super) const fn new() -> Self {
+        Earliest {
+            bound: u64::MAX,
+            first: NEVER,
+            held: NEVER,
+        }
+    }
+
+    /// Returns a lower bound of all live deadlines.
+    #[inline]
+    pub(super) fn bound(&self) -> u64 {
+        self.bound
+    }
+
+    /// Returns a lower bound of all live deadlines but the held one. A timer armed for a later tick changes nothing here.
+    #[inline]
+    pub(super) fn first(&self) -> u64 {
+        self.first.deadline
+    }
+
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        self.held.deadline != u64::MAX
+    }
+
+    /// Sets the earliest timer, while no entry is held.
+    #[inline]
+    pub(super) fn set(&mut self, first: Due) {
+        debug_assert!(!self.is_held());
+        self.bound = first.deadline;
+        self.first = first;
+    }
+
+    /// Sets a lower bound of all deadlines, while no entry is held.
+    #[inline]
+    pub(super) fn set_bound(&mut self, bound: u64) {
+        self.set(no_timer_before(bound));
+    }
+
+    /// Holds an entry that is due before `first`, while no other one is held.
+    #[inline]
+    pub(super) fn hold(&mut self, entry: Due) {
+        debug_assert!(!self.is_held() && entry.deadline < self.first.deadline);
+        self.bound = entry.deadline;
+        self.held = entry;
+    }
+
+    /// Returns the held entry, which is held no longer; its timer stays the earliest.
+    #[inline]
+    pub(super) fn release(&mut self) -> Option<Due> {
+        let held = self.held;
+        self.is_held().then(|| {
+            self.held = NEVER;
+            self.set(held);
+            held
+        })
+    }
+
+    /// Returns the held entry if `is_dead`, and holds it no longer.
+    #[inline]
+    pub(super) fn release_if(&mut self, is_dead: impl FnOnce(Due) -> bool) -> Option<Due> {
+        let held = self.held;
+        (self.is_held() && is_dead(held)).then(|| {
+            self.held = NEVER;
+            self.bound = self.first.deadline;
+            held
+        })
+    }
+
+    /// Returns the entry that may be the first one.
+    #[inline]
+    pub(super) fn named(&self) -> Due {
+        let named = if self.is_held() {
+            &self.held
+        } else {
+            &self.first
+        };
+        *named
+    }
+
+    /// Returns the earliest deadline if its timer confirms it.
+    #[inline]
+    pub(super) fn known(&self, timers: &impl Timers) -> Option<u64> {
+        let Due {
+            deadline,
+            index,
+            generation,
+        } = self.named();
+        let is_known = index != NO_TIMER && timers.deadline(index, generation) == Some(deadline);
+        is_known.then_some(deadline)
+    }
+}

@@ -1,0 +1,225 @@
+//! Tests of the change from few timers to many and back.
+
+use super::Wheel;
+use super::few::{FEW, MOST};
+use super::records::Filed;
+use crate::queue::model::random::{cases, ops, span, when};
+use crate::queue::model::{Model, Op, Subject, sized};
+use crate::queue::slab::Tenant;
+use crate::{DeadlineQueue, TimerKey};
+use proptest::prelude::*;
+
+impl Wheel<u64> {
+    /// Checks a wheel of few timers.
+    pub(super) fn check_few(&self) {
+        assert_eq!(self.raw.entries(), 0);
+        assert!(self.records.used() <= MOST);
+        for index in 0..self.records.used() as u32 {
+            assert_eq!(self.records.kept(index), Some(Filed::FEW));
+        }
+        let armed = self.records.iter();
+        let mut armed: Vec<_> = armed
+            .map(|(index, timer)| (timer.deadline, timer.order, timer.key(index)))
+            .collect();
+        armed.sort_unstable();
+        let bound = self.raw.earliest.bound();
+        assert!(armed.iter().all(|&(deadline, ..)| bound <= deadline));
+        if let Some(deadline) = self.raw.earliest.known(&self.records) {
+            let (first, _, key) = armed[0];
+            assert_eq!(deadline, first);
+            let named = self.raw.earliest.named();
+            assert_eq!(named.index, key.index(), "the first of equal ones");
+        }
+    }
+}
+
+/// Operations that grow the wheel, use it, drain it, and use it with few timers.
+fn grow_and_shrink() -> impl Strategy<Value = Vec<Op>> {
+    let few = prop_oneof![
+        when().prop_map(Op::Insert),
+        any::<u8>().prop_map(Op::Remove),
+        Just(Op::RemoveLast),
+        (any::<u8>(), when()).prop_map(|(pick, when)| Op::Reset(pick, when)),
+        Just(Op::PopOne),
+        Just(Op::NextDeadline),
+        span().prop_map(Op::Advance),
+        any::<u8>().prop_map(Op::Stale),
+    ];
+    let up = prop::collection::vec((any::<u8>(), when()), 2..6).prop_map(|bursts| {
+        bursts
+            .into_iter()
+            .map(|(count, when)| Op::Burst(count, when))
+    });
+    let many = ops(0..60);
+    let down = (0usize..20).prop_map(|left| Op::Drain(left as u8));
+    let few = prop::collection::vec(few, 0..300);
+    (up, many, down, few)
+        .prop_map(|(up, many, down, few)| up.chain(many).chain([down]).chain(few).collect())
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    #[test]
+    #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
+    fn growing_and_shrinking_matches_the_model(cycles in prop::collection::vec(grow_and_shrink(), 1..4)) {
+        Model::new(Wheel::new()).run(cycles.into_iter().flatten());
+    }
+}
+
+/// Asks often enough for the first timer that the wheel has few timers afterwards, if it may.
+fn settle(wheel: &mut Wheel<u64>, last: TimerKey) {
+    let deadline = wheel.deadline(last).expect("armed");
+    // The first timer, which is re-armed later each other time.
+    for n in 0..100 {
+        assert!(wheel.reset(last, 1 + n % 2));
+        assert_eq!(wheel.next_deadline(), Some(1 + n % 2));
+    }
+    assert!(wheel.reset(last, deadline));
+}
+
+#[test]
+fn handles_survive_both_changes() {
+    let mut wheel = Wheel::new();
+    let keys: Vec<_> = (0..sized(1_000, 100) as u64)
+        .map(|n| wheel.insert(10 + n % 7, n))
+        .collect();
+    assert!(!wheel.is_few);
+    let (few, others) = keys.split_at(FEW - 1);
+    for (n, &key) in (0..).zip(&keys).skip(few.len()) {
+        assert_eq!(wheel.remove(key), Some(n));
+    }
+    settle(&mut wheel, few[0]);
+    assert!(wheel.is_few);
+    wheel.check();
+    assert!(others.iter().all(|&key| wheel.get(key).is_none()));
+    for (n, &key) in (0..).zip(few) {
+        assert_eq!(wheel.get(key), Some(&n));
+    }
+    assert!(wheel.reset(few[0], 100));
+    assert_eq!(wheel.deadline(few[0]), Some(100));
+    let popped = core::iter::from_fn(|| wheel.pop_due(100)).map(|expired| expired.value);
+    assert_eq!(popped.collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 0]);
+}
+
+#[test]
+fn equal_deadlines_keep_their_order() {
+    let mut wheel = Wheel::new();
+    let keys: Vec<_> = (0..24).map(|n| wheel.insert(50, n)).collect();
+    // Move two timers behind all others: one by a re-arm to the same tick, one by way of a later tick.
+    assert!(wheel.reset(keys[3], 50));
+    assert!(wheel.reset(keys[4], 70) && wheel.reset(keys[4], 50));
+    assert!(wheel.is_few);
+    wheel.check();
+    (24..34).for_each(|n| {
+        wheel.insert(60, n);
+    });
+    assert!(!wheel.is_few);
+    assert!(wheel.reset(keys[9], 50));
+    for &key in &keys[14..] {
+        wheel.remove(key);
+    }
+    let mut popped = Vec::new();
+    popped.extend((0..12).filter_map(|_| wheel.pop_due(50)));
+    popped.extend(core::iter::from_fn(|| wheel.pop_due(90)));
+    let values: Vec<u64> = popped.iter().map(|expired| expired.value).collect();
+    let first = [0, 1, 2, 5, 6, 7, 8, 10, 11, 12, 13, 3, 4, 9];
+    assert_eq!(values, first.into_iter().chain(24..34).collect::<Vec<_>>());
+}
+
+/// The first timer is armed again for its own tick, in every way that may leave its name in the cache.
+#[test]
+fn the_first_of_equal_deadlines_is_the_one_armed_first() {
+    let mut wheel = Wheel::new();
+    let first = wheel.insert(50, 0);
+    let second = wheel.insert(50, 1);
+    assert_eq!(wheel.next_deadline(), Some(50));
+    assert!(wheel.reset(first, 50));
+    assert_eq!(wheel.pop_due(50).map(|expired| expired.value), Some(1));
+    assert_eq!(wheel.next_deadline(), Some(50));
+    let third = wheel.insert(50, 2);
+    assert_eq!(third.index(), second.index());
+    assert_eq!(wheel.remove(first), Some(0));
+    wheel.insert(50, 3);
+    wheel.check();
+    let popped = core::iter::from_fn(|| wheel.pop_due(50)).map(|expired| expired.value);
+    assert_eq!(popped.collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn it_does_not_change_back_and_forth() {
+    let mut wheel = Wheel::new();
+    let mut keys: Vec<_> = (0..=MOST as u64).map(|n| wheel.insert(n, n)).collect();
+    for _ in 0..sized(2_000, 1) {
+        keys.drain(FEW - 2..).for_each(|key| {
+            wheel.remove(key);
+        });
+        while keys.len() <= FEW {
+            keys.push(wheel.insert(9, 9));
+        }
+        wheel.next_deadline();
+        assert!(!wheel.is_few);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
+fn the_memory_of_many_timers_is_freed_while_a_few_stay() {
+    let mut wheel = Wheel::new();
+    let fill = |wheel: &mut Wheel<u64>| -> Vec<TimerKey> {
+        (0..100_000).map(|n| wheel.insert(n % 60_000, n)).collect()
+    };
+    let keys = fill(&mut wheel);
+    let full = wheel.memory();
+    keys.into_iter().for_each(|key| {
+        wheel.remove(key);
+    });
+    // Without a poll in between, the next timers take over the entries of the cancelled ones.
+    let entries = wheel.entries();
+    let keys = fill(&mut wheel);
+    assert!(wheel.entries() < entries + 100);
+    wheel.check();
+    keys.into_iter().for_each(|key| {
+        wheel.remove(key);
+    });
+    let last = wheel.insert(70_000, 0);
+    let mut looks = 0;
+    while wheel.has_memory_to_free() {
+        assert_eq!(wheel.pop_due(0), None);
+        looks += 1;
+        if looks % 100 == 0 {
+            wheel.check();
+        }
+    }
+    assert!(looks < 1_000, "{looks} looks");
+    assert!(wheel.memory() < full / 20, "{} bytes", wheel.memory());
+    settle(&mut wheel, last);
+    assert!(wheel.is_few);
+    assert_eq!(wheel.remove(last), Some(0));
+    let empty = Wheel::<u64>::new().memory();
+    while wheel.has_memory_to_free() {
+        assert_eq!(wheel.pop_due(0), None);
+    }
+    assert!(wheel.memory() < empty + 40_000, "{} bytes", wheel.memory());
+}
+
+#[test]
+fn a_few_hundred_timers_take_little_memory_however_they_are_spread() {
+    for exponent in [0, 10, 24, 40] {
+        let mut wheel = Wheel::new();
+        for n in 0..300u64 {
+            let spread = n * 7919 % 1024 << (n * 31 % (exponent + 1));
+            wheel.insert(1_000 + spread, n);
+        }
+        let full = wheel.memory();
+        assert!(full <= 24 << 10, "{full} bytes armed");
+        // They fire one after the other, and are armed again.
+        for n in 0..300 {
+            let now = wheel.next_deadline().expect("armed");
+            let expired = wheel.pop_due(now).expect("due");
+            wheel.insert(now + 1 + (n * 7919 % 1024 << (exponent / 2)), expired.value);
+        }
+        assert!(wheel.memory() <= 24 << 10, "{} bytes", wheel.memory());
+        wheel.check();
+    }
+}
