@@ -13,6 +13,7 @@
 //!   whole; its timers are then popped in sequence.
 //! - **Empty slots cost nothing.** Bitmaps find the next occupied slot, over all 64 bits of the tick.
 
+mod ahead;
 mod chunk;
 mod cursor;
 mod front;
