@@ -37,7 +37,7 @@ pub(crate) const COLLECTION_CPU_RATIO: [(&str, f64); 10] = [
     ("lpop", 0.7),
     ("sadd", 0.7),
     ("hset", 0.7),
-    ("zadd", 0.35),
+    ("zadd", 0.33),
     ("zrank", 0.5),
     ("zrange_100", 0.5),
     ("lindex", 1.0),

@@ -100,6 +100,15 @@ impl<T> Pages<T> {
         self.pages.get_mut(page)?.get_mut(slot)?.as_mut()
     }
 
+    /// Reads what [`Pages::remove`] writes besides the item. Callers sum the results, to keep the loads.
+    #[inline]
+    pub(crate) fn warm_room(&self, index: u32) -> u32 {
+        let (page, slot) = split(index);
+        self.rooms
+            .get(page)
+            .map_or(0, |room| room.free[slot / 64] as u32 ^ room.used as u32)
+    }
+
     /// Adds an item and returns its index. O(1), O(page) when a page is added or the first one grows.
     ///
     /// # Panics

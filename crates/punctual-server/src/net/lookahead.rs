@@ -1,6 +1,6 @@
 //! Parsing of the next commands of a pipeline before they run.
 
-use punctual_resp::{Command, Limits, Parser};
+use punctual_resp::{Args, Command, Limits, Parser};
 use punctual_store::hash_table::WARM_MAX;
 use smallvec::SmallVec;
 
@@ -19,6 +19,21 @@ impl Lookahead {
         Self {
             parsers: (0..WARM_MAX).map(|_| Parser::new()).collect(),
         }
+    }
+
+    /// Returns the arguments of the first command of each input if it is complete, with the number beside that input. At most
+    /// [`WARM_MAX`] inputs.
+    pub(crate) fn parse_first<'a>(
+        &'a mut self,
+        inputs: impl Iterator<Item = (usize, &'a [u8])>,
+        limits: &Limits,
+    ) -> impl Iterator<Item = (usize, Option<Args<'a>>)> {
+        let inputs = self.parsers.iter_mut().zip(inputs);
+        inputs.map(|(parser, (number, bytes))| {
+            parser.reset();
+            let command = parser.parse(bytes, limits).ok().flatten();
+            (number, command.map(|command| command.args))
+        })
     }
 
     /// Returns the complete commands at the start of `bytes`, at most [`WARM_MAX`]. The connection's own parser handles

@@ -30,6 +30,7 @@ mod debug;
 mod failover;
 mod functions;
 mod functions_kept;
+mod gathered;
 mod hashes;
 mod info;
 mod inside;

@@ -143,13 +143,26 @@ impl Db {
         std::hint::black_box(sum);
     }
 
-    /// Fetches the cache lines that the removal of these records will need, side by side: their place in the table, their
-    /// names and their values. Changes nothing.
+    /// Fetches what [`Db::next_due`] reads of the next entries that are due, side by side. Changes nothing.
+    pub(crate) fn warm_next_due(&self, now: Now) {
+        let armed = Armed {
+            records: &self.records,
+            fields: &self.fields,
+        };
+        self.wheel.prefetch_due(now.read_ms(), WARM_MAX, &armed);
+    }
+
+    /// Fetches the cache lines that the removal of these records will need, side by side: their place in the table, the room
+    /// of their page, their names and their values. Changes nothing.
     pub(crate) fn warm_due(&self, ids: &[Id]) {
         let mut sum = 0;
-        for record in ids.iter().filter_map(|id| self.records.get(*id)) {
+        for (&id, record) in ids
+            .iter()
+            .filter_map(|id| Some((id, self.records.get(*id)?)))
+        {
             sum ^= u32::from(self.index.warm_place(record.hash));
             sum ^= u32::from(record.value.warm() ^ record.key.warm());
+            sum ^= self.records.warm_room(id);
         }
         std::hint::black_box(sum);
     }

@@ -94,17 +94,72 @@ impl Turn<'_> {
             return commands.len();
         }
         let shards = self.hash_ahead(commands.clone(), same);
-        if !self.pinned && !self.whole && !self.store.notify.any() {
-            self.release();
-            for &number in &shards.numbers[..shards.len] {
-                if let Some(shard) = self.store.locked[number].shard.try_lock() {
-                    self.hold(number, shard);
-                }
-            }
-        }
+        self.try_lock_stretch(&shards);
         let count = self.ahead.len();
         self.warm(db, commands.take(count), same);
         count
+    }
+
+    /// Returns whether there is anything to gain from [`Turn::look_ahead_of_clients`]: not if all keys are in the cache.
+    pub fn is_worth_looking_ahead(&mut self) -> bool {
+        self.store.shards() > 1 || {
+            self.lock_one(0);
+            self.held[0].1.dbs.iter().any(|db| db.len() >= FEW)
+        }
+    }
+
+    /// As [`Turn::look_ahead`], for the next commands of several clients, each with its database; `None` stands for a client
+    /// without a complete command. Returns how many of these clients are prepared for.
+    pub fn look_ahead_of_clients<'a>(
+        &mut self,
+        commands: impl Iterator<Item = (usize, Option<Args<'a>>)>,
+    ) -> usize {
+        let (store, all) = (self.store, self.store.shards());
+        let mut keys: SmallVec<[(usize, Hash); WARM_MAX]> = SmallVec::new();
+        let (mut shards, mut count) = (Shards::default(), 0);
+        for (db, args) in commands.take(WARM_MAX) {
+            count += 1;
+            if let Some(key) = args.and_then(|args| args.get(1)) {
+                let hash = store.hash(key);
+                shards.add(hash.shard(all));
+                keys.push((db, hash));
+            }
+            if shards.is_full() {
+                break;
+            }
+        }
+        if all > 1 {
+            self.try_lock_stretch(&shards);
+        }
+        let mut names: SmallVec<[(&Db, Hash); WARM_MAX]> = SmallVec::new();
+        for (db, hash) in keys {
+            if let Ok(at) = self.find_held(hash.shard(all)) {
+                let part = &self.held[at].1.dbs[db];
+                if part.len() * all >= FEW {
+                    names.push((part, hash));
+                }
+            }
+        }
+        Db::warm(&names);
+        count
+    }
+
+    /// Locks those of these shards that are free, and no others. Does nothing if the turn must keep what it holds, or if every
+    /// lock needs those of NOTIFY's streams too.
+    fn try_lock_stretch(&mut self, shards: &Shards) {
+        if self.pinned || self.whole || self.store.notify.any() {
+            return;
+        }
+        self.release();
+        for &number in &shards.numbers[..shards.len] {
+            if let Some(shard) = self.store.locked[number].shard.try_lock() {
+                self.hold(number, shard);
+            }
+        }
+        if !self.holds_targets() {
+            // There is a rule since.
+            self.held.clear();
+        }
     }
 
     /// Names the first key of command `at` of those that [`Turn::look_ahead`] has prepared; the command runs next.

@@ -108,6 +108,7 @@ impl Turn<'_> {
         // Until the wheel returns `Idle`: it then frees memory that it no longer needs.
         loop {
             let part = self.shard_db(number, db);
+            part.warm_next_due(until);
             let last = loop {
                 match part.next_due(until, budget) {
                     Expiry::Due(id) => batch.push(id),

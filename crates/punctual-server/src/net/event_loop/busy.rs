@@ -54,6 +54,7 @@ impl Background for EventLoop {
             for listener in 0..self.listeners.len() {
                 self.accept(listener, now);
             }
+            self.run_gathered(&mut turn);
             for slot in 0..self.connections.len() {
                 self.read(slot, false, &mut turn);
             }

@@ -286,13 +286,10 @@ impl EventLoop {
             self.lookahead = lookahead;
             self.end_busy(slot);
         }
+        self.release_between(turn);
         let Some(connection) = self.connection(slot) else {
             return used;
         };
-        if shared.mailboxes.len() > 1 {
-            // Release the locks, so that other loops do not wait while this one reads and writes.
-            turn.release();
-        }
         if !was_replica && connection.session.replica.is_some() {
             self.attach_replica(slot);
         }

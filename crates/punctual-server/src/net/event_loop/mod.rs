@@ -7,6 +7,7 @@
 mod busy;
 mod connections;
 mod control;
+mod gather;
 mod input;
 mod migrations;
 mod output;
@@ -23,6 +24,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use busy::Busy;
+use gather::Gathered;
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
 use punctual::queue::TimerKey;
@@ -130,6 +132,8 @@ pub(crate) struct EventLoop {
     /// Orders collected with messages during the turn; they run at its end.
     orders: Vec<Order>,
     buffer: Box<[u8]>,
+    /// What was read from several connections, before their commands run.
+    gathered: Gathered,
     spare: Vec<Vec<u8>>,
     lookahead: Lookahead,
     /// Measures the duration of commands.
@@ -207,6 +211,7 @@ impl EventLoop {
             mail: Mail::default(),
             orders: Vec::new(),
             buffer: vec![0; READ_SIZE].into_boxed_slice(),
+            gathered: Gathered::new(),
             spare: Vec::new(),
             lookahead: Lookahead::new(),
             stopwatch: quanta::Clock::new(),
@@ -323,8 +328,10 @@ impl EventLoop {
                 if event.is_read_closed() {
                     self.hung_up(slot);
                 }
-                if event.is_readable() || event.is_read_closed() {
+                if event.is_read_closed() || event.is_readable() && self.busy.nested {
                     self.read(slot, event.is_read_closed(), turn);
+                } else if event.is_readable() {
+                    self.gather(slot, turn);
                 }
                 if event.is_writable() {
                     self.mark_dirty(slot);
@@ -347,6 +354,7 @@ impl EventLoop {
         for event in events {
             self.handle(event, now, &mut turn);
         }
+        self.run_gathered(&mut turn);
         self.resume_unblocked(&mut turn);
         for slot in std::mem::take(&mut self.readable) {
             if self.connection(slot).is_some_and(|c| c.readable) {
@@ -482,30 +490,6 @@ impl EventLoop {
             connection.dirty = true;
             self.dirty.push(slot);
         }
-    }
-
-    /// Moves the messages in the mailbox to their clients' output. Orders wait for the end of the turn.
-    pub(super) fn collect_messages(&mut self) {
-        if !self.shared.mailboxes[self.number].is_full() {
-            return;
-        }
-        let mut mail = std::mem::take(&mut self.mail);
-        self.shared.mailboxes[self.number].collect(&mut mail);
-        for (to, bytes) in mail.deliveries() {
-            let connection = self.connections.get_mut(to.slot);
-            if let Some(connection) = connection.and_then(Option::as_mut)
-                && connection.session.id == to.client
-            {
-                if connection.out.capacity() == 0 {
-                    connection.out = self.spare.pop().unwrap_or_default();
-                }
-                connection.out.extend_from_slice(bytes);
-                self.mark_dirty(to.slot);
-            }
-        }
-        self.orders.append(&mut mail.orders);
-        mail.clear();
-        self.mail = mail;
     }
 
     /// Handles the messages and orders in the mailbox.

@@ -54,6 +54,30 @@ impl EventLoop {
         }
     }
 
+    /// Moves the messages in the mailbox to their clients' output. Orders wait for the end of the turn.
+    pub(super) fn collect_messages(&mut self) {
+        if !self.shared.mailboxes[self.number].is_full() {
+            return;
+        }
+        let mut mail = std::mem::take(&mut self.mail);
+        self.shared.mailboxes[self.number].collect(&mut mail);
+        for (to, bytes) in mail.deliveries() {
+            let connection = self.connections.get_mut(to.slot);
+            if let Some(connection) = connection.and_then(Option::as_mut)
+                && connection.session.id == to.client
+            {
+                if connection.out.capacity() == 0 {
+                    connection.out = self.spare.pop().unwrap_or_default();
+                }
+                connection.out.extend_from_slice(bytes);
+                self.mark_dirty(to.slot);
+            }
+        }
+        self.orders.append(&mut mail.orders);
+        mail.clear();
+        self.mail = mail;
+    }
+
     /// Writes a connection's output once, and closes the connection if it has ended.
     pub(super) fn flush(&mut self, slot: usize) {
         let limits = self.settings.output_limits;

@@ -178,6 +178,12 @@ impl Front {
         self.run.get(self.head)
     }
 
+    /// Returns the entries of the run that are still to be popped, in order.
+    #[inline]
+    pub(super) fn coming(&self) -> &[Early] {
+        &self.run[self.head..]
+    }
+
     /// Removes the next entry of the run, which must exist.
     #[inline]
     pub(super) fn advance(&mut self) {

@@ -14,6 +14,7 @@
 //! - **Few timers have no entries.** Up to 32 are looked at, which is faster than filing an entry and finding it again.
 //! - **Empty slots cost nothing.** Bitmaps find the next occupied slot, over all 64 bits of the tick.
 
+mod ahead;
 mod chunk;
 mod cursor;
 mod earliest;

@@ -22,8 +22,8 @@ pub(super) const RUN: usize = 512;
 /// An occupied slot: its position, and a lower bound of its deadlines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct First {
-    level: usize,
-    slot: usize,
+    pub(super) level: usize,
+    pub(super) slot: usize,
     pub(super) start: u64,
 }
 

@@ -1,0 +1,95 @@
+//! Fetching the timers that are popped next, for an owner who pops several in a row.
+
+use super::chunk::NONE;
+use super::raw::RawWheel;
+use super::timers::Timers;
+
+impl RawWheel {
+    /// Hints ([`Timers::prefetch`]) that the timers of the next `count` entries that are due at `now` will be queried soon, so
+    /// that their cache misses overlap. A series of [`step`](RawWheel::step) would wait for each of them in turn. Changes
+    /// nothing. O(count).
+    pub fn prefetch_due(&self, now: u64, count: usize, timers: &impl Timers) {
+        let mut left = count;
+        for early in self.front.coming().iter().take(count) {
+            if early.deadline > now {
+                return;
+            }
+            timers.prefetch(early.index);
+            left -= 1;
+        }
+        let first = self.first_slot();
+        let Some(first) = first.filter(|first| first.level == 0 && first.start <= now) else {
+            return;
+        };
+        let mut id = self.levels[0].slot(first.slot).head;
+        while id != NONE && left > 0 {
+            let chunk = self.pool.get(id);
+            for entry in chunk.live().iter().take(left) {
+                timers.prefetch(entry.index);
+            }
+            left = left.saturating_sub(chunk.len());
+            id = chunk.next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RawWheel, Step, Timers};
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
+    use core::cell::RefCell;
+
+    struct Noted {
+        deadlines: Vec<u64>,
+        asked: RefCell<Vec<u32>>,
+    }
+
+    impl Timers for Noted {
+        fn deadline(&self, index: u32, _: u32) -> Option<u64> {
+            Some(self.deadlines[index as usize])
+        }
+
+        fn prefetch(&self, index: u32) {
+            self.asked.borrow_mut().push(index);
+        }
+    }
+
+    #[test]
+    fn prefetched_timers_are_popped_at_the_same_tick() {
+        for count in [3, 100, 5_000] {
+            let spread = |n: u64| 1 + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 100;
+            let mut timers = Noted {
+                deadlines: (0..count).map(spread).collect(),
+                asked: RefCell::default(),
+            };
+            let mut wheel = RawWheel::new();
+            for (index, deadline) in (0..).zip(timers.deadlines.clone()) {
+                wheel.insert(deadline, index, 1);
+            }
+            let mut all = 0;
+            for now in 1..=100 {
+                let (mut asked, mut popped) = (BTreeSet::new(), BTreeSet::new());
+                loop {
+                    timers.asked.borrow_mut().clear();
+                    wheel.prefetch_due(now, 16, &timers);
+                    assert!(timers.asked.borrow().len() <= 16);
+                    asked.extend(timers.asked.borrow().iter().copied());
+                    // The wheel also prefetches what it gathers.
+                    let Step::Due(due) = wheel.step(now, &mut timers, &mut 1_000) else {
+                        break;
+                    };
+                    popped.insert(due.index);
+                }
+                assert!(asked.is_subset(&popped), "{count} timers, tick {now}");
+                // All but the first one, for which the slot had to be opened.
+                assert!(
+                    asked.len() + 1 >= popped.len(),
+                    "{count} timers, tick {now}"
+                );
+                all += popped.len();
+            }
+            assert_eq!(all as u64, count);
+        }
+    }
+}
