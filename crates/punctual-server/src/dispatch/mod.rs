@@ -311,20 +311,13 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     Some(Executing::Transaction(transaction)) => {
                         self.run_queued(session, &transaction, reply.out());
                     }
-                    Some(Executing::Acks(goal)) => {
-                        self.begin_waiting(session, entry, args);
-                        if let Some(waiter) = &session.waiter {
-                            self.shared.wait_for_acks(self.loop_number, waiter, goal);
-                        }
-                        return Flow::Blocked;
-                    }
                     Some(Executing::Script(request)) => {
                         result = self.run_script(session, entry, request, args, reply.out());
                     }
                     Some(Executing::Wait(begin)) => {
                         // The wait may end at once, in a thread that needs the shards.
                         self.turn.release();
-                        self.begin_waiting_without_keys(session, entry, args, begin);
+                        self.begin_waiting_for(session, entry, args, begin);
                         return Flow::Blocked;
                     }
                 }
