@@ -31,6 +31,8 @@ use crate::observe::stats::LoopStats;
 use crate::script::compiled::Scripts;
 use crate::shared::Shared;
 
+const LOADING: Error = Error::fixed("LOADING Redis is loading the dataset in memory");
+
 /// Outcome of a dispatched command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -418,9 +420,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     ) -> Option<Error> {
         let state = &self.shared.persistence;
         if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
-            return Some(Error::fixed(
-                "LOADING Redis is loading the dataset in memory",
-            ));
+            return Some(LOADING);
         }
         let executing = session.executed_by(entry);
         let changes = entry.row.flags.has(Flags::WRITE)
