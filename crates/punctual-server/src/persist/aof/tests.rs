@@ -381,6 +381,29 @@ fn with_always_replies_wait_only_for_what_they_reveal() {
 }
 
 #[test]
+fn with_everysec_a_slow_sync_holds_up_no_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start(folder.path(), "everysec");
+    let mut c = Client::of(&server);
+    faults.0.stalled.store(true, Ordering::SeqCst);
+    let path = folder
+        .path()
+        .join("appendonlydir/appendonly.aof.1.incr.aof");
+    for n in 1..=2 {
+        assert_eq!(c.ask(&format!("SET k written{n}")), "+OK");
+        // Only one sync runs at a time.
+        eventually(|| faults.0.arrived.load(Ordering::SeqCst) == 1);
+        let end = format!("written{n}\r\n");
+        eventually(|| fs::read(&path).is_ok_and(|bytes| bytes.ends_with(end.as_bytes())));
+    }
+    faults.0.stalled.store(false, Ordering::SeqCst);
+    assert_eq!(c.ask("WAITAOF 1 0 0"), "*2");
+    assert_eq!(c.reply().as_deref(), Some(":1"));
+    server.shutdown();
+    assert_loaded(folder.path(), "k", "written2");
+}
+
+#[test]
 fn during_a_rewrite_nothing_is_synced_if_so_configured() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "always");
