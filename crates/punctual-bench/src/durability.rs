@@ -49,21 +49,22 @@ impl Variants {
 
 /// Runs the benchmark and prints the report.
 pub(crate) fn run(options: &DurabilityOptions, report: &mut Report) -> Result<()> {
-    let (candidates, mut notes) = launch::fresh_candidates(&options.target, "an append-only file")?;
+    let (candidates, mut notes) =
+        launch::fresh_candidates(&options.common.target, "an append-only file")?;
     notes.push(format!(
         "append-only files in {}, without automatic rewrites",
         std::env::temp_dir().display()
     ));
     notes.push(format!(
         "{} round(s), alternating servers; medians, with (least..greatest); ratios are medians of each round's own ratio",
-        options.rounds()
+        options.common.rounds()
     ));
     notes.push("CPU: user + system time of the server's process per SET".into());
     let servers = launch::open_all(&candidates, &[])?;
     report.header(
         &format!(
             "Append-only file: SETs with fsync every second (CPU) and always (throughput), a rewrite of {} keys",
-            thousands(options.keys() as f64)
+            thousands(options.common.keys() as f64)
         ),
         &servers.iter().map(describe).collect::<Vec<_>>(),
         &notes,

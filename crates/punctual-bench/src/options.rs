@@ -109,8 +109,8 @@ impl Bench {
             Self::Server(options) => &options.output,
             Self::Time(options) => &options.output,
             Self::Snapshot(options) => &options.output,
-            Self::Durability(options) => &options.output,
-            Self::Replication(options) => &options.output,
+            Self::Durability(options) => &options.common.output,
+            Self::Replication(options) => &options.common.output,
             Self::Streams(options) => &options.output,
         }
     }

@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// Runs the benchmark and prints the report.
 pub(crate) fn run(options: &ReplicationOptions, report: &mut Report) -> Result<()> {
-    let (candidates, mut notes) = launch::fresh_candidates(&options.target, "a replica")?;
+    let (candidates, mut notes) = launch::fresh_candidates(&options.common.target, "a replica")?;
     notes.push("one pair after the other; `a -> b`: a is the primary of b".into());
     notes.push(format!(
         "settings of every server: {} {}",
@@ -34,13 +34,13 @@ pub(crate) fn run(options: &ReplicationOptions, report: &mut Report) -> Result<(
     ));
     notes.push(format!(
         "{} round(s); medians, with (least..greatest)",
-        options.rounds()
+        options.common.rounds()
     ));
     let servers = launch::open_all(&candidates, &SETTINGS)?;
     report.header(
         &format!(
             "Replicas: full sync of {} keys, CPU per SET, lateness of {} expired keys",
-            thousands(options.keys() as f64),
+            thousands(options.common.keys() as f64),
             thousands(options.expiring() as f64)
         ),
         &servers.iter().map(describe).collect::<Vec<_>>(),

@@ -9,10 +9,12 @@ use crate::keyload;
 use crate::launch::{self, Candidate, Server};
 use crate::load::{Generator, Load, Outcome};
 use crate::options::DurabilityOptions;
+use crate::process::CpuTime;
 use crate::report::{self, Report};
-use crate::sheet::{Bound, Sheet, ratios, spreads};
+use crate::sheet::{Bound, Sheet, hundredths, ratios, spreads};
 use crate::workload::Template;
 use punctual_figures::table::{millis, thousands};
+use rustix::process::Pid;
 
 /// Number of clients that write, and of clients that read.
 const CLIENTS: u32 = 50;
@@ -25,6 +27,9 @@ const WARM_UP: Duration = Duration::from_millis(200);
 struct Figures {
     /// SETs a second without other clients.
     sets_alone: f64,
+    /// CPU time of the server per SET in µs, and cores that the load generator used meanwhile.
+    cpu: Option<f64>,
+    generator: f64,
     /// SETs and GETs a second of both groups together.
     sets: f64,
     gets: f64,
@@ -46,6 +51,7 @@ struct Clients {
     readers: Generator,
     set: Template,
     get: Template,
+    pid: Option<Pid>,
 }
 
 impl Clients {
@@ -63,6 +69,7 @@ impl Clients {
             readers: generator()?,
             set,
             get: Template::new(&["GET", "key:{n}"], 32),
+            pid: server.pid,
         })
     }
 
@@ -76,7 +83,12 @@ impl Clients {
             end: Some(Instant::now() + duration),
         };
         self.writers.run(load(&self.set, WARM_UP))?;
+        let cpu_time = || self.pid.and_then(CpuTime::of);
+        let before = cpu_time();
         let alone = self.writers.run(load(&self.set, duration))?;
+        let used = before
+            .zip(cpu_time())
+            .map(|(before, after)| after.since(&before));
         let (writes, reads) = std::thread::scope(|scope| {
             let (readers, load_of_readers) = (&mut self.readers, load(&self.get, duration));
             let reads = scope.spawn(move || readers.run(load_of_readers));
@@ -88,6 +100,8 @@ impl Clients {
         let at = |percentile| reads.latency.value_at_percentile(percentile) as f64 / 1e6;
         Ok(Figures {
             sets_alone: rate(&alone),
+            cpu: used.map(|used| used.as_secs_f64() * 1e6 / alone.requests as f64),
+            generator: alone.generator_cpu.as_secs_f64() / alone.wall.as_secs_f64(),
             sets: rate(&writes),
             gets: rate(&reads),
             get_p50: at(50.0),
@@ -111,9 +125,9 @@ pub(super) fn run(
     };
     let (mut plain, mut logged) = (clients(&variants.plain)?, clients(&variants.logged)?);
     let mut rounds: Vec<Vec<Round>> = plain.iter().map(|_| Vec::new()).collect();
-    let work = 2 * plain.len() as u64 * u64::from(options.rounds());
+    let work = 2 * plain.len() as u64 * u64::from(options.common.rounds());
     let bar = report::progress(work, "appendfsync always");
-    for round in 1..=options.rounds() {
+    for round in 1..=options.common.rounds() {
         for at in variants.order(round) {
             let measure = |clients: &mut Clients| {
                 bar.inc(1);
@@ -136,6 +150,8 @@ fn record(report: &mut Report, server: &Server, round: u32, one: &Round) -> Resu
     for (case, figures) in [("no aof", one.plain), ("always", one.logged)] {
         let figures = [
             ("sets_alone", "commands/s", figures.sets_alone),
+            ("cpu_per_set", "us", figures.cpu.unwrap_or(f64::NAN)),
+            ("generator", "cores", figures.generator),
             ("sets", "commands/s", figures.sets),
             ("gets", "commands/s", figures.gets),
             ("get_p50", "ms", figures.get_p50),
@@ -170,6 +186,11 @@ fn print(report: &mut Report, servers: &[Server], rounds: &[Vec<Round>]) {
             sheet.ratio(report, &name, &ratios(rounds, base, ratio), bound);
         }
     }
+    // The load generator may be the bottleneck.
+    let cpu = spreads(rounds, |round| round.logged.cpu);
+    sheet.shown("SETs alone, server's CPU, µs", &cpu, hundredths);
+    let generator = of(&|r| r.logged.generator);
+    sheet.shown("SETs alone, generator's cores", &generator, hundredths);
     sheet.shown("GET p99, ms", &of(&|r| r.logged.get_p99), millis);
     sheet.shown("GET p99 without AOF, ms", &of(&|r| r.plain.get_p99), millis);
     let own = ratios(rounds, Some, |one, own| {

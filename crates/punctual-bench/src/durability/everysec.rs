@@ -52,15 +52,15 @@ pub(super) fn run(
         .collect::<Result<Vec<_>>>()?;
     let set = workload::find(&["set"]).map_err(|name| Error::Options(name.to_owned()))?[0];
     let work = bars::LOG_PIPELINES.len() * plain.len() * 2;
-    let bar = report::progress(work as u64 * u64::from(options.rounds()), "everysec");
+    let bar = report::progress(work as u64 * u64::from(options.common.rounds()), "everysec");
     let mut tables = Vec::new();
     for pipeline in bars::LOG_PIPELINES {
         let mut rounds: Vec<Vec<Round>> = plain.iter().map(|_| Vec::new()).collect();
-        for round in 1..=options.rounds() {
+        for round in 1..=options.common.rounds() {
             for at in variants.order(round) {
                 let cpu = |bench: &mut Bench<'_>| {
                     bar.inc(1);
-                    let requests = options.requests(pipeline);
+                    let requests = options.common.requests(pipeline);
                     let cost = bench.measure(set, SHAPE, pipeline, requests, round.into());
                     cost.map(|cost| cost.cpu)
                 };

@@ -25,7 +25,7 @@ pub(super) fn run(
     report: &mut Report,
 ) -> Result<()> {
     let servers = launch::open_all(candidates, &settings("everysec"))?;
-    let keys = options.keys();
+    let keys = options.common.keys();
     let mut stalls = Vec::new();
     for server in &servers {
         stall::load(server, keys)?;

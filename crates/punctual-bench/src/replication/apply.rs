@@ -44,15 +44,15 @@ pub(super) fn run(
         .iter()
         .map(|(program, _)| program.open(&SETTINGS))
         .collect::<Result<_>>()?;
-    let work = bars::LOG_PIPELINES.len() * replicas.len() * options.rounds() as usize;
+    let work = bars::LOG_PIPELINES.len() * replicas.len() * options.common.rounds() as usize;
     let bar = report::progress(work as u64, "a replica's CPU");
     let mut tables = Vec::new();
     for pipeline in bars::LOG_PIPELINES {
         let mut rounds: Vec<Vec<f64>> = replicas.iter().map(|_| Vec::new()).collect();
-        for round in 1..=options.rounds() {
+        for round in 1..=options.common.rounds() {
             for ((replica, (_, name)), rounds) in replicas.iter().zip(programs).zip(&mut rounds) {
                 bar.inc(1);
-                let requests = options.requests(pipeline);
+                let requests = options.common.requests(pipeline);
                 let value = source.measure(replica, pipeline, requests, round.into())?;
                 report.record(Measurement {
                     benchmark: "replication",

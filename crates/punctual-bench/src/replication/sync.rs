@@ -18,10 +18,10 @@ pub(super) fn run(
     programs: &[(&Candidate, Name)],
     report: &mut Report,
 ) -> Result<()> {
-    let keys = options.keys();
+    let keys = options.common.keys();
     let count = programs.len();
     let mut rounds: Vec<Vec<Stall>> = (0..count * count).map(|_| Vec::new()).collect();
-    for round in 1..=options.rounds() {
+    for round in 1..=options.common.rounds() {
         for (at, (primary, name)) in programs.iter().enumerate() {
             let primary = primary.open(&SETTINGS)?;
             stall::load(&primary, keys)?;

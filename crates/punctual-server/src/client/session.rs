@@ -12,7 +12,6 @@ use crate::client::registry::ClientInfo;
 use crate::client::transaction::Transaction;
 use crate::dispatch::table::Entry;
 use crate::pubsub::{Kind, PubSub, Subscriber};
-use crate::replication::acks::Goal;
 use crate::replication::applied::Applied;
 use crate::replication::replica::{Peer, Replica};
 use crate::script::functions::registry::Found;
@@ -53,9 +52,8 @@ pub(crate) enum Executing {
     Transaction(Box<Transaction>),
     /// A script.
     Script(ScriptRequest),
-    /// The wait for acknowledgements, with the deadline in [`Turn::wait`](punctual_store::Turn::wait).
-    Acks(Goal),
-    /// The client waits. The function receives the waiter; whoever claims it answers the client.
+    /// The client waits; [`Turn::wait`](punctual_store::Turn::wait) may have a deadline. The function receives the waiter;
+    /// whoever claims it answers the client.
     Wait(BeginWait),
 }
 

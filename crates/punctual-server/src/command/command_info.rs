@@ -157,9 +157,9 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
         Keys::None => reply.set(0),
         Keys::KeyOrOption(keys) => {
             reply.set(2);
-            key_range(access.first().unwrap_or(&""), keys.first, 0, 1, reply);
-            keyword_spec_header(access.last().unwrap_or(&""), keys.option, -2, reply);
-            range_numbers(-1, 1, 0, reply);
+            let (first, last) = (access.first().unwrap_or(&""), access.last().unwrap_or(&""));
+            key_range(first, &Begin::Index(keys.first), [0, 1, 0], reply);
+            key_range(last, &Begin::Keyword(keys.option, -2), [-1, 1, 0], reply);
         }
         Keys::Range { first, last, step } => {
             reply.set(access.len());
@@ -174,25 +174,25 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
                     }
                     _ => (first + i * step, 0, 1),
                 };
-                key_range(words, begin, last, step, reply);
+                let numbers = [last, step as i64, 0];
+                key_range(words, &Begin::Index(begin), numbers, reply);
             }
         }
         Keys::Options(options) => option_specs(access, options, reply),
         Keys::Streams { from } => {
             reply.set(1);
-            keyword_spec_header(access.first().unwrap_or(&""), "STREAMS", from as i64, reply);
-            range_numbers(-1, 1, 2, reply);
+            let begin = Begin::Keyword("STREAMS", from as i64);
+            key_range(access.first().unwrap_or(&""), &begin, [-1, 1, 2], reply);
         }
         Keys::Counted { count, destination } => {
             reply.set(1 + usize::from(destination));
             if destination {
-                key_range(access.first().unwrap_or(&""), 1, 0, 1, reply);
+                let first = access.first().unwrap_or(&"");
+                key_range(first, &Begin::Index(1), [0, 1, 0], reply);
             }
-            key_spec_header(access.last().unwrap_or(&""), count, "keynum", reply);
-            for (name, number) in [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)] {
-                reply.bulk(name.as_bytes());
-                reply.int(number);
-            }
+            let (words, begin) = (access.last().unwrap_or(&""), Begin::Index(count));
+            let numbers = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
+            key_spec(words, &begin, "keynum", numbers, reply);
         }
     }
 }
@@ -201,7 +201,7 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
 fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
     reply.set(access.len());
     let (first, others) = access.split_first().unwrap_or((&"", &[]));
-    key_range(first, 1, 0, 1, reply);
+    key_range(first, &Begin::Index(1), [0, 1, 0], reply);
     for (i, words) in others.iter().enumerate() {
         // The keys that patterns with `*` produce cannot be specified.
         if !options.patterned.is_empty() {
@@ -209,27 +209,16 @@ fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
             continue;
         }
         let keyword = options.keyed[i].to_ascii_uppercase();
-        keyword_spec_header(words, &keyword, options.from as i64, reply);
-        range_numbers(0, 1, 0, reply);
+        let begin = Begin::Keyword(&keyword, options.from as i64);
+        key_range(words, &begin, [0, 1, 0], reply);
     }
 }
 
-/// Writes the beginning of a specification of keys after a keyword.
-fn keyword_spec_header(words: &str, keyword: &str, from: i64, reply: &mut Reply<'_>) {
-    reply.map(3);
-    reply.bulk(b"flags");
-    flag_set(words, reply);
-    reply.bulk(b"begin_search");
-    reply.map(2);
-    reply.bulk(b"type");
-    reply.bulk(b"keyword");
-    reply.bulk(b"spec");
-    reply.map(2);
-    reply.bulk(b"keyword");
-    reply.bulk(keyword.as_bytes());
-    reply.bulk(b"startfrom");
-    reply.int(from);
-    find_keys_header("range", reply);
+/// Where the keys of a specification begin.
+enum Begin<'a> {
+    Index(usize),
+    /// After a keyword, which is looked for from this argument on.
+    Keyword(&'a str, i64),
 }
 
 /// Writes a specification of keys at unknown positions.
@@ -247,47 +236,55 @@ fn unknown_key_spec(words: &str, reply: &mut Reply<'_>) {
     }
 }
 
-/// Writes a specification of keys from `begin` to `last`, in steps of `step`.
-fn key_range(words: &str, begin: usize, last: i64, step: usize, reply: &mut Reply<'_>) {
-    key_spec_header(words, begin, "range", reply);
-    range_numbers(last, step, 0, reply);
+/// Writes a specification of a range of keys: the last one, the step and the limit.
+fn key_range(words: &str, begin: &Begin<'_>, numbers: [i64; 3], reply: &mut Reply<'_>) {
+    let [last, step, limit] = numbers;
+    let numbers = [("lastkey", last), ("keystep", step), ("limit", limit)];
+    key_spec(words, begin, "range", numbers, reply);
 }
 
-fn range_numbers(last: i64, step: usize, limit: i64, reply: &mut Reply<'_>) {
-    for (name, number) in [
-        ("lastkey", last),
-        ("keystep", step as i64),
-        ("limit", limit),
-    ] {
-        reply.bulk(name.as_bytes());
-        reply.int(number);
-    }
-}
-
-/// Writes the common fields of a specification. The caller appends three numbers with their names.
-fn key_spec_header(words: &str, begin: usize, find: &str, reply: &mut Reply<'_>) {
+/// Writes a specification. `find` and the numbers say how further keys are found.
+fn key_spec(
+    words: &str,
+    begin: &Begin<'_>,
+    find: &str,
+    numbers: [(&str, i64); 3],
+    reply: &mut Reply<'_>,
+) {
     reply.map(3);
     reply.bulk(b"flags");
     flag_set(words, reply);
     reply.bulk(b"begin_search");
     reply.map(2);
     reply.bulk(b"type");
-    reply.bulk(b"index");
-    reply.bulk(b"spec");
-    reply.map(1);
-    reply.bulk(b"index");
-    reply.int(begin as i64);
-    find_keys_header(find, reply);
-}
-
-/// Writes how further keys are found. The caller appends three numbers with their names.
-fn find_keys_header(find: &str, reply: &mut Reply<'_>) {
+    match begin {
+        Begin::Index(index) => {
+            reply.bulk(b"index");
+            reply.bulk(b"spec");
+            reply.map(1);
+            reply.bulk(b"index");
+            reply.int(*index as i64);
+        }
+        Begin::Keyword(keyword, from) => {
+            reply.bulk(b"keyword");
+            reply.bulk(b"spec");
+            reply.map(2);
+            reply.bulk(b"keyword");
+            reply.bulk(keyword.as_bytes());
+            reply.bulk(b"startfrom");
+            reply.int(*from);
+        }
+    }
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
     reply.bulk(find.as_bytes());
     reply.bulk(b"spec");
     reply.map(3);
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.int(number);
+    }
 }
 
 fn flag_set(words: &str, reply: &mut Reply<'_>) {

@@ -1,5 +1,7 @@
 //! WAIT and WAITAOF.
 
+use std::sync::Arc;
+
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -73,7 +75,9 @@ fn wait_for(
         return goal.reply(reached, reply);
     }
     call.turn.wait = Some(Wait::new(Wants::List, 0..0, deadline_ms));
-    call.session.executing = Some(Executing::Acks(goal));
+    let (shared, loop_number) = (Arc::clone(call.shared), call.loop_number);
+    let begin = move |waiter: Arc<_>| shared.wait_for_acks(loop_number, &waiter, goal);
+    call.session.executing = Some(Executing::Wait(Box::new(begin)));
 }
 
 fn wait(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

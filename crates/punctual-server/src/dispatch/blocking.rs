@@ -31,9 +31,9 @@ impl Dispatcher<'_, '_> {
         self.park(session, entry, args, &waiter);
     }
 
-    /// Makes the client wait for what `begin` starts.
+    /// Makes the client wait for what `begin` starts, without a timeout unless the turn's wait has one.
     #[cold]
-    pub(crate) fn begin_waiting_without_keys(
+    pub(crate) fn begin_waiting_for(
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
@@ -41,7 +41,10 @@ impl Dispatcher<'_, '_> {
         begin: BeginWait,
     ) {
         let client = self.waiting_client(session, entry);
-        let waiter = Arc::new(Waiter::without_keys(args.into(), &client));
+        let waiter = match self.turn.wait.take() {
+            Some(wait) => self.turn.begin_waiting(wait, args.into(), &client),
+            None => Arc::new(Waiter::without_keys(args.into(), &client)),
+        };
         self.park(session, entry, args, &waiter);
         begin(waiter);
     }

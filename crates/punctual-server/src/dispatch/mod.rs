@@ -31,6 +31,8 @@ use crate::observe::stats::LoopStats;
 use crate::script::compiled::Scripts;
 use crate::shared::Shared;
 
+const LOADING: Error = Error::fixed("LOADING Redis is loading the dataset in memory");
+
 /// Outcome of a dispatched command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -311,20 +313,13 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     Some(Executing::Transaction(transaction)) => {
                         self.run_queued(session, &transaction, reply.out());
                     }
-                    Some(Executing::Acks(goal)) => {
-                        self.begin_waiting(session, entry, args);
-                        if let Some(waiter) = &session.waiter {
-                            self.shared.wait_for_acks(self.loop_number, waiter, goal);
-                        }
-                        return Flow::Blocked;
-                    }
                     Some(Executing::Script(request)) => {
                         result = self.run_script(session, entry, request, args, reply.out());
                     }
                     Some(Executing::Wait(begin)) => {
                         // The wait may end at once, in a thread that needs the shards.
                         self.turn.release();
-                        self.begin_waiting_without_keys(session, entry, args, begin);
+                        self.begin_waiting_for(session, entry, args, begin);
                         return Flow::Blocked;
                     }
                 }
@@ -425,9 +420,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     ) -> Option<Error> {
         let state = &self.shared.persistence;
         if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
-            return Some(Error::fixed(
-                "LOADING Redis is loading the dataset in memory",
-            ));
+            return Some(LOADING);
         }
         let executing = session.executed_by(entry);
         let changes = entry.row.flags.has(Flags::WRITE)

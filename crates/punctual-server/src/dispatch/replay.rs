@@ -8,7 +8,7 @@ use punctual_store::spec::Flags;
 use punctual_store::{Error, READ_ONLY};
 
 use super::table::Entry;
-use super::{Dispatcher, Flow};
+use super::{Dispatcher, Flow, LOADING};
 use crate::client::session::Session;
 use crate::log;
 use crate::replication::apply;
@@ -96,9 +96,15 @@ impl Dispatcher<'_, '_> {
             }
         }
         let stale = !upstream.is_connected() && !upstream.serves_stale.load(Ordering::Relaxed);
-        (stale && !flags.has(Flags::STALE)).then_some(Error::fixed(
-            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-        ))
+        if stale && !flags.has(Flags::STALE) {
+            return Some(Error::fixed(
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            ));
+        }
+        // A long load must not stand in the way of a failover.
+        let refused =
+            flags.has(Flags::NO_ASYNC_LOADING) && !matches!(&*entry.name, "replicaof" | "slaveof");
+        (refused && upstream.is_loading()).then_some(LOADING)
     }
 
     /// Returns the error for a script or a function that declares its flags and may write, if the client may not.

@@ -291,15 +291,14 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), Sav
 ///
 /// # Errors
 /// The file cannot be written; the old file is unchanged.
-pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveError> {
+pub(super) fn write_empty(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveError> {
     let (settings, state) = (shared.settings(), &shared.persistence);
     // The thread of an aborted snapshot may still write to the other temporary file.
     let file = NewFile::create(&state.disk, path(&settings), &temporary_name("-empty"))?;
     let libraries = shared.functions.libraries();
-    let (header, mut none) = (
-        Header::new(turn.now, &libraries),
-        Snapshot::without_keys(turn.store),
-    );
+    let mut none = Snapshot::without_keys(turn.store);
+    let mut header = Header::new(turn.now, &libraries);
+    header.place = shared.place(turn);
     let goes_on = AtomicBool::new(false);
     let file = write_snapshot(
         file,

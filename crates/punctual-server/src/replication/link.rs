@@ -242,7 +242,7 @@ fn ask(
         ),
         _ if reply.starts_with("-ERR") => log::notice!(
             logger,
-            "Master does not support PSYNC or is in error state (reply: {reply})"
+            "Master does not support PSYNC or is in error state (reply: {reply}). There is no fallback to SYNC: a primary must be Redis 2.8 or later"
         ),
         _ => log::warning!(logger, "Unexpected reply to PSYNC from master: {reply}"),
     }

@@ -13,7 +13,9 @@ impl Shared {
     /// Returns the place of the keyspace in the replication history, if it has one. The turn holds every shard.
     pub(crate) fn place(&self, turn: &mut Turn<'_>) -> Option<Place> {
         let db = if self.replication.is_replica() {
-            self.upstream.continues().then(|| self.upstream.db())
+            // Within a stretch of commands of the primary, the offset is that of its start.
+            let known = self.upstream.continues() && !turn.holds_whole();
+            known.then(|| self.upstream.db())
         } else {
             let streams = self.replicas.stream().backlog.is_some();
             // Changes of an open transaction are in the keyspace, but not in the stream.

@@ -1,7 +1,7 @@
 //! A full synchronization: the primary's snapshot, received and loaded beside the keyspace.
 //!
 //! Clients read the old data meanwhile. Loop 0 swaps the keyspace when the snapshot is complete and right; a link that is lost
-//! before that leaves everything as it was. So every value of `repl-diskless-load` works as `swapdb` does in Redis.
+//! before that leaves everything as it was. This is what `repl-diskless-load swapdb` does in Redis; there is no other way here.
 
 use std::io;
 use std::time::Instant;

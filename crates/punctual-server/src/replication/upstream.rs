@@ -161,6 +161,11 @@ impl Upstream {
         self.connected.load(Ordering::Acquire)
     }
 
+    /// Returns whether a full synchronization is received and loaded.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.inner.lock().phase == Phase::Transfer
+    }
+
     /// Returns the primary's address.
     pub(crate) fn primary(&self) -> Option<Address> {
         self.inner.lock().primary.clone()

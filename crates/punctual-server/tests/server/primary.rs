@@ -1,6 +1,10 @@
 //! Real redis-servers as replicas of ours.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use punctual_server::{Builder, Server};
 use rand::rngs::StdRng;
@@ -334,6 +338,31 @@ fn redis_cli_takes_a_snapshot() {
         }
     }
     eventually(|| info(&mut ours, "replication", "connected_slaves") == "0");
+}
+
+#[test]
+fn redis_cli_follows_the_stream() {
+    let server = builder(1).spawn().unwrap();
+    let mut ours = Wire::open(&server);
+    ours.ask(&["SET", "before", "1"]);
+    let mut cli = Command::new("redis-cli")
+        .args(["-p", &server.port().to_string(), "--replica"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually(|| ours.text("INFO replication").contains("state=online"));
+    ours.ask(&["SET", "after", "1"]);
+    let lines = BufReader::new(cli.stdout.take().unwrap()).lines();
+    let (found, line) = mpsc::channel();
+    thread::spawn(move || {
+        let mut lines = lines.map_while(Result::ok);
+        found.send(lines.find(|l| l.contains("after")))
+    });
+    let line = line.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(line.as_deref(), Some(r#""SET","after","1""#));
+    cli.kill().unwrap();
+    cli.wait().unwrap();
 }
 
 #[test]

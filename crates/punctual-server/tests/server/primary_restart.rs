@@ -74,6 +74,31 @@ fn replicas_continue_after_a_restart() {
 }
 
 #[test]
+fn replicas_continue_after_flushall_and_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path()).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    let (mut follower, id) = Follower::synced(server.port());
+    c.ask(&["SET", "a", "1"]);
+    // It writes the snapshot.
+    c.ask(&["FLUSHALL"]);
+    for line in ["SELECT 0", "SET a 1", "FLUSHALL"] {
+        assert_eq!(follower.command(), line);
+    }
+    follower.ack();
+    c.send(&["SHUTDOWN NOSAVE"]);
+    c.ends();
+    drop(server);
+    let server = builder(folder.path()).spawn().unwrap();
+    let mut again = Follower::able(server.port());
+    again.ask(&id, follower.offset + 1);
+    assert!(matches!(again.answer(), Synced::Continued(..)));
+    Wire::open(&server).ask(&["SET", "b", "1"]);
+    assert_eq!(again.command(), "SELECT 0");
+    assert_eq!(again.command(), "SET b 1");
+}
+
+#[test]
 fn the_place_in_the_history_is_that_of_redis() {
     // A snapshot of a primary of Redis, loaded by ours.
     let folder = tempfile::tempdir().unwrap();

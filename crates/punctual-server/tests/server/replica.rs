@@ -5,7 +5,8 @@ use std::time::Duration;
 use punctual_resp::Value;
 
 use crate::replication::{
-    builder, caught_up, fill, follow, follow_with_redis, info, load, primary, same_data,
+    builder, caught_up, fill, follow, follow_with_redis, info, load, primary, primary_with,
+    same_data,
 };
 use crate::wire::{Wire, eventually, field};
 
@@ -259,4 +260,42 @@ fn a_killed_primary_leaves_the_data() {
     );
     assert_eq!(ours.text("REPLICAOF NO ONE"), "OK");
     assert_eq!(ours.text("SET k w"), "OK");
+}
+
+#[test]
+fn a_replica_that_loads_serves_its_data_and_may_be_promoted() {
+    let server = builder().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    let port = primary_with(1_000, b"REDIS0010".to_vec());
+    c.expect(
+        &["SET k v", &format!("REPLICAOF 127.0.0.1 {port}")],
+        "+OK|+OK|",
+    );
+    eventually(|| c.text("INFO persistence").contains("async_loading:1"));
+    assert_eq!(c.text("GET k"), "v");
+    for refused in ["SAVE", "BGSAVE", "BGREWRITEAOF", "PSYNC ? -1"] {
+        let reply = c.text(refused);
+        assert_eq!(
+            reply, "LOADING Redis is loading the dataset in memory",
+            "{refused}"
+        );
+    }
+    c.expect(&["REPLICAOF NO ONE", "SET k w"], "+OK|+OK|");
+    assert!(c.text("INFO persistence").contains("async_loading:0"));
+}
+
+#[test]
+fn a_replica_tells_its_primary_and_sentinel_who_it_is() {
+    let redis = primary(&[]);
+    let options = builder()
+        .option("replica-announce-ip", "10.9.8.7")
+        .option("replica-announce-port", "1234")
+        .option("replica-priority", "7")
+        .option("replica-announced", "no");
+    let server = follow(redis.port, options);
+    let mut theirs = Wire::to(redis.port);
+    eventually(|| info(&mut theirs, "slave0").starts_with("ip=10.9.8.7,port=1234,"));
+    let mut ours = Wire::open(&server);
+    assert_eq!(info(&mut ours, "slave_priority"), "7");
+    assert_eq!(info(&mut ours, "replica_announced"), "0");
 }

@@ -2,15 +2,13 @@
 //! loss.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use punctual_server::log::{Level, Logger};
 use punctual_server::{Builder, LoadError, Server, StartError};
 
+use crate::replication::primary_with;
 use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 
@@ -159,44 +157,11 @@ fn records_of_modules_are_refused_and_empty_collections_are_skipped() {
     Wire::open(&server).expect(&["GET kept", "DBSIZE"], "$1|1|:1|");
 }
 
-/// Sends the snapshot to each replica that connects, and keeps the connections.
-fn primary_with(snapshot: Vec<u8>) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        let mut kept = Vec::new();
-        for connection in listener.incoming() {
-            let mut connection = connection.unwrap();
-            let mut words = BufReader::new(connection.try_clone().unwrap()).lines();
-            // The words of commands; lengths are skipped.
-            while let Some(Ok(word)) = words.next() {
-                let reply = match &word[..] {
-                    "PING" => b"+PONG\r\n".to_vec(),
-                    "REPLCONF" => b"+OK\r\n".to_vec(),
-                    "PSYNC" => {
-                        let head = format!(
-                            "+FULLRESYNC {} 1\r\n${}\r\n",
-                            "a".repeat(40),
-                            snapshot.len()
-                        );
-                        [head.as_bytes(), &snapshot].concat()
-                    }
-                    _ => continue,
-                };
-                if connection.write_all(&reply).is_err() || word == "PSYNC" {
-                    break;
-                }
-            }
-            kept.push(connection);
-        }
-    });
-    port
-}
-
 #[test]
 fn a_full_synchronization_with_values_of_modules_is_refused_and_the_old_data_stays() {
     let folder = tempfile::tempdir().unwrap();
-    let port = primary_with(file_with_modules(folder.path(), 1));
+    let snapshot = file_with_modules(folder.path(), 1);
+    let port = primary_with(snapshot.len(), snapshot);
     let lines = Arc::new(Mutex::new(Vec::new()));
     let taken = Arc::clone(&lines);
     let server = Server::builder()

@@ -3,7 +3,8 @@
 //! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A shard's wake-up is written
 //! under its lock and may be read without it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ahash::RandomState;
 use crc::{CRC_16_XMODEM, Crc, Table};
@@ -15,7 +16,7 @@ use crate::keyspace::waiters::Waiters;
 use crate::keyspace::walk::WalkStep;
 use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
-use crate::lock_order::{OrderedMutex, Rank};
+use crate::lock_order::{OrderedGuard, OrderedMutex, Rank};
 use crate::notify::Notify;
 
 /// Hash slots of Redis Cluster.
@@ -100,6 +101,71 @@ impl Shard {
 #[repr(align(128))]
 pub(crate) struct Locked {
     pub(crate) shard: OrderedMutex<Shard>,
+    /// Number of turns that wait for the shard.
+    waiting: AtomicU32,
+    /// The walk of a snapshot holds the shard.
+    walked: AtomicBool,
+}
+
+/// Time for which a turn and a walk sleep to let each other go first.
+pub(crate) const NAP: Duration = Duration::from_micros(20);
+/// Number of times that a walk sleeps at most, to let turns go first.
+const NAPS: u32 = 16;
+
+/// A walk holds its shard most of the time, so it lets turns that wait go first. They sleep until the end of its step, some tens of
+/// microseconds, because the mutex would yield the processor, which costs a thread a time slice or more: milliseconds.
+impl Locked {
+    fn new(shard: Shard) -> Self {
+        Self {
+            shard: OrderedMutex::new(Rank::Shard, shard),
+            waiting: AtomicU32::new(0),
+            walked: AtomicBool::new(false),
+        }
+    }
+
+    /// Locks the shard, for a turn that has found it locked.
+    #[cold]
+    pub(crate) fn wait(&self) -> OrderedGuard<'_, Shard> {
+        self.waiting(|| self.shard.lock())
+    }
+
+    /// As [`Locked::wait`], but waits at most this long for other turns.
+    #[cold]
+    pub(crate) fn wait_for(&self, patience: Duration) -> Option<OrderedGuard<'_, Shard>> {
+        self.waiting(|| self.shard.try_lock_for(patience))
+    }
+
+    fn waiting<R>(&self, lock: impl FnOnce() -> R) -> R {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        while self.walked.load(Ordering::Relaxed) {
+            std::thread::sleep(NAP);
+        }
+        let locked = lock();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        locked
+    }
+
+    /// Locks the shard for a step of a walk.
+    pub(crate) fn walk<R>(&self, step: impl FnOnce(&mut Shard) -> R) -> R {
+        let mut naps = 0;
+        while self.waiting.load(Ordering::Relaxed) > 0 && naps < NAPS {
+            std::thread::sleep(NAP);
+            naps += 1;
+        }
+        let mut shard = self.shard.lock();
+        self.walked.store(true, Ordering::Relaxed);
+        let _walked = Walked(&self.walked);
+        step(&mut shard)
+    }
+}
+
+/// Ends [`Locked::walked`], also in a panic.
+struct Walked<'l>(&'l AtomicBool);
+
+impl Drop for Walked<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 /// The whole keyspace.
@@ -176,17 +242,14 @@ impl Store {
         let shards = 0..options.shards.clamp(1, SHARDS_MAX);
         let locked = shards
             .clone()
-            .map(|_| Locked {
-                shard: OrderedMutex::new(
-                    Rank::Shard,
-                    Shard {
-                        dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
-                        watched: Watched::default(),
-                        waiters: Waiters::default(),
-                        wakeups: vec![NO_WAKEUP; databases],
-                        earliest: NO_WAKEUP,
-                    },
-                ),
+            .map(|_| {
+                Locked::new(Shard {
+                    dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
+                    watched: Watched::default(),
+                    waiters: Waiters::default(),
+                    wakeups: vec![NO_WAKEUP; databases],
+                    earliest: NO_WAKEUP,
+                })
             })
             .collect();
         let wakeups = shards.map(|_| AtomicU64::new(NO_WAKEUP)).collect();

@@ -15,10 +15,14 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::keyspace::db::Db;
-use crate::keyspace::shard::{Shard, Store};
+use crate::keyspace::shard::{NAP, Shard, Store};
 pub use crate::keyspace::walk::Format;
 use crate::keyspace::walk::{Walk, WalkStep};
 use crate::turn::Turn;
+
+/// Number of steps of a walk, about a millisecond, after which its thread sleeps for a moment. An event loop on the same
+/// processor would otherwise wait until the end of the thread's time slice, several milliseconds.
+const STEPS: u32 = 16;
 
 /// A running snapshot. The caller must take it to its end, or [abandon](Snapshot::abandon) it.
 ///
@@ -46,6 +50,7 @@ pub struct Snapshot {
     /// Databases and shards with records left; the last one is next.
     left: Vec<(usize, usize)>,
     written: usize,
+    steps: u32,
     early_bytes: usize,
     field_deadlines: bool,
     /// Rules of NOTIFY at its instant.
@@ -78,6 +83,7 @@ impl Snapshot {
             sizes,
             left,
             written: 0,
+            steps: 0,
             early_bytes: 0,
             field_deadlines,
             notify_rules: turn.store.notify_rules(),
@@ -128,8 +134,12 @@ impl Snapshot {
     /// ascending order. Locks one shard for some tens of kilobytes of records: no turn of the calling thread may hold a
     /// lock.
     pub fn next(&mut self, store: &Store, out: &mut Vec<u8>) -> Option<usize> {
+        self.steps += 1;
+        if self.steps.is_multiple_of(STEPS) {
+            std::thread::sleep(NAP);
+        }
         self.next_of(store, out, |number, shard, out| {
-            find_walk(&mut store.locked[shard].shard.lock(), number, out)
+            store.locked[shard].walk(|shard| find_walk(shard, number, out))
         })
     }
 

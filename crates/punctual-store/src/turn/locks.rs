@@ -131,13 +131,13 @@ impl<'s> Turn<'s> {
         'start: loop {
             let all = self.with_targets(shards);
             for &number in &*all {
-                let mutex = &self.store.locked[number].shard;
-                let mut shard = mutex.try_lock();
+                let locked = &self.store.locked[number];
+                let mut shard = locked.shard.try_lock();
                 if shard.is_none() && self.held.is_empty() {
-                    shard = Some(mutex.lock());
+                    shard = Some(locked.wait());
                 }
                 while shard.is_none() {
-                    shard = mutex.try_lock_for(BACK_OFF);
+                    shard = locked.wait_for(BACK_OFF);
                     // The only turn that may lock in any order waits for a shard of this one, and may hold the next.
                     if shard.is_none() && self.holds(self.store.wanted.load(Ordering::SeqCst)) {
                         self.held.clear();
@@ -166,10 +166,10 @@ impl<'s> Turn<'s> {
             if self.holds(number) {
                 continue;
             }
-            let mutex = &self.store.locked[number].shard;
-            let shard = mutex.try_lock().unwrap_or_else(|| {
+            let locked = &self.store.locked[number];
+            let shard = locked.shard.try_lock().unwrap_or_else(|| {
                 self.store.wanted.store(number, Ordering::SeqCst);
-                let shard = mutex.lock();
+                let shard = locked.wait();
                 self.store.wanted.store(usize::MAX, Ordering::SeqCst);
                 shard
             });
@@ -273,7 +273,10 @@ impl<'s> Turn<'s> {
             self.release();
             let all = self.with_targets(&[number]).into_owned();
             for number in all {
-                let Some(shard) = self.store.locked[number].shard.try_lock_for(patience) else {
+                let locked = &self.store.locked[number];
+                let shard = locked.shard.try_lock();
+                let shard = shard.or_else(|| locked.wait_for(patience));
+                let Some(shard) = shard else {
                     self.held.clear();
                     return false;
                 };

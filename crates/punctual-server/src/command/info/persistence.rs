@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Page;
 use crate::persist::aof::state::Phase;
-use crate::replication::upstream::Phase as LinkPhase;
 
 pub(super) fn persistence(page: &mut Page<'_, '_>) {
     let state = &page.shared.persistence;
@@ -13,9 +12,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     let (now_ms, saving) = (page.turn.now.read_ms(), state.is_saving());
     let seconds_since = |at: &AtomicU64| (now_ms.saturating_sub(at.load(Relaxed)) / 1000) as i64;
     page.line("loading", u8::from(state.is_loading()));
-    let shown = page.shared.upstream.shown();
-    let syncs = shown.is_some_and(|shown| shown.phase == LinkPhase::Transfer);
-    page.line("async_loading", u8::from(syncs));
+    page.line("async_loading", u8::from(page.shared.upstream.is_loading()));
     page.line("current_cow_peak", 0);
     page.line("current_cow_size", 0);
     page.line("current_cow_size_age", 0);

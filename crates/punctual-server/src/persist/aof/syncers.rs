@@ -1,7 +1,7 @@
 //! The threads that write and sync the append-only file.
 //!
-//! The first one, `punctual-aof`, does all of it unless replies wait (`appendfsync always`). Then [`HELPERS`] others join in: each
-//! takes what the log has, writes it under the lock of the [`Writer`], and syncs with the lock released. A device, or a journal,
+//! The first one, `punctual-aof`, writes. With `everysec` a helper syncs, so that a slow device holds up no write: what is written
+//! survives the process. If replies wait (`appendfsync always`), [`HELPERS`] others join in: each takes what the log has, writes it under the lock of the [`Writer`], and syncs with the lock released. A device, or a journal,
 //! completes syncs that overlap together, so that more replies are sent for the same time, and nobody waits for a sync
 //! that began just before.
 //!
@@ -20,7 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::rewrite;
 use super::slice;
-use super::writer::{BATCH, Outcome, Writer};
+use super::writer::{Aside, BATCH, Outcome, Writer};
 use crate::config::AppendSync;
 use crate::persist::disk::Output;
 use crate::shared::{Shared, StopOnPanic};
@@ -36,14 +36,14 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
     writer.first = Some(std::thread::current());
     let writer = Mutex::new(writer);
     std::thread::scope(|scope| {
+        let mut helpers = Helpers::default();
         let _stop = StopOnPanic(Arc::clone(shared));
-        let mut helpers = Vec::new();
         let mut thread = Syncer::new(shared, &writer);
         let mut helping = false;
         loop {
             let always = shared.settings().append_sync == AppendSync::Always;
-            if always && helpers.is_empty() {
-                helpers = start_helpers(scope, shared, &writer);
+            if always && helpers.0.is_empty() {
+                helpers.0 = start_helpers(scope, shared, &writer);
             }
             let (closed, due, failing) = {
                 let writer = writer.lock();
@@ -54,7 +54,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
                 break;
             }
             if std::mem::replace(&mut helping, always && !failing) != helping {
-                helpers.iter().for_each(Thread::unpark);
+                helpers.wake();
             }
             if !thread.found {
                 match due {
@@ -68,10 +68,33 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
                 // Changes of a few milliseconds are one write.
                 std::thread::sleep(BATCH);
             }
-            thread.turn();
+            if thread.turn() == Outcome::SyncAside {
+                if helpers.0.is_empty() {
+                    helpers.0 = start_helpers(scope, shared, &writer);
+                }
+                match helpers.0.first() {
+                    Some(helper) => helper.unpark(),
+                    None => thread.sync_aside(),
+                }
+            }
         }
-        helpers.iter().for_each(Thread::unpark);
     });
+}
+
+/// The threads that help. Dropping it wakes them, so that they end.
+#[derive(Default)]
+struct Helpers(Vec<Thread>);
+
+impl Helpers {
+    fn wake(&self) {
+        self.0.iter().for_each(Thread::unpark);
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.wake();
+    }
 }
 
 /// Starts the threads that help. Fewer do, too.
@@ -97,14 +120,18 @@ fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
     let mut thread = Syncer::new(shared, writer);
     loop {
         let always = shared.settings().append_sync == AppendSync::Always;
-        let first = {
+        let (first, aside) = {
             let writer = writer.lock();
             if writer.closed || shared.panicked.load(Ordering::Acquire) {
                 return;
             }
             let helps = always && writer.retry_at.is_none();
-            writer.first.clone().filter(|_| !helps)
+            (writer.first.clone().filter(|_| !helps), writer.aside)
         };
+        if aside == Aside::Wanted {
+            thread.sync_aside();
+            continue;
+        }
         match first {
             None => {
                 thread.turn();
@@ -115,7 +142,11 @@ fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
             Some(first) => {
                 // The log may have woken this thread for bytes that it must not take.
                 first.unpark();
-                std::thread::park_timeout(REST);
+                if always {
+                    std::thread::park_timeout(REST);
+                } else {
+                    std::thread::park();
+                }
             }
         }
     }
@@ -142,32 +173,52 @@ impl<'s> Syncer<'s> {
     }
 
     /// Takes what the log has, and does what is to be done.
-    fn turn(&mut self) {
+    fn turn(&mut self) -> Outcome {
         let settings = self.shared.settings();
         let mut writer = self.writer.lock();
         if writer.closed {
-            return;
+            return Outcome::Closed;
         }
         self.found = writer.take();
-        match writer.work(&settings) {
-            Outcome::Open => {}
-            Outcome::Sync => {
-                let covered = writer.covered();
-                let synced = match self.open(&writer) {
-                    Ok(file) => MutexGuard::unlocked(&mut writer, || file.sync()),
-                    // For lack of descriptors.
-                    Err(_) => writer.file.output.sync(),
-                };
-                writer.ended(covered, synced);
-            }
+        let outcome = writer.work(&settings);
+        match outcome {
+            Outcome::Open | Outcome::SyncAside => {}
+            Outcome::Sync => self.sync(&mut writer),
             Outcome::Closed => {
                 if let Some(first) = &writer.first {
                     first.unpark();
                 }
-                return;
+                return outcome;
             }
         }
+        drop(writer);
         rewrite::schedule_if_due(self.shared, &settings);
+        outcome
+    }
+
+    /// Syncs what is written, with the lock released.
+    fn sync(&mut self, writer: &mut MutexGuard<'_, Writer>) {
+        let covered = writer.covered();
+        let synced = match self.open(writer) {
+            Ok(file) => MutexGuard::unlocked(writer, || file.sync()),
+            // For lack of descriptors.
+            Err(_) => writer.file.output.sync(),
+        };
+        writer.ended(covered, synced);
+    }
+
+    /// Does the sync that the first thread wants, unless another thread does it.
+    fn sync_aside(&mut self) {
+        let mut writer = self.writer.lock();
+        if writer.aside != Aside::Wanted {
+            return;
+        }
+        writer.aside = Aside::Running;
+        self.sync(&mut writer);
+        writer.aside = Aside::None;
+        if let Some(first) = &writer.first {
+            first.unpark();
+        }
     }
 
     fn open(&mut self, writer: &Writer) -> io::Result<&dyn Output> {

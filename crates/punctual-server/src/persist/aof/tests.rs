@@ -28,6 +28,8 @@ struct Switches {
     stalled: AtomicBool,
     permits: AtomicU64,
     arrived: AtomicU64,
+    /// Syncs of other files wait.
+    base_stalled: AtomicBool,
     /// Creating files fails.
     read_only: AtomicBool,
     failures: AtomicU64,
@@ -95,6 +97,13 @@ impl Output for FaultyFile {
             {
                 std::thread::sleep(Duration::from_millis(1));
             }
+        }
+        let end = Instant::now() + PATIENCE;
+        while !self.is_incremental()
+            && self.faults.0.base_stalled.load(Ordering::SeqCst)
+            && Instant::now() < end
+        {
+            std::thread::sleep(Duration::from_millis(1));
         }
         if self.is_incremental() && self.faults.0.loses.swap(false, Ordering::SeqCst) {
             self.faults.0.failures.fetch_add(1, Ordering::SeqCst);
@@ -369,6 +378,55 @@ fn with_always_replies_wait_only_for_what_they_reveal() {
     faults.0.stalled.store(false, Ordering::SeqCst);
     assert_eq!(writer.reply().unwrap(), "+OK");
     server.shutdown();
+}
+
+#[test]
+fn with_everysec_a_slow_sync_holds_up_no_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start(folder.path(), "everysec");
+    let mut c = Client::of(&server);
+    faults.0.stalled.store(true, Ordering::SeqCst);
+    let path = folder
+        .path()
+        .join("appendonlydir/appendonly.aof.1.incr.aof");
+    for n in 1..=2 {
+        assert_eq!(c.ask(&format!("SET k written{n}")), "+OK");
+        // Only one sync runs at a time.
+        eventually(|| faults.0.arrived.load(Ordering::SeqCst) == 1);
+        let end = format!("written{n}\r\n");
+        eventually(|| fs::read(&path).is_ok_and(|bytes| bytes.ends_with(end.as_bytes())));
+    }
+    faults.0.stalled.store(false, Ordering::SeqCst);
+    assert_eq!(c.ask("WAITAOF 1 0 0"), "*2");
+    assert_eq!(c.reply().as_deref(), Some(":1"));
+    server.shutdown();
+    assert_loaded(folder.path(), "k", "written2");
+}
+
+#[test]
+fn during_a_rewrite_nothing_is_synced_if_so_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start(folder.path(), "always");
+    let (mut c, mut writer) = (Client::of(&server), Client::of(&server));
+    assert_eq!(c.ask("SET k 1"), "+OK");
+    assert_eq!(c.ask("CONFIG SET no-appendfsync-on-rewrite yes"), "+OK");
+    faults.0.base_stalled.store(true, Ordering::SeqCst);
+    c.ask("BGREWRITEAOF");
+    let next = "appendonlydir/appendonly.aof.2.incr.aof";
+    eventually(|| folder.path().join(next).exists());
+    faults.0.stalled.store(true, Ordering::SeqCst);
+    assert_eq!(writer.ask("SET k 2"), "+OK");
+    assert!(c.info("aof_rewrite_in_progress:1"));
+    assert_eq!(c.ask("CONFIG SET no-appendfsync-on-rewrite no"), "+OK");
+    writer.send("SET k 3");
+    eventually(|| c.info("cmdstat_set:calls=3,"));
+    assert!(!writer.has_reply());
+    faults.0.stalled.store(false, Ordering::SeqCst);
+    assert_eq!(writer.reply().unwrap(), "+OK");
+    faults.0.base_stalled.store(false, Ordering::SeqCst);
+    eventually(|| c.info("aof_rewrite_in_progress:0"));
+    server.shutdown();
+    assert_loaded(folder.path(), "k", "3");
 }
 
 #[test]

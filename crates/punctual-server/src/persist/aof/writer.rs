@@ -58,8 +58,19 @@ pub(super) enum Outcome {
     Open,
     /// Sync what is written, with the lock released.
     Sync,
+    /// A helper must sync what is written, so that this thread goes on writing.
+    SyncAside,
     /// End: the file is detached from the log.
     Closed,
+}
+
+/// A sync of `everysec`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Aside {
+    #[default]
+    None,
+    Wanted,
+    Running,
 }
 
 /// Bytes that were written.
@@ -88,6 +99,7 @@ pub(super) struct Writer {
     pub(super) epoch: u64,
     /// The file is detached, and its threads end.
     pub(super) closed: bool,
+    pub(super) aside: Aside,
     /// The thread that waits for deadlines; the others help.
     pub(super) first: Option<Thread>,
     /// Length of the file that is known to be good.
@@ -123,6 +135,7 @@ impl Writer {
             file,
             epoch: 0,
             closed: false,
+            aside: Aside::None,
             first: None,
             kept: VecDeque::new(),
             queue: VecDeque::new(),
@@ -144,7 +157,10 @@ impl Writer {
         if self.retry_at.is_some() {
             return self.retry_at;
         }
-        let unsynced = self.written > self.synced && settings.append_sync != AppendSync::No;
+        // Whoever ends a sync wakes this thread.
+        let unsynced = self.written > self.synced
+            && settings.append_sync != AppendSync::No
+            && self.aside == Aside::None;
         unsynced.then(|| (self.last_sync + SYNC_INTERVAL).max(Instant::now() + BATCH))
     }
 
@@ -351,8 +367,13 @@ impl Writer {
         };
         let again = self.retry_at.is_some() && policy != AppendSync::No;
         if self.written > self.synced && (due && !paused || again) {
-            if policy != AppendSync::Always || again {
+            if again {
                 self.sync()?;
+            } else if policy != AppendSync::Always {
+                if self.aside == Aside::None {
+                    self.aside = Aside::Wanted;
+                    return Ok(Outcome::SyncAside);
+                }
             } else if self.written > self.begun {
                 self.begun = self.written;
                 return Ok(Outcome::Sync);

@@ -2,6 +2,10 @@
 
 pub mod proxy;
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::thread;
+
 use punctual_server::{Builder, Server};
 
 use crate::wire::redis::Redis;
@@ -111,4 +115,34 @@ pub fn follow_with_redis(port: u16) -> Redis {
     let mut c = Wire::to(redis.port);
     eventually(|| info(&mut c, "master_link_status") == "up");
     redis
+}
+
+/// Announces a snapshot of `len` bytes to each replica that connects, sends these bytes of it, and keeps the connections.
+pub fn primary_with(len: usize, snapshot: Vec<u8>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut words = BufReader::new(connection.try_clone().unwrap()).lines();
+            // The words of commands; lengths are skipped.
+            while let Some(Ok(word)) = words.next() {
+                let reply = match &word[..] {
+                    "PING" => b"+PONG\r\n".to_vec(),
+                    "REPLCONF" => b"+OK\r\n".to_vec(),
+                    "PSYNC" => {
+                        let head = format!("+FULLRESYNC {} 1\r\n${len}\r\n", "a".repeat(40));
+                        [head.as_bytes(), &snapshot].concat()
+                    }
+                    _ => continue,
+                };
+                if connection.write_all(&reply).is_err() || word == "PSYNC" {
+                    break;
+                }
+            }
+            kept.push(connection);
+        }
+    });
+    port
 }
