@@ -5,6 +5,7 @@
 // Only `program::daemon` may contain unsafe code.
 #![deny(unsafe_code)]
 
+mod acl;
 mod changelog;
 mod client;
 mod clock;

@@ -12,6 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mio::{Poll, Waker};
 use punctual_store::{Now, Store, StoreOptions};
 
+use crate::acl::file::UsersError;
+use crate::acl::registry::Users;
 use crate::clock::Move;
 pub use crate::clock::MoveError;
 use crate::command;
@@ -45,6 +47,9 @@ pub enum StartError {
     /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The users cannot be loaded.
+    #[error(transparent)]
+    Users(#[from] UsersError),
     /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -244,6 +249,7 @@ impl Server {
         builder: &Builder,
     ) -> Result<Self, StartError> {
         let names = CommandNames::new(command::table(), &config)?;
+        let users = Users::of_config(command::table(), &config, &logger)?;
         let wanted = config.settings().max_clients;
         let possible = make_room_for(wanted, &logger)?;
         if possible < wanted {
@@ -274,7 +280,9 @@ impl Server {
             .filter(|_| builder.writes_pid)
             .and_then(|path| PidFile::write(path, &logger));
         let (reclaim, systemd) = (builder.reclaim, builder.systemd.clone());
-        let mut shared = Shared::new(names, config, store, mailboxes, logger, reclaim, systemd);
+        let mut shared = Shared::new(
+            names, users, config, store, mailboxes, logger, reclaim, systemd,
+        );
         shared.persistence.disk = builder.disk.clone();
         let shared = Arc::new(shared);
         if let Some(starting) = &builder.starting {

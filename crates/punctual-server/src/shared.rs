@@ -10,6 +10,7 @@ use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::spec::Flags;
 use punctual_store::{Now, Store, Turn};
 
+use crate::acl::registry::Users;
 use crate::changelog::ChangeLog;
 use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
@@ -59,6 +60,8 @@ pub struct Shared {
     pub(crate) slow_ns: AtomicU64,
     /// All clients.
     pub clients: Clients,
+    /// The users that clients authenticate as.
+    pub(crate) users: Users,
     /// Subscriptions.
     pub pubsub: PubSub,
     /// Clients that receive every command.
@@ -131,6 +134,7 @@ impl Shared {
     /// Creates the state that the loops share.
     pub(crate) fn new(
         commands: CommandNames,
+        users: Users,
         config: Config,
         store: Store,
         mailboxes: Vec<Mailbox<Order>>,
@@ -156,6 +160,7 @@ impl Shared {
             classes: AtomicU32::new(0),
             slow_ns: AtomicU64::new(u64::MAX),
             clients: Clients::default(),
+            users,
             pubsub: PubSub::default(),
             monitors: Monitors::default(),
             scripts: Cache::default(),

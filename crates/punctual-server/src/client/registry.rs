@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchFlag;
 
+use crate::acl::user::Identity;
 use crate::client::transaction;
 use crate::net::connection::Connection;
 
@@ -89,6 +90,8 @@ pub struct ClientInfo {
     pub net_out: AtomicU64,
     /// Names that the client has set.
     pub names: Mutex<ClientNames>,
+    /// The client's user.
+    pub user: Mutex<Identity>,
 }
 
 /// Client types of CLIENT LIST TYPE and CLIENT KILL TYPE.

@@ -8,6 +8,7 @@ use punctual_resp::Protocol;
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchedKey;
 
+use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
 use crate::client::transaction::Transaction;
 use crate::dispatch::table::Entry;
@@ -72,6 +73,12 @@ pub struct Session {
     pub protocol: Protocol,
     /// True after authentication, or if there is no password.
     pub authenticated: bool,
+    /// The client's user.
+    pub(crate) user: Arc<User>,
+    /// The user may not do everything.
+    pub(crate) restricted: bool,
+    /// Version of the users that the snapshot is from.
+    pub(crate) users_version: u64,
     /// Mode set by CLIENT REPLY.
     pub reply_mode: ReplyMode,
     /// True if the running command's reply is a message, which is sent in every reply mode.
@@ -125,14 +132,18 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates the session of a new client.
-    pub fn new(info: Arc<ClientInfo>, authenticated: bool) -> Self {
+    /// Creates the session of a new client, which is authenticated if the user needs no password.
+    pub(crate) fn new(info: Arc<ClientInfo>, user: Arc<User>) -> Self {
+        *info.user.lock() = user.identity.clone();
         Self {
+            authenticated: user.is_open(),
+            restricted: !user.is_unrestricted(),
+            user,
+            users_version: 0,
             id: info.id,
             info,
             db: 0,
             protocol: Protocol::Resp2,
-            authenticated,
             reply_mode: ReplyMode::On,
             ignore_reply_mode: false,
             separated: false,
@@ -242,6 +253,21 @@ impl Session {
         }
         let number = if protocol == Protocol::Resp3 { 3 } else { 2 };
         self.info.resp.store(number, Ordering::Relaxed);
+    }
+
+    /// Sets the client's user, or a new snapshot of it.
+    pub(crate) fn set_user(&mut self, user: Arc<User>) {
+        if self.user.identity.id != user.identity.id {
+            *self.info.user.lock() = user.identity.clone();
+        }
+        self.restricted = !user.is_unrestricted();
+        self.user = user;
+    }
+
+    /// Swaps the users of two sessions: a script's commands run as its caller.
+    pub(crate) fn swap_users(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.user, &mut other.user);
+        std::mem::swap(&mut self.restricted, &mut other.restricted);
     }
 
     /// Selects a database.

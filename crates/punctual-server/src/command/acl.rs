@@ -1,75 +1,136 @@
-//! ACL on a server with one user: WHOAMI, and CAT for the categories of commands.
+//! ACL: users, their rules, and the log of denials.
 
+use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
-use punctual_store::error::brief;
+use punctual_store::error::{brief, c_string};
 use punctual_store::spec::{Flags, Group};
 
-use super::table;
-use crate::dispatch::call::{Call, ServerCommand};
+use crate::acl::categories::{self, is_member};
+use crate::acl::check::{Denied, check};
+use crate::acl::file::warn_of_first_args;
+use crate::acl::registry::DEFAULT;
+use crate::acl::rules::{self, has_spaces, merged};
+use crate::acl::user::Selector;
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::log;
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
+const OPEN: Flags = ANY_TIME.or(Flags::NOSCRIPT);
+const ADMIN: Flags = OPEN.or(Flags::ADMIN);
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
+    ServerCommand::new(
+        name,
+        arity,
+        flags.or(Flags::KEYLESS),
+        Group::Server,
+        handler,
+    )
+}
 
 /// The family's rows.
-pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
-    "acl",
-    Group::Server,
+pub(crate) static COMMANDS: &[ServerCommand] =
     &[
-        ServerCommand::new("cat", -2, Flags::NOSCRIPT.or(ANY_TIME), Group::Server, cat).doc(
+        ServerCommand::container("acl", Group::Server, SUBCOMMANDS).doc(
             "6.0.0",
-            "O(1) since the categories and commands are a fixed set.",
-            "Lists the ACL categories or the commands of a category.",
+            "Depends on subcommand.",
+            "A container for access control commands.",
         ),
-        ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
-            "6.0.0",
-            "O(1)",
-            "Returns helpful text about the different subcommands.",
-        ),
-        ServerCommand::new(
-            "whoami",
-            2,
-            Flags::NOSCRIPT.or(ANY_TIME),
-            Group::Server,
-            who_am_i,
-        )
-        .doc("6.0.0", "O(1)", "Returns the user of the connection."),
-    ],
-)
-.doc(
-    "6.0.0",
-    "Depends on subcommand.",
-    "A container for access control commands.",
-)];
+    ];
 
-/// Redis's categories, in Redis's order.
-pub(super) const CATEGORIES: [&str; 21] = [
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
+static SUBCOMMANDS: &[ServerCommand] = &[
+    row("cat", -2, OPEN, cat).doc(
+        "6.0.0",
+        "O(1) since the categories and commands are a fixed set.",
+        "Lists the ACL categories or the commands of a category.",
+    ),
+    row("deluser", -3, ADMIN, del_user).doc(
+        "6.0.0",
+        "O(1) amortized time considering the typical user.",
+        "Deletes users and closes their connections.",
+    ),
+    row("dryrun", -4, ADMIN, dry_run).doc(
+        "7.0.0",
+        "O(1).",
+        "Returns whether a user may run a command, without running it.",
+    ),
+    row("genpass", -2, OPEN, gen_pass).doc(
+        "6.0.0",
+        "O(1)",
+        "Returns a random password.",
+    ),
+    row("getuser", 3, ADMIN, get_user)
+        .doc(
+            "6.0.0",
+            "O(N). Where N is the number of password, command and pattern rules that the user has.",
+            "Returns the rules of a user.",
+        )
+        .history(&[
+            ("6.2.0", "Added Pub/Sub channel patterns."),
+            (
+                "7.0.0",
+                "Added selectors and changed the format of key and channel patterns from a list to their rule representation.",
+            ),
+        ]),
+    row("help", 2, ANY_TIME, help).doc(
+        "6.0.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
+    ),
+    row("list", 2, ADMIN, list).doc(
+        "6.0.0",
+        "O(N). Where N is the number of configured users.",
+        "Returns all users as lines of an ACL file.",
+    ),
+    row("load", 2, ADMIN, load).doc(
+        "6.0.0",
+        "O(N). Where N is the number of configured users.",
+        "Replaces all users by those of the ACL file.",
+    ),
+    row("log", -2, ADMIN, log)
+        .doc(
+            "6.0.0",
+            "O(N) with N being the number of entries shown.",
+            "Returns the latest denials.",
+        )
+        .history(&[(
+            "7.2.0",
+            "Added entry ID, timestamp created, and timestamp last updated.",
+        )]),
+    row("save", 2, ADMIN, save).doc(
+        "6.0.0",
+        "O(N). Where N is the number of configured users.",
+        "Writes all users to the ACL file.",
+    ),
+    row("setuser", -3, ADMIN, set_user)
+        .secrets(|args| (2..args.len()).collect())
+        .doc(
+            "6.0.0",
+            "O(N). Where N is the number of rules provided.",
+            "Creates or changes a user.",
+        )
+        .history(&[
+            ("6.2.0", "Added Pub/Sub channel patterns."),
+            ("7.0.0", "Added selectors and key based permissions."),
+        ]),
+    row("users", 2, ADMIN, users).doc(
+        "6.0.0",
+        "O(N). Where N is the number of configured users.",
+        "Returns the names of all users.",
+    ),
+    row("whoami", 2, OPEN, who_am_i).doc("6.0.0", "O(1)", "Returns the user of the connection."),
 ];
 
-fn cat(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn cat(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let Some(asked) = args.get(2) else {
-        reply.array(CATEGORIES.len());
-        for category in CATEGORIES {
+        reply.array(categories::NAMES.len());
+        for category in categories::NAMES {
             reply.bulk(category.as_bytes());
         }
         return Ok(());
@@ -77,16 +138,12 @@ fn cat(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     if args.len() > 3 {
         return Err(super::wrong_form("ACL", args));
     }
-    let known = CATEGORIES
-        .into_iter()
-        .find(|c| asked.eq_ignore_ascii_case(c.as_bytes()));
-    let category =
-        known.ok_or_else(|| Error::repeating("ERR Unknown category '", brief(asked), "'"))?;
-    let names: Vec<&str> = table()
-        .all()
-        .filter(|e| e.row.all_categories().contains(&category))
-        .map(|e| e.name.as_str())
-        .collect();
+    let rules = &call.shared.users.rules;
+    let category = rules
+        .category(asked)
+        .ok_or_else(|| Error::repeating("ERR Unknown category '", brief(asked), "'"))?;
+    let members = rules.table.all().filter(|e| is_member(e, category.name));
+    let names: Vec<&str> = members.map(|e| e.name.as_str()).collect();
     reply.array(names.len());
     for name in names {
         reply.bulk(name.as_bytes());
@@ -94,8 +151,254 @@ fn cat(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     Ok(())
 }
 
-fn who_am_i(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    reply.bulk(b"default");
+fn who_am_i(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    match call.session.user.identity.id {
+        0 => reply.null(),
+        _ => reply.bulk(&call.session.user.identity.name),
+    }
+    Ok(())
+}
+
+fn list(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let lines = call.shared.users.lines();
+    reply.array(lines.len());
+    for line in lines {
+        reply.bulk(&line);
+    }
+    Ok(())
+}
+
+fn users(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let users = call.shared.users.list();
+    reply.array(users.len());
+    for user in users {
+        reply.bulk(&user.identity.name);
+    }
+    Ok(())
+}
+
+fn get_user(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let users = &call.shared.users;
+    let Some(user) = users.get(&args[2]) else {
+        reply.null();
+        return Ok(());
+    };
+    reply.map(6);
+    reply.bulk(b"flags");
+    let flags: Vec<&str> = rules::flags(&user).collect();
+    reply.set(flags.len());
+    for flag in flags {
+        reply.bulk(flag.as_bytes());
+    }
+    reply.bulk(b"passwords");
+    reply.array(user.passwords.len());
+    for hash in &user.passwords {
+        reply.bulk(rules::hex(hash).as_bytes());
+    }
+    let describe = |selector: &Selector, reply: &mut Reply<'_>| {
+        for (name, text) in [
+            ("commands", users.rules.print_commands(selector)),
+            ("keys", rules::print_keys(selector)),
+            ("channels", rules::print_channels(selector)),
+        ] {
+            reply.bulk(name.as_bytes());
+            reply.bulk(&text);
+        }
+    };
+    let (root, others) = (&user.selectors[0], &user.selectors[1..]);
+    describe(root, reply);
+    reply.bulk(b"selectors");
+    reply.array(others.len());
+    for selector in others {
+        reply.map(3);
+        describe(selector, reply);
+    }
+    Ok(())
+}
+
+fn set_user(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let name = args.at(2);
+    if has_spaces(name) {
+        return Err(Error::fixed(
+            "ERR Usernames can't contain spaces or null characters",
+        ));
+    }
+    let rules = merged(args.skip(3).iter()).map_err(|at| {
+        let before = "ERR Unmatched parenthesis in acl selector starting at '";
+        Error::repeating(before, c_string(args.at(3 + at)), "'.")
+    })?;
+    // Waits that the new rules end are answered under the locks of other shards.
+    call.turn.release();
+    let all_channels = call.shared.settings().acl_all_channels;
+    let changed = call
+        .shared
+        .users
+        .set(name, &rules, all_channels)
+        .map_err(|refused| {
+            let before = "ERR Error in ACL SETUSER modifier '";
+            let after = format!("': {}", refused.error);
+            Error::repeating(before, c_string(&refused.rule), &after)
+        })?;
+    warn_of_first_args(&call.shared.logger, &changed.deprecated);
+    if changed.old.is_some() {
+        call.shared
+            .user_changed(call.session, call.loop_number, &changed.new);
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn del_user(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let names = args.skip(2);
+    if names.iter().any(|name| name == DEFAULT) {
+        return Err(Error::fixed("ERR The 'default' user cannot be removed"));
+    }
+    let mut deleted = 0;
+    for name in names {
+        if let Some(user) = call.shared.users.delete(name) {
+            call.shared.user_gone(call.session, user.identity.id);
+            deleted += 1;
+        }
+    }
+    reply.int(deleted);
+    Ok(())
+}
+
+/// Returns the error for a server without `aclfile`.
+fn no_file() -> Error {
+    Error::fixed(
+        "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER \
+         command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store \
+         users in the Redis configuration.",
+    )
+}
+
+fn load(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let shared = call.shared;
+    let settings = shared.settings();
+    let file = settings.acl_file.as_deref().ok_or_else(no_file)?;
+    call.turn.release();
+    let new = shared
+        .users
+        .read(file, &settings, &shared.logger)
+        .map_err(|errors| Error::Text(format!("ERR {errors}").into()))?;
+    let old = shared.users.replace(new);
+    // As in Redis, all clients but the default user's are disconnected.
+    for (_, user) in old.iter().filter(|(name, _)| ***name != *DEFAULT) {
+        shared.user_gone(call.session, user.identity.id);
+    }
+    let default = shared.users.default_user();
+    shared.user_changed(call.session, call.loop_number, &default);
+    reply.ok();
+    Ok(())
+}
+
+fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let settings = call.shared.settings();
+    let file = settings.acl_file.as_deref().ok_or_else(no_file)?;
+    call.turn.release();
+    if let Err(error) = call.shared.users.write(&settings.dir.join(file)) {
+        log::warning!(
+            call.shared.logger,
+            "Writing ACL file for ACL SAVE: {}",
+            crate::config::io_reason(&error)
+        );
+        return Err(Error::fixed(
+            "ERR There was an error trying to save the ACLs. Please check the server logs for more information",
+        ));
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn gen_pass(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    const BITS_MAX: i64 = 4096;
+    let bits = match args.get(2) {
+        _ if args.len() > 3 => return Err(super::wrong_form("ACL", args)),
+        None => 256,
+        Some(bits) => parse_i64(bits).ok_or(Error::NotInteger)?,
+    };
+    if !(1..=BITS_MAX).contains(&bits) {
+        return Err(Error::fixed(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
+        ));
+    }
+    let digits = (bits as usize).div_ceil(4);
+    let password: Vec<u8> = (0..digits)
+        .map(|_| b"0123456789abcdef"[rand::random_range(0..16)])
+        .collect();
+    reply.bulk(&password);
+    Ok(())
+}
+
+fn log(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let log = &call.shared.users.log;
+    let count = match args.get(2) {
+        _ if args.len() > 3 => return Err(super::wrong_form("ACL", args)),
+        None => 10,
+        Some(word) if word.eq_ignore_ascii_case(b"reset") => {
+            log.clear();
+            reply.ok();
+            return Ok(());
+        }
+        Some(count) => parse_i64(count).ok_or(Error::NotInteger)?,
+    };
+    let now_ms = call.shared.clock.now().read_ms();
+    let entries = log.latest(usize::try_from(count).unwrap_or(0));
+    reply.array(entries.len());
+    for entry in entries {
+        reply.map(10);
+        reply.bulk(b"count");
+        reply.int(entry.count as i64);
+        for (name, text) in [
+            ("reason", entry.denial.reason.name().as_bytes()),
+            ("context", entry.denial.context.name().as_bytes()),
+            ("object", &entry.denial.object),
+            ("username", &entry.denial.user),
+        ] {
+            reply.bulk(name.as_bytes());
+            reply.bulk(text);
+        }
+        reply.bulk(b"age-seconds");
+        reply.double(now_ms.saturating_sub(entry.updated_ms) as f64 / 1000.0);
+        reply.bulk(b"client-info");
+        reply.bulk(&entry.denial.client);
+        for (name, number) in [
+            ("entry-id", entry.id),
+            ("timestamp-created", entry.created_ms),
+            ("timestamp-last-updated", entry.updated_ms),
+        ] {
+            reply.bulk(name.as_bytes());
+            reply.int(number as i64);
+        }
+    }
+    Ok(())
+}
+
+fn dry_run(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let shared = call.shared;
+    let user = shared
+        .users
+        .get(&args[2])
+        .ok_or_else(|| Error::repeating("ERR User '", c_string(&args[2]), "' not found"))?;
+    let tried = args.skip(3);
+    let entry = shared.commands.find(tried).map_err(|(entry, error)| {
+        if entry.is_some() {
+            return error;
+        }
+        Error::repeating("ERR Command '", c_string(tried.at(0)), "' not found")
+    })?;
+    let Err(denied) = check(&user, entry, tried) else {
+        reply.ok();
+        return Ok(());
+    };
+    let (before, after) = match denied {
+        Denied::Command => ("This user has no permissions to run the '", "' command"),
+        Denied::Key(_) => ("This user has no permissions to access the '", "' key"),
+        Denied::Channel(_) => ("This user has no permissions to access the '", "' channel"),
+    };
+    let object = c_string(denied.object(entry, tried));
+    reply.bulk(&[before.as_bytes(), object, after.as_bytes()].concat());
     Ok(())
 }
 
@@ -107,6 +410,27 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
             "CAT [<category>]",
             "    List all commands that belong to <category>, or all command categories",
             "    when no category is specified.",
+            "DELUSER <username> [<username> ...]",
+            "    Delete a list of users.",
+            "DRYRUN <username> <command> [<arg> ...]",
+            "    Returns whether the user can execute the given command without executing the command.",
+            "GETUSER <username>",
+            "    Get the user's details.",
+            "GENPASS [<bits>]",
+            "    Generate a secure 256-bit user password. The optional `bits` argument can",
+            "    be used to specify a different size.",
+            "LIST",
+            "    Show users details in config file format.",
+            "LOAD",
+            "    Reload users from the ACL file.",
+            "LOG [<count> | RESET]",
+            "    Show the ACL log entries.",
+            "SAVE",
+            "    Save the current config to the ACL file.",
+            "SETUSER <username> <attribute> [<attribute> ...]",
+            "    Create or modify a user with the specified attributes.",
+            "USERS",
+            "    List all the registered usernames.",
             "WHOAMI",
             "    Return the current connection username.",
         ],

@@ -9,6 +9,8 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
 use super::table;
+use crate::acl::registry::Users;
+use crate::acl::user::Identity;
 use crate::client::registry::{ClientInfo, ClientType, REPLY_BUFFER};
 use crate::dispatch::call::Call;
 use crate::net::order::Order;
@@ -66,6 +68,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
         .and_then(|id| table().name_of(id))
         .unwrap_or("NULL");
     let names = info.names.lock();
+    let identity = info.user.lock().clone();
     let mut text = format!(
         "id={} addr={} laddr={} fd={} name=",
         info.id, info.addr, info.laddr, info.fd
@@ -77,8 +80,8 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
     let _ = write!(
         text,
         " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={multi} qbuf={} qbuf-free={} argv-mem={} \
-         multi-mem={multi_bytes} rbs={} rbp={} obl={} oll={} omem={} tot-mem={held} events={} cmd={command} user=default \
-         redir=-1 resp={} lib-name=",
+         multi-mem={multi_bytes} rbs={} rbp={} obl={} oll={} omem={} tot-mem={held} events={} cmd={command} user={} redir=-1 \
+          resp={} lib-name=",
         seconds(info.created_ms),
         seconds(get(&info.seen_ms)),
         info.db.load(Ordering::Relaxed),
@@ -98,6 +101,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
         } else {
             "r"
         },
+        String::from_utf8_lossy(user_name(&identity)),
         info.resp.load(Ordering::Relaxed),
     );
     line.extend_from_slice(text.as_bytes());
@@ -105,6 +109,22 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
     line.extend_from_slice(b" lib-ver=");
     line.extend_from_slice(&names.lib_ver);
     line.push(b'\n');
+}
+
+/// Returns the name that CLIENT LIST shows.
+fn user_name(user: &Identity) -> &[u8] {
+    match user.id {
+        0 => b"(superuser)",
+        _ => &user.name,
+    }
+}
+
+/// Returns a client's line of CLIENT LIST, for ACL LOG.
+pub(crate) fn line(info: &ClientInfo, now_ms: u64) -> Vec<u8> {
+    let mut line = Vec::new();
+    write_line(&mut line, info, now_ms, CallerState::default());
+    line.pop();
+    line
 }
 
 /// Writes the lines of some clients. The calling client's line includes its [`CallerState`].
@@ -179,13 +199,16 @@ struct Filter<'a> {
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     kind: Option<ClientType>,
+    /// Number of the user.
+    user: Option<u64>,
     skip_me: bool,
 }
 
 impl<'a> Filter<'a> {
     /// Parses pairs of option and value.
-    fn parse(options: Args<'a>) -> Result<Self, Error> {
+    fn parse(options: Args<'a>, users: &Users) -> Result<Self, Error> {
         let mut filter = Self {
+            user: None,
             id: None,
             addr: None,
             laddr: None,
@@ -206,9 +229,12 @@ impl<'a> Filter<'a> {
                 b"type" => filter.kind = Some(client_type(value)?),
                 b"addr" => filter.addr = Some(value),
                 b"laddr" => filter.laddr = Some(value),
-                // Every client is the default user.
-                b"user" if value == b"default" => {}
-                b"user" => return Err(Error::repeating("ERR No such user '", value, "'")),
+                b"user" => {
+                    let user = users
+                        .get(value)
+                        .ok_or_else(|| Error::repeating("ERR No such user '", value, "'"))?;
+                    filter.user = Some(user.identity.id);
+                }
                 b"skipme" => {
                     filter.skip_me = match value.to_ascii_lowercase().as_slice() {
                         b"yes" => true,
@@ -229,6 +255,7 @@ impl<'a> Filter<'a> {
             && self
                 .laddr
                 .is_none_or(|laddr| client.laddr.as_bytes() == laddr)
+            && self.user.is_none_or(|user| client.user.lock().id == user)
             && self.kind.is_none_or(|kind| client.client_type() == kind)
             && !(self.skip_me && client.id == me)
     }
@@ -245,10 +272,10 @@ pub(super) fn kill(
         Filter {
             addr: Some(args.at(2)),
             skip_me: false,
-            ..Filter::parse(Args::EMPTY)?
+            ..Filter::parse(Args::EMPTY, &call.shared.users)?
         }
     } else {
-        Filter::parse(args.skip(2))?
+        Filter::parse(args.skip(2), &call.shared.users)?
     };
     let me = call.session.id;
     let mut killed = 0;

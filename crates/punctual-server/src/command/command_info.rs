@@ -4,10 +4,11 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
 use punctual_store::{Error, glob};
 
-use crate::command::acl::CATEGORIES;
+use crate::acl::categories::NAMES as CATEGORIES;
+use crate::dispatch::access::{NOT_KEYS, access_of};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::dispatch::names::CommandNames;
-use crate::dispatch::table::{Entry, NOT_KEYS};
+use crate::dispatch::table::Entry;
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
@@ -440,52 +441,9 @@ fn get_keys_and_flags(
     for (i, at) in positions.into_iter().enumerate() {
         reply.array(2);
         reply.bulk(args.at(at));
-        flag_set(access_of(entry, args, i), reply);
+        flag_set(access_of(entry.row, args, i), reply);
     }
     Ok(())
-}
-
-/// Returns the access words of a command's key number `i`.
-fn access_of(entry: &Entry, args: Args<'_>, i: usize) -> &'static str {
-    let access = entry.row.access;
-    let words = match entry.row.keys {
-        // The key of an option has the last kind of access, after the keys of patterns.
-        Keys::Options(_) if i > 0 => access.last(),
-        _ => access.get(i).or(access.last()),
-    };
-    let words = words.copied().unwrap_or_default();
-    if entry.row.name == "bitfield" {
-        return if bitfield_reads(args.skip(2)) {
-            "RO access"
-        } else {
-            "RW access update"
-        };
-    }
-    if words.ends_with("variable_flags") {
-        // SET, which reads only if it returns the old value.
-        let gets = args.iter().skip(3).any(|a| a.eq_ignore_ascii_case(b"get"));
-        return if gets {
-            "RW access update"
-        } else {
-            "OW update"
-        };
-    }
-    words
-}
-
-/// Returns whether the valid operations of a BITFIELD only read.
-fn bitfield_reads(mut operations: Args<'_>) -> bool {
-    while let Some(word) = operations.get(0) {
-        let more = operations.len() - 1;
-        operations = if word.eq_ignore_ascii_case(b"get") && more >= 2 {
-            operations.skip(3)
-        } else if word.eq_ignore_ascii_case(b"overflow") && more >= 1 {
-            operations.skip(2)
-        } else {
-            return false;
-        };
-    }
-    true
 }
 
 fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

@@ -148,6 +148,10 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     if before && !settings.append_only {
         switch::disable(call.shared, call.turn);
     }
+    if changes.contains("requirepass") {
+        let password = settings.requirepass.as_deref();
+        call.shared.users.set_default_password(password);
+    }
     call.shared.reconfigure(settings);
     if changes_sync {
         call.shared.update_holds(call.turn);
@@ -159,9 +163,14 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
 }
 
 fn rewrite(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    call.shared
-        .config
-        .lock()
+    let mut config = call.shared.config.lock();
+    // The users of a file are written by ACL SAVE.
+    let lines = match config.settings().acl_file {
+        Some(_) => Vec::new(),
+        None => call.shared.users.lines(),
+    };
+    config.set_users(lines);
+    config
         .rewrite()
         .map_err(|e| Error::Text(format!("ERR {e}").into()))?;
     reply.ok();
@@ -178,6 +187,7 @@ fn reset_stat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
     }
     call.turn.stats = Default::default();
     call.shared.errors.reset();
+    call.shared.users.log.reset_counts();
     call.shared.worker.freed_objects.store(0, Ordering::Relaxed);
     reply.ok();
     Ok(())

@@ -7,6 +7,7 @@ use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
+use crate::acl::registry::DEFAULT;
 use crate::client::session::ReplyMode;
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::version::REDIS_VERSION;
@@ -78,8 +79,6 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     .doc("6.2.0", "O(1)", "Resets the connection."),
 ];
 
-const WRONG_PASSWORD: Error =
-    Error::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 const NOT_YET: Error = Error::fixed(
     "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
 );
@@ -110,42 +109,28 @@ fn echo(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 fn auth(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     match args.len() {
         2 => {
-            if call.shared.settings().requirepass.is_none() {
+            if call.shared.users.default_user().no_password {
                 return Err(Error::fixed(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
                 ));
             }
-            authenticate(call, b"default", &args[1])?;
+            authenticate(call, args, DEFAULT, &args[1])?;
         }
-        3 => authenticate(call, &args[1], &args[2])?,
+        3 => authenticate(call, args, &args[1], &args[2])?,
         _ => return Err(Error::Syntax),
     }
     reply.ok();
     Ok(())
 }
 
-/// Authenticates the default user, which accepts any password while none is set.
-fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
-    let settings = call.shared.settings();
-    let right = user == b"default"
-        && settings
-            .requirepass
-            .as_ref()
-            .is_none_or(|wanted| same_secret(wanted, password));
-    if !right {
-        return Err(WRONG_PASSWORD);
-    }
-    call.session.authenticated = true;
-    Ok(())
-}
-
-/// Compares passwords in a time that does not depend on the position of the first difference.
-fn same_secret(wanted: &[u8], given: &[u8]) -> bool {
-    let differences = wanted
-        .iter()
-        .zip(given.iter().chain(std::iter::repeat(&0)))
-        .fold(0, |all, (a, b)| all | (a ^ b));
-    wanted.len() == given.len() && std::hint::black_box(differences) == 0
+fn authenticate(
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    user: &[u8],
+    password: &[u8],
+) -> Result<(), Error> {
+    call.shared
+        .authenticate(call.session, args.at(0), user, password)
 }
 
 /// Returns the positions of the user's name and password in HELLO.
@@ -187,7 +172,7 @@ fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         }
     }
     if let Some((user, password)) = credentials {
-        authenticate(call, user, password)?;
+        authenticate(call, args, user, password)?;
     }
     if !call.session.authenticated {
         return Err(NOT_YET);
@@ -249,7 +234,7 @@ fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     session.discard(call.turn);
     session.select(0);
     session.set_protocol(&call.shared.pubsub, Protocol::Resp2);
-    session.authenticated = call.shared.settings().requirepass.is_none();
+    session.become_default(&call.shared.users);
     session.reply_mode = ReplyMode::On;
     session.set_no_touch(false);
     session.set_no_evict(false);
@@ -258,25 +243,4 @@ fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     reply.set_protocol(Protocol::Resp2);
     reply.simple("RESET");
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::same_secret;
-
-    #[test]
-    fn secrets_are_equal_only_if_all_bytes_are() {
-        assert!(same_secret(b"secret", b"secret"));
-        for wrong in [
-            &b"secre"[..],
-            b"secret ",
-            b"Secret",
-            b"secreT",
-            b"",
-            b"secret\0",
-        ] {
-            assert!(!same_secret(b"secret", wrong), "{wrong:?}");
-            assert!(!same_secret(wrong, b"secret"), "{wrong:?}");
-        }
-    }
 }

@@ -17,6 +17,7 @@ use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 
 use super::table;
+use crate::acl::log::Reason;
 use crate::client::registry::{ClientInfo, RecentPeak};
 use crate::command::latency::durations;
 use crate::command::memory::MemoryBreakdown;
@@ -343,6 +344,9 @@ fn stats(page: &mut Page<'_, '_>) {
         "rejected_connections",
         page.sum(|s| &s.rejected_connections),
     );
+    for reason in Reason::ALL {
+        page.line(reason.info_field(), page.shared.users.log.denied(reason));
+    }
     page.line("sync_full", counts.full.load(Relaxed));
     page.line("sync_partial_ok", counts.partial_ok.load(Relaxed));
     page.line("sync_partial_err", counts.partial_err.load(Relaxed));

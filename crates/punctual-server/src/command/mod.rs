@@ -3,7 +3,7 @@
 
 pub(crate) mod acl;
 pub(crate) mod client;
-mod client_list;
+pub(crate) mod client_list;
 pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod command_info;

@@ -33,8 +33,10 @@ use std::sync::Arc;
 
 use punctual_store::glob;
 
+pub(crate) use self::error::io_reason;
 pub use self::error::{ConfigError, Place, RewriteError, SetError};
 pub use self::invocation::{Invocation, Override};
+pub(crate) use self::rewrite::replace as replace_file;
 pub use self::settings::{
     AppendSync, BindAddress, ClockKind, Permission, ReplicaSettings, Settings, ShutdownOptions,
     Supervised,
@@ -56,6 +58,10 @@ pub struct Config {
     settings: Arc<Settings>,
     /// The `rename-command` lines, in order.
     renames: Vec<Rename>,
+    /// The `user` lines, in order.
+    users: Vec<UserLine>,
+    /// The `user` lines that CONFIG REWRITE writes; `None` keeps those of the file.
+    rewritten_users: Option<Vec<Vec<u8>>>,
     /// Absolute path of the file that CONFIG REWRITE writes.
     file: Option<PathBuf>,
 }
@@ -71,6 +77,26 @@ pub(crate) struct Rename {
 }
 
 impl Rename {
+    /// Returns the error of this line.
+    pub(crate) fn refused(&self, reason: &str) -> ConfigError {
+        ConfigError::Line {
+            place: self.place.clone(),
+            line: self.line.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// A `user` line. The server applies the rules when it starts.
+#[derive(Debug, Clone)]
+pub(crate) struct UserLine {
+    pub(crate) name: Vec<u8>,
+    pub(crate) rules: Vec<Vec<u8>>,
+    place: Place,
+    line: String,
+}
+
+impl UserLine {
     /// Returns the error of this line.
     pub(crate) fn refused(&self, reason: &str) -> ConfigError {
         ConfigError::Line {
@@ -114,6 +140,8 @@ impl Config {
             defaults: values.clone().into(),
             values,
             renames: Vec::new(),
+            users: Vec::new(),
+            rewritten_users: None,
             file: None,
         })
     }
@@ -182,14 +210,18 @@ impl Config {
     }
 
     /// Sets one directive of an embedded server. Several values are one text, separated by spaces. The two values of
-    /// `rename-command` are quoted as in a file: `KEYS ""`.
+    /// `rename-command`, and the rules of `user`, are quoted as in a file: `KEYS ""`.
     ///
     /// # Errors
     /// As [`Config::from_args`].
     pub fn option(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
-        let values = match name.eq_ignore_ascii_case("rename-command") {
-            true => quoting::split(value.as_bytes()),
-            false => None,
+        let several = ["rename-command", "user"]
+            .iter()
+            .any(|s| name.eq_ignore_ascii_case(s));
+        let values = if several {
+            quoting::split(value.as_bytes())
+        } else {
+            None
         };
         let mut words = vec![name.into()];
         words.extend(values.unwrap_or_else(|| vec![value.into()]));
@@ -222,6 +254,16 @@ impl Config {
     /// The `rename-command` lines, in order.
     pub(crate) fn renames(&self) -> &[Rename] {
         &self.renames
+    }
+
+    /// The `user` lines, in order.
+    pub(crate) fn users(&self) -> &[UserLine] {
+        &self.users
+    }
+
+    /// Sets the `user` lines that CONFIG REWRITE writes.
+    pub(crate) fn set_users(&mut self, lines: Vec<Vec<u8>>) {
+        self.rewritten_users = Some(lines);
     }
 
     /// Returns the absolute path of the configuration file.

@@ -52,12 +52,16 @@ impl Config {
         let mut lines: Vec<Vec<u8>> = Vec::new();
         // Line numbers of the old file by row of the table, last line first.
         let mut places: HashMap<usize, Vec<usize>> = HashMap::new();
+        let mut users = Vec::new();
         let mut signed = false;
         for line in old.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
             signed |= line == SIGNATURE.as_bytes();
             let mut kept = line.to_vec();
             if !line.is_empty() && line[0] != b'#' {
                 match row_of(line) {
+                    Some(None) if is_user(line) && self.rewritten_users.is_some() => {
+                        users.push(lines.len());
+                    }
                     Some(Some(index)) => places.entry(index).or_default().push(lines.len()),
                     Some(None) => {}
                     None => kept = [b"# ??? ", line].concat(),
@@ -88,6 +92,20 @@ impl Config {
                 lines[orphan].clear();
             }
         }
+        users.reverse();
+        for line in self.rewritten_users.iter().flatten() {
+            if let Some(place) = users.pop() {
+                lines[place].clone_from(line);
+                continue;
+            }
+            if !std::mem::replace(&mut signed, true) {
+                lines.push(SIGNATURE.into());
+            }
+            lines.push(line.clone());
+        }
+        for orphan in users {
+            lines[orphan].clear();
+        }
         lines.dedup_by(|later, earlier| later.is_empty() && earlier.is_empty());
         let mut text = lines.join(&b'\n');
         if !text.is_empty() {
@@ -95,6 +113,11 @@ impl Config {
         }
         text
     }
+}
+
+fn is_user(line: &[u8]) -> bool {
+    let word = line.split(u8::is_ascii_whitespace).next();
+    word.is_some_and(|word| word.eq_ignore_ascii_case(b"user"))
 }
 
 /// Returns the row that a line sets: `Some(None)` for a line without a row that is kept, `None` for an invalid line.
@@ -194,7 +217,7 @@ fn plain_or_quoted(word: &[u8]) -> String {
 }
 
 /// Writes a file in the same directory, syncs it and renames it to `path`.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let permissions = std::fs::metadata(path)
         .ok()
         .map(|metadata| metadata.permissions());

@@ -33,6 +33,12 @@ pub struct Settings {
     pub protected_mode: bool,
     /// The password of the default user.
     pub requirepass: Option<Vec<u8>>,
+    /// File of users, as configured: relative to `dir`.
+    pub acl_file: Option<PathBuf>,
+    /// Maximum number of entries of ACL LOG.
+    pub acl_log_max: usize,
+    /// New users and selectors begin with all channels.
+    pub acl_all_channels: bool,
     /// Number of good replicas below which writes are refused; 0 for none.
     pub min_replicas_to_write: usize,
     /// Time since its last acknowledgement, in seconds, up to which a replica is good; 0 disables the check.
@@ -250,6 +256,9 @@ impl Settings {
             max_clients: values.number("maxclients"),
             protected_mode: values.yes("protected-mode"),
             requirepass: Some(values.text("requirepass").to_vec()).filter(|text| !text.is_empty()),
+            acl_file: values.path("aclfile"),
+            acl_log_max: values.number("acllog-max-len"),
+            acl_all_channels: values.word("acl-pubsub-default") == "allchannels",
             output_limits: match values.of("client-output-buffer-limit") {
                 Value::OutputLimits(limits) => *limits,
                 _ => Default::default(),

@@ -8,7 +8,7 @@ use super::directive::Effect;
 use super::error::{ConfigError, Place};
 use super::invocation::Override;
 use super::value::{Kind, Value};
-use super::{Config, Rename, quoting, table};
+use super::{Config, Rename, UserLine, quoting, table};
 
 /// Maximum depth of nested includes; a deeper one means that a file includes itself.
 const DEPTH: usize = 16;
@@ -21,6 +21,8 @@ pub(super) struct Reader<'a> {
     save_seen: bool,
     /// The names in the current `rename-command` line.
     renamed: Option<(Vec<u8>, Vec<u8>)>,
+    /// The words after `user` in the current line.
+    user: Option<Vec<Vec<u8>>>,
 }
 
 impl<'a> Reader<'a> {
@@ -30,6 +32,7 @@ impl<'a> Reader<'a> {
             depth: 0,
             save_seen: false,
             renamed: None,
+            user: None,
         }
     }
 
@@ -61,7 +64,7 @@ impl<'a> Reader<'a> {
                 self.include(pattern)?;
             } else {
                 self.directive(&words).map_err(fault)?;
-                self.keep_rename(place, shown);
+                self.keep_line(place, shown);
             }
         }
         Ok(())
@@ -90,12 +93,12 @@ impl<'a> Reader<'a> {
                 line: option.line(),
                 reason,
             })?;
-        self.keep_rename(place, || option.line());
+        self.keep_line(place, || option.line());
         Ok(())
     }
 
-    /// Stores the line if it was a `rename-command` line, with its place for errors.
-    fn keep_rename(&mut self, place: impl Fn() -> Place, line: impl Fn() -> String) {
+    /// Stores the line if it was a `rename-command` or `user` line, with its place for errors.
+    fn keep_line(&mut self, place: impl Fn() -> Place, line: impl Fn() -> String) {
         if let Some((from, to)) = self.renamed.take() {
             let (place, line) = (place(), line());
             self.config.renames.push(Rename {
@@ -103,6 +106,14 @@ impl<'a> Reader<'a> {
                 to,
                 place,
                 line,
+            });
+        }
+        if let Some(mut rules) = self.user.take() {
+            self.config.users.push(UserLine {
+                name: rules.remove(0),
+                rules,
+                place: place(),
+                line: line(),
             });
         }
     }
@@ -167,9 +178,9 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
             (b"loadmodule", _) => Err("modules are not supported".to_owned()),
-            (b"user", [name, rules @ ..]) if is_default_user(name, rules) => Ok(()),
-            (b"user", _) => {
-                Err("users other than the default one are not implemented yet".to_owned())
+            (b"user", [_, ..]) => {
+                self.user = Some(args.iter().map(|word| word.to_vec()).collect());
+                Ok(())
             }
             (b"sentinel", _) => Err("sentinel directive while not in sentinel mode".to_owned()),
             (known, [_]) if table::IGNORED.iter().any(|name| name.as_bytes() == known) => Ok(()),
@@ -181,20 +192,6 @@ impl<'a> Reader<'a> {
             }),
         }
     }
-}
-
-/// Returns true for the `user` line that Redis's CONFIG REWRITE writes into every file: the default user without a
-/// password and with all permissions.
-fn is_default_user(name: &[u8], rules: &[&[u8]]) -> bool {
-    const NEEDED: [&str; 5] = ["on", "nopass", "~*", "&*", "+@all"];
-    let is = |rule: &[u8], word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
-    name == b"default"
-        && NEEDED
-            .iter()
-            .all(|word| rules.iter().any(|rule| is(rule, word)))
-        && rules
-            .iter()
-            .all(|rule| is(rule, "sanitize-payload") || NEEDED.iter().any(|word| is(rule, word)))
 }
 
 /// Returns the files that match a pattern, sorted. Any part of the path may contain wildcards.

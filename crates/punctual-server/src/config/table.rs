@@ -73,9 +73,9 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     choice("enable-debug-command", PROTECTED_ACTION, "no").at_start().implemented(),
     choice("enable-protected-configs", PROTECTED_ACTION, "no").at_start().implemented(),
     choice("enable-module-command", PROTECTED_ACTION, "no").at_start(),
-    text("aclfile", "").at_start(),
-    integer("acllog-max-len", 0, LONG, "128"),
-    choice("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels"),
+    text("aclfile", "").at_start().implemented(),
+    integer("acllog-max-len", 0, LONG, "128").implemented(),
+    choice("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels").implemented(),
 
     // The process and its log.
     choice("loglevel", LEVELS, "notice").implemented(),

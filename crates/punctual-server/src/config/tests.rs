@@ -142,16 +142,6 @@ fn errors_name_line_and_reason() {
             "Bad directive or wrong number of arguments",
         ),
         (
-            "user alice on nopass ~* &* +@all",
-            ">>> ",
-            "users other than the default one are not implemented yet",
-        ),
-        (
-            "user default off",
-            ">>> ",
-            "users other than the default one are not implemented yet",
-        ),
-        (
             "tls-port 6380",
             ">>> ",
             "Bad directive or wrong number of arguments",

@@ -10,6 +10,7 @@ use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 use quanta::Clock;
 
+use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
 use crate::client::session::Session;
 use crate::dispatch::Dispatcher;
@@ -34,7 +35,7 @@ impl<'s> FromFile<'s> {
     pub(crate) fn new(shared: &'s Arc<Shared>) -> Self {
         Self {
             shared,
-            session: Session::new(Arc::new(ClientInfo::default()), true),
+            session: Session::new(Arc::new(ClientInfo::default()), User::internal()),
             scripts: Scripts::new(&shared.scripts.random),
             clock: Clock::new(),
             stats: LoopStats::new(shared.commands.table().entries()),

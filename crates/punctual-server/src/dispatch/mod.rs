@@ -1,9 +1,12 @@
 //! Command dispatch: looks up the command, checks whether it may run, runs it, and records statistics.
 //!
-//! The checks run in Redis's order: name and arity, authentication, loading and save errors, subscribed mode, pause.
+//! The checks run in Redis's order: name and arity, authentication, the user's rules, loading and save errors, subscribed mode,
+//! pause.
 
+pub(crate) mod access;
 pub(crate) mod blocking;
 pub(crate) mod call;
+mod denial;
 pub(crate) mod from_file;
 pub(crate) mod names;
 mod replay;
@@ -17,6 +20,8 @@ use punctual_store::spec::Flags;
 use punctual_store::{Error, Turn};
 use quanta::Clock;
 
+use crate::acl::check::{check, sort_denial};
+use crate::acl::log::Context;
 use crate::changelog::Hold;
 use crate::client::pause::WritesOnly;
 use crate::client::session::{Executing, ReplyMode, Session};
@@ -216,6 +221,11 @@ impl<'a, 's> Dispatcher<'a, 's> {
             let error = Error::fixed("ERR Command not allowed inside a transaction");
             return self.reject(session, entry, args, &error, out);
         }
+        if session.restricted
+            && let Err(denied) = check(&session.user, entry, args)
+        {
+            return self.deny(session, entry, args, denied, out);
+        }
         if self.shared.gate_closed.load(Ordering::Relaxed) || self.background.is_none() {
             if self.shared.stopping.load(Ordering::Acquire) {
                 // A write after the last snapshot would be lost, so it gets no reply.
@@ -273,7 +283,14 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     // No other write may run between the flush and its snapshot.
                     self.turn.pin(None);
                 }
-                let result = self.turn.run(command, session.db, touch, args, &mut reply);
+                let denial = match session.restricted {
+                    true => sort_denial(&session.user, entry, args),
+                    false => None,
+                };
+                let result = match denial {
+                    None => self.turn.run(command, session.db, touch, args, &mut reply),
+                    Some(error) => Err(error),
+                };
                 if self.turn.wait.is_some() {
                     self.begin_waiting(session, entry, args);
                     return Flow::Blocked;
@@ -380,7 +397,15 @@ impl<'a, 's> Dispatcher<'a, 's> {
         self.turn.begin_frame();
         for (entry, args) in transaction.commands() {
             let start = out.len();
-            self.execute(session, entry, args, out);
+            if session.restricted
+                && let Err(denied) = check(&session.user, entry, args)
+            {
+                // The user has changed since the command was queued.
+                self.log_denial(session, entry, args, denied, Context::Multi);
+                self.write_error(session, &denied.error_in_exec(), out);
+            } else {
+                self.execute(session, entry, args, out);
+            }
             transaction::drop_unwanted_queued_reply(session, out, start);
         }
         self.turn.end_frame();

@@ -6,8 +6,7 @@ use punctual_resp::Args;
 use punctual_store::spec::{Facts, Flags, Row};
 use punctual_store::{Command, Error};
 
-/// Access words of shard channels, which have hash slots but are not keys.
-pub(crate) const NOT_KEYS: &[&str] = &["not_key"];
+use super::access::Needs;
 
 /// Maximum length of a command name in bytes.
 const NAME_MAX: usize = 32;
@@ -31,6 +30,8 @@ pub struct Entry {
     pub name: String,
     /// Metadata.
     pub row: &'static Facts,
+    /// Permissions that the command needs for its keys.
+    pub(crate) needs: Needs,
     /// Execution of the command.
     pub run: Run,
     /// Subcommands.
@@ -193,6 +194,7 @@ fn entry<H>(
     Entry {
         id,
         row: &row.facts,
+        needs: Needs::of(&row.facts),
         run: own,
         name,
         subcommands,

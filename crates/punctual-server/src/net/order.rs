@@ -1,9 +1,11 @@
 //! Orders that threads send to an event loop.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use punctual_store::Now;
 
+use crate::acl::user::User;
 use crate::clock::{Move, MoveError};
 use crate::migrate::moving::Migration;
 use crate::net::listener::{Arrival, Listener};
@@ -65,6 +67,8 @@ pub(crate) enum Order {
     FailoverAnswered(bool),
     /// The server has become a replica, a replica of another primary, or a primary.
     RoleChanged,
+    /// End the subscriptions and waits that the clients of a changed user may no longer have.
+    CheckUser(Arc<User>),
     /// Settle a migration whose transfer has ended.
     Migrated(Box<Migration>),
     /// Stop.

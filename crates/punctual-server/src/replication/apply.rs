@@ -9,6 +9,7 @@ use punctual_store::{Error, Turn};
 
 use super::applied::Applied;
 use super::attachment::{Attachment, Start};
+use crate::acl::user::User;
 use crate::client::session::{ReplyMode, Session};
 use crate::log;
 use crate::persist::aof::state::Phase;
@@ -27,6 +28,7 @@ impl Session {
     pub(crate) fn follow(&mut self, generation: u64, db: usize) {
         self.upstream = Some(Box::new(Applied::new(generation)));
         self.replays = true;
+        self.set_user(User::internal());
         self.authenticated = true;
         self.reply_mode = ReplyMode::Off;
         self.info

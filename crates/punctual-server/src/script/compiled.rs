@@ -10,6 +10,7 @@ use sha1::{Digest, Sha1};
 use super::cache::{BySha, Cache, Sha, parse_sha};
 use super::functions::loaded::Loaded;
 use super::{options, shebang};
+use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
 use crate::client::session::Session;
 
@@ -128,7 +129,7 @@ impl Scripts {
                 loop_number,
                 ..ClientInfo::default()
             };
-            let mut session = Session::new(Arc::new(info), true);
+            let mut session = Session::new(Arc::new(info), User::internal());
             session.in_exec = true;
             Box::new(session)
         })

@@ -7,6 +7,9 @@ use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Keys};
 
+use crate::acl::check::check;
+use crate::acl::log::Context;
+use crate::client::registry::ClientInfo;
 use crate::client::session::{Runnable, ScriptRequest, Session};
 use crate::dispatch::table::{Entry, Run};
 use crate::dispatch::{Dispatcher, Flow, find};
@@ -50,6 +53,7 @@ impl Dispatcher<'_, '_> {
         session.db = client.db;
         session.no_touch = client.no_touch;
         session.replays = client.replays;
+        session.swap_users(client);
         // What runs is taken out of `self`, which its commands need. No command among them runs another script.
         let compiled = std::mem::take(&mut self.scripts.compiled);
         let mut interpreter = self.scripts.interpreter.take();
@@ -75,6 +79,7 @@ impl Dispatcher<'_, '_> {
         let mut host = ScriptHost {
             dispatcher: self,
             session: &mut session,
+            caller: &client.info,
             call: &call,
             is_function,
             args,
@@ -108,6 +113,7 @@ impl Dispatcher<'_, '_> {
         self.scripts.compiled = compiled;
         self.scripts.interpreter = interpreter;
         self.scripts.functions.engine = engine;
+        session.swap_users(client);
         self.scripts.session = Some(session);
         self.turn.end_frame();
         self.turn.may_wait = could_wait;
@@ -188,6 +194,7 @@ impl Dispatcher<'_, '_> {
 struct ScriptHost<'h, 'a, 's> {
     dispatcher: &'h mut Dispatcher<'a, 's>,
     session: &'h mut Session,
+    caller: &'h ClientInfo,
     call: &'h Call<'h>,
     is_function: bool,
     /// The client's command.
@@ -225,6 +232,12 @@ impl ScriptHost<'_, '_, '_> {
             Some(Error::fixed(
                 "ERR This Redis command is not allowed from script",
             ))
+        } else if self.session.restricted
+            && let Err(denied) = check(&self.session.user, entry, args)
+        {
+            let user = &self.session.user;
+            shared.log_denial(self.caller, user, denied, Context::Lua, entry, args);
+            Some(denied.error_in_script())
         } else if self.read_only && entry.writes() {
             Some(Error::fixed(
                 "ERR Write commands are not allowed from read-only scripts.",
@@ -278,8 +291,10 @@ impl Host for ScriptHost<'_, '_, '_> {
 
     fn acl_check(&mut self, args: Args<'_>) -> Option<bool> {
         match find(self.dispatcher.shared, self.session, args) {
-            // There is one user, who may do everything; the number of arguments is not checked.
-            Ok(_) | Err((Some(_), _)) => Some(true),
+            // The number of arguments is not checked.
+            Ok(entry) | Err((Some(entry), _)) => {
+                Some(check(&self.session.user, entry, args).is_ok())
+            }
             Err((None, _)) => None,
         }
     }

@@ -83,7 +83,10 @@ impl EventLoop {
             stats.rejected_connections.add(1);
             return arrival.refuse("ERR max number of clients reached");
         }
-        if self.settings.protected_mode && self.settings.requirepass.is_none() && !arrival.local {
+        if self.settings.protected_mode
+            && !arrival.local
+            && self.shared.users.default_user().no_password
+        {
             self.shared.clients.leave();
             stats.rejected_connections.add(1);
             return arrival.refuse(PROTECTED_MODE);
@@ -128,7 +131,7 @@ impl EventLoop {
             ..ClientInfo::default()
         });
         self.shared.clients.add(Arc::clone(&info));
-        let session = Session::new(info, self.settings.requirepass.is_none());
+        let session = Session::new(info, self.shared.users.default_user());
         self.connections[slot] = Some(Box::new(Connection::new(arrival.socket, session)));
         self.arm_idle(slot);
         Some(slot)

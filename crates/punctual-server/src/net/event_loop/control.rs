@@ -9,6 +9,7 @@ use std::sync::mpsc::Sender;
 use punctual_store::{Now, Turn};
 
 use super::EventLoop;
+use crate::acl::user::User;
 use crate::clock::{Move, MoveError};
 use crate::net::sink::LoopSink;
 
@@ -28,6 +29,25 @@ impl EventLoop {
         self.count(&mut turn);
         self.discard(turn);
         moved
+    }
+
+    /// Closes subscribers, and ends waits, that the rules of their changed user no longer allow.
+    pub(super) fn check_user(&mut self, user: &User) {
+        let (shared, number) = (Arc::clone(&self.shared), self.number);
+        for slot in 0..self.connections.len() {
+            let Some(connection) = self.connection(slot) else {
+                continue;
+            };
+            let session = &connection.session;
+            if session.closing || session.user.identity.id != user.identity.id {
+                continue;
+            }
+            if !session.may_listen_on(user) {
+                self.close(slot);
+            } else if session.waiter.is_some() {
+                shared.end_denied_wait(&session.info, number, user);
+            }
+        }
     }
 
     /// Sends on `done` after the next turn. The messages in the mailbox are written at the end of this turn; clients

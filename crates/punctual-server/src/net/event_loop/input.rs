@@ -185,6 +185,9 @@ impl EventLoop {
             session.separated = true;
             mailbox.separate(session.id, out);
         }
+        if session.users_version != shared.users.version() {
+            session.refresh_user(&shared.users);
+        }
         let mut used = 0;
         let flow = 'run: loop {
             if session.closing {

@@ -551,6 +551,7 @@ impl EventLoop {
                 Order::AttachPrimary(attachment) => self.attach_primary(*attachment),
                 Order::AcknowledgePrimary => self.acknowledge_primary(),
                 Order::FailoverAnswered(accepted) => self.failover_answered(accepted),
+                Order::CheckUser(user) => self.check_user(&user),
                 Order::RoleChanged => self.change_role(),
                 Order::Migrated(migration) => {
                     self.migrations.push(*migration);
@@ -566,12 +567,8 @@ impl EventLoop {
         if version != self.settings_version {
             self.settings_version = version;
             self.settings = self.shared.settings();
-            let open = self.settings.requirepass.is_none();
             for slot in 0..self.connections.len() {
                 self.arm_idle(slot);
-                if let Some(connection) = self.connection(slot) {
-                    connection.session.authenticated |= open;
-                }
             }
         }
     }

@@ -1,0 +1,69 @@
+//! Categories of commands: they follow from the flags and groups of the command table's rows.
+
+use super::user::CommandSet;
+use crate::dispatch::table::{CommandTable, Entry};
+
+/// Redis's categories, in Redis's order.
+pub(crate) const NAMES: [&str; 21] = [
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
+/// The commands of one category.
+pub(crate) struct Category {
+    pub(crate) name: &'static str,
+    /// The commands that ACL CAT lists.
+    pub(crate) members: CommandSet,
+    /// The commands that a rule changes: with a container, all its subcommands.
+    pub(crate) reach: CommandSet,
+}
+
+/// Returns the categories of a table's commands, in the order of [`NAMES`].
+pub(crate) fn of_table(table: &CommandTable) -> Vec<Category> {
+    let of = |name| {
+        let mut members = CommandSet::new(table.entries());
+        let mut reach = members.clone();
+        for entry in table.all().filter(|entry| is_member(entry, name)) {
+            members.set(entry.id, true);
+            set_with_subcommands(&mut reach, entry, true);
+        }
+        Category {
+            name,
+            members,
+            reach,
+        }
+    };
+    NAMES.into_iter().map(of).collect()
+}
+
+/// Adds a command to a set, or removes it, with its subcommands.
+pub(crate) fn set_with_subcommands(set: &mut CommandSet, entry: &Entry, on: bool) {
+    set.set(entry.id, on);
+    for sub in &entry.subcommands {
+        set.set(sub.id, on);
+    }
+}
+
+/// Returns whether a command belongs to a category.
+pub(crate) fn is_member(entry: &Entry, category: &str) -> bool {
+    entry.row.all_categories().contains(&category)
+}

@@ -1,0 +1,231 @@
+//! The check whether a user may run a command.
+//!
+//! An unrestricted user never comes here: the session has a flag for it. For others a command costs one bit test, and then
+//! the patterns of keys and channels. Each selector is asked until one allows all of it.
+
+use punctual_resp::Args;
+use punctual_store::spec::{Flags, Keys};
+use punctual_store::{Error, glob};
+
+use super::user::{Selector, User};
+use crate::dispatch::access::{Need, Needs, need_of};
+use crate::dispatch::table::Entry;
+
+/// Denial of a command. Of two selectors' denials the greater one is reported, as in Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Denied {
+    /// The command itself.
+    Command,
+    /// The key at this position of the arguments.
+    Key(usize),
+    /// The channel at this position.
+    Channel(usize),
+}
+
+impl Denied {
+    /// Returns the error of a command of a client.
+    pub(crate) fn error(self, entry: &Entry) -> Error {
+        match self {
+            Self::Command => Error::Text(
+                format!(
+                    "NOPERM this user has no permissions to run the '{}' command",
+                    entry.name
+                )
+                .into(),
+            ),
+            Self::Key(_) => Error::fixed(
+                "NOPERM this user has no permissions to access one of the keys used as arguments",
+            ),
+            Self::Channel(_) => Error::fixed(
+                "NOPERM this user has no permissions to access one of the channels used as arguments",
+            ),
+        }
+    }
+
+    /// Returns the error of a queued command that its client may no longer run.
+    pub(crate) fn error_in_exec(self) -> Error {
+        Error::fixed(match self {
+            Self::Command => {
+                "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
+                 command is no longer allowed for the following reason: no permission to execute the command or subcommand"
+            }
+            Self::Key(_) => {
+                "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
+                 command is no longer allowed for the following reason: no permission to touch the specified keys"
+            }
+            Self::Channel(_) => {
+                "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
+                 command is no longer allowed for the following reason: no permission to access one of the channels used as \
+                 arguments to the command"
+            }
+        })
+    }
+
+    /// Returns the error of a script's command.
+    pub(crate) fn error_in_script(self) -> Error {
+        Error::fixed(match self {
+            Self::Command => {
+                "ERR The user executing the script can't run this command or subcommand"
+            }
+            Self::Key(_) => {
+                "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+            }
+            Self::Channel(_) => {
+                "ERR The user executing the script can't publish to the channel mentioned in the command"
+            }
+        })
+    }
+
+    /// Returns what the user may not use: the command, the key or the channel.
+    pub(crate) fn object<'a>(self, entry: &'a Entry, args: Args<'a>) -> &'a [u8] {
+        match self {
+            Self::Command => entry.name.as_bytes(),
+            Self::Key(at) | Self::Channel(at) => args.at(at),
+        }
+    }
+}
+
+/// Checks whether a user may run a command.
+///
+/// # Errors
+/// The denial to report.
+#[inline(never)]
+pub(crate) fn check(user: &User, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+    let mut denied = None;
+    for selector in &user.selectors {
+        match allows(selector, entry, args) {
+            Ok(()) => return Ok(()),
+            Err(new) => denied = denied.max(Some(new)),
+        }
+    }
+    denied.map_or(Ok(()), Err)
+}
+
+fn allows(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+    let flags = entry.row.flags;
+    let command = selector.commands.has(entry.id)
+        || selector.all_commands
+        || flags.has(Flags::NO_AUTH)
+        || allows_first_arg(selector, entry, args);
+    if !command {
+        return Err(Denied::Command);
+    }
+    if !selector.all_keys {
+        check_keys(selector, entry, args)?;
+    }
+    if !selector.all_channels && flags.has(Flags::PUBSUB) {
+        check_channels(selector, entry, args)?;
+    }
+    Ok(())
+}
+
+#[cold]
+fn allows_first_arg(selector: &Selector, entry: &Entry, args: Args<'_>) -> bool {
+    let (Some(allowed), Some(arg)) = (selector.first_args.get(&entry.id), args.get(1)) else {
+        return false;
+    };
+    allowed.iter().any(|known| known.eq_ignore_ascii_case(arg))
+}
+
+#[inline]
+fn check_keys(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+    let same = match entry.needs {
+        Needs::None => return Ok(()),
+        Needs::Same(need) => Some(need),
+        Needs::Vary => None,
+    };
+    let (mut denied, mut number) = (None, 0);
+    let mut visit = |at: usize| {
+        let need = same.unwrap_or_else(|| need_of(entry.row, args, number));
+        number += 1;
+        if denied.is_none() && !allows_key(selector, args.at(at), need) {
+            denied = Some(Denied::Key(at));
+        }
+    };
+    match entry.row.keys.only() {
+        Some(at) => visit(at),
+        None => entry.row.keys.each(args, &mut visit),
+    }
+    denied.map_or(Ok(()), Err)
+}
+
+#[inline]
+fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
+    selector.keys.iter().any(|allowed| {
+        (allowed.read || !need.read)
+            && (allowed.write || !need.write)
+            && glob::matches(&allowed.pattern, key)
+    })
+}
+
+/// Returns whether a user may run a command that also reads keys whose names it builds: SORT with BY or GET.
+pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args<'_>) -> bool {
+    user.selectors.iter().any(|selector| {
+        let all = selector.all_keys
+            || selector
+                .keys
+                .iter()
+                .any(|key| key.read && *key.pattern == *b"*");
+        all && allows(selector, entry, args).is_ok()
+    })
+}
+
+/// Returns the error of SORT for its first BY or GET that would read keys that the user may not read; `None` if SORT finds
+/// another error before, or none.
+pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args<'_>) -> Option<Error> {
+    let Keys::Options(options) = entry.row.keys else {
+        return None;
+    };
+    if options.patterned.is_empty() || reads_any_key(user, entry, args) {
+        return None;
+    }
+    let mut at = options.from;
+    while let Some(option) = args.get(at) {
+        let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+        let value = args.get(at + 1);
+        at += match value {
+            Some(pattern) if is("by") && pattern.contains(&b'*') => {
+                return Some(Error::fixed(
+                    "ERR BY option of SORT denied due to insufficient ACL permissions.",
+                ));
+            }
+            Some(_) if is("get") => {
+                return Some(Error::fixed(
+                    "ERR GET option of SORT denied due to insufficient ACL permissions.",
+                ));
+            }
+            Some(_) if is("by") || is("store") && !options.keyed.is_empty() => 2,
+            Some(_) if is("limit") && args.len() > at + 2 => 3,
+            _ if is("asc") || is("desc") || is("alpha") => 1,
+            // SORT finds the error itself.
+            _ => return None,
+        };
+    }
+    None
+}
+
+/// Positions of a command's channels.
+fn check_channels(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+    let (last, literal) = match entry.row.name {
+        "publish" | "spublish" => (1, false),
+        "subscribe" | "ssubscribe" => (args.len() - 1, false),
+        // A pattern must be allowed as it is.
+        "psubscribe" => (args.len() - 1, true),
+        _ => return Ok(()),
+    };
+    let denied = (1..=last).find(|at| !allows_channel(selector, args.at(*at), literal));
+    denied.map_or(Ok(()), |at| Err(Denied::Channel(at)))
+}
+
+fn allows_channel(selector: &Selector, channel: &[u8], literal: bool) -> bool {
+    selector.channels.iter().any(|allowed| match literal {
+        true => **allowed == *channel,
+        false => glob::matches(allowed, channel),
+    })
+}
+
+/// Returns whether a subscription may last. The channels of all selectors count together, as in Redis.
+pub(crate) fn may_listen(user: &User, channel: &[u8], literal: bool) -> bool {
+    let mut selectors = user.selectors.iter();
+    selectors.any(|selector| selector.all_channels || allows_channel(selector, channel, literal))
+}

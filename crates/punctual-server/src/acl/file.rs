@@ -1,0 +1,207 @@
+//! Users in files: `aclfile`, and the `user` lines of redis.conf.
+
+use std::collections::btree_map::Entry;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::registry::{UserMap, Users};
+use super::rules::{has_spaces, merged};
+use crate::config::{Config, ConfigError, Settings, UserLine, io_reason, replace_file};
+use crate::log::{self, Logger};
+
+/// Error of users that keeps the server from starting.
+#[derive(Debug, thiserror::Error)]
+pub enum UsersError {
+    /// A `user` line with a rule that cannot be applied.
+    #[error(transparent)]
+    Line(#[from] ConfigError),
+    /// There are users in both places.
+    #[error(
+        "Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is invalid. This setup \
+         is very likely to lead to configuration errors and security holes, please define either an ACL file or declare \
+         users directly in your redis.conf, but not both."
+    )]
+    Both,
+    /// The file has errors.
+    #[error("Aborting Redis startup because of ACL errors: {0}")]
+    File(String),
+}
+
+impl Users {
+    /// Creates the users of a configuration.
+    ///
+    /// # Errors
+    /// A user that cannot be created; as in Redis, the server must not start without it.
+    pub(crate) fn of_config(
+        table: &'static crate::dispatch::table::CommandTable,
+        config: &Config,
+        logger: &Logger,
+    ) -> Result<Self, UsersError> {
+        let settings = config.settings();
+        let users = Self::new(table, &settings);
+        if settings.acl_file.is_some() && !config.users().is_empty() {
+            return Err(UsersError::Both);
+        }
+        let mut seen: Vec<&[u8]> = Vec::new();
+        for line in config.users() {
+            if seen.contains(&&line.name[..]) {
+                let reason =
+                    "Duplicate user found. A user can only be defined once in config files";
+                return Err(declaration(line, &line.name, reason).into());
+            }
+            seen.push(&line.name);
+            users.create(line, &settings, logger)?;
+        }
+        if let Some(file) = &settings.acl_file {
+            let loaded = users
+                .read(file, &settings, logger)
+                .map_err(UsersError::File)?;
+            users.replace(loaded);
+        }
+        Ok(users)
+    }
+
+    /// Creates the user of a line of redis.conf, or redefines the default user.
+    fn create(
+        &self,
+        line: &UserLine,
+        settings: &Settings,
+        logger: &Logger,
+    ) -> Result<(), ConfigError> {
+        if has_spaces(&line.name) {
+            return Err(line.refused("Spaces not allowed in ACL usernames"));
+        }
+        let words = line.rules.iter().map(Vec::as_slice);
+        let mut rules = merged(words).map_err(|at| {
+            declaration(
+                line,
+                &line.rules[at],
+                "Unmatched parenthesis in acl selector",
+            )
+        })?;
+        if self.get(&line.name).is_some() {
+            rules.insert(0, b"reset".to_vec());
+        }
+        let changed = self
+            .set(&line.name, &rules, settings.acl_all_channels)
+            .map_err(|refused| declaration(line, &refused.rule, &refused.error.to_string()))?;
+        warn_of_first_args(logger, &changed.deprecated);
+        if !changed.new.on {
+            log::notice!(
+                logger,
+                "The user '{}' is disabled (there is no 'on' modifier in the user description). Make sure this is not a \
+                 configuration error.",
+                line.name.escape_ascii()
+            );
+        }
+        Ok(())
+    }
+
+    /// Reads a file of users, for [`Users::replace`].
+    ///
+    /// # Errors
+    /// Redis's text, with all errors of the file.
+    pub(crate) fn read(
+        &self,
+        file: &Path,
+        settings: &Settings,
+        logger: &Logger,
+    ) -> Result<UserMap, String> {
+        let name = file.display();
+        let text = std::fs::read(settings.dir.join(file)).map_err(|error| {
+            format!(
+                "Error loading ACLs, opening file '{name}': {}",
+                io_reason(&error)
+            )
+        })?;
+        let all_channels = settings.acl_all_channels;
+        let mut users = UserMap::new();
+        let mut errors = String::new();
+        for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+            let before = format!("{name}:{number}");
+            let line = line.trim_ascii();
+            if !line.is_empty() {
+                self.read_line(line, &before, all_channels, logger, &mut users, &mut errors);
+            }
+        }
+        if errors.is_empty() {
+            return Ok(users);
+        }
+        errors.push_str(
+            "WARNING: ACL errors detected, no change to the previously active ACL rules was performed",
+        );
+        Err(errors)
+    }
+
+    /// Adds the user of a line to `users`, or its errors to `errors`.
+    fn read_line(
+        &self,
+        line: &[u8],
+        before: &str,
+        all_channels: bool,
+        logger: &Logger,
+        users: &mut UserMap,
+        errors: &mut String,
+    ) {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let [b"user", name, rules @ ..] = &words[..] else {
+            return errors.push_str(&format!(
+                "{before} should start with user keyword followed by the username. "
+            ));
+        };
+        let shown = String::from_utf8_lossy(name);
+        if has_spaces(name) {
+            return errors.push_str(&format!(
+                "'{before}: username '{shown}' contains invalid characters. "
+            ));
+        }
+        let number = before.rsplit(':').next().unwrap_or_default();
+        let Entry::Vacant(place) = users.entry((*name).into()) else {
+            return errors.push_str(&format!(
+                "WARNING: Duplicate user '{shown}' found on line {number}. "
+            ));
+        };
+        let mut user = self.new_user(name, all_channels);
+        let Ok(rules) = merged(rules.iter().copied()) else {
+            return errors.push_str(&format!(
+                "{before}: Unmatched parenthesis in selector definition."
+            ));
+        };
+        for rule in rules {
+            let rule = rule.trim_ascii();
+            match self.rules.apply(&mut user, rule, all_channels) {
+                Ok(false) => {}
+                Ok(true) => warn_of_first_args(logger, &[rule.to_vec()]),
+                Err(error) => errors.push_str(&format!("{before}: {error}. ")),
+            }
+        }
+        place.insert(Arc::new(user));
+    }
+
+    /// Writes all users to a file, which a crash leaves as it was or whole.
+    pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
+        let mut text = Vec::new();
+        for line in self.lines() {
+            text.extend_from_slice(&line);
+            text.push(b'\n');
+        }
+        replace_file(path, &text)
+    }
+}
+
+/// Logs Redis's warning for rules that allow first arguments.
+pub(crate) fn warn_of_first_args(logger: &Logger, rules: &[Vec<u8>]) {
+    for rule in rules {
+        log::warning!(
+            logger,
+            "Deprecation warning: Allowing a first arg of an otherwise blocked command is a misuse of ACL and may get \
+             disabled in the future (offender: {})",
+            rule.escape_ascii()
+        );
+    }
+}
+
+fn declaration(line: &UserLine, word: &[u8], reason: &str) -> ConfigError {
+    let word = String::from_utf8_lossy(word);
+    line.refused(&format!("Error in user declaration '{word}': {reason}"))
+}

@@ -1,0 +1,203 @@
+//! ACL LOG: what was denied to whom, the latest first. One mutex; only denials and ACL LOG take it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::check::Denied;
+
+/// What was denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Auth,
+    Command,
+    Key,
+    Channel,
+}
+
+impl Reason {
+    pub(crate) const ALL: [Self; 4] = [Self::Auth, Self::Command, Self::Key, Self::Channel];
+
+    /// Returns the name that ACL LOG shows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::Command => "command",
+            Self::Key => "key",
+            Self::Channel => "channel",
+        }
+    }
+
+    /// Returns the field of INFO that counts it.
+    pub(crate) fn info_field(self) -> &'static str {
+        match self {
+            Self::Auth => "acl_access_denied_auth",
+            Self::Command => "acl_access_denied_cmd",
+            Self::Key => "acl_access_denied_key",
+            Self::Channel => "acl_access_denied_channel",
+        }
+    }
+}
+
+impl From<Denied> for Reason {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Command => Self::Command,
+            Denied::Key(_) => Self::Key,
+            Denied::Channel(_) => Self::Channel,
+        }
+    }
+}
+
+/// Where the command was denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Context {
+    TopLevel,
+    Multi,
+    Lua,
+}
+
+impl Context {
+    /// Returns the name that ACL LOG shows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::TopLevel => "toplevel",
+            Self::Multi => "multi",
+            Self::Lua => "lua",
+        }
+    }
+}
+
+/// A denial.
+#[derive(Clone, Debug)]
+pub(crate) struct Denial {
+    pub(crate) reason: Reason,
+    pub(crate) context: Context,
+    /// Command, key or channel; the command that authenticates.
+    pub(crate) object: Vec<u8>,
+    pub(crate) user: Arc<[u8]>,
+    /// The client's line of CLIENT LIST.
+    pub(crate) client: Vec<u8>,
+}
+
+/// An entry: equal denials within a minute.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: u64,
+    pub(crate) count: u64,
+    pub(crate) created_ms: u64,
+    pub(crate) updated_ms: u64,
+    pub(crate) denial: Denial,
+}
+
+/// The log, and the numbers of denials since the start.
+#[derive(Default)]
+pub(crate) struct Log {
+    entries: Mutex<(u64, VecDeque<Entry>)>,
+    denied: [AtomicU64; 4],
+}
+
+impl Log {
+    /// Adds a denial, to an equal entry if one of the latest is younger than a minute. `max` is the length of the log.
+    pub(crate) fn add(&self, denial: Denial, now_ms: u64, max: usize) {
+        /// Number of the latest entries that are compared.
+        const COMPARED: usize = 10;
+        const GROUPED_MS: u64 = 60_000;
+        self.denied[denial.reason as usize].fetch_add(1, Ordering::Relaxed);
+        let (next_id, entries) = &mut *self.entries.lock();
+        let equal = entries.iter().take(COMPARED).position(|known| {
+            let (a, b) = (&known.denial, &denial);
+            a.reason == b.reason
+                && a.context == b.context
+                && a.object == b.object
+                && a.user == b.user
+                && now_ms.abs_diff(known.updated_ms) <= GROUPED_MS
+        });
+        let entry = match equal.and_then(|at| entries.remove(at)) {
+            Some(mut known) => {
+                known.count += 1;
+                known.updated_ms = now_ms;
+                known.denial.client = denial.client;
+                known
+            }
+            None => {
+                *next_id += 1;
+                Entry {
+                    id: *next_id - 1,
+                    count: 1,
+                    created_ms: now_ms,
+                    updated_ms: now_ms,
+                    denial,
+                }
+            }
+        };
+        entries.push_front(entry);
+        entries.truncate(max);
+    }
+
+    /// Returns the latest entries.
+    pub(crate) fn latest(&self, count: usize) -> Vec<Entry> {
+        self.entries.lock().1.iter().take(count).cloned().collect()
+    }
+
+    /// Removes all entries.
+    pub(crate) fn clear(&self) {
+        self.entries.lock().1.clear();
+    }
+
+    /// Returns the number of denials for a reason since the start or CONFIG RESETSTAT.
+    pub(crate) fn denied(&self, reason: Reason) -> u64 {
+        self.denied[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// Sets the numbers of denials to zero.
+    pub(crate) fn reset_counts(&self) {
+        for count in &self.denied {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denial(object: &str) -> Denial {
+        Denial {
+            reason: Reason::Key,
+            context: Context::TopLevel,
+            object: object.into(),
+            user: b"u"[..].into(),
+            client: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn equal_denials_within_a_minute_are_one_entry() {
+        let log = Log::default();
+        let shown = |log: &Log| -> Vec<(u64, u64, Vec<u8>)> {
+            let entries = log.latest(10);
+            entries
+                .into_iter()
+                .map(|e| (e.id, e.count, e.denial.object))
+                .collect()
+        };
+        for (object, at_ms) in [
+            ("a", 0),
+            ("b", 1),
+            ("a", 60_000),
+            ("b", 60_002),
+            ("c", 60_002),
+        ] {
+            log.add(denial(object), at_ms, 3);
+        }
+        let expected = [(3, 1, "c"), (2, 1, "b"), (0, 2, "a")];
+        let expected: Vec<_> = expected.map(|(id, count, o)| (id, count, o.into())).into();
+        assert_eq!(shown(&log), expected);
+        assert_eq!(log.denied(Reason::Key), 5);
+        log.clear();
+        assert!(shown(&log).is_empty());
+    }
+}

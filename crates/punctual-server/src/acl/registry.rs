@@ -1,0 +1,204 @@
+//! All users by name.
+//!
+//! Users are immutable snapshots. A change replaces the snapshot under the mutex and raises the version, before the reply of
+//! the command that made it. A session compares the version before it runs what it has read, so a client that knows of the
+//! reply, from whomever, is checked by the new rules.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::log::Log;
+use super::rules::{RuleError, Rules};
+use super::user::{Identity, User};
+use crate::config::Settings;
+use crate::dispatch::table::CommandTable;
+
+/// Name of the user of clients that have not authenticated.
+pub(crate) const DEFAULT: &[u8] = b"default";
+
+/// All users by name, in the order of ACL LIST.
+pub(crate) type UserMap = BTreeMap<Arc<[u8]>, Arc<User>>;
+
+/// The users of a server, and the log of denials.
+pub(crate) struct Users {
+    pub(crate) rules: Rules,
+    all: Mutex<UserMap>,
+    next_id: AtomicU64,
+    version: AtomicU64,
+    pub(crate) log: Log,
+}
+
+/// A rule that cannot be applied, and why.
+#[derive(Debug)]
+pub(crate) struct RefusedRule {
+    pub(crate) rule: Vec<u8>,
+    pub(crate) error: RuleError,
+}
+
+/// A change of one user.
+pub(crate) struct Changed {
+    /// `None` if the user is new.
+    pub(crate) old: Option<Arc<User>>,
+    pub(crate) new: Arc<User>,
+    /// The rules that allow first arguments, which is deprecated.
+    pub(crate) deprecated: Vec<Vec<u8>>,
+}
+
+impl Users {
+    /// Creates the default user, with the password of `requirepass`.
+    pub(crate) fn new(table: &'static CommandTable, settings: &Settings) -> Self {
+        let users = Self {
+            rules: Rules::new(table),
+            all: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            version: AtomicU64::new(1),
+            log: Log::default(),
+        };
+        let default = users.new_default();
+        users.all.lock().insert(DEFAULT.into(), Arc::new(default));
+        users.set_default_password(settings.requirepass.as_deref());
+        users
+    }
+
+    /// Returns the number of changes. One load.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Returns the user with this name.
+    pub(crate) fn get(&self, name: &[u8]) -> Option<Arc<User>> {
+        self.all.lock().get(name).cloned()
+    }
+
+    /// Returns the user of clients that have not authenticated.
+    pub(crate) fn default_user(&self) -> Arc<User> {
+        self.get(DEFAULT)
+            .unwrap_or_else(|| Arc::new(self.new_default()))
+    }
+
+    /// Returns all users in the order of their names.
+    pub(crate) fn list(&self) -> Vec<Arc<User>> {
+        self.all.lock().values().cloned().collect()
+    }
+
+    /// Returns all users as lines of ACL LIST.
+    pub(crate) fn lines(&self) -> Vec<Vec<u8>> {
+        let line = |user: Arc<User>| {
+            let rules = self.rules.print(&user);
+            [b"user ", &user.identity.name[..], b" ", &rules].concat()
+        };
+        self.list().into_iter().map(line).collect()
+    }
+
+    /// Returns a user that may do nothing. It is in no map yet.
+    pub(crate) fn new_user(&self, name: &[u8], all_channels: bool) -> User {
+        let identity = Identity {
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            name: name.into(),
+        };
+        User::new(identity, self.rules.table.entries(), all_channels)
+    }
+
+    /// Returns a new default user, which may do everything.
+    pub(crate) fn new_default(&self) -> User {
+        let mut user = self.new_user(DEFAULT, true);
+        user.root().allow_all_commands();
+        user.root().set_all_keys(true);
+        user.on = true;
+        user.no_password = true;
+        user.updated();
+        user
+    }
+
+    /// Applies rules to a user, or creates it.
+    ///
+    /// # Errors
+    /// The first rule that cannot be applied; nothing has changed.
+    pub(crate) fn set(
+        &self,
+        name: &[u8],
+        rules: &[Vec<u8>],
+        all_channels: bool,
+    ) -> Result<Changed, RefusedRule> {
+        let mut all = self.all.lock();
+        let old = all.get(name).cloned();
+        let mut user = match &old {
+            Some(old) => User::clone(old),
+            None => self.new_user(name, all_channels),
+        };
+        let deprecated = self.apply(&mut user, rules, all_channels)?;
+        let new = Arc::new(user);
+        all.insert(Arc::clone(&new.identity.name), Arc::clone(&new));
+        self.changed();
+        Ok(Changed {
+            old,
+            new,
+            deprecated,
+        })
+    }
+
+    /// Applies rules to a user that is in no map. Returns those that are deprecated.
+    ///
+    /// # Errors
+    /// The first rule that cannot be applied.
+    pub(crate) fn apply(
+        &self,
+        user: &mut User,
+        rules: &[Vec<u8>],
+        all_channels: bool,
+    ) -> Result<Vec<Vec<u8>>, RefusedRule> {
+        let mut deprecated = Vec::new();
+        for rule in rules {
+            match self.rules.apply(user, rule, all_channels) {
+                Ok(false) => {}
+                Ok(true) => deprecated.push(rule.clone()),
+                Err(error) => {
+                    let rule = rule.clone();
+                    return Err(RefusedRule { rule, error });
+                }
+            }
+        }
+        Ok(deprecated)
+    }
+
+    /// Removes a user.
+    pub(crate) fn delete(&self, name: &[u8]) -> Option<Arc<User>> {
+        let removed = self.all.lock().remove(name)?;
+        self.changed();
+        Some(removed)
+    }
+
+    /// Replaces all users. The default user keeps its number, and with it its clients. Returns the users that there were.
+    pub(crate) fn replace(&self, mut new: UserMap) -> UserMap {
+        let mut all = self.all.lock();
+        let mut default = match new.remove(DEFAULT) {
+            Some(default) => User::clone(&default),
+            None => self.new_default(),
+        };
+        if let Some(old) = all.get(DEFAULT) {
+            default.identity = old.identity.clone();
+        }
+        new.insert(DEFAULT.into(), Arc::new(default));
+        let old = std::mem::replace(&mut *all, new);
+        self.changed();
+        old
+    }
+
+    /// Sets the password of `requirepass`, the only one of the default user; `None` accepts any.
+    pub(crate) fn set_default_password(&self, password: Option<&[u8]>) {
+        let rules = match password {
+            None => vec![b"resetpass".to_vec(), b"nopass".to_vec()],
+            Some(password) => vec![b"resetpass".to_vec(), [b">", password].concat()],
+        };
+        // These rules apply to any user.
+        let _ = self.set(DEFAULT, &rules, false);
+    }
+
+    fn changed(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+}

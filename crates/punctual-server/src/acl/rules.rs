@@ -1,0 +1,443 @@
+//! The language of rules: `+get`, `~key*`, `(...)`. Applies rules to users and prints users as rules.
+//!
+//! A printed user is the shortest list of categories and commands that Redis 7.0 finds: from all commands or none, the
+//! category that fits best is applied again and again, and the remaining differences are single commands.
+
+use punctual_store::error::c_string;
+use thiserror::Error;
+
+use super::categories::{self, Category, set_with_subcommands};
+use super::user::{CommandSet, Hash, KeyPattern, Sanitize, Selector, User, hash};
+use crate::config::quoting;
+use crate::dispatch::table::{CommandTable, Entry};
+
+/// Reason why a rule cannot be applied. `Display` is Redis's text.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub(crate) enum RuleError {
+    #[error("Unknown command or category name in ACL")]
+    Unknown,
+    #[error("Syntax error")]
+    Syntax,
+    #[error(
+        "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try \
+         'resetkeys' to start with an empty list of patterns"
+    )]
+    AllKeys,
+    #[error(
+        "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try \
+         'resetchannels' to start with an empty list of channels"
+    )]
+    AllChannels,
+    #[error("The password you are trying to remove from the user does not exist")]
+    NoSuchPassword,
+    #[error(
+        "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+    )]
+    Hash,
+    #[error("Allowing first-arg of a subcommand is not supported")]
+    FirstArgOfSubcommand,
+}
+
+/// The commands and categories that rules name.
+pub(crate) struct Rules {
+    pub(crate) table: &'static CommandTable,
+    pub(crate) categories: Vec<Category>,
+}
+
+/// Returns whether a name or a pattern has characters that would break the printed rules.
+pub(crate) fn has_spaces(text: &[u8]) -> bool {
+    text.iter()
+        .any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
+}
+
+/// Joins the arguments of each selector that begins and ends in different arguments.
+///
+/// # Errors
+/// The position of a parenthesis that is not closed.
+pub(crate) fn merged<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>, usize> {
+    let mut rules: Vec<Vec<u8>> = Vec::new();
+    let mut open: Option<(usize, Vec<u8>)> = None;
+    for (i, word) in words.enumerate() {
+        match &mut open {
+            _ if word.first() == Some(&b'(') && word.last() != Some(&b')') => {
+                open = Some((i, word.to_vec()));
+            }
+            Some((_, selector)) => {
+                selector.push(b' ');
+                selector.extend_from_slice(word);
+                if word.last() == Some(&b')') {
+                    rules.extend(open.take().map(|(_, selector)| selector));
+                }
+            }
+            None => rules.push(word.to_vec()),
+        }
+    }
+    open.map_or(Ok(rules), |(at, _)| Err(at))
+}
+
+impl Rules {
+    pub(crate) fn new(table: &'static CommandTable) -> Self {
+        Self {
+            table,
+            categories: categories::of_table(table),
+        }
+    }
+
+    /// Returns the category with this name, ignoring case.
+    pub(crate) fn category(&self, name: &[u8]) -> Option<&Category> {
+        self.categories
+            .iter()
+            .find(|category| name.eq_ignore_ascii_case(category.name.as_bytes()))
+    }
+
+    /// Applies a rule to a user. With `all_channels` new selectors begin with all channels. Returns whether the rule allows a
+    /// first argument, which is deprecated.
+    ///
+    /// # Errors
+    /// The rule has changed nothing, except that a `(...)` may not be applied in part either.
+    pub(crate) fn apply(
+        &self,
+        user: &mut User,
+        rule: &[u8],
+        all_channels: bool,
+    ) -> Result<bool, RuleError> {
+        let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
+        match rule {
+            [] => {}
+            _ if is("on") => user.on = true,
+            _ if is("off") => user.on = false,
+            _ if is("skip-sanitize-payload") => user.sanitize = Sanitize::Skip,
+            _ if is("sanitize-payload") => user.sanitize = Sanitize::Check,
+            _ if is("nopass") => {
+                user.no_password = true;
+                user.passwords.clear();
+            }
+            _ if is("resetpass") => {
+                user.no_password = false;
+                user.passwords.clear();
+            }
+            [sign @ (b'>' | b'#'), secret @ ..] => {
+                let hash = hash_of(*sign == b'>', secret)?;
+                if !user.passwords.contains(&hash) {
+                    user.passwords.push(hash);
+                }
+                user.no_password = false;
+            }
+            [sign @ (b'<' | b'!'), secret @ ..] => {
+                let hash = hash_of(*sign == b'<', secret)?;
+                let at = user.passwords.iter().position(|known| *known == hash);
+                user.passwords.remove(at.ok_or(RuleError::NoSuchPassword)?);
+            }
+            [b'(', inside @ .., b')'] => {
+                let mut selector = Selector::new(self.table.entries(), all_channels);
+                let mut deprecated = false;
+                for rule in quoting::split(inside).unwrap_or_default() {
+                    deprecated |= self.select(&mut selector, &rule)?;
+                }
+                user.selectors.push(selector);
+                user.updated();
+                return Ok(deprecated);
+            }
+            _ if is("clearselectors") => user.selectors.truncate(1),
+            _ if is("reset") => {
+                let identity = user.identity.clone();
+                *user = User::new(identity, self.table.entries(), all_channels);
+                user.sanitize = Sanitize::Check;
+            }
+            _ => {
+                let deprecated = self.select(user.root(), rule)?;
+                user.updated();
+                return Ok(deprecated);
+            }
+        }
+        user.updated();
+        Ok(false)
+    }
+
+    /// Applies a rule about commands, keys or channels.
+    fn select(&self, selector: &mut Selector, rule: &[u8]) -> Result<bool, RuleError> {
+        let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
+        match rule {
+            _ if is("allkeys") || is("~*") => selector.set_all_keys(true),
+            _ if is("resetkeys") => selector.set_all_keys(false),
+            _ if is("allchannels") || is("&*") => selector.set_all_channels(true),
+            _ if is("resetchannels") => selector.set_all_channels(false),
+            _ if is("allcommands") || is("+@all") => selector.set_all_commands(true),
+            _ if is("nocommands") || is("-@all") => selector.set_all_commands(false),
+            [b'~' | b'%', ..] => {
+                if selector.all_keys {
+                    return Err(RuleError::AllKeys);
+                }
+                add_key_pattern(selector, key_pattern(rule)?);
+            }
+            [b'&', pattern @ ..] => {
+                if selector.all_channels {
+                    return Err(RuleError::AllChannels);
+                }
+                if has_spaces(pattern) {
+                    return Err(RuleError::Syntax);
+                }
+                if !selector.channels.iter().any(|known| **known == *pattern) {
+                    selector.channels.push(pattern.into());
+                }
+            }
+            [sign @ (b'+' | b'-'), b'@', name @ ..] => {
+                let category = self.category(name).ok_or(RuleError::Unknown)?;
+                let on = *sign == b'+';
+                selector.commands.set_those_of(&category.reach, on);
+                selector.all_commands &= on;
+                selector
+                    .first_args
+                    .retain(|id, _| !category.members.has(*id));
+            }
+            [b'+', name @ ..] => return self.allow(selector, name),
+            [b'-', name @ ..] => self.set(selector, self.find(name)?, false),
+            _ => return Err(RuleError::Syntax),
+        }
+        Ok(false)
+    }
+
+    /// Allows a command, a subcommand, or a command with a first argument.
+    fn allow(&self, selector: &mut Selector, name: &[u8]) -> Result<bool, RuleError> {
+        let Some(bar) = name.iter().rposition(|byte| *byte == b'|') else {
+            self.set(selector, self.find(name)?, true);
+            return Ok(false);
+        };
+        let (command, argument) = (self.find(&name[..bar])?, &name[bar + 1..]);
+        if command.name.contains('|') {
+            return Err(RuleError::FirstArgOfSubcommand);
+        }
+        if argument.is_empty() {
+            return Err(RuleError::Syntax);
+        }
+        if !command.subcommands.is_empty() {
+            self.set(selector, self.find(name)?, true);
+            return Ok(false);
+        }
+        let allowed = selector.first_args.entry(command.id).or_default();
+        if !allowed
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(argument))
+        {
+            allowed.push(argument.into());
+        }
+        Ok(true)
+    }
+
+    fn set(&self, selector: &mut Selector, entry: &Entry, on: bool) {
+        set_with_subcommands(&mut selector.commands, entry, on);
+        selector.all_commands &= on;
+        selector.first_args.remove(&entry.id);
+    }
+
+    /// Returns the command with this original name, whatever `rename-command` calls it.
+    fn find(&self, name: &[u8]) -> Result<&Entry, RuleError> {
+        let mut parts = c_string(name).split(|byte| *byte == b'|');
+        let entry = parts.next().and_then(|name| self.table.get(name));
+        let entry = match parts.next() {
+            Some(sub) => entry.and_then(|entry| entry.subcommand(sub)),
+            None => entry,
+        };
+        entry
+            .filter(|_| parts.next().is_none())
+            .ok_or(RuleError::Unknown)
+    }
+
+    /// Returns a user as a line of ACL LIST, without `user` and the name.
+    pub(crate) fn print(&self, user: &User) -> Vec<u8> {
+        let mut words: Vec<Vec<u8>> = flags(user).map(|flag| flag.into()).collect();
+        words.extend(
+            user.passwords
+                .iter()
+                .map(|hash| format!("#{}", hex(hash)).into()),
+        );
+        for (i, selector) in user.selectors.iter().enumerate() {
+            let text = self.print_selector(selector);
+            words.push(match i {
+                0 => text,
+                _ => [b"(", &text[..], b")"].concat(),
+            });
+        }
+        words.join(&b' ')
+    }
+
+    fn print_selector(&self, selector: &Selector) -> Vec<u8> {
+        let mut words = Vec::new();
+        words.extend(Some(print_keys(selector)).filter(|keys| !keys.is_empty()));
+        if !selector.all_channels {
+            words.push(b"resetchannels".to_vec());
+        }
+        words.extend(Some(print_channels(selector)).filter(|channels| !channels.is_empty()));
+        words.push(self.print_commands(selector));
+        words.join(&b' ')
+    }
+
+    /// Returns the rules that create a selector's set of commands.
+    pub(crate) fn print_commands(&self, selector: &Selector) -> Vec<u8> {
+        let all = selector.from_all;
+        let mut words = vec![if all { &b"+@all"[..] } else { b"-@all" }.to_vec()];
+        let mut printed = CommandSet::new(self.table.entries());
+        printed.set_all(all);
+        let mut rest = selector.commands.clone();
+        let mut applied = vec![false; self.categories.len()];
+        while let Some(best) = self.best_fit(&rest, all, &applied) {
+            let category = &self.categories[best];
+            printed.set_those_of(&category.reach, !all);
+            rest.set_those_of(&category.reach, all);
+            applied[best] = true;
+            let sign = if all { '-' } else { '+' };
+            words.push(format!("{sign}@{}", category.name).into());
+        }
+        for command in self.table.commands() {
+            self.print_difference(selector, command, &mut printed, &mut words);
+            for sub in &command.subcommands {
+                self.print_difference(selector, sub, &mut printed, &mut words);
+            }
+            if !selector.commands.has(command.id)
+                && let Some(allowed) = selector.first_args.get(&command.id)
+            {
+                let word =
+                    |arg: &Box<[u8]>| [b"+", command.name.as_bytes(), b"|", &arg[..]].concat();
+                words.extend(allowed.iter().map(word));
+            }
+        }
+        words.join(&b' ')
+    }
+
+    /// Returns the category that has more commands to print than others, with the fewest others and then the most to print.
+    fn best_fit(&self, rest: &CommandSet, all: bool, applied: &[bool]) -> Option<usize> {
+        let mut best: Option<(usize, u32, u32)> = None;
+        for (i, category) in self.categories.iter().enumerate() {
+            let on = rest.common(&category.members);
+            let off = category.members.count() - on;
+            let (same, different) = if all { (off, on) } else { (on, off) };
+            let better = best.is_none_or(|(_, fewest, most)| {
+                different < fewest || different == fewest && same > most
+            });
+            if !applied[i] && same > different && better {
+                best = Some((i, different, same));
+            }
+        }
+        best.map(|(i, ..)| i)
+    }
+
+    fn print_difference(
+        &self,
+        selector: &Selector,
+        entry: &Entry,
+        printed: &mut CommandSet,
+        words: &mut Vec<Vec<u8>>,
+    ) {
+        let on = selector.commands.has(entry.id);
+        if on != printed.has(entry.id) {
+            let sign = if on { '+' } else { '-' };
+            words.push(format!("{sign}{}", entry.name).into());
+            set_with_subcommands(printed, entry, on);
+        }
+    }
+}
+
+/// Returns the flags of a user, in the order of ACL LIST.
+pub(crate) fn flags(user: &User) -> impl Iterator<Item = &'static str> {
+    let sanitize = match user.sanitize {
+        Sanitize::Unset => None,
+        Sanitize::Skip => Some("skip-sanitize-payload"),
+        Sanitize::Check => Some("sanitize-payload"),
+    };
+    let on = if user.on { "on" } else { "off" };
+    [Some(on), user.no_password.then_some("nopass"), sanitize]
+        .into_iter()
+        .flatten()
+}
+
+/// Returns the patterns of keys of a selector, separated by spaces.
+pub(crate) fn print_keys(selector: &Selector) -> Vec<u8> {
+    if selector.all_keys {
+        return b"~*".to_vec();
+    }
+    let print = |key: &KeyPattern| {
+        let prefix: &[u8] = match (key.read, key.write) {
+            (true, true) => b"~",
+            (true, false) => b"%R~",
+            _ => b"%W~",
+        };
+        [prefix, &key.pattern[..]].concat()
+    };
+    let patterns: Vec<Vec<u8>> = selector.keys.iter().map(print).collect();
+    patterns.join(&b' ')
+}
+
+/// Returns the patterns of channels of a selector, separated by spaces.
+pub(crate) fn print_channels(selector: &Selector) -> Vec<u8> {
+    if selector.all_channels {
+        return b"&*".to_vec();
+    }
+    let print = |channel: &Box<[u8]>| [b"&", &channel[..]].concat();
+    let patterns: Vec<Vec<u8>> = selector.channels.iter().map(print).collect();
+    patterns.join(&b' ')
+}
+
+/// Returns a hash in hexadecimal digits.
+pub(crate) fn hex(hash: &Hash) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the hash of a password, or the hash in hexadecimal digits.
+fn hash_of(password: bool, secret: &[u8]) -> Result<Hash, RuleError> {
+    if password {
+        return Ok(hash(secret));
+    }
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Ok(byte - b'0'),
+        b'a'..=b'f' => Ok(byte - b'a' + 10),
+        _ => Err(RuleError::Hash),
+    };
+    let (pairs, []) = secret.as_chunks::<2>() else {
+        return Err(RuleError::Hash);
+    };
+    let bytes: Result<Vec<u8>, RuleError> = pairs
+        .iter()
+        .map(|[high, low]| Ok(digit(*high)? << 4 | digit(*low)?))
+        .collect();
+    bytes?.try_into().map_err(|_| RuleError::Hash)
+}
+
+fn key_pattern(rule: &[u8]) -> Result<KeyPattern, RuleError> {
+    let (mut read, mut write) = (rule[0] == b'~', rule[0] == b'~');
+    let mut pattern = &rule[1..];
+    if rule[0] == b'%' {
+        // As in Redis, the tilde may be missing: the pattern is empty then.
+        while let Some((flag, rest)) = pattern.split_first() {
+            pattern = rest;
+            match flag.to_ascii_uppercase() {
+                b'R' if !read => read = true,
+                b'W' if !write => write = true,
+                b'~' if read || write => break,
+                _ => return Err(RuleError::Syntax),
+            }
+        }
+        if !read && !write {
+            return Err(RuleError::Syntax);
+        }
+    }
+    if has_spaces(pattern) {
+        return Err(RuleError::Syntax);
+    }
+    Ok(KeyPattern {
+        read,
+        write,
+        pattern: pattern.into(),
+    })
+}
+
+/// Adds a pattern, or extends what is allowed with the same one.
+fn add_key_pattern(selector: &mut Selector, new: KeyPattern) {
+    let known = selector.keys.iter_mut();
+    match known.into_iter().find(|known| known.pattern == new.pattern) {
+        Some(known) => {
+            known.read |= new.read;
+            known.write |= new.write;
+        }
+        None => selector.keys.push(new),
+    }
+}

@@ -1,0 +1,234 @@
+//! A user: who may authenticate as it, and what it may do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use sha2::{Digest as _, Sha256};
+
+/// SHA-256 of a password.
+pub(crate) type Hash = [u8; 32];
+
+/// Returns the hash of a password.
+pub(crate) fn hash(password: &[u8]) -> Hash {
+    Sha256::digest(password).into()
+}
+
+/// Name and number of a client's user, for other threads.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// Number of the user, never reused; 0 for the server's own clients, which may do everything.
+    pub id: u64,
+    /// Name.
+    pub name: Arc<[u8]>,
+}
+
+/// RESTORE's check of payloads (`sanitize-payload`); it is always made, the flag is only shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sanitize {
+    Unset,
+    Skip,
+    Check,
+}
+
+/// An immutable snapshot of a user.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// Name and number, which changes keep.
+    pub(crate) identity: Identity,
+    /// The user may authenticate.
+    pub(crate) on: bool,
+    /// Any password is right.
+    pub(crate) no_password: bool,
+    pub(crate) sanitize: Sanitize,
+    pub(crate) passwords: Vec<Hash>,
+    /// Permissions: the user's own and those of selectors in parentheses. One that allows a command is enough.
+    pub(crate) selectors: Vec<Selector>,
+    /// A selector allows all commands, keys and channels.
+    everything: bool,
+}
+
+impl User {
+    /// Creates a user that may do nothing.
+    pub(crate) fn new(identity: Identity, commands: usize, all_channels: bool) -> Self {
+        Self {
+            identity,
+            on: false,
+            no_password: false,
+            sanitize: Sanitize::Unset,
+            passwords: Vec::new(),
+            selectors: vec![Selector::new(commands, all_channels)],
+            everything: false,
+        }
+    }
+
+    /// Creates the user of the server's own clients: the primary's stream, the append-only file, idle scripts.
+    pub(crate) fn internal() -> Arc<Self> {
+        static INTERNAL: LazyLock<Arc<User>> = LazyLock::new(|| {
+            let mut user = User::new(Identity::default(), 0, true);
+            user.on = true;
+            user.no_password = true;
+            user.selectors[0].allow_all_commands();
+            user.selectors[0].all_keys = true;
+            user.updated();
+            Arc::new(user)
+        });
+        Arc::clone(&INTERNAL)
+    }
+
+    /// Returns the permissions outside of parentheses.
+    pub(crate) fn root(&mut self) -> &mut Selector {
+        &mut self.selectors[0]
+    }
+
+    /// Returns whether nothing has to be checked.
+    pub(crate) fn is_unrestricted(&self) -> bool {
+        self.everything
+    }
+
+    /// Returns whether a client is this user without authentication, if this is the default user.
+    pub(crate) fn is_open(&self) -> bool {
+        self.on && self.no_password
+    }
+
+    /// Derives what depends on the selectors, after a change.
+    pub(crate) fn updated(&mut self) {
+        self.everything = self
+            .selectors
+            .iter()
+            .any(|s| s.all_commands && s.all_keys && s.all_channels);
+    }
+
+    /// Returns whether a client with this password may become the user. Takes a time that depends on the numbers of bytes
+    /// and passwords only.
+    pub(crate) fn admits(&self, password: &[u8]) -> bool {
+        let given = hash(password);
+        let right = self.passwords.iter().fold(false, |right, wanted| {
+            let differences = wanted
+                .iter()
+                .zip(&given)
+                .fold(0, |all, (a, b)| all | (a ^ b));
+            right | (std::hint::black_box(differences) == 0)
+        });
+        self.on && (self.no_password || right)
+    }
+}
+
+/// A set of commands: one bit for each row of the command table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommandSet(Box<[u64]>);
+
+impl CommandSet {
+    /// Creates an empty set over `commands` rows.
+    pub(crate) fn new(commands: usize) -> Self {
+        Self(vec![0; commands.div_ceil(64)].into())
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, id: usize) -> bool {
+        self.0
+            .get(id / 64)
+            .is_some_and(|word| word >> (id % 64) & 1 == 1)
+    }
+
+    pub(crate) fn set(&mut self, id: usize, on: bool) {
+        if let Some(word) = self.0.get_mut(id / 64) {
+            let bit = 1 << (id % 64);
+            if on {
+                *word |= bit;
+            } else {
+                *word &= !bit;
+            }
+        }
+    }
+
+    /// Adds or removes all commands.
+    pub(crate) fn set_all(&mut self, on: bool) {
+        self.0.fill(if on { u64::MAX } else { 0 });
+    }
+
+    /// Adds or removes the commands of another set.
+    pub(crate) fn set_those_of(&mut self, other: &Self, on: bool) {
+        for (word, other) in self.0.iter_mut().zip(&other.0) {
+            if on {
+                *word |= other;
+            } else {
+                *word &= !other;
+            }
+        }
+    }
+
+    /// Returns the number of commands that are in both sets.
+    pub(crate) fn common(&self, other: &Self) -> u32 {
+        let both = self.0.iter().zip(&other.0).map(|(a, b)| a & b);
+        both.map(u64::count_ones).sum()
+    }
+
+    /// Returns the number of commands.
+    pub(crate) fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+}
+
+/// A pattern of keys that a user may read, write or both.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPattern {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) pattern: Box<[u8]>,
+}
+
+/// Permissions that hold together: commands, keys and channels.
+#[derive(Clone, Debug)]
+pub(crate) struct Selector {
+    /// All commands are allowed, and no bit has been cleared since.
+    pub(crate) all_commands: bool,
+    /// The set began with all commands (`+@all`) rather than none; it decides how the rules are printed.
+    pub(crate) from_all: bool,
+    pub(crate) commands: CommandSet,
+    /// First arguments with which a command outside of the set is allowed, by row.
+    pub(crate) first_args: BTreeMap<usize, Vec<Box<[u8]>>>,
+    pub(crate) all_keys: bool,
+    pub(crate) keys: Vec<KeyPattern>,
+    pub(crate) all_channels: bool,
+    pub(crate) channels: Vec<Box<[u8]>>,
+}
+
+impl Selector {
+    pub(crate) fn new(commands: usize, all_channels: bool) -> Self {
+        Self {
+            all_commands: false,
+            from_all: false,
+            commands: CommandSet::new(commands),
+            first_args: BTreeMap::new(),
+            all_keys: false,
+            keys: Vec::new(),
+            all_channels,
+            channels: Vec::new(),
+        }
+    }
+
+    /// Allows all commands.
+    pub(crate) fn allow_all_commands(&mut self) {
+        self.set_all_commands(true);
+    }
+
+    /// Allows all commands, or none.
+    pub(crate) fn set_all_commands(&mut self, on: bool) {
+        self.commands.set_all(on);
+        self.all_commands = on;
+        self.from_all = on;
+        self.first_args.clear();
+    }
+
+    /// Allows all keys, or none.
+    pub(crate) fn set_all_keys(&mut self, on: bool) {
+        self.all_keys = on;
+        self.keys.clear();
+    }
+
+    /// Allows all channels, or none.
+    pub(crate) fn set_all_channels(&mut self, on: bool) {
+        self.all_channels = on;
+        self.channels.clear();
+    }
+}
