@@ -3,7 +3,6 @@
 use punctual_resp::Args;
 use smallvec::SmallVec;
 
-use super::references::References;
 use crate::command::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::turn::Cx;
@@ -78,6 +77,32 @@ impl NewId {
             Some(ms) => Ok(Self::In(ms)),
             None => id(arg).map(Self::Exactly),
         }
+    }
+}
+
+/// What happens to references to an entry that is removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum References {
+    /// KEEPREF: they stay.
+    #[default]
+    Keep,
+    /// DELREF: they go too.
+    Drop,
+    /// ACKED: an entry with references is not removed.
+    Acked,
+}
+
+impl References {
+    /// Parses an option.
+    pub(super) fn parse(word: &[u8]) -> Option<Self> {
+        let all = [
+            ("KEEPREF", Self::Keep),
+            ("DELREF", Self::Drop),
+            ("ACKED", Self::Acked),
+        ];
+        all.into_iter()
+            .find(|(name, _)| is(word, name))
+            .map(|(_, references)| references)
     }
 }
 

@@ -8,39 +8,13 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use super::arguments::{id, ids};
+use super::arguments::{References, id, ids};
 use super::read::log_claims;
 use crate::command::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;
 use crate::value::stream::{Group, Id, Pending, Stream, Trim};
-
-/// What happens to references to an entry that is removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum References {
-    /// KEEPREF: they stay.
-    #[default]
-    Keep,
-    /// DELREF: they go too.
-    Drop,
-    /// ACKED: an entry with references is not removed.
-    Acked,
-}
-
-impl References {
-    /// Parses an option.
-    pub(super) fn parse(word: &[u8]) -> Option<Self> {
-        let all = [
-            ("KEEPREF", Self::Keep),
-            ("DELREF", Self::Drop),
-            ("ACKED", Self::Acked),
-        ];
-        all.into_iter()
-            .find(|(name, _)| is(word, name))
-            .map(|(_, references)| references)
-    }
-}
 
 /// Outcome for an ID, as in the reply.
 const UNKNOWN: i64 = -1;
