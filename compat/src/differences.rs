@@ -83,6 +83,11 @@ pub const KNOWN: &[Difference] = &[
         avoided: "a client waits for one stream",
     },
     Difference {
+        what: "XINFO CONSUMERS and XINFO STREAM FULL",
+        how: "consumers have `inactive` and `active-time` in 7.2",
+        avoided: "not compared",
+    },
+    Difference {
         what: "XINFO STREAM, radix-tree-nodes",
         how: "ours has no radix tree; the number is that of blocks and one",
         avoided: "not compared",

@@ -112,6 +112,13 @@ pub(crate) const STREAMS_PERCENTILE: f64 = 99.0;
 /// See [`STREAMS_PERCENTILE`].
 pub(crate) const STREAMS_LATENESS: Duration = Duration::from_millis(2);
 
+/// CPU time of XREADGROUP COUNT 10 and its XACK, to redis-server's.
+pub(crate) const STREAMS_GROUP_CPU_RATIO: f64 = 0.6;
+/// Bytes of a pending entry, to redis-server's.
+pub(crate) const STREAMS_PENDING_BYTES_RATIO: f64 = 0.7;
+/// Time of the save and of the load of a stream, to redis-server's.
+pub(crate) const STREAMS_FILE_RATIO: f64 = 0.5;
+
 /// CPU of idle connections, as a share of one core above the same server without them. 0.001 is one tick (10 ms) in ten
 /// seconds, the resolution of `top`.
 pub(crate) const IDLE_CPU_SHARE: f64 = 0.001;

@@ -7,6 +7,8 @@
 //! Retention: entries have IDs whose ages end over some seconds, all after the end of loading. They leave in the order of their IDs, and
 //! INFO counts them without touching the stream: lateness is the time of the first INFO that counts an entry minus its end.
 
+mod groups;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -77,22 +79,17 @@ impl Run {
 /// Runs the benchmark on every server and prints the report.
 pub(crate) fn run(options: &StreamsOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
-    let mut servers = launch::open_all(&candidates, &[])?;
+    let servers = launch::open_all(&candidates, &[("enable-debug-command", "yes")])?;
+    let late = options.has(StreamsTest::Lease) || options.has(StreamsTest::Retention);
     let mut able = Vec::new();
-    for server in servers.drain(..) {
-        if lacks_retention(&server)? {
-            notes.push(format!(
-                "{} has no leases and no retention by age, and is skipped",
+    for server in &servers {
+        match late && lacks_retention(server)? {
+            true => notes.push(format!(
+                "{} has no leases and no retention by age, and is not measured there",
                 server.product
-            ));
-        } else {
-            able.push(server);
+            )),
+            false => able.push(server),
         }
-    }
-    if able.is_empty() {
-        return Err(Error::Invalid(
-            "no server has XRETAIN and XGROUP SETLEASE".into(),
-        ));
     }
     report.header(
         &format!(
@@ -104,9 +101,17 @@ pub(crate) fn run(options: &StreamsOptions, report: &mut Report) -> Result<()> {
             options.spread().as_secs_f64(),
             options.rounds(),
         ),
-        &able.iter().map(describe).collect::<Vec<_>>(),
+        &servers.iter().map(describe).collect::<Vec<_>>(),
         &notes,
     );
+    if options.has(StreamsTest::Groups) || options.has(StreamsTest::File) {
+        groups::run(options, report, &servers)?;
+    }
+    if late && able.is_empty() {
+        return Err(Error::Invalid(
+            "no server has XRETAIN and XGROUP SETLEASE".into(),
+        ));
+    }
     let parts: [(
         StreamsTest,
         &str,
@@ -379,8 +384,12 @@ fn record(report: &mut Report, server: &Server, case: &str, round: u32, run: &Ru
     write("again", "entries", run.again as f64)
 }
 
-fn print_sheet(report: &mut Report, name: &str, servers: &[Server], runs: &[Vec<Run>]) {
-    let mut sheet = Sheet::new(&format!("lateness, {name}"), servers);
+fn print_sheet(report: &mut Report, name: &str, servers: &[&Server], runs: &[Vec<Run>]) {
+    let columns: Vec<(String, bool)> = servers
+        .iter()
+        .map(|server| (server.label.clone(), server.ours))
+        .collect();
+    let mut sheet = Sheet::with_columns(&format!("lateness, {name}"), &columns);
     let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
     for (name, percentile) in COLUMNS {
         let late = of(&|run| lateness(run, percentile));

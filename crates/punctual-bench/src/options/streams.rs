@@ -13,6 +13,10 @@ pub(crate) enum StreamsTest {
     Lease,
     /// Lateness of entries that leave because of their age.
     Retention,
+    /// CPU time and memory of consumer groups, beside redis-server.
+    Groups,
+    /// Time of the save and the load of a large stream, beside redis-server.
+    File,
 }
 
 #[derive(Debug, Args)]
@@ -32,6 +36,15 @@ pub(crate) struct StreamsOptions {
     /// Duration in which these leave [default: 45; quick: 5]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     spread: Option<Duration>,
+    /// XREADGROUPs of ten entries, each with an XACK [default: 20000; quick: 2000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    group_reads: Option<u64>,
+    /// Entries that become pending [default: 1000000; quick: 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pending: Option<u64>,
+    /// Entries that are saved and loaded [default: 5000000; quick: 200000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    file: Option<u64>,
     /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -67,6 +80,18 @@ impl StreamsOptions {
     pub(crate) fn spread(&self) -> Duration {
         let seconds = Duration::from_secs;
         self.usual(self.spread, seconds(5), seconds(45))
+    }
+
+    pub(crate) fn group_reads(&self) -> u64 {
+        self.usual(self.group_reads, 2_000, 20_000)
+    }
+
+    pub(crate) fn pending(&self) -> u64 {
+        self.usual(self.pending, 100_000, 1_000_000)
+    }
+
+    pub(crate) fn file(&self) -> u64 {
+        self.usual(self.file, 200_000, 5_000_000)
     }
 
     pub(crate) fn rounds(&self) -> u32 {

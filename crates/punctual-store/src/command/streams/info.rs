@@ -89,15 +89,13 @@ fn consumers(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     let group = group.ok_or_else(|| no_such_group(args))?;
     reply.array(group.consumer_count());
     for consumer in group.consumers() {
-        reply.map(3);
+        let since = |ms: u64| now_ms.saturating_sub(ms) as i64;
+        reply.map(4);
         named(reply, "name");
         reply.bulk(consumer.name());
         named_int(reply, "pending", consumer.pending().len() as i64);
-        named_int(
-            reply,
-            "idle",
-            now_ms.saturating_sub(consumer.seen_ms) as i64,
-        );
+        named_int(reply, "idle", since(consumer.seen_ms));
+        named_int(reply, "inactive", consumer.active_ms.map_or(-1, since));
     }
     Ok(())
 }
@@ -229,10 +227,12 @@ fn reply_full_group(
     reply.array(group.consumer_count());
     for consumer in group.consumers() {
         let ids = consumer.pending();
-        reply.map(4);
+        reply.map(5);
         named(reply, "name");
         reply.bulk(consumer.name());
         named_int(reply, "seen-time", consumer.seen_ms as i64);
+        let active = consumer.active_ms.map_or(-1, |ms| ms as i64);
+        named_int(reply, "active-time", active);
         named_int(reply, "pel-count", ids.len() as i64);
         named(reply, "pending");
         reply.array(count.min(ids.len()));
