@@ -59,6 +59,11 @@ struct Run {
     again: u64,
 }
 
+/// Measures one part on one server.
+type Measure = fn(&StreamsOptions, &Server) -> Result<Run>;
+/// Getter of a count of one run.
+type Count = fn(&Run) -> u64;
+
 impl Run {
     fn new() -> Self {
         Self {
@@ -108,11 +113,7 @@ pub(crate) fn run(options: &StreamsOptions, report: &mut Report) -> Result<()> {
         &able.iter().map(describe).collect::<Vec<_>>(),
         &notes,
     );
-    let parts: [(
-        StreamsTest,
-        &str,
-        fn(&StreamsOptions, &Server) -> Result<Run>,
-    ); 2] = [
+    let parts: [(StreamsTest, &str, Measure); 2] = [
         (StreamsTest::Lease, "lease", lease),
         (StreamsTest::Retention, "retention", retention),
     ];
@@ -378,7 +379,7 @@ fn print_sheet(report: &mut Report, name: &str, servers: &[Server], runs: &[Vec<
     }
     let entries = of(&|run| Some(run.lateness.len() as f64));
     sheet.shown("entries", &entries, thousands);
-    let counts: [(&str, fn(&Run) -> u64); 3] = [
+    let counts: [(&str, Count); 3] = [
         ("entries lost", |run| run.lost),
         ("entries early", |run| run.early),
         ("entries again", |run| run.again),
