@@ -260,7 +260,7 @@ impl Waiting {
 }
 
 /// Returns the time in a reply to TIME, in µs.
-fn instant(value: &Value) -> Option<u64> {
+pub(crate) fn instant(value: &Value) -> Option<u64> {
     let [seconds, micros] = value.as_slice()? else {
         return None;
     };

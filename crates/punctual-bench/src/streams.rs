@@ -1,8 +1,8 @@
 //! `bench streams`: the lateness of what happens to entries of streams by themselves.
 //!
-//! Lease: a consumer is given entries at a constant rate and never acknowledges them; another one waits in XREADGROUP. Each entry is added and
-//! delivered in one transaction, so its ID has the millisecond of its delivery; lateness is the time of reception minus
-//! the end of the lease. An entry is early if it arrives sooner than the lease after the transaction was *sent*.
+//! Lease: a consumer is given entries at a constant rate and never acknowledges them; another one waits in XREADGROUP. A transaction asks the
+//! server for its time, adds entries, and has them delivered by XCLAIM, because XREADGROUP would take over entries whose lease has ended.
+//! Lateness is the time of reception minus that time and the lease.
 //!
 //! Retention: entries have IDs whose ages end over some seconds, all after the end of loading. They leave in the order of their IDs, and
 //! INFO counts them without touching the stream: lateness is the time of the first INFO that counts an entry minus its end.
@@ -17,6 +17,7 @@ use hdrhistogram::Histogram;
 use punctual_resp::{Value, encode_command};
 
 use crate::bars;
+use crate::blocking::instant;
 use crate::client::{Client, error_text};
 use crate::clock::{sleep_until, unix_micros};
 use crate::csv::Measurement;
@@ -59,6 +60,11 @@ struct Run {
     /// Entries that came more than once.
     again: u64,
 }
+
+/// Measures one part on one server.
+type Measure = fn(&StreamsOptions, &Server) -> Result<Run>;
+/// Getter of a count of one run.
+type Count = fn(&Run) -> u64;
 
 impl Run {
     fn new() -> Self {
@@ -112,11 +118,7 @@ pub(crate) fn run(options: &StreamsOptions, report: &mut Report) -> Result<()> {
             "no server has XRETAIN and XGROUP SETLEASE".into(),
         ));
     }
-    let parts: [(
-        StreamsTest,
-        &str,
-        fn(&StreamsOptions, &Server) -> Result<Run>,
-    ); 2] = [
+    let parts: [(StreamsTest, &str, Measure); 2] = [
         (StreamsTest::Lease, "lease", lease),
         (StreamsTest::Retention, "retention", retention),
     ];
@@ -172,13 +174,14 @@ fn lease(options: &StreamsOptions, server: &Server) -> Result<Run> {
     bar.finish_and_clear();
     let (sent, received) = (sent?, received?);
     let mut run = Run::new();
-    for (id, sent_us) in &sent {
+    for (id, time_us) in &sent {
+        let due_us = time_us + LEASE_MS * 1000;
         match received.get(id).map(Vec::as_slice) {
             None => run.lost += 1,
             Some([first_us, again @ ..]) => {
                 run.again += again.len() as u64;
-                run.early += u64::from(*first_us < sent_us + LEASE_MS * 1000);
-                run.late(*first_us, (ms_of(id) + LEASE_MS) * 1000);
+                run.early += u64::from(*first_us < due_us);
+                run.late(*first_us, due_us);
             }
             Some([]) => {}
         }
@@ -187,58 +190,49 @@ fn lease(options: &StreamsOptions, server: &Server) -> Result<Run> {
     Ok(run)
 }
 
-/// Adds entries and has them delivered to a consumer, in one transaction a batch. Returns each ID with the time at which its
-/// transaction was sent.
+/// Adds entries and has them delivered to a consumer, in one transaction a batch. Returns each ID with the server's time of its
+/// delivery in µs.
 fn deliver(
     client: &mut Client,
     count: u64,
     duration_us: u64,
     bar: &indicatif::ProgressBar,
 ) -> Result<Vec<(Vec<u8>, u64)>> {
-    let mut ids = Vec::new();
+    let mut delivered = Vec::new();
     let begun_us = unix_micros();
     let mut bytes = Vec::new();
-    while (ids.len() as u64) < count {
+    while (delivered.len() as u64) < count {
         let elapsed = unix_micros() - begun_us;
         let wanted = (count as f64 * elapsed as f64 / duration_us as f64).ceil() as u64;
-        let batch = wanted.min(count).saturating_sub(ids.len() as u64);
-        if batch == 0 {
-            std::thread::sleep(Duration::from_micros(BATCH_US));
-            continue;
+        let first = delivered.len() as u64 + 1;
+        let ids: Vec<String> = (first..=wanted.min(count))
+            .map(|n| format!("{n}-0"))
+            .collect();
+        if let Some(last) = ids.last() {
+            bytes.clear();
+            encode_command(&mut bytes, &["MULTI"]);
+            encode_command(&mut bytes, &["TIME"]);
+            for id in &ids {
+                encode_command(&mut bytes, &["XADD", "pb:leased", id, "f", "value"]);
+            }
+            let mut words = vec!["XCLAIM", "pb:leased", "g", "crashing", "0"];
+            words.extend(ids.iter().map(String::as_str));
+            words.extend(["FORCE", "JUSTID", "LASTID", last]);
+            encode_command(&mut bytes, &words);
+            encode_command(&mut bytes, &["EXEC"]);
+            client.send(&bytes)?;
+            client.replies(ids.len() + 3, "XADD")?;
+            let done = client.reply()?;
+            let time_us = done
+                .as_slice()
+                .and_then(|replies| instant(replies.first()?));
+            let time_us = time_us.ok_or_else(|| Error::Invalid(format!("EXEC: {done:?}")))?;
+            delivered.extend(ids.into_iter().map(|id| (id.into_bytes(), time_us)));
+            bar.set_position(delivered.len() as u64);
         }
-        bytes.clear();
-        encode_command(&mut bytes, &["MULTI"]);
-        for _ in 0..batch {
-            encode_command(&mut bytes, &["XADD", "pb:leased", "*", "f", "value"]);
-        }
-        let batch_text = batch.to_string();
-        let words = [
-            "XREADGROUP",
-            "GROUP",
-            "g",
-            "crashing",
-            "COUNT",
-            &batch_text,
-            "STREAMS",
-            "pb:leased",
-            ">",
-        ];
-        encode_command(&mut bytes, &words);
-        encode_command(&mut bytes, &["EXEC"]);
-        let sent_us = unix_micros();
-        client.send(&bytes)?;
-        client.replies(batch as usize + 2, "XADD")?;
-        let done = client.reply()?;
-        let added = done
-            .as_slice()
-            .unwrap_or_default()
-            .iter()
-            .take(batch as usize);
-        ids.extend(added.filter_map(|id| Some((id.as_bytes()?.to_vec(), sent_us))));
-        bar.set_position(ids.len() as u64);
         std::thread::sleep(Duration::from_micros(BATCH_US));
     }
-    Ok(ids)
+    Ok(delivered)
 }
 
 /// Reads what is delivered again, and acknowledges it. Returns the times at which each entry came.
@@ -294,14 +288,6 @@ fn entry_ids(reply: &Value) -> Vec<Vec<u8>> {
     entries
         .filter_map(|entry| Some(entry.as_slice()?.first()?.as_bytes()?.to_vec()))
         .collect()
-}
-
-fn ms_of(id: &[u8]) -> u64 {
-    let ms = id.split(|byte| *byte == b'-').next().unwrap_or_default();
-    std::str::from_utf8(ms)
-        .ok()
-        .and_then(|ms| ms.parse().ok())
-        .unwrap_or(0)
 }
 
 /// Measures entries whose age ends.
@@ -402,7 +388,7 @@ fn print_sheet(report: &mut Report, name: &str, servers: &[&Server], runs: &[Vec
     }
     let entries = of(&|run| Some(run.lateness.len() as f64));
     sheet.shown("entries", &entries, thousands);
-    let counts: [(&str, fn(&Run) -> u64); 3] = [
+    let counts: [(&str, Count); 3] = [
         ("entries lost", |run| run.lost),
         ("entries early", |run| run.early),
         ("entries again", |run| run.again),

@@ -8,6 +8,7 @@
 mod add;
 mod arguments;
 mod claim;
+mod effects;
 mod group;
 mod info;
 mod lease;

@@ -4,9 +4,8 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::arguments::{id, start};
-use super::group::log_consumer;
+use super::effects::{log_claims, log_consumer, log_group};
 use super::pending::no_such_key_or_group;
-use super::read::{log_claims, log_group};
 use super::reply::{Deferred, reply_entry, reply_id};
 use crate::command::arguments::is;
 use crate::error::Error;

@@ -235,13 +235,6 @@ fn create_consumer(
     Ok(())
 }
 
-/// Commits that a command has created a consumer, and adds that as an effect.
-pub(super) fn log_consumer(cx: &mut Cx<'_, '_>, key: &[u8], group: &[u8], consumer: &[u8]) {
-    cx.turn
-        .commit_group(cx.db, key, Some("xgroup-createconsumer"), 1);
-    cx.effect(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
-}
-
 fn delete_consumer(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,

@@ -9,7 +9,8 @@
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use super::read::{Reader, log_claims};
+use super::effects::log_claims;
+use super::read::Reader;
 use super::reply::{reply_body, reply_id};
 use crate::error::Error;
 use crate::keyspace::records::Id as RecordId;

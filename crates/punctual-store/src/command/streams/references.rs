@@ -9,7 +9,7 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::arguments::{References, id, ids};
-use super::read::log_claims;
+use super::effects::log_claims;
 use crate::command::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;

@@ -1,0 +1,65 @@
+//! Effects of commands on groups: what they have changed, as commands that replay to the same group whenever that happens.
+
+use crate::turn::Cx;
+use crate::value::stream::Id;
+
+/// Commits that a command has created a consumer, and adds that as an effect.
+pub(super) fn log_consumer(cx: &mut Cx<'_, '_>, key: &[u8], group: &[u8], consumer: &[u8]) {
+    cx.turn
+        .commit_group(cx.db, key, Some("xgroup-createconsumer"), 1);
+    cx.effect(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
+}
+
+/// Adds XCLAIM as an effect: these entries, with the times of their delivery and their numbers of deliveries, are pending at
+/// the consumer.
+pub(super) fn log_claims(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    group: &[u8],
+    consumer: &[u8],
+    last: Id,
+    entries: impl Iterator<Item = (Id, u64, u32)>,
+) {
+    if !cx.is_logged() {
+        return;
+    }
+    let last = last.text();
+    let mut entries = entries.peekable();
+    while let Some((id, time, count)) = entries.next() {
+        let mut ids = vec![id.text()];
+        while let Some((id, ..)) = entries.next_if(|next| (next.1, next.2) == (time, count)) {
+            ids.push(id.text());
+        }
+        let (mut times, mut counts) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let mut words: Vec<&[u8]> = vec![b"XCLAIM", key, group, consumer, b"0"];
+        words.extend(ids.iter().map(Vec::as_slice));
+        words.extend([&b"TIME"[..], times.format(time).as_bytes()]);
+        words.extend([&b"RETRYCOUNT"[..], counts.format(count).as_bytes()]);
+        words.extend([&b"FORCE"[..], b"JUSTID", b"LASTID", &last]);
+        cx.effect(&words);
+    }
+}
+
+/// Adds XGROUP SETID as an effect.
+pub(super) fn log_group(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    group: &[u8],
+    last: Id,
+    read: Option<u64>,
+) {
+    if !cx.is_logged() {
+        return;
+    }
+    let mut buffer = itoa::Buffer::new();
+    let read = read.map_or("-1", |read| buffer.format(read)).as_bytes();
+    cx.effect(&[
+        b"XGROUP",
+        b"SETID",
+        key,
+        group,
+        &last.text(),
+        b"ENTRIESREAD",
+        read,
+    ]);
+}
