@@ -331,10 +331,7 @@ impl<R: Tenant> Slab<R> {
 
     /// Returns the least `key` of all live bodies, or `none` if there are none. O(records), without branches.
     #[inline]
-    pub(super) fn least<K: Ord>(&self, none: K, key: impl Fn(u32, &R) -> K) -> K
-    where
-        K: Copy,
-    {
+    pub(super) fn least<K: Ord + Copy>(&self, none: K, key: impl Fn(u32, &R) -> K) -> K {
         let used = (0..).zip(&self.records[..self.used()]);
         used.fold(none, |least, (index, record)| match &record.state {
             State::Live(tenant) => least.min(key(index, tenant)),

@@ -1,10 +1,10 @@
 //! Setting the cursor back after it ran ahead of the clock and many timers are armed before it.
 //!
-//! The cursor of an empty wheel is at the end of time. So up to [`SMALL_MOST`] entries are in front, in a heap, where they take
+//! The cursor of an empty wheel is at the end of time. So up to [`SMALL_MOST`] entries are in front, where they take
 //! less memory than in slots with a chunk each, and no more time.
 
 use super::chunk::Slot;
-use super::front::Early;
+use super::front::Staged;
 use super::level::{digit, level_of};
 use super::raw::RawWheel;
 
@@ -36,24 +36,22 @@ impl RawWheel {
         let was_small = self.cursor == SMALL;
         self.set_back(self.now);
         if was_small {
-            self.file_heap();
+            self.file_front();
         }
         true
     }
 
-    /// Files the entries of the heap. O(entries of the heap).
-    fn file_heap(&mut self) {
-        for early in self.front.take_heap() {
-            let Early {
+    /// Files the entries in front. O(entries in front).
+    fn file_front(&mut self) {
+        for staged in self.front.take_waiting() {
+            let Staged {
                 deadline,
                 index,
                 generation,
-                ..
-            } = early;
+            } = staged;
             if deadline < self.cursor {
-                self.front.push(early);
+                self.front.stage(staged);
             } else {
-                // A timer that was armed again for its tick is in the order of the first arming here.
                 let (level, slot) = self.file(deadline, index, generation);
                 self.levels[level].mixed |= 1 << slot;
             }

@@ -208,7 +208,7 @@ fn a_few_hundred_timers_take_little_memory_however_they_are_spread() {
     for exponent in [0, 10, 24, 40] {
         let mut wheel = Wheel::new();
         for n in 0..300u64 {
-            let spread = n * 7919 % 1024 << (n * 31 % (exponent + 1));
+            let spread = (n * 7919 % 1024) << (n * 31 % (exponent + 1));
             wheel.insert(1_000 + spread, n);
         }
         let full = wheel.memory();
@@ -217,7 +217,10 @@ fn a_few_hundred_timers_take_little_memory_however_they_are_spread() {
         for n in 0..300 {
             let now = wheel.next_deadline().expect("armed");
             let expired = wheel.pop_due(now).expect("due");
-            wheel.insert(now + 1 + (n * 7919 % 1024 << (exponent / 2)), expired.value);
+            wheel.insert(
+                now + 1 + ((n * 7919 % 1024) << (exponent / 2)),
+                expired.value,
+            );
         }
         assert!(wheel.memory() <= 24 << 10, "{} bytes", wheel.memory());
         wheel.check();

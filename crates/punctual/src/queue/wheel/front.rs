@@ -41,8 +41,8 @@ impl Early {
 const BUCKET_BITS: u32 = 8;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
-/// Number of entries that are staged before they are moved.
-const STAGE: usize = 32;
+/// Number of staged entries whose memory is kept.
+const STAGE: usize = 64;
 
 /// Maximum number of entries sorted by insertion.
 const FEW: usize = 24;
@@ -98,6 +98,7 @@ impl Front {
     #[inline]
     pub(super) fn stage(&mut self, entry: Staged) {
         self.staged_min = self.staged_min.min(entry.deadline);
+        lengthen(&mut self.staged);
         self.staged.push(entry);
     }
 
@@ -106,21 +107,24 @@ impl Front {
         let entry = self.staged.pop();
         if self.staged.is_empty() {
             self.staged_min = u64::MAX;
+            if self.staged.capacity() > STAGE {
+                self.staged = Vec::new();
+            }
         }
         entry
     }
 
-    /// Returns whether so many entries are staged that they should be moved.
-    #[inline]
-    pub(super) fn is_stage_full(&self) -> bool {
-        self.staged.len() >= STAGE
-    }
-
-    /// Takes all entries of the heap, in order.
-    pub(super) fn take_heap(&mut self) -> Vec<Early> {
-        let mut heap = take(&mut self.heap);
-        heap.sort_unstable_by_key(|entry| (entry.deadline, entry.order));
-        heap
+    /// Takes all entries that are not in the run, in no order.
+    pub(super) fn take_waiting(&mut self) -> Vec<Staged> {
+        self.staged_min = u64::MAX;
+        let mut waiting = take(&mut self.staged);
+        let heap = take(&mut self.heap).into_iter();
+        waiting.extend(heap.map(|early| Staged {
+            deadline: early.deadline,
+            index: early.index,
+            generation: early.generation,
+        }));
+        waiting
     }
 
     #[inline]

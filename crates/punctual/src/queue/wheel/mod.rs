@@ -157,9 +157,6 @@ impl<T> Wheel<T> {
         if filed != Filed::NOT {
             self.raw.forget(&mut self.records);
         }
-        if self.raw.front.is_stage_full() {
-            self.raw.place_all_staged(&mut self.records);
-        }
         key
     }
 
