@@ -211,8 +211,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("repl-diskless-sync", "yes").implemented(),
     integer("repl-diskless-sync-delay", 0, INT, "5").implemented(),
     integer("repl-diskless-sync-max-replicas", 0, INT, "0").implemented(),
-    // There is only `swapdb`.
-    choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "swapdb"),
+    // Each value works as `swapdb` does.
+    choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").implemented(),
     yes_no("repl-disable-tcp-nodelay", "no").implemented(),
     integer("repl-ping-replica-period", 1, INT, "10").alias("repl-ping-slave-period").implemented(),
     integer("repl-timeout", 1, INT, "60").implemented(),

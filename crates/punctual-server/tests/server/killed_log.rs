@@ -33,6 +33,16 @@ struct Killed {
     threads: &'static str,
 }
 
+/// A process that does not outlive its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// What one client knows about its writes.
 struct Written {
     /// The last write that the server had when it started.
@@ -167,7 +177,7 @@ impl Killed {
         }
     }
 
-    fn start(&self) -> Child {
+    fn start(&self) -> Running {
         let program = std::env::var("PUNCTUAL_KILLED");
         let ours = env!("CARGO_BIN_EXE_punctual");
         let mut options = vec!["--appendonly", "yes", "--appendfsync", self.fsync];
@@ -176,7 +186,7 @@ impl Killed {
         }
         let program = program.as_deref().unwrap_or(ours);
         let folder: &Path = self.folder.path();
-        start_program(program, folder, self.port, &options)
+        Running(start_program(program, folder, self.port, &options))
     }
 
     /// Checks the keyspace: returns each client's last write.
@@ -203,7 +213,7 @@ impl Killed {
     /// Returns what the clients know, what a reader has seen, and the instant of the kill.
     fn round(
         &self,
-        child: &mut Child,
+        child: &mut Running,
         last: [u64; WRITERS],
         rewrites: bool,
         enough: impl Fn(u64) -> bool,
@@ -234,8 +244,8 @@ impl Killed {
             }
             eventually(|| enough(total.load(Ordering::Relaxed)));
             let instant = Instant::now();
-            child.kill().unwrap();
-            child.wait().unwrap();
+            child.0.kill().unwrap();
+            child.0.wait().unwrap();
             killed.store(true, Ordering::Relaxed);
             let written = writers.into_iter().map(|writer| writer.join().unwrap());
             (written.collect(), reader.join().unwrap(), instant)
@@ -275,8 +285,6 @@ impl Killed {
                 lost += written.by(instant).saturating_sub(found);
             }
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
         println!(
             "{kills} kills with appendfsync {}: {lost} of {} acknowledged writes lost",
             self.fsync,
