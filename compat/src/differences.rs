@@ -48,6 +48,11 @@ pub const KNOWN: &[Difference] = &[
         avoided: "not drawn",
     },
     Difference {
+        what: "%RW~* before other patterns in ACL LIST and ACL GETUSER",
+        how: "redis-server prints ~*, which ACL LOAD refuses before other patterns; ours prints %RW~*",
+        avoided: "compared as ~*",
+    },
+    Difference {
         what: "ACL LOG",
         how: "7.2 adds entry-id, timestamp-created and timestamp-last-updated",
         avoided: "not drawn",

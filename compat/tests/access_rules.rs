@@ -352,7 +352,8 @@ fn without_commands(value: &Value) -> Vec<String> {
                         let selectors = selectors.iter().flat_map(without_commands);
                         selectors.collect::<Vec<_>>().join("; ")
                     }
-                    _ => text(value),
+                    // As redis-server prints it, which cannot be read again before other patterns.
+                    _ => text(value).replace("%RW~* ", "~* "),
                 })
                 .collect()
         }
@@ -369,9 +370,10 @@ fn rules_of(line: &str, known: &[Known]) -> Vec<String> {
             .filter(|name| !name.starts_with('@'));
         named.is_none_or(|name| {
             let command = name.split('|').next().unwrap_or_default();
-            known
-                .iter()
-                .any(|(known, _)| known == name || known == command)
+            let contains = |known: &str| known.split_once('|').is_some_and(|(of, _)| of == command);
+            let has = |wanted: &str| known.iter().any(|(known, _)| known == wanted);
+            // A first argument of a command without subcommands.
+            has(name) || has(command) && !known.iter().any(|(known, _)| contains(known))
         })
     };
     line.split(' ')
