@@ -26,6 +26,7 @@ mod server;
 mod shared;
 mod version;
 
+pub use acl::file::UsersError;
 pub use reclaim::Reclaim;
 pub use server::{
     AofError, Builder, LoadError, ManifestError, MoveError, Server, StartError, TooFewFiles,

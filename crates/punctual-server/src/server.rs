@@ -49,7 +49,7 @@ pub enum StartError {
     Config(#[from] ConfigError),
     /// The users cannot be loaded.
     #[error(transparent)]
-    Users(#[from] UsersError),
+    Users(UsersError),
     /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -68,6 +68,15 @@ pub enum StartError {
     /// The system refuses an event queue, a timer or a thread.
     #[error("Can't start an event loop: {0}")]
     EventLoop(#[from] io::Error),
+}
+
+impl From<UsersError> for StartError {
+    fn from(error: UsersError) -> Self {
+        match error {
+            UsersError::Line(error) => Self::Config(error),
+            other => Self::Users(other),
+        }
+    }
 }
 
 /// Builder of a server; see [`Server::builder`].
@@ -280,9 +289,8 @@ impl Server {
             .filter(|_| builder.writes_pid)
             .and_then(|path| PidFile::write(path, &logger));
         let (reclaim, systemd) = (builder.reclaim, builder.systemd.clone());
-        let mut shared = Shared::new(
-            names, users, config, store, mailboxes, logger, reclaim, systemd,
-        );
+        let mut shared = Shared::new(names, config, store, mailboxes, logger, reclaim, systemd);
+        shared.users = users;
         shared.persistence.disk = builder.disk.clone();
         let shared = Arc::new(shared);
         if let Some(starting) = &builder.starting {

@@ -134,7 +134,6 @@ impl Shared {
     /// Creates the state that the loops share.
     pub(crate) fn new(
         commands: CommandNames,
-        users: Users,
         config: Config,
         store: Store,
         mailboxes: Vec<Mailbox<Order>>,
@@ -143,6 +142,7 @@ impl Shared {
         systemd: Option<Systemd>,
     ) -> Self {
         let settings = config.settings();
+        let users = Users::new(commands.table(), &settings);
         let clock = ServerClock::new(settings.clock);
         let started_ms = clock.now().read_ms();
         let shared = Self {

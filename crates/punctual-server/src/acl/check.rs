@@ -4,11 +4,12 @@
 //! the patterns of keys and channels. Each selector is asked until one allows all of it.
 
 use punctual_resp::Args;
+use punctual_resp::decimal::parse_i64;
+use punctual_store::Error;
 use punctual_store::spec::{Flags, Keys};
-use punctual_store::{Error, glob};
 
 use super::user::{Selector, User};
-use crate::dispatch::access::{Need, Needs, need_of};
+use crate::dispatch::access::{Need, Needs};
 use crate::dispatch::table::Entry;
 
 /// Denial of a command. Of two selectors' denials the greater one is reported, as in Redis.
@@ -129,14 +130,12 @@ fn allows_first_arg(selector: &Selector, entry: &Entry, args: Args<'_>) -> bool 
 
 #[inline]
 fn check_keys(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
-    let same = match entry.needs {
-        Needs::None => return Ok(()),
-        Needs::Same(need) => Some(need),
-        Needs::Vary => None,
-    };
+    if matches!(entry.needs, Needs::None) {
+        return Ok(());
+    }
     let (mut denied, mut number) = (None, 0);
     let mut visit = |at: usize| {
-        let need = same.unwrap_or_else(|| need_of(entry.row, args, number));
+        let need = entry.needs.of_key(entry.row, args, number);
         number += 1;
         if denied.is_none() && !allows_key(selector, args.at(at), need) {
             denied = Some(Denied::Key(at));
@@ -154,7 +153,7 @@ fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
     selector.keys.iter().any(|allowed| {
         (allowed.read || !need.read)
             && (allowed.write || !need.write)
-            && glob::matches(&allowed.pattern, key)
+            && allowed.pattern.matches(key)
     })
 }
 
@@ -165,7 +164,7 @@ pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args<'_>) -> bool 
             || selector
                 .keys
                 .iter()
-                .any(|key| key.read && *key.pattern == *b"*");
+                .any(|key| key.read && *key.pattern.text == *b"*");
         all && allows(selector, entry, args).is_ok()
     })
 }
@@ -195,7 +194,12 @@ pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args<'_>) -> Option<
                 ));
             }
             Some(_) if is("by") || is("store") && !options.keyed.is_empty() => 2,
-            Some(_) if is("limit") && args.len() > at + 2 => 3,
+            Some(offset) if is("limit") && args.len() > at + 2 => {
+                if parse_i64(offset).is_none() || parse_i64(args.at(at + 2)).is_none() {
+                    return None;
+                }
+                3
+            }
             _ if is("asc") || is("desc") || is("alpha") => 1,
             // SORT finds the error itself.
             _ => return None,
@@ -204,7 +208,7 @@ pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args<'_>) -> Option<
     None
 }
 
-/// Positions of a command's channels.
+/// Checks the channels that a command publishes to, or subscribes to.
 fn check_channels(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
     let (last, literal) = match entry.row.name {
         "publish" | "spublish" => (1, false),
@@ -219,8 +223,8 @@ fn check_channels(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<
 
 fn allows_channel(selector: &Selector, channel: &[u8], literal: bool) -> bool {
     selector.channels.iter().any(|allowed| match literal {
-        true => **allowed == *channel,
-        false => glob::matches(allowed, channel),
+        true => *allowed.text == *channel,
+        false => allowed.matches(channel),
     })
 }
 

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::registry::{UserMap, Users};
-use super::rules::{has_spaces, merged};
+use super::rules::{RuleError, has_spaces, merged};
 use crate::config::{Config, ConfigError, Settings, UserLine, io_reason, replace_file};
+use crate::dispatch::table::CommandTable;
 use crate::log::{self, Logger};
 
 /// Error of users that keeps the server from starting.
@@ -33,7 +34,7 @@ impl Users {
     /// # Errors
     /// A user that cannot be created; as in Redis, the server must not start without it.
     pub(crate) fn of_config(
-        table: &'static crate::dispatch::table::CommandTable,
+        table: &'static CommandTable,
         config: &Config,
         logger: &Logger,
     ) -> Result<Self, UsersError> {
@@ -167,12 +168,22 @@ impl Users {
                 "{before}: Unmatched parenthesis in selector definition."
             ));
         };
+        let mut wrong = false;
         for rule in rules {
             let rule = rule.trim_ascii();
             match self.rules.apply(&mut user, rule, all_channels) {
                 Ok(false) => {}
                 Ok(true) => warn_of_first_args(logger, &[rule.to_vec()]),
-                Err(error) => errors.push_str(&format!("{before}: {error}. ")),
+                // Unknown commands are no secrets. Of other errors only the first counts, which may cause the next ones.
+                Err(error @ RuleError::Unknown) => errors.push_str(&format!(
+                    "{before}: Error in applying operation '{}': {error}. ",
+                    String::from_utf8_lossy(rule)
+                )),
+                Err(error) => {
+                    if !std::mem::replace(&mut wrong, true) {
+                        errors.push_str(&format!("{before}: {error}. "));
+                    }
+                }
             }
         }
         place.insert(Arc::new(user));

@@ -7,7 +7,7 @@ use punctual_store::error::c_string;
 use thiserror::Error;
 
 use super::categories::{self, Category, set_with_subcommands};
-use super::user::{CommandSet, Hash, KeyPattern, Sanitize, Selector, User, hash};
+use super::user::{CommandSet, Hash, KeyPattern, Pattern, Sanitize, Selector, User, hash};
 use crate::config::quoting;
 use crate::dispatch::table::{CommandTable, Entry};
 
@@ -177,8 +177,12 @@ impl Rules {
                 if has_spaces(pattern) {
                     return Err(RuleError::Syntax);
                 }
-                if !selector.channels.iter().any(|known| **known == *pattern) {
-                    selector.channels.push(pattern.into());
+                if !selector
+                    .channels
+                    .iter()
+                    .any(|known| *known.text == *pattern)
+                {
+                    selector.channels.push(Pattern::new(pattern));
                 }
             }
             [sign @ (b'+' | b'-'), b'@', name @ ..] => {
@@ -296,9 +300,9 @@ impl Rules {
             if !selector.commands.has(command.id)
                 && let Some(allowed) = selector.first_args.get(&command.id)
             {
-                let word =
-                    |arg: &Box<[u8]>| [b"+", command.name.as_bytes(), b"|", &arg[..]].concat();
-                words.extend(allowed.iter().map(word));
+                for arg in allowed {
+                    words.push([b"+", command.name.as_bytes(), b"|", &arg[..]].concat());
+                }
             }
         }
         words.join(&b' ')
@@ -355,15 +359,18 @@ pub(crate) fn print_keys(selector: &Selector) -> Vec<u8> {
     if selector.all_keys {
         return b"~*".to_vec();
     }
-    let print = |key: &KeyPattern| {
+    let print = |(i, key): (usize, &KeyPattern)| {
+        let last = i + 1 == selector.keys.len();
         let prefix: &[u8] = match (key.read, key.write) {
+            // `~*` means `allkeys`, after which a file may have no further patterns. redis-server prints it even so.
+            (true, true) if *key.pattern.text == *b"*" && !last => b"%RW~",
             (true, true) => b"~",
             (true, false) => b"%R~",
             _ => b"%W~",
         };
-        [prefix, &key.pattern[..]].concat()
+        [prefix, &key.pattern.text[..]].concat()
     };
-    let patterns: Vec<Vec<u8>> = selector.keys.iter().map(print).collect();
+    let patterns: Vec<Vec<u8>> = selector.keys.iter().enumerate().map(print).collect();
     patterns.join(&b' ')
 }
 
@@ -372,7 +379,7 @@ pub(crate) fn print_channels(selector: &Selector) -> Vec<u8> {
     if selector.all_channels {
         return b"&*".to_vec();
     }
-    let print = |channel: &Box<[u8]>| [b"&", &channel[..]].concat();
+    let print = |channel: &Pattern| [b"&", &channel.text[..]].concat();
     let patterns: Vec<Vec<u8>> = selector.channels.iter().map(print).collect();
     patterns.join(&b' ')
 }
@@ -426,14 +433,17 @@ fn key_pattern(rule: &[u8]) -> Result<KeyPattern, RuleError> {
     Ok(KeyPattern {
         read,
         write,
-        pattern: pattern.into(),
+        pattern: Pattern::new(pattern),
     })
 }
 
 /// Adds a pattern, or extends what is allowed with the same one.
 fn add_key_pattern(selector: &mut Selector, new: KeyPattern) {
     let known = selector.keys.iter_mut();
-    match known.into_iter().find(|known| known.pattern == new.pattern) {
+    match known
+        .into_iter()
+        .find(|known| known.pattern.text == new.pattern.text)
+    {
         Some(known) => {
             known.read |= new.read;
             known.write |= new.write;

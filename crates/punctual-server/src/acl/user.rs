@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use punctual_store::glob;
 use sha2::{Digest as _, Sha256};
 
 /// SHA-256 of a password.
@@ -169,12 +170,58 @@ impl CommandSet {
     }
 }
 
+/// A pattern of keys or channels. Most are a name, or a prefix and a star, which need no matcher.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    pub(crate) text: Box<[u8]>,
+    form: Form,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Name,
+    /// A name of this length, and a star.
+    Prefix(usize),
+    Glob,
+}
+
+impl Pattern {
+    pub(crate) fn new(text: &[u8]) -> Self {
+        let special = text.iter().position(|byte| b"*?[\\".contains(byte));
+        let form = match special {
+            None => Form::Name,
+            Some(at) if text[at..] == *b"*" => Form::Prefix(at),
+            Some(_) => Form::Glob,
+        };
+        Self {
+            text: text.into(),
+            form,
+        }
+    }
+
+    /// Returns whether a name matches, by the rules of [`glob::matches`].
+    #[inline]
+    pub(crate) fn matches(&self, name: &[u8]) -> bool {
+        match self.form {
+            Form::Name => *self.text == *name,
+            // A star alone does not match the empty name.
+            Form::Prefix(length) => {
+                // Most patterns differ in the first byte, which is cheaper to compare than a call.
+                name.first()
+                    .is_some_and(|first| length == 0 || *first == self.text[0])
+                    && name.starts_with(&self.text[..length])
+            }
+            Form::Glob => glob::matches(&self.text, name),
+        }
+    }
+}
+
 /// A pattern of keys that a user may read, write or both.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyPattern {
     pub(crate) read: bool,
     pub(crate) write: bool,
-    pub(crate) pattern: Box<[u8]>,
+    pub(crate) pattern: Pattern,
 }
 
 /// Permissions that hold together: commands, keys and channels.
@@ -190,7 +237,7 @@ pub(crate) struct Selector {
     pub(crate) all_keys: bool,
     pub(crate) keys: Vec<KeyPattern>,
     pub(crate) all_channels: bool,
-    pub(crate) channels: Vec<Box<[u8]>>,
+    pub(crate) channels: Vec<Pattern>,
 }
 
 impl Selector {
@@ -230,5 +277,40 @@ impl Selector {
     pub(crate) fn set_all_channels(&mut self, on: bool) {
         self.all_channels = on;
         self.channels.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn patterns_match_as_the_matcher_does(
+            pattern in proptest::collection::vec(proptest::sample::select(&b"ab*?[]\\"[..]), 0..5),
+            name in proptest::collection::vec(proptest::sample::select(&b"ab*"[..]), 0..5),
+        ) {
+            prop_assert_eq!(Pattern::new(&pattern).matches(&name), glob::matches(&pattern, &name));
+        }
+    }
+
+    #[test]
+    fn a_password_is_right_only_as_a_whole() {
+        let mut user = User::new(Identity::default(), 1, false);
+        user.passwords = vec![hash(b"one"), hash(b"two")];
+        assert!(!user.admits(b"one"), "the user is off");
+        user.on = true;
+        for (password, right) in [
+            ("one", true),
+            ("two", true),
+            ("on", false),
+            ("onee", false),
+            ("", false),
+        ] {
+            assert_eq!(user.admits(password.as_bytes()), right, "{password}");
+        }
+        user.no_password = true;
+        assert!(user.admits(b"x"));
     }
 }

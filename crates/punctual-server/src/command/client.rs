@@ -53,6 +53,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             ("3.2.0", "Added `master` type in for `TYPE` option."),
             ("5.0.0", "Replaced `slave` `TYPE` with `replica`. `slave` still works."),
             ("6.2.0", "`LADDR` option."),
+            ("7.4.0", "`MAXAGE` option."),
         ]),
     row("list", -2, ADMIN, list)
         .tips(&["nondeterministic_output"])

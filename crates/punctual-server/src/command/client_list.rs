@@ -80,8 +80,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
     let _ = write!(
         text,
         " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={multi} qbuf={} qbuf-free={} argv-mem={} \
-         multi-mem={multi_bytes} rbs={} rbp={} obl={} oll={} omem={} tot-mem={held} events={} cmd={command} user={} redir=-1 \
-          resp={} lib-name=",
+         multi-mem={multi_bytes} rbs={} rbp={} obl={} oll={} omem={} tot-mem={held} events={} cmd={command} user=",
         seconds(info.created_ms),
         seconds(get(&info.seen_ms)),
         info.db.load(Ordering::Relaxed),
@@ -101,9 +100,12 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
         } else {
             "r"
         },
-        String::from_utf8_lossy(user_name(&identity)),
-        info.resp.load(Ordering::Relaxed),
     );
+    line.extend_from_slice(text.as_bytes());
+    line.extend_from_slice(user_name(&identity));
+    text.clear();
+    let resp = info.resp.load(Ordering::Relaxed);
+    let _ = write!(text, " redir=-1 resp={resp} lib-name=");
     line.extend_from_slice(text.as_bytes());
     line.extend_from_slice(&names.lib_name);
     line.extend_from_slice(b" lib-ver=");
@@ -201,6 +203,8 @@ struct Filter<'a> {
     kind: Option<ClientType>,
     /// Number of the user.
     user: Option<u64>,
+    /// Minimum age in seconds.
+    min_age_s: Option<u64>,
     skip_me: bool,
 }
 
@@ -209,6 +213,7 @@ impl<'a> Filter<'a> {
     fn parse(options: Args<'a>, users: &Users) -> Result<Self, Error> {
         let mut filter = Self {
             user: None,
+            min_age_s: None,
             id: None,
             addr: None,
             laddr: None,
@@ -235,6 +240,13 @@ impl<'a> Filter<'a> {
                         .ok_or_else(|| Error::repeating("ERR No such user '", value, "'"))?;
                     filter.user = Some(user.identity.id);
                 }
+                b"maxage" => {
+                    let age = parse_i64(value)
+                        .ok_or(Error::fixed("ERR maxage is not an integer or out of range"))?;
+                    let age = u64::try_from(age).ok().filter(|age| *age > 0);
+                    filter.min_age_s =
+                        Some(age.ok_or(Error::fixed("ERR maxage should be greater than 0"))?);
+                }
                 b"skipme" => {
                     filter.skip_me = match value.to_ascii_lowercase().as_slice() {
                         b"yes" => true,
@@ -249,8 +261,10 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    fn matches(&self, client: &ClientInfo, me: u64) -> bool {
-        self.id.is_none_or(|id| client.id == id)
+    fn matches(&self, client: &ClientInfo, me: u64, now_ms: u64) -> bool {
+        let age_s = now_ms.saturating_sub(client.created_ms) / 1000;
+        self.min_age_s.is_none_or(|min| age_s >= min)
+            && self.id.is_none_or(|id| client.id == id)
             && self.addr.is_none_or(|addr| client.addr.as_bytes() == addr)
             && self
                 .laddr
@@ -278,9 +292,10 @@ pub(super) fn kill(
         Filter::parse(args.skip(2), &call.shared.users)?
     };
     let me = call.session.id;
+    let now_ms = call.now().read_ms();
     let mut killed = 0;
     for client in call.shared.clients.list() {
-        if !filter.matches(&client, me) {
+        if !filter.matches(&client, me, now_ms) {
             continue;
         }
         killed += 1;

@@ -6,6 +6,9 @@ use punctual_store::spec::{Facts, Keys};
 /// Access words of shard channels, which have hash slots but are not keys.
 pub(crate) const NOT_KEYS: &[&str] = &["not_key"];
 
+/// End of the access words of SET and DELEX.
+const VARIABLE: &str = "variable_flags";
+
 /// Permission that a command needs for a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Need {
@@ -27,35 +30,62 @@ impl Need {
 }
 
 /// Permissions that a command needs for its keys.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Needs {
     /// It has no keys.
     None,
     /// The same for all keys.
     Same(Need),
-    /// They depend on the key or on the arguments.
-    Vary,
+    /// One for each key; the last one for all further keys.
+    Each(Box<[Need]>),
+    /// Write, and read too if SET or DELEX reveals something of the old value.
+    Set,
+    /// Read, and write too if BITFIELD has an operation that writes.
+    BitField,
 }
 
 impl Needs {
     pub(crate) fn of(row: &Facts) -> Self {
-        let varies = row.name == "bitfield"
-            || row
-                .access
-                .iter()
-                .any(|words| words.ends_with("variable_flags"));
+        let varies = |words: &&str| words.ends_with(VARIABLE);
         match (row.keys, row.access) {
             (Keys::None, _) => Self::None,
             (_, access) if access == NOT_KEYS => Self::None,
-            (_, [words]) if !varies => Self::Same(Need::of(words)),
-            _ => Self::Vary,
+            _ if row.name == "bitfield" => Self::BitField,
+            (_, access) if access.iter().any(varies) => Self::Set,
+            // Unknown; a test checks that there is no such row.
+            (_, []) => Self::Same(Need {
+                read: true,
+                write: true,
+            }),
+            (_, [words]) => Self::Same(Need::of(words)),
+            (_, all) => Self::Each(all.iter().map(|words| Need::of(words)).collect()),
         }
     }
-}
 
-/// Returns the permission that a command needs for its key number `i`.
-pub(crate) fn need_of(row: &Facts, args: Args<'_>, i: usize) -> Need {
-    Need::of(access_of(row, args, i))
+    /// Returns the permission for key number `i`.
+    #[inline]
+    pub(crate) fn of_key(&self, row: &Facts, args: Args<'_>, i: usize) -> Need {
+        match self {
+            Self::None => Need::default(),
+            Self::Same(need) => *need,
+            Self::Each(all) => {
+                // The key of an option has the last kind of access, after the keys of patterns.
+                let at = match row.keys {
+                    Keys::Options(_) if i > 0 => all.len() - 1,
+                    _ => i.min(all.len() - 1),
+                };
+                all.get(at).copied().unwrap_or_default()
+            }
+            Self::Set => Need {
+                read: reads_old(row, args),
+                write: true,
+            },
+            Self::BitField => Need {
+                read: true,
+                write: !bitfield_reads(args.skip(2)),
+            },
+        }
+    }
 }
 
 /// Returns the access words of a command's key number `i`.
@@ -74,16 +104,27 @@ pub(crate) fn access_of(row: &Facts, args: Args<'_>, i: usize) -> &'static str {
             "RW access update"
         };
     }
-    if words.ends_with("variable_flags") {
-        // SET, which reads only if it returns the old value.
-        let gets = args.iter().skip(3).any(|a| a.eq_ignore_ascii_case(b"get"));
-        return if gets {
-            "RW access update"
-        } else {
-            "OW update"
+    if words.ends_with(VARIABLE) {
+        return match (row.name, reads_old(row, args)) {
+            ("delex", true) => "RW access delete",
+            ("delex", false) => "RM delete",
+            (_, true) => "RW access update",
+            (_, false) => "OW update",
         };
     }
     words
+}
+
+/// Returns whether SET or DELEX reveals something of the old value: by GET, or by a condition.
+#[inline]
+fn reads_old(row: &Facts, args: Args<'_>) -> bool {
+    const REVEALING: [&str; 5] = ["get", "ifeq", "ifne", "ifdeq", "ifdne"];
+    let from = if row.name == "delex" { 2 } else { 3 };
+    let reveals = |arg: &[u8]| {
+        let is = |word: &&str| arg.eq_ignore_ascii_case(word.as_bytes());
+        REVEALING.iter().any(is)
+    };
+    args.len() > 3 && args.iter().skip(from).any(reveals)
 }
 
 /// Returns whether the valid operations of a BITFIELD only read.
@@ -99,4 +140,47 @@ fn bitfield_reads(mut operations: Args<'_>) -> bool {
         };
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_resp::OwnedArgs;
+
+    use super::*;
+    use crate::command::table;
+
+    #[test]
+    fn every_command_with_keys_says_what_it_does_to_them() {
+        for entry in table().all() {
+            let keyless = matches!(entry.row.keys, Keys::None);
+            assert_eq!(keyless, entry.row.access.is_empty(), "{}", entry.name);
+            for words in entry.row.access {
+                let kind = words.split(' ').next().unwrap_or_default();
+                let known = ["RO", "RW", "OW", "RM", "not_key"].contains(&kind);
+                assert!(known, "{}: {words}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn conditions_and_get_read_the_old_value() {
+        for (line, read) in [
+            ("set k v", false),
+            ("set k v ex 10", false),
+            ("set k get ex 10", false),
+            ("set k v nx get", true),
+            ("set k v ifeq x", true),
+            ("set k v IFDNE x", true),
+            ("delex k", false),
+            ("delex k ifeq x", true),
+            ("bitfield k set u8 0 1", true),
+        ] {
+            let args: OwnedArgs = line.split(' ').collect();
+            let args = args.as_args();
+            let entry = table().get(args.at(0)).unwrap();
+            let need = entry.needs.of_key(entry.row, args, 0);
+            assert_eq!((need.read, need.write), (read, true), "{line}");
+            assert_eq!(need, Need::of(access_of(entry.row, args, 0)), "{line}");
+        }
+    }
 }

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::acl::registry::Users;
 use crate::command;
 use crate::config::Config;
 use crate::dispatch::names::CommandNames;
@@ -71,6 +72,7 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let mut config = Config::from_args(args).map_err(StartError::from)?;
     // Before the fork, so that an error reaches the terminal.
     CommandNames::new(command::table(), &config).map_err(StartError::from)?;
+    Users::of_config(command::table(), &config, &Logger::silent()).map_err(StartError::from)?;
     let settings = config.settings();
     let logger = Logger::from_settings(&settings).map_err(StartError::Log)?;
     let supervision = Supervision::begin(settings.supervised, &logger);

@@ -68,6 +68,14 @@ fn errors_of_the_client_command() {
         ("CLIENT KILL TYPE foo", "Unknown client type 'foo'".into()),
         ("CLIENT KILL USER foo", "No such user 'foo'".into()),
         ("CLIENT KILL SKIPME maybe", "syntax error".into()),
+        (
+            "CLIENT KILL MAXAGE 0",
+            "maxage should be greater than 0".into(),
+        ),
+        (
+            "CLIENT KILL MAXAGE x",
+            "maxage is not an integer or out of range".into(),
+        ),
         ("CLIENT KILL ID 5 FOO 4", "syntax error".into()),
         ("CLIENT KILL ADDR 1.1.1.1:2 LADDR", "syntax error".into()),
         (
@@ -569,4 +577,21 @@ fn through_the_redis_crate() {
         .query(&mut connection)
         .unwrap();
     assert_eq!(field(&line, "lib-name"), "redis-rs");
+}
+
+#[test]
+fn old_clients_are_killed_by_their_age() {
+    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let (mut c, mut old) = (Wire::open(&server), Wire::open(&server));
+    old.expect(&["PING"], "+PONG|");
+    c.expect(&["CLIENT KILL MAXAGE 1"], ":0|");
+    c.ask(&["CLOCK", "ADVANCE", "10000"]);
+    let mut new = Wire::open(&server);
+    new.expect(&["PING"], "+PONG|");
+    c.expect(
+        &["CLIENT KILL MAXAGE 11", "CLIENT KILL MAXAGE 10"],
+        ":0|:1|",
+    );
+    assert_eq!(old.ends(), 0);
+    new.expect(&["PING"], "+PONG|");
 }

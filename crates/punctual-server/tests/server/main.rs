@@ -10,6 +10,8 @@ mod process;
 mod waiters;
 mod wire;
 
+mod acl;
+mod acl_file;
 mod admin;
 mod any_arguments;
 mod aof;

@@ -7,7 +7,8 @@ import time
 import redis
 
 port, protocol = int(sys.argv[1]), int(sys.argv[2])
-r = redis.Redis(port=port, protocol=protocol, decode_responses=True, socket_timeout=20)
+options = dict(port=port, protocol=protocol, decode_responses=True, socket_timeout=20)
+r = redis.Redis(**options)
 
 
 def strings():
@@ -138,8 +139,40 @@ def keys():
         assert str(error).startswith("WRONGTYPE"), error
 
 
+def users():
+    r.acl_setuser(
+        "ann",
+        enabled=True,
+        passwords=["+secret"],
+        commands=["+get", "+set", "+multi", "+exec", "+client", "+hello"],
+        keys=["cache:*"],
+    )
+    assert r.acl_getuser("ann")["enabled"] and "ann" in r.acl_users()
+    ann = redis.Redis(**options, username="ann", password="secret")
+    assert ann.set("cache:1", "x") and ann.get("cache:1") == "x"
+    for denied in (lambda: ann.get("name"), lambda: ann.delete("cache:1")):
+        try:
+            denied()
+            raise AssertionError("a denied command succeeded")
+        except redis.exceptions.NoPermissionError:
+            pass
+    assert [entry["object"] for entry in r.acl_log()][:2] == ["del", "name"], r.acl_log()
+    assert r.acl_dryrun("ann", "get", "cache:1") == "OK" and len(r.acl_genpass()) == 64
+    assert r.acl_deluser("ann") == 1 and r.acl_whoami() == "default"
+
+
 for part in (
-    strings, lists, hashes, sets, sorted_sets, rest_of_the_types, transactions, queues, messages, keys
+    strings,
+    lists,
+    hashes,
+    sets,
+    sorted_sets,
+    rest_of_the_types,
+    transactions,
+    queues,
+    messages,
+    keys,
+    users,
 ):
     r.flushall()
     part()
