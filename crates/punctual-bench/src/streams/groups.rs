@@ -61,11 +61,19 @@ pub(super) fn run(options: &StreamsOptions, report: &mut Report, servers: &[Serv
     Ok(())
 }
 
+/// Name, name of the ratio, value, bar of the ratio, and format.
+type Row = (
+    &'static str,
+    &'static str,
+    fn(&Run) -> Option<f64>,
+    f64,
+    fn(f64) -> String,
+);
+
 fn print(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     let mut sheet = Sheet::new("groups and files", servers);
     let reference = launch::reference(servers);
-    type Value = fn(&Run) -> Option<f64>;
-    let rows: [(&str, &str, Value, f64, fn(f64) -> String); 4] = [
+    let rows: [Row; 4] = [
         (
             "XREADGROUP of 10 + XACK, us of CPU",
             "CPU to redis-server",

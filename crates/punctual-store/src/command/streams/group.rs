@@ -58,7 +58,9 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         )
         .history(&[("7.0.0", "Added the optional `entries_read` argument.")]),
     row("setlease", -5, GROW, lease::set_lease)
-        .access(&["RW update"])
+        // The stream, and that of its dead letters.
+        .keys(2, 8, 6)
+        .access(&["RW update", "RW insert"])
         .doc(
             "7.2.0",
             "O(N*log(N)) where N is the number of the group's pending entries.",

@@ -11,10 +11,10 @@
 //!   looked for the first one. Both changes together take about 2 us, and such a call takes longer in a wheel. Records do
 //!   not move, so this waits until a timer in another record is gone.
 
-use super::Wheel;
 use super::records::Filed;
 use super::timers::Due;
 use super::undecided::Undecided;
+use super::{FEW, Wheel};
 use crate::queue::armings::Arming;
 use crate::queue::slab::Tenant;
 use crate::queue::{DeadlineQueue, Expired, Polled};
@@ -22,10 +22,6 @@ use alloc::vec::Vec;
 
 /// Number of records that are looked at.
 pub(super) const MOST: usize = 32;
-
-/// Number of timers below which a wheel may have few. It is a quarter of `MOST`, so that a load that varies by less
-/// does not change a wheel back and forth.
-pub(super) const FEW: usize = 8;
 
 /// Number of calls in succession that must find few timers.
 const PATIENCE: u32 = if cfg!(test) { 16 } else { 256 };

@@ -1,7 +1,8 @@
 //! Tests of the change from few timers to many and back.
 
+use super::FEW;
 use super::Wheel;
-use super::few::{FEW, MOST};
+use super::few::MOST;
 use super::records::Filed;
 use crate::queue::model::random::{cases, ops, span, when};
 use crate::queue::model::{Model, Op, Subject, sized};

@@ -44,9 +44,12 @@ use super::slab::{Slab, Tenant};
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use core::mem::size_of;
 use core::num::NonZeroU32;
-use few::FEW;
 use records::{Filed, Timer};
 use undecided::Undecided;
+
+/// Number of timers below which a wheel may have few. It is a quarter of `few::MOST`, so that a load that varies by less
+/// does not change a wheel back and forth.
+const FEW: usize = 8;
 
 /// Number of records from which on new timers are undecided for a while. Fewer are in the processor's caches.
 const LARGE: usize = if cfg!(test) { 64 } else { 1 << 14 };
