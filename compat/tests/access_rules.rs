@@ -353,7 +353,7 @@ fn without_commands(value: &Value) -> Vec<String> {
                         selectors.collect::<Vec<_>>().join("; ")
                     }
                     // As redis-server prints it, which cannot be read again before other patterns.
-                    _ => text(value).replace("%RW~* ", "~* "),
+                    _ => text(value).replace("%RW~*", "~*"),
                 })
                 .collect()
         }

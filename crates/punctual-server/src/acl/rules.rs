@@ -359,18 +359,18 @@ pub(crate) fn print_keys(selector: &Selector) -> Vec<u8> {
     if selector.all_keys {
         return b"~*".to_vec();
     }
-    let print = |(i, key): (usize, &KeyPattern)| {
-        let last = i + 1 == selector.keys.len();
+    let print = |key: &KeyPattern| {
         let prefix: &[u8] = match (key.read, key.write) {
-            // `~*` means `allkeys`, after which a file may have no further patterns. redis-server prints it even so.
-            (true, true) if *key.pattern.text == *b"*" && !last => b"%RW~",
+            // `~*` means `allkeys`: it matches the empty key too, and a file may have no further patterns behind it. redis-server prints
+            // it even so.
+            (true, true) if *key.pattern.text == *b"*" => b"%RW~",
             (true, true) => b"~",
             (true, false) => b"%R~",
             _ => b"%W~",
         };
         [prefix, &key.pattern.text[..]].concat()
     };
-    let patterns: Vec<Vec<u8>> = selector.keys.iter().enumerate().map(print).collect();
+    let patterns: Vec<Vec<u8>> = selector.keys.iter().map(print).collect();
     patterns.join(&b' ')
 }
 
