@@ -114,6 +114,8 @@ fn a_signal_ends_a_load() {
     let saved = fs::read(folder.path().join("dump.rdb")).unwrap();
     let dir = folder.path().to_str().unwrap();
     let mut server = Process::start(&["--dir", dir, "--save", "3600 1"]);
+    // A signal before the server exists has its default effect. LOADING is a reply, too.
+    Wire::to(server.port).text("PING");
     server.signal(Signal::TERM);
     let (status, stderr) = server.wait_for_exit();
     assert!(status.success(), "{status}: {stderr}");
