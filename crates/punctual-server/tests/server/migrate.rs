@@ -279,6 +279,8 @@ fn no_write_is_lost_while_a_hot_key_moves() {
                 .collect();
             let (mut a, mut b) = (Wire::open(&ours), Wire::to(port));
             let mut moved = 0;
+            // On a busy machine the writers begin late.
+            eventually(|| a.int("EXISTS hot") == 1);
             for _ in 0..40 {
                 let line = format!("MIGRATE 127.0.0.1 {port} hot 0 20000");
                 // The key may not exist at the moment.
