@@ -2,7 +2,7 @@
 //!
 //! Users are immutable snapshots. A change replaces the snapshot under the mutex and raises the version, before the reply of
 //! the command that made it. A session compares the version before it runs what it has read, so a client that knows of the
-//! reply, from whomever, is checked by the new rules.
+//! reply, on any connection, is checked by the new rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

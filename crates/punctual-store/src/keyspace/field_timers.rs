@@ -3,7 +3,7 @@
 //! Ground rules: the wheel has one entry a deadline, whether of a key or of a field, and tells them apart by the
 //! index's top bit. A key's timer is its record; a field's timer is here and names the record of its hash and the field's
 //! number in it. A stream has at most one timer, whose field number is [`WHOLE`]: it is armed at the stream's next deadline or
-//! earlier, and whoever it fires for looks at the stream. Only [`Db`](crate::keyspace::db::Db) changes timers, together with the deadlines in the hashes.
+//! earlier, and its expiry looks at what is due in the stream. Only [`Db`](crate::keyspace::db::Db) changes timers, together with the deadlines in the hashes.
 
 use std::num::NonZeroU32;
 

@@ -53,7 +53,8 @@ impl Turn<'_> {
         rules.is_none_or(|rules| rules.shards().iter().all(|number| self.holds(*number)))
     }
 
-    /// Keeps an event for the rules that want it. `value` is the value of a key that is gone already.
+    /// Records an event for each rule that matches it. `value` is the last value of a key that has just been removed; `None` if
+    /// the key can be looked up.
     #[cold]
     pub(super) fn record(
         &mut self,

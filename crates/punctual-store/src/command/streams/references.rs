@@ -303,10 +303,8 @@ fn nobody(group: &mut Group, now_ms: u64) -> u32 {
 pub(super) struct Trimmed {
     /// Number of entries.
     pub(super) count: u64,
-    /// The entries, if they went one by one.
-    deleted: Vec<Id>,
-    /// References that went too, by group.
-    dropped: Vec<(Box<[u8]>, Vec<Id>)>,
+    /// The entries, if they went one by one, and the references that went too.
+    removed: Removed,
 }
 
 impl Trimmed {
@@ -314,32 +312,26 @@ impl Trimmed {
     pub(super) fn of(stream: &mut Stream, trim: Trim, references: References) -> Self {
         let mut trimmed = Self::default();
         if references == References::Acked && !stream.groups().is_empty() {
-            trimmed.deleted = stream.trim_unreferenced(trim);
-            trimmed.count = trimmed.deleted.len() as u64;
+            trimmed.removed.deleted = stream.trim_unreferenced(trim);
+            trimmed.count = trimmed.removed.deleted.len() as u64;
             return trimmed;
         }
         let first = stream.first_id();
         trimmed.count = stream.trim(trim);
         if references == References::Drop && trimmed.count > 0 {
-            trimmed.dropped = stream.acknowledge_trimmed(first);
+            let dropped = stream.acknowledge_trimmed(first);
+            trimmed.removed.acknowledged = dropped.into_iter().collect();
         }
         trimmed
     }
 
-    /// Adds what an XADD or XTRIM without these entries and references does not do, as further effects.
+    /// Adds what an XADD or XTRIM of Redis 7 would not do, as further effects.
     pub(super) fn log(&self, cx: &mut Cx<'_, '_>, key: &[u8]) {
-        if cx.is_logged() {
-            for (group, ids) in &self.dropped {
-                log_ids(cx, &[b"XACK", key, group], ids);
-            }
-            if !self.deleted.is_empty() {
-                log_ids(cx, &[b"XDEL", key], &self.deleted);
-            }
-        }
+        self.removed.log(cx, key);
     }
 
     /// Returns whether the entries went one by one.
     pub(super) fn one_by_one(&self) -> bool {
-        !self.deleted.is_empty()
+        !self.removed.deleted.is_empty()
     }
 }

@@ -83,8 +83,8 @@ impl Stream {
         self.len() - before
     }
 
-    /// Removes entries before `floor`, at most `blocks` whole blocks and the entries of one more. Returns their number, and the ID before
-    /// which there is none now. O(blocks + entries of a block).
+    /// Removes entries before `floor`, at most `blocks` whole blocks and the entries of one more. Returns their number, and a
+    /// lower bound of the IDs that are left. O(blocks + entries of a block).
     pub(crate) fn trim_aged(&mut self, floor: Id, blocks: usize) -> (u64, Id) {
         let kept = self.blocks.get(blocks).map(punctual_rdb::stream::Block::id);
         let bound = kept.map_or(floor, |id| id.min(floor));

@@ -205,7 +205,7 @@ impl Timeline {
     }
 
     /// Iterates over the entries that a reader may take over: leases that have ended, and with `min_idle_ms` entries that have been
-    /// idle for that long. In the order of their deliveries.
+    /// idle for that long, in the order of their deliveries.
     pub fn claimable(&self, now: Now, min_idle_ms: Option<u64>) -> impl Iterator<Item = Delivered> {
         let lease_ms = self.lease.as_ref().map(|lease| lease.ms);
         let lapsed = move |entry: &Delivered| {
