@@ -345,6 +345,18 @@ impl<H> Row<H> {
     pub const fn counted_keys(mut self, count: usize) -> Self {
         self.facts.keys = Keys::Counted {
             count,
+            step: 1,
+            destination: false,
+        };
+        self
+    }
+
+    /// Sets the keys to every other argument after `count`, the position of their number.
+    #[must_use]
+    pub const fn counted_pairs(mut self, count: usize) -> Self {
+        self.facts.keys = Keys::Counted {
+            count,
+            step: 2,
             destination: false,
         };
         self
@@ -356,6 +368,7 @@ impl<H> Row<H> {
     pub const fn destination_and_counted_keys(mut self, count: usize) -> Self {
         self.facts.keys = Keys::Counted {
             count,
+            step: 1,
             destination: true,
         };
         self

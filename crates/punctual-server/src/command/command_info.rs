@@ -185,14 +185,18 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
             let begin = Begin::Keyword("STREAMS", from as i64);
             key_range(access.first().unwrap_or(&""), &begin, [-1, 1, 2], reply);
         }
-        Keys::Counted { count, destination } => {
+        Keys::Counted {
+            count,
+            step,
+            destination,
+        } => {
             reply.set(1 + usize::from(destination));
             if destination {
                 let first = access.first().unwrap_or(&"");
                 key_range(first, &Begin::Index(1), [0, 1, 0], reply);
             }
             let (words, begin) = (access.last().unwrap_or(&""), Begin::Index(count));
-            let numbers = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
+            let numbers = [("keynumidx", 0), ("firstkey", 1), ("keystep", step as i64)];
             key_spec(words, &begin, "keynum", numbers, reply);
         }
     }

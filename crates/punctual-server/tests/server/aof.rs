@@ -100,6 +100,21 @@ fn our_files_are_loaded_by_redis_and_by_us() {
             [c.value(), c.value()].map(|value| value.as_int()),
             [None, Some(13)]
         );
+        // Commands that Redis 7.0 does not know.
+        for line in [
+            "MSETEX 2 m1 x m2 y PX 100000000",
+            "MSETEX 2 m1 y m2 z KEEPTTL",
+            "MSETEX 1 m3 x",
+            "SET m3 y IFEQ x",
+            "DELEX m2 IFEQ z",
+            "INCREX window UBOUND 10 EX 6000 ENX",
+            "INCREX window BYFLOAT 0.5 EX 10 ENX",
+            "INCREX float BYFLOAT 0.5 PERSIST",
+            "INCREX gone PXAT 1",
+        ] {
+            let words: Vec<_> = line.split(' ').collect();
+            assert!(!c.ask(&words).is_error(), "{line}");
+        }
         let expected = state(&mut c);
         server.shutdown();
         assert_eq!(loaded_by_us(folder.path()), expected, "{sync}");

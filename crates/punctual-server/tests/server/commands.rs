@@ -38,12 +38,16 @@ const NEW: &[&str] = &[
     "hpexpiretime",
     "hpttl",
     "httl",
-    // Redis 8.0 to 8.8.
+    // Redis 8.0 to 8.10.
     "delex",
     "digest",
     "hgetdel",
     "hgetex",
     "hsetex",
+    "increx",
+    "msetex",
+    "sdiffcard",
+    "sunioncard",
     "xackdel",
     "xdelex",
     "xnack",

@@ -19,6 +19,8 @@ mod sparse;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use sketch::Union;
+
 use crate::error::Error;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Handler};

@@ -35,6 +35,14 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RO access"])
         .tips(ANY_ORDER)
         .doc("1.0.0", ALL_COST, "Returns the difference of sets."),
+    row("sdiffcard", -3, Flags::READONLY, combine::sdiffcard)
+        .counted_keys(1)
+        .access(&["RO access"])
+        .doc(
+            "8.10.0",
+            ALL_COST,
+            "Returns the number of members of the difference of sets.",
+        ),
     row("sdiffstore", -3, GROW, combine::sdiffstore)
         .keys(1, -1, 1)
         .access(&["OW update", "RO access"])
@@ -126,6 +134,14 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RO access"])
         .tips(ANY_ORDER)
         .doc("1.0.0", ALL_COST, "Returns the union of sets."),
+    row("sunioncard", -3, Flags::READONLY, combine::sunioncard)
+        .counted_keys(1)
+        .access(&["RO access"])
+        .doc(
+            "8.10.0",
+            ALL_COST,
+            "Returns the number of members of the union of sets.",
+        ),
     row("sunionstore", -3, GROW, combine::sunionstore)
         .keys(1, -1, 1)
         .access(&["OW update", "RO access"])

@@ -1,8 +1,9 @@
 //! Strings: the family's rows. `read` has the readers and GETEX, `set` SET and its variants, `compare` conditions on values,
-//! `change` INCR, APPEND and SETRANGE, `lcs` the longest common subsequence.
+//! `change` INCR, APPEND and SETRANGE, `increx` INCREX, `lcs` the longest common subsequence.
 
 mod change;
 mod compare;
+mod increx;
 mod lcs;
 mod read;
 mod set;
@@ -111,6 +112,14 @@ pub static COMMANDS: &[Command] = &[
             "Increments the floating-point value of a key by a number. Uses 0 as initial value if \
              the key doesn't exist.",
         ),
+    row("increx", -2, GROW_FAST, increx::increx)
+        .access(&["RW access update"])
+        .doc(
+            "8.8.0",
+            "O(1)",
+            "Increments the numeric value of a key within bounds and sets its expiration time. Uses 0 \
+             as initial value if the key doesn't exist.",
+        ),
     row("lcs", -3, Flags::READONLY, lcs::lcs)
         .keys(1, 2, 1)
         .access(&["RO access"])
@@ -139,6 +148,19 @@ pub static COMMANDS: &[Command] = &[
             "1.0.1",
             "O(N) where N is the number of keys.",
             "Sets the string values of several keys atomically.",
+        ),
+    row("msetex", -4, GROW, set::msetex)
+        .counted_pairs(1)
+        .access(&["OW update"])
+        .tips(&[
+            "request_policy:multi_shard",
+            "response_policy:all_succeeded",
+        ])
+        .doc(
+            "8.4.0",
+            "O(N) where N is the number of keys.",
+            "Sets the string values of several keys atomically, optionally with one expiration time \
+             for all, and only if all or none of the keys exist.",
         ),
     row("msetnx", -3, GROW, set::msetnx)
         .keys(1, -1, 2)
@@ -172,6 +194,10 @@ pub static COMMANDS: &[Command] = &[
             (
                 "7.0.0",
                 "Allowed the `NX` and `GET` options to be used together.",
+            ),
+            (
+                "8.4.0",
+                "Added the `IFEQ`, `IFNE`, `IFDEQ` and `IFDNE` options.",
             ),
         ]),
     row("setex", 4, GROW, set::setex)

@@ -23,6 +23,8 @@ pub enum Keys {
     Counted {
         /// Position of the number of keys.
         count: usize,
+        /// Distance between two keys: 2 if a value follows each key.
+        step: usize,
         /// The first argument is a key too: the destination.
         destination: bool,
     },
@@ -54,12 +56,16 @@ impl Keys {
                     at += step.max(1);
                 }
             }
-            Self::Counted { count, destination } => {
-                let keys = counted(args, count);
+            Self::Counted {
+                count,
+                step,
+                destination,
+            } => {
+                let keys = counted(args, count, step);
                 if destination && !keys.is_empty() {
                     visit(1);
                 }
-                keys.for_each(visit);
+                keys.step_by(step).for_each(visit);
             }
             Self::Options(options) => {
                 if args.len() > 1 {
@@ -187,11 +193,12 @@ fn streams(args: Args<'_>) -> Range<usize> {
     0..0
 }
 
-/// Returns the positions of the keys after the argument at `count`; empty if that number exceeds the arguments.
-fn counted(args: Args<'_>, count: usize) -> Range<usize> {
+/// Returns the positions of the keys, and of what follows each, after the argument at `count`; empty if that number exceeds
+/// the arguments.
+fn counted(args: Args<'_>, count: usize, step: usize) -> Range<usize> {
     let number = args.get(count).and_then(parse_i64);
-    let available = args.len().saturating_sub(count + 1);
+    let available = args.len().saturating_sub(count + 1) / step;
     let keys = number.and_then(|keys| usize::try_from(keys).ok());
     let keys = keys.filter(|keys| *keys <= available).unwrap_or_default();
-    count + 1..count + 1 + keys
+    count + 1..count + 1 + keys * step
 }

@@ -17,7 +17,7 @@ const PRECISION: u32 = 64;
 const EXPONENT_BIAS: i32 = 16_383;
 
 /// An x87 extended-precision number; never NaN if it was parsed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Float(X87DoubleExtended);
 
 impl Float {
@@ -49,6 +49,22 @@ impl Float {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self((self.0 + other.0).value)
+    }
+
+    /// Returns the difference, rounded to nearest even. O(1).
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self((self.0 - other.0).value)
+    }
+
+    /// Returns the largest finite number.
+    pub fn largest() -> Self {
+        Self(X87DoubleExtended::largest())
+    }
+
+    /// Returns the negative of the largest finite number.
+    pub fn smallest() -> Self {
+        Self(-X87DoubleExtended::largest())
     }
 
     /// Converts seconds to milliseconds, rounded by the format and then up to an integer. Returns `None` if the result

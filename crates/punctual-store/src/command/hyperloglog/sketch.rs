@@ -3,7 +3,7 @@
 
 use super::estimate::cardinality;
 use super::sparse::{Cursor, Raised};
-use super::{CORRUPT, NOT_A_SKETCH, REGISTERS, dense, sparse};
+use super::{CORRUPT, NOT_A_SKETCH, REGISTERS, dense, hash, sparse};
 use crate::error::Error;
 
 const MAGIC: &[u8; 4] = b"HYLL";
@@ -139,11 +139,11 @@ pub(super) fn estimate(string: &[u8]) -> Result<u64, Error> {
 }
 
 /// Union of several sketches: each register is the maximum of theirs.
-pub(super) struct Union(Box<[u8; REGISTERS]>);
+pub(crate) struct Union(Box<[u8; REGISTERS]>);
 
 impl Union {
     /// Returns the union of no sketches.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(vec![0; REGISTERS].try_into().expect("the same length"))
     }
 
@@ -172,8 +172,14 @@ impl Union {
         Ok(())
     }
 
+    /// Adds an element. O(length).
+    pub(crate) fn insert(&mut self, element: &[u8]) {
+        let (index, value) = hash::place(element);
+        self.0[index] = self.0[index].max(value);
+    }
+
     /// Returns the estimate of the number of distinct elements. O(registers).
-    pub(super) fn cardinality(&self) -> u64 {
+    pub(crate) fn cardinality(&self) -> u64 {
         let mut histogram = [0; 64];
         for register in self.0.iter() {
             histogram[usize::from(register & 63)] += 1;

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::{reply_member, reply_members};
 use crate::command::arguments::{int, is};
+use crate::command::hyperloglog::Union;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::limits::Limits;
@@ -53,33 +54,56 @@ pub(super) fn sintercard(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    const FEW: Error = Error::fixed("ERR numkeys should be greater than 0");
-    const MANY: Error = Error::fixed("ERR Number of keys can't be greater than number of args");
-    const NEGATIVE: Error = Error::fixed("ERR LIMIT can't be negative");
-    let keys = int(&args[1]).ok().filter(|&keys| keys > 0).ok_or(FEW)?;
-    let keys = usize::try_from(keys)
-        .ok()
-        .filter(|&keys| keys <= args.len() - 2)
-        .ok_or(MANY)?;
-    let mut limit = 0;
-    let mut options = args.skip(2 + keys);
-    while let Some(option) = options.get(0) {
-        let value = options.get(1).filter(|_| is(option, "LIMIT"));
-        let value = int(value.ok_or(Error::Syntax)?);
-        limit = value.ok().filter(|&limit| limit >= 0).ok_or(NEGATIVE)?;
-        options = options.skip(2);
-    }
-    let limit = match limit {
-        0 => usize::MAX,
-        limit => usize::try_from(limit).unwrap_or(usize::MAX),
-    };
-    let sets = cx.views::<Set>(args.skip(2).into_iter().take(keys))?;
+    let Counted { keys, limit, .. } = Counted::parse(args, false)?;
+    let sets = cx.views::<Set>(keys)?;
     let common = match sets[..] {
         [Some(only)] => only.len().min(limit),
         _ => intersection(by_size(&sets)).take(limit).count(),
     };
     reply.int(common as i64);
     Ok(())
+}
+
+/// Arguments of the commands that count: keys after their number, and options.
+struct Counted<'a> {
+    keys: Args<'a>,
+    /// Maximum count.
+    limit: usize,
+    approximate: bool,
+}
+
+impl<'a> Counted<'a> {
+    fn parse(args: Args<'a>, may_approximate: bool) -> Result<Self, Error> {
+        const FEW: Error = Error::fixed("ERR numkeys should be greater than 0");
+        const MANY: Error = Error::fixed("ERR Number of keys can't be greater than number of args");
+        const NEGATIVE: Error = Error::fixed("ERR LIMIT can't be negative");
+        let keys = int(&args[1]).ok().filter(|&keys| keys > 0).ok_or(FEW)?;
+        let keys = usize::try_from(keys)
+            .ok()
+            .filter(|&keys| keys <= args.len() - 2)
+            .ok_or(MANY)?;
+        let (mut limit, mut approximate) = (0, false);
+        let mut options = args.skip(2 + keys);
+        while let Some(option) = options.get(0) {
+            if may_approximate && is(option, "APPROX") {
+                approximate = true;
+                options = options.skip(1);
+                continue;
+            }
+            let value = options.get(1).filter(|_| is(option, "LIMIT"));
+            let value = int(value.ok_or(Error::Syntax)?);
+            limit = value.ok().filter(|&limit| limit >= 0).ok_or(NEGATIVE)?;
+            options = options.skip(2);
+        }
+        Ok(Self {
+            keys: args.skip(2).take(keys),
+            limit: match limit {
+                0 => usize::MAX,
+                limit => usize::try_from(limit).unwrap_or(usize::MAX),
+            },
+            approximate,
+        })
+    }
 }
 
 pub(super) fn sinterstore(
@@ -141,6 +165,38 @@ pub(super) fn sunion(
     Ok(())
 }
 
+pub(super) fn sunioncard(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let asked = Counted::parse(args, true)?;
+    let sets = cx.views::<Set>(asked.keys)?;
+    let sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
+    let members = || sets.iter().flat_map(|set| set.iter());
+    let count = if let [only] = sets[..] {
+        only.len()
+    } else if asked.approximate {
+        // 16 KiB of registers, whatever the size of the sets.
+        let mut registers = Union::new();
+        members().for_each(|member| {
+            member.with_text(|text| registers.insert(text));
+        });
+        usize::try_from(registers.cardinality()).unwrap_or(usize::MAX)
+    } else {
+        let mut all = Unique::default();
+        for member in members() {
+            all.insert(normalised(member));
+            if all.len() >= asked.limit {
+                break;
+            }
+        }
+        all.len()
+    };
+    reply.int(count.min(asked.limit) as i64);
+    Ok(())
+}
+
 pub(super) fn sunionstore(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
@@ -180,6 +236,23 @@ pub(super) fn sdiff(
     members
         .into_iter()
         .for_each(|member| reply_member(reply, member));
+    Ok(())
+}
+
+pub(super) fn sdiffcard(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let asked = Counted::parse(args, false)?;
+    let sets = cx.views::<Set>(asked.keys)?;
+    let count = match Difference::of(&sets) {
+        Difference::Empty => 0,
+        Difference::Probe(first, others) | Difference::Remove(first, others) => {
+            difference(first, &others).take(asked.limit).count()
+        }
+    };
+    reply.int(count as i64);
     Ok(())
 }
 

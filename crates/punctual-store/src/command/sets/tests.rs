@@ -411,7 +411,7 @@ fn encodings_of_stored_results_match_redis() {
 }
 
 #[test]
-fn options_of_sintercard() {
+fn options_of_commands_that_count() {
     const FEW: &str = "-ERR numkeys should be greater than 0";
     const MANY: &str = "-ERR Number of keys can't be greater than number of args";
     const NEGATIVE: &str = "-ERR LIMIT can't be negative";
@@ -431,6 +431,19 @@ fn options_of_sintercard() {
         ("SINTERCARD 1 a LIMIT 1 LIMIT 2", ":2"),
         ("SINTERCARD 1 a LIMIT 9223372036854775807", ":3"),
         ("SINTERCARD 3 a a a", ":3"),
+        ("SINTERCARD 1 a APPROX", SYNTAX),
+        ("SADD b 3 4 x", ":3"),
+        ("SUNIONCARD 2 a b", ":5"),
+        ("SUNIONCARD 3 a b none LIMIT 4", ":4"),
+        ("SUNIONCARD 3 a b none APPROX LIMIT 9", ":5"),
+        ("SUNIONCARD 2 a b LIMIT 3 APPROX", ":3"),
+        ("SUNIONCARD 1 none", ":0"),
+        ("SUNIONCARD 0 a", FEW),
+        ("SDIFFCARD 2 a b", ":2"),
+        ("SDIFFCARD 2 a b LIMIT 1", ":1"),
+        ("SDIFFCARD 2 none b", ":0"),
+        ("SDIFFCARD 3 a b a", ":0"),
+        ("SDIFFCARD 2 a b APPROX", SYNTAX),
     ] {
         assert_eq!(fixture.run(line), reply, "{line}");
     }

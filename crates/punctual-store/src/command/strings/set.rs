@@ -4,10 +4,11 @@ use punctual_resp::{Args, Reply};
 
 use super::compare::Comparison;
 use super::reply_str;
-use crate::command::arguments::{DeadlineOption, TimeUnit, is};
+use crate::command::arguments::{DeadlineOption, Pairs, TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::records::Id;
+use crate::time::Now;
 use crate::turn::Cx;
 use crate::turn::cx::Place;
 use crate::value::Value;
@@ -78,6 +79,15 @@ impl Options {
         self.only_new || self.only_existing || self.comparison.is_some()
     }
 
+    /// Returns the change of the deadline, from the same arguments as the options.
+    fn ttl(&self, args: Args<'_>, now: Now, command: &'static str) -> Result<Ttl, Error> {
+        Ok(match self.deadline {
+            Some(option) => Ttl::Until(option.deadline(args, now, command)?),
+            None if self.keep_ttl => Ttl::Keep,
+            None => Ttl::Clear,
+        })
+    }
+
     fn parse(args: Args<'_>) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut at = 0;
@@ -123,11 +133,7 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
         return Ok(());
     }
     let options = Options::parse(args.skip(3))?;
-    let ttl = match options.deadline {
-        Some(option) => Ttl::Until(option.deadline(args.skip(3), cx.now(), "set")?),
-        None if options.keep_ttl => Ttl::Keep,
-        None => Ttl::Clear,
-    };
+    let ttl = options.ttl(args.skip(3), cx.now(), "set")?;
     let (place, found) = if options.get {
         reply_old(cx, key, reply)?
     } else {
@@ -264,6 +270,43 @@ pub(super) fn msetnx(
         put_all(cx, args);
     }
     reply.int(i64::from(all_new));
+    Ok(())
+}
+
+pub(super) fn msetex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    const NUMBER: Error = Error::fixed("ERR invalid numkeys value");
+    const PAIRS: Error = Error::fixed("ERR wrong number of key-value pairs");
+    let keys = int(&args[1]).ok().filter(|keys| *keys > 0);
+    let keys = keys.and_then(|keys| i32::try_from(keys).ok());
+    let len = 2 * keys.ok_or(NUMBER)? as usize;
+    if args.len() - 2 < len {
+        return Err(PAIRS);
+    }
+    let (pairs, words) = (args.skip(2).take(len), args.skip(2 + len));
+    let options = Options::parse(words)?;
+    if options.get || options.comparison.is_some() {
+        return Err(Error::Syntax);
+    }
+    let ttl = options.ttl(words, cx.now(), "msetex")?;
+    let refused = options.has_condition()
+        && Pairs(pairs).any(|(key, _)| cx.seek_to_write(key).1.is_some() == options.only_new);
+    if !refused {
+        for (key, text) in Pairs(pairs) {
+            let found = cx.seek_to_write(key);
+            put(cx, key, found, text, ttl);
+            // Redis 7 does not know the command.
+            match ttl {
+                Ttl::Clear => cx.effect(&[b"SET", key, text]),
+                Ttl::Keep => cx.effect(&[b"SET", key, text, b"KEEPTTL"]),
+                Ttl::Until(_) => {}
+            }
+        }
+    }
+    reply.int(i64::from(!refused));
     Ok(())
 }
 

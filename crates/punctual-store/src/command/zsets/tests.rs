@@ -59,6 +59,14 @@ fn unions_intersections_differences() {
                 "*4 $1 b $2 10 $1 c $2 20",
             ),
             ("ZINTER 2 z s WITHSCORES WEIGHTS 1 0.5", "*2 $1 c $3 3.5"),
+            (
+                "ZUNION 2 z y AGGREGATE COUNT WITHSCORES",
+                "*8 $1 a $1 1 $1 d $1 1 $1 b $1 2 $1 c $1 2",
+            ),
+            (
+                "ZINTER 2 z y WEIGHTS 3 0.5 AGGREGATE COUNT WITHSCORES",
+                "*4 $1 b $3 3.5 $1 c $3 3.5",
+            ),
             ("ZINTER 2 z none", "*0"),
             (
                 "ZINTER 2 z z WITHSCORES",
