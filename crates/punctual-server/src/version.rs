@@ -1,2 +1,19 @@
-/// The Redis version that this server implements. Clients enable features by it.
+/// The Redis version that this server implements and tests. Clients enable features by it.
 pub const REDIS_VERSION: &str = "7.2.4";
+
+/// Values of the directive `compatibility-version`.
+pub(crate) const COMPATIBLE: &[&str] = &["7.2", "7.4", "8.0", "8.2", "8.4", "8.6", "8.8", "8.10"];
+
+/// Returns the version that the server names to clients, with a patch level.
+pub(crate) fn named(compatible: &str) -> &'static str {
+    match compatible {
+        "7.4" => "7.4.0",
+        "8.0" => "8.0.0",
+        "8.2" => "8.2.0",
+        "8.4" => "8.4.0",
+        "8.6" => "8.6.0",
+        "8.8" => "8.8.0",
+        "8.10" => "8.10.0",
+        _ => REDIS_VERSION,
+    }
+}

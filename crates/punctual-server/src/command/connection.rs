@@ -10,7 +10,6 @@ use punctual_store::spec::{Flags, Group};
 use crate::acl::registry::DEFAULT;
 use crate::client::session::ReplyMode;
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
-use crate::version::REDIS_VERSION;
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const BEFORE_AUTH: Flags = ANY_TIME
@@ -188,7 +187,7 @@ fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     reply.bulk(b"server");
     reply.bulk(b"redis");
     reply.bulk(b"version");
-    reply.bulk(REDIS_VERSION.as_bytes());
+    reply.bulk(call.shared.settings().redis_version.as_bytes());
     reply.bulk(b"proto");
     reply.int(call.session.info.resp.load(Ordering::Relaxed).into());
     reply.bulk(b"id");

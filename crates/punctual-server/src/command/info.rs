@@ -27,7 +27,6 @@ use crate::program::process;
 use crate::pubsub::Kind;
 use crate::replication::shown;
 use crate::shared::Shared;
-use crate::version::REDIS_VERSION;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -156,7 +155,7 @@ fn server(page: &mut Page<'_, '_>) {
     let shared = page.shared;
     let now = page.turn.now;
     let uptime_s = now.read_ms().saturating_sub(shared.started_ms) / 1000;
-    page.line("redis_version", REDIS_VERSION);
+    page.line("redis_version", shared.settings().redis_version);
     page.line("punctual_version", env!("CARGO_PKG_VERSION"));
     page.line("redis_git_sha1", "00000000");
     page.line("redis_git_dirty", 0);

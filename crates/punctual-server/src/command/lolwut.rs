@@ -6,7 +6,6 @@ use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Now};
 
 use crate::dispatch::call::{Call, ServerCommand};
-use crate::version::REDIS_VERSION;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -30,9 +29,10 @@ fn lolwut(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
         parse_i64(number).ok_or(Error::NotInteger)?;
     }
     let text = format!(
-        "{}\nPunctual {}, which speaks as Redis ver. {REDIS_VERSION}\n",
+        "{}\nPunctual {}, which speaks as Redis ver. {}\n",
         face(call.now()),
-        env!("CARGO_PKG_VERSION")
+        env!("CARGO_PKG_VERSION"),
+        call.shared.settings().redis_version
     );
     reply.verbatim("txt", text.as_bytes());
     Ok(())

@@ -9,6 +9,7 @@ use punctual_store::uses::Uses;
 use super::table;
 use super::value::{OutputLimit, SHUTDOWN_OPTIONS, SavePoint, Value};
 use crate::log::Level;
+use crate::version;
 
 /// A consistent snapshot of the configuration, rebuilt after each change.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,6 +146,8 @@ pub struct Settings {
     pub threads: usize,
     /// Number of shards of the keyspace; 0 lets the server choose it.
     pub shards: usize,
+    /// Redis version that the server names to clients.
+    pub redis_version: &'static str,
     /// Source of the time.
     pub clock: ClockKind,
     /// Memory limit as configured, in bytes, for INFO.
@@ -357,6 +360,7 @@ impl Settings {
             debug_command: values.permission("enable-debug-command"),
             threads: values.number("threads"),
             shards: values.number("shards"),
+            redis_version: version::named(values.word("compatibility-version")),
             clock: match values.word("clock") {
                 "virtual" => ClockKind::Virtual,
                 _ => ClockKind::Real,

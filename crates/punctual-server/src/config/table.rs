@@ -7,6 +7,7 @@ use super::directive::{
     Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
 };
 use super::value::{Kind, TextRule};
+use crate::version;
 
 const INT: i64 = i32::MAX as i64;
 const LONG: i64 = i64::MAX;
@@ -48,6 +49,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     choice("clock", &["real", "virtual"], "real").at_start().implemented(),
     yes_no("notify-expired-values", "no").implemented(),
     yes_no("import-skip-unknown", "no").implemented(),
+    choice("compatibility-version", version::COMPATIBLE, "7.2").at_start().implemented(),
 
     // Network.
     special("bind", Kind::Addresses, "* -::*").implemented(),

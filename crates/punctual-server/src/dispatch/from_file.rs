@@ -36,7 +36,7 @@ impl<'s> FromFile<'s> {
         Self {
             shared,
             session: Session::new(Arc::new(ClientInfo::default()), User::internal()),
-            scripts: Scripts::new(&shared.scripts.random),
+            scripts: Scripts::new(shared),
             clock: Clock::new(),
             stats: LoopStats::new(shared.commands.table().entries()),
             out: Vec::new(),

@@ -81,7 +81,7 @@ pub(crate) fn encode<E>(
     let mut block = Vec::with_capacity(BLOCK_BYTES + BLOCK_BYTES / 4);
     let mut writer = Writer::new(&mut block, version, settings.rdb_checksum);
     let mut aux = |name: &str, text: &str| writer.aux(&mut block, name.as_bytes(), text.as_bytes());
-    aux("redis-ver", crate::version::REDIS_VERSION);
+    aux("redis-ver", settings.redis_version);
     aux("redis-bits", &usize::BITS.to_string());
     aux("ctime", &(header.now.read_ms() / 1000).to_string());
     aux("used-mem", &process::memory().0.to_string());

@@ -408,7 +408,8 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
     let databases = turn.store.databases();
     let mut batch = RestoreBatch::default();
     // The loops load the libraries again, each when it needs one.
-    let (mut loaded_here, mut libraries) = (loaded::Loaded::default(), Libraries::default());
+    let mut loaded_here = loaded::Loaded::new(shared);
+    let mut libraries = Libraries::default();
     let mut loader = Loader {
         loaded: &mut loaded_here,
         registry: &shared.functions,

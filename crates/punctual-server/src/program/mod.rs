@@ -23,7 +23,6 @@ use crate::program::signals::{SignalThread, Starting};
 use crate::program::supervision::Supervision;
 use crate::reclaim::Reclaim;
 use crate::server::{LoadError, Server, StartError};
-use crate::version::REDIS_VERSION;
 
 /// Help text of the command line's options.
 pub const OPTIONS: &str = "\
@@ -94,8 +93,9 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
     log::notice!(
         logger,
-        "Punctual version={}, speaks as Redis version={REDIS_VERSION}, bits={}, pid={}, just started",
+        "Punctual version={}, speaks as Redis version={}, bits={}, pid={}, just started",
         env!("CARGO_PKG_VERSION"),
+        config.settings().redis_version,
         usize::BITS,
         std::process::id()
     );

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_lua::{Interpreter, Random, Script, ScriptFlags};
+use punctual_lua::{Interpreter, Script, ScriptFlags};
 use punctual_store::Error;
 use sha1::{Digest, Sha1};
 
@@ -13,6 +13,7 @@ use super::{options, shebang};
 use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
 use crate::client::session::Session;
+use crate::shared::Shared;
 
 /// A script that a loop has compiled.
 pub(crate) struct Compiled {
@@ -27,7 +28,6 @@ pub(crate) struct Compiled {
 pub(crate) const MISSING: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
 /// The scripts of one loop.
-#[derive(Default)]
 pub(crate) struct Scripts {
     /// Created by the first script.
     pub(super) interpreter: Option<Interpreter>,
@@ -43,10 +43,15 @@ pub(crate) struct Scripts {
 
 impl Scripts {
     /// Returns the scripts of a loop, which draw from the generator of all loops.
-    pub(crate) fn new(random: &Random) -> Self {
-        let mut new = Self::default();
-        new.functions.random = random.clone();
-        new
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self {
+            interpreter: None,
+            compiled: Vec::new(),
+            by_sha: BySha::default(),
+            flushes: 0,
+            functions: Loaded::new(shared),
+            session: None,
+        }
     }
 
     /// Returns a script's index in `compiled`: compiles it if necessary, and adds it to the cache. O(length).
@@ -102,7 +107,7 @@ impl Scripts {
     fn compile(&mut self, sha: Sha, code: &[u8]) -> Result<usize, Error> {
         let (flags, skipped) = shebang::parse(code)?;
         let interpreter = self.interpreter.get_or_insert_with(|| {
-            let mut new = Interpreter::new(options());
+            let mut new = Interpreter::new(options(self.functions.redis_version));
             new.set_random(&self.functions.random);
             new
         });

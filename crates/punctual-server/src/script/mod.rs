@@ -14,12 +14,11 @@ mod shebang;
 use punctual_lua::{LogLevel, Options};
 
 use crate::log::{Level, Logger};
-use crate::version::REDIS_VERSION;
 
-/// Returns the options of each interpreter.
-fn options() -> Options {
+/// Returns the options of each interpreter. `version` is the Redis version that scripts see.
+fn options(version: &'static str) -> Options {
     Options {
-        version: REDIS_VERSION,
+        version,
         ..Options::default()
     }
 }

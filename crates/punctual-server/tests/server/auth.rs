@@ -5,6 +5,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 
 use crate::wire::{Wire, eventually};
+use punctual_server::config::Config;
 use punctual_server::{REDIS_VERSION, Server};
 
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.|";
@@ -21,6 +22,30 @@ fn hello(proto: u8, id: i64) -> String {
         "{head}|$6|server|$5|redis|$7|version|${}|{REDIS_VERSION}|$5|proto|:{proto}|$2|id|:{id}|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|",
         REDIS_VERSION.len()
     )
+}
+
+#[test]
+fn the_version_that_clients_see_is_configured() {
+    let mut config = Config::new().unwrap();
+    config.option("compatibility-version", "8.4").unwrap();
+    let server = Server::builder().config(config).port(0).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    assert!(c.text("INFO server").contains("redis_version:8.4.0\r\n"));
+    c.expect(
+        &["CONFIG GET compatibility-version"],
+        "*2|$21|compatibility-version|$3|8.4|",
+    );
+    let version = [
+        "EVAL",
+        "return {redis.REDIS_VERSION, redis.REDIS_VERSION_NUM}",
+        "0",
+    ];
+    assert_eq!(
+        format!("{:?}", c.ask(&version)),
+        format!("{:?}", c.ask(&["EVAL", "return {'8.4.0', 0x080400}", "0"])),
+    );
+    let hello = c.ask(&["HELLO"]);
+    assert_eq!(hello.as_slice().unwrap()[3].as_bytes(), Some(&b"8.4.0"[..]));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::EventLoop;
 use crate::changelog::Hold;
 use crate::dispatch::{self, Flow};
 use crate::log;
+use crate::script::compiled::Scripts;
 
 /// Maximum number of reads from one connection per turn, so that others are served too.
 const READS_A_TURN: usize = 16;
@@ -160,7 +161,8 @@ impl EventLoop {
         turn.frozen = shared.replication.is_replica() && !connection.session.replays;
         let number = self.number;
         let stopwatch = self.stopwatch.clone();
-        let mut scripts = self.scripts.take().unwrap_or_default();
+        let scripts = self.scripts.take();
+        let mut scripts = scripts.unwrap_or_else(|| Box::new(Scripts::new(&shared)));
         let mut lookahead = std::mem::take(&mut self.lookahead);
         let (nested, synced) = (self.busy.nested, self.synced);
         let mut dispatcher = dispatch::Dispatcher::new(

@@ -191,7 +191,7 @@ impl EventLoop {
             number,
             settings: shared.settings(),
             settings_version: shared.settings_version(),
-            scripts: Some(Box::new(Scripts::new(&shared.scripts.random))),
+            scripts: Some(Box::new(Scripts::new(&shared))),
             shared: Arc::new(SharedOfLoop(shared)),
             poll,
             alarm,

@@ -12,12 +12,12 @@ use super::header;
 use super::registry::{Found, Libraries, Library, LibraryId, Registry, Taken};
 use crate::log::Logger;
 use crate::script::options;
+use crate::shared::Shared;
 
 /// Time in which a library from a client must have loaded.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
 /// What a loop knows of the libraries.
-#[derive(Default)]
 pub(crate) struct Loaded {
     /// Exists while there are libraries. Taken out while a function runs.
     pub(crate) engine: Option<Box<Engine>>,
@@ -26,6 +26,8 @@ pub(crate) struct Loaded {
     version: u64,
     /// The generator of `math.random`, which outlives interpreters. Functions and scripts share it, as in Redis.
     pub(crate) random: Random,
+    /// Redis version that functions and scripts see.
+    pub(crate) redis_version: &'static str,
 }
 
 /// An interpreter and what it has loaded.
@@ -35,8 +37,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    fn new(random: &Random) -> Self {
-        let mut interpreter = Functions::new(options());
+    fn new(random: &Random, version: &'static str) -> Self {
+        let mut interpreter = Functions::new(options(version));
         interpreter.set_random(random);
         Self {
             interpreter,
@@ -73,6 +75,17 @@ impl Engine {
 }
 
 impl Loaded {
+    /// Returns the state of a loop that has not looked at the registry.
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self {
+            engine: None,
+            libraries: Arc::default(),
+            version: 0,
+            random: shared.scripts.random.clone(),
+            redis_version: shared.settings().redis_version,
+        }
+    }
+
     /// Looks whether the registry has changed, and frees the libraries that it no longer has.
     pub(crate) fn renew(&mut self, registry: &Registry) {
         let version = registry.version();
@@ -104,7 +117,7 @@ impl Loaded {
     /// Returns the engine, which it creates if necessary.
     fn engine(&mut self) -> &mut Engine {
         self.engine
-            .get_or_insert_with(|| Box::new(Engine::new(&self.random)))
+            .get_or_insert_with(|| Box::new(Engine::new(&self.random, self.redis_version)))
     }
 
     /// Finds a function, and loads its library if necessary.
