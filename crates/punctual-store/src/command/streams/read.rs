@@ -256,6 +256,16 @@ fn sources<'a>(
                     "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
                 ));
             }
+            // Redis 7.4: the last entry, or the next one of an empty stream.
+            (b"+", None) => From::After(stream.map_or(Id::MIN, |stream| {
+                let last = stream.last_entry_id().and_then(Id::prev);
+                last.unwrap_or(stream.last_id())
+            })),
+            (b"+", Some(_)) => {
+                return Err(Error::fixed(
+                    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.",
+                ));
+            }
             (b">", Some(_)) => From::Unread,
             (b">", None) => {
                 return Err(Error::fixed(
@@ -317,7 +327,7 @@ fn wait(
     let ids = asked.keys.end..;
     let resolved = ids
         .zip(sources)
-        .filter(|(at, _)| c_string(args.at(*at)) == b"$");
+        .filter(|(at, _)| matches!(c_string(args.at(*at)), b"$" | b"+"));
     cx.turn.wait = Some(Wait {
         resolved: resolved
             .map(|(at, source)| (at, behind(source).text()))

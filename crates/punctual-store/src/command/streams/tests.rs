@@ -20,6 +20,27 @@ fn ids_are_generated_from_the_clock_and_never_fall_back() {
 }
 
 #[test]
+fn a_plus_reads_the_last_entry() {
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.run("XREAD STREAMS s +"), "*-1");
+    for n in 1..=3 {
+        fixture.run(&format!("XADD s {n}-0 f {n}"));
+    }
+    let last = |id: &str, value| format!("*1 *2 $1 s *1 *2 $3 {id} *2 $1 f $1 {value}");
+    assert_eq!(fixture.run("XREAD COUNT 5 STREAMS s +"), last("3-0", 3));
+    fixture.run("XDEL s 3-0");
+    assert_eq!(fixture.run("XREAD STREAMS s +"), last("2-0", 2));
+    fixture.run("XTRIM s MAXLEN 0");
+    assert_eq!(fixture.run("XREAD STREAMS s +"), "*-1");
+    fixture.run("XGROUP CREATE s g 0");
+    let refused = fixture.run("XREADGROUP GROUP g a STREAMS s +");
+    assert!(
+        refused.starts_with("-ERR The + ID is meaningless"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_group_delivers_each_entry_once() {
     let mut fixture = Fixture::new();
     for n in 1..=3 {
