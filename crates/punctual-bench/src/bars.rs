@@ -23,6 +23,9 @@ pub(crate) const STORM_GET_P99: Duration = Duration::from_millis(2);
 /// Maximum of GETs during that storm.
 pub(crate) const STORM_GET_MAX: Duration = Duration::from_millis(20);
 
+/// Longest GET of another client during an attack, as a ratio to redis-server's.
+pub(crate) const ATTACK_RATIO: f64 = 1.0;
+
 /// Server CPU per SET, GET and INCR as a ratio to redis-server's: the pipeline depth and its bound.
 pub(crate) const CPU_RATIO: [(u32, f64); 3] = [(64, 0.55), (16, 0.65), (1, 0.95)];
 

@@ -19,6 +19,7 @@
 #[macro_use]
 mod output;
 
+mod attacks;
 mod bars;
 mod blocking;
 mod cleanup;
@@ -124,6 +125,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Durability(options) => durability::run(options, &mut report)?,
         Bench::Replication(options) => replication::run(options, &mut report)?,
         Bench::Streams(options) => streams::run(options, &mut report)?,
+        Bench::Attacks(options) => attacks::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
         Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
         Bench::Server(options) if !options.threads.is_empty() => {

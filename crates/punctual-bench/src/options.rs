@@ -1,5 +1,6 @@
 //! The command line of `punctual bench`.
 
+mod attacks;
 mod persistent;
 mod streams;
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::attacks::AttackOptions;
 pub(crate) use self::persistent::{
     DurabilityOptions, DurabilityTest, ReplicationOptions, ReplicationTest,
 };
@@ -32,6 +34,7 @@ Examples:
   punctual bench durability            what the append-only file costs, and its rewrite of 5M keys
   punctual bench replication           full syncs of 5M keys, a replica's CPU and its expired events
   punctual bench streams               how late entries are delivered again, and leave because of their age
+  punctual bench attacks               what other clients see of KEYS, LCS, slow readers, floods of connections
 
 By default this program and, where it is installed, a redis-server are started for the run and
 measured one after the other. --quick makes each run short; `punctual bench expiry --help` and
@@ -99,6 +102,8 @@ pub(crate) enum Bench {
     Replication(ReplicationOptions),
     /// Lateness of streams: entries whose lease or age ends
     Streams(StreamsOptions),
+    /// Latency of other clients while one does its worst
+    Attacks(AttackOptions),
 }
 
 impl Bench {
@@ -112,6 +117,7 @@ impl Bench {
             Self::Durability(options) => &options.common.output,
             Self::Replication(options) => &options.common.output,
             Self::Streams(options) => &options.output,
+            Self::Attacks(options) => &options.output,
         }
     }
 }
