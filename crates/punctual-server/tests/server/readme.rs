@@ -465,3 +465,30 @@ fn output_lines_are_compared() {
         ["make", "run", "ARGS=--a b"]
     );
 }
+
+/// The options in the files that start the server elsewhere are those of this binary.
+#[test]
+fn the_unit_and_the_image_start_this_server() {
+    let unit = std::fs::read_to_string(root().join("packaging/punctual.service")).unwrap();
+    let image = std::fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let start = unit.lines().find_map(|line| {
+        let (_, options) = line.strip_prefix("ExecStart=")?.split_once(".conf ")?;
+        Some(options.split(' ').map(String::from).collect::<Vec<_>>())
+    });
+    let entry = image.lines().find_map(|line| {
+        let words = line.strip_prefix("ENTRYPOINT [\"punctual\", ")?;
+        let words = words.strip_suffix(']')?.split(", ");
+        Some(words.map(|word| word.trim_matches('"').into()).collect())
+    });
+    for options in [start.unwrap(), entry.unwrap()] {
+        let mut config = Config::new().unwrap();
+        for pair in options.chunks(2) {
+            let name = pair[0].strip_prefix("--").unwrap();
+            // The folder exists only where the file is used.
+            if name != "dir" {
+                config.option(name, &pair[1]).unwrap();
+            }
+        }
+        assert!(options.contains(&"--dir".into()), "{options:?}");
+    }
+}
