@@ -54,6 +54,7 @@ mod stall;
 mod storm;
 mod streams;
 mod threads;
+mod tracking;
 mod workload;
 
 use std::ffi::OsString;
@@ -124,6 +125,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Durability(options) => durability::run(options, &mut report)?,
         Bench::Replication(options) => replication::run(options, &mut report)?,
         Bench::Streams(options) => streams::run(options, &mut report)?,
+        Bench::Tracking(options) => tracking::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
         Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
         Bench::Server(options) if !options.threads.is_empty() => {
