@@ -55,6 +55,7 @@ mod stall;
 mod storm;
 mod streams;
 mod threads;
+mod tracking;
 mod workload;
 
 use std::ffi::OsString;
@@ -126,6 +127,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Replication(options) => replication::run(options, &mut report)?,
         Bench::Streams(options) => streams::run(options, &mut report)?,
         Bench::Attacks(options) => attacks::run(options, &mut report)?,
+        Bench::Tracking(options) => tracking::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
         Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
         Bench::Server(options) if !options.threads.is_empty() => {

@@ -33,6 +33,7 @@ Examples:
   punctual bench snapshot --large      Stalls by single values of 10M elements
   punctual bench durability            what the append-only file costs, and its rewrite of 5M keys
   punctual bench replication           full syncs of 5M keys, a replica's CPU and its expired events
+  punctual bench tracking              what client-side caching costs: 1,000 clients x 1,000 keys
   punctual bench streams               how late entries are delivered again, and leave because of their age
   punctual bench attacks               what other clients see of KEYS, LCS, slow readers, floods of connections
 
@@ -104,12 +105,15 @@ pub(crate) enum Bench {
     Streams(StreamsOptions),
     /// Latency of other clients while one does its worst
     Attacks(AttackOptions),
+    /// Server CPU of client-side caching: clients that read keys, and writes that invalidate them
+    Tracking(TrackingOptions),
 }
 
 impl Bench {
     pub(crate) fn output(&self) -> &Output {
         match self {
             Self::Expiry(options) => &options.output,
+            Self::Tracking(options) => &options.output,
             Self::Blocking(options) => &options.output,
             Self::Server(options) => &options.output,
             Self::Time(options) => &options.output,
@@ -289,6 +293,53 @@ impl BlockingOptions {
         let usual = Duration::from_secs(if self.output.quick { 3 } else { 10 });
         let greatest = self.greatest.unwrap_or(usual);
         (self.least.min(greatest), greatest)
+    }
+
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrackingOptions {
+    /// Number of clients in tracking mode [default: 1000; quick: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    clients: Option<u32>,
+    /// Number of keys that each of them has read
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=99_999))]
+    keys: u32,
+    /// Writes a second
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rate: u32,
+    /// Duration of the writes [default: 5; quick: 1]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    seconds: Option<Duration>,
+    /// Number of rounds
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl TrackingOptions {
+    pub(crate) fn clients(&self) -> u32 {
+        let usual = if self.output.quick { 100 } else { 1_000 };
+        self.clients.unwrap_or(usual)
+    }
+
+    pub(crate) fn keys(&self) -> u32 {
+        self.keys
+    }
+
+    pub(crate) fn rate(&self) -> u32 {
+        self.rate
+    }
+
+    pub(crate) fn seconds(&self) -> Duration {
+        let usual = Duration::from_secs(if self.output.quick { 1 } else { 5 });
+        self.seconds.unwrap_or(usual)
     }
 
     pub(crate) fn rounds(&self) -> u32 {

@@ -14,6 +14,7 @@ use crate::acl::registry::Users;
 use crate::changelog::ChangeLog;
 use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
+use crate::client::tracking::Trackers;
 use crate::clock::{Move, MoveError, ServerClock};
 use crate::config::{Changes, Config, SetError, Settings};
 use crate::dispatch::names::CommandNames;
@@ -88,6 +89,8 @@ pub struct Shared {
     pub(crate) http: HttpWarning,
     /// CLIENT PAUSE and its like.
     pub(crate) pauses: Pauses,
+    /// Clients with client-side caches.
+    pub(crate) trackers: Trackers,
     /// Mailboxes by loop number.
     pub(crate) mailboxes: Vec<Mailbox<Order>>,
     /// Statistics by loop number.
@@ -175,6 +178,7 @@ impl Shared {
             http: HttpWarning::default(),
             replicas: Replicas::new(mailboxes.len()),
             pauses: Pauses::default(),
+            trackers: Trackers::default(),
             mailboxes,
             rates: Rates::default(),
             run_id: (0..40)
@@ -289,6 +293,7 @@ impl Shared {
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
+        self.store.set_tracked_max(settings.tracking_table_max_keys);
         self.update_read_only();
         self.upstream
             .serves_stale

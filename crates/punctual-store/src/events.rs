@@ -3,6 +3,7 @@
 //! Commands and expiry send events to a [`Sink`]; the server turns them into keyspace notifications. The
 //! caller holds the shard's lock, so the events of one key arrive in the order in which they happened.
 
+use crate::keyspace::tracked::Readers;
 use crate::time::Now;
 use crate::turn::effects::Effects;
 
@@ -190,6 +191,21 @@ pub trait Sink {
     fn changed(&mut self, db: usize, key: &[u8]) {
         let _ = (db, key);
     }
+
+    /// Receives the name of a changed key and the clients that have read it since it last changed. `by` is the client whose command
+    /// has changed it; 0 if it was none's.
+    fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {
+        let _ = (key, readers, by);
+    }
+
+    /// Receives the name of a changed key while [`Store::set_broadcasts`](crate::Store::set_broadcasts) is on, and the client as in
+    /// [`Sink::invalidate`].
+    fn broadcast(&mut self, key: &[u8], by: u64) {
+        let _ = (key, by);
+    }
+
+    /// Receives that every key may have changed.
+    fn invalidate_all(&mut self) {}
 
     /// Reports that the next wake-up of `shard` moved to `deadline_ms`, which is earlier than before.
     fn wake(&mut self, shard: usize, deadline_ms: u64);

@@ -22,6 +22,8 @@ pub enum Rank {
     Stream,
     /// The pub/sub registry.
     PubSub,
+    /// The clients with client-side caches.
+    Tracking,
     /// Mailboxes of event loops.
     Mailbox,
 }
@@ -34,7 +36,7 @@ mod held {
 
     thread_local! {
         /// Number of locks of each rank that the thread holds.
-        static HELD: Cell<[u32; 6]> = const { Cell::new([0; 6]) };
+        static HELD: Cell<[u32; 7]> = const { Cell::new([0; 7]) };
     }
 
     /// Counts a lock of `rank` as held until it is dropped.

@@ -54,6 +54,7 @@ flags! {
     RUNS_SCRIPTS = 39, "", "Not a Redis flag: runs a script.";
     WATCHES = 40, "", "Not a Redis flag: watches keys.";
     NEEDS_SAVES = 38, "", "Not a Redis flag: refused after a failed background save, as commands that write.";
+    KEEPS_CACHING = 43, "", "Not a Redis flag: leaves CLIENT CACHING in force.";
     CALLS_FUNCTION = 42, "", "Not a Redis flag: writes unless the function that the first argument names declares otherwise.";
 }
 

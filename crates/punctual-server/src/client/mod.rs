@@ -3,5 +3,6 @@
 pub(crate) mod pause;
 pub mod registry;
 pub(crate) mod session;
+pub(crate) mod tracking;
 pub(crate) mod transaction;
 pub(crate) mod waiting;

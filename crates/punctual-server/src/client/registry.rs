@@ -11,8 +11,10 @@ use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchFlag;
 
 use crate::acl::user::Identity;
+use crate::client::tracking::Mode;
 use crate::client::transaction;
 use crate::net::connection::Connection;
+use crate::pubsub::Subscriber;
 
 /// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); further bytes count as its list (`omem`).
 pub(crate) const REPLY_BUFFER: u64 = 16 << 10;
@@ -66,6 +68,10 @@ pub struct ClientInfo {
     pub monitor: AtomicBool,
     /// True for a replica, from its SYNC or PSYNC on.
     pub replica: AtomicBool,
+    /// Client-side caching: [`ClientInfo::TRACKING`] and the constants after it.
+    pub tracking: AtomicU8,
+    /// The client that gets the invalidations; 0: this one.
+    pub redirect: AtomicU64,
     /// Set by CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// Set by CLIENT NO-TOUCH.
@@ -121,14 +127,60 @@ impl ClientType {
 }
 
 impl ClientInfo {
+    /// The client is in tracking mode.
+    pub const TRACKING: u8 = 1;
+    /// The client that should get its invalidations is gone.
+    pub const BROKEN_REDIRECT: u8 = 2;
+    /// It is in BCAST mode.
+    pub const BCAST: u8 = 4;
+
+    /// Shows the client's mode of tracking.
+    pub(crate) fn show_tracking(&self, mode: &Mode) {
+        let bcast = if mode.bcast { Self::BCAST } else { 0 };
+        self.redirect.store(mode.redirect, Ordering::Relaxed);
+        self.tracking
+            .store(Self::TRACKING | bcast, Ordering::Relaxed);
+    }
+
+    /// Shows that the client is not in tracking mode.
+    pub(crate) fn show_no_tracking(&self) {
+        self.tracking.store(0, Ordering::Relaxed);
+    }
+
+    /// Shows that the client that should get this one's invalidations is gone.
+    pub(crate) fn show_broken_redirect(&self) {
+        self.tracking
+            .fetch_or(Self::BROKEN_REDIRECT, Ordering::Relaxed);
+    }
+
+    /// Returns the number of subscriptions.
+    fn subscriptions(&self) -> u32 {
+        let topics = [&self.channels, &self.patterns, &self.shard_channels];
+        topics.iter().map(|n| n.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Returns whether other clients can redirect their invalidations to this one: RESP2 knows messages with subscriptions only.
+    pub(crate) fn receives_invalidations(&self) -> bool {
+        self.resp.load(Ordering::Relaxed) == 3 || self.subscriptions() > 0
+    }
+
+    /// Returns where messages for this client go.
+    pub(crate) fn subscriber(&self) -> Subscriber {
+        Subscriber {
+            resp3: self.resp.load(Ordering::Relaxed) == 3,
+            loop_number: self.loop_number,
+            client: self.id,
+            slot: self.slot,
+        }
+    }
+
     /// Returns the client's current type.
     pub fn client_type(&self) -> ClientType {
-        let subscriptions = [&self.channels, &self.patterns, &self.shard_channels];
         if self.replica.load(Ordering::Relaxed) {
             ClientType::Replica
         } else if self.primary.load(Ordering::Relaxed) {
             ClientType::Master
-        } else if subscriptions.iter().any(|n| n.load(Ordering::Relaxed) > 0) {
+        } else if self.subscriptions() > 0 {
             ClientType::PubSub
         } else {
             ClientType::Normal
@@ -145,8 +197,6 @@ impl ClientInfo {
     /// Returns the client's memory in bytes: connection, buffers, queued and waiting commands, and subscriptions.
     pub(crate) fn memory(&self) -> u64 {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        let topics = [&self.channels, &self.patterns, &self.shard_channels];
-        let topics: u32 = topics.iter().map(|n| n.load(Ordering::Relaxed)).sum();
         let queued = self.multi.load(Ordering::Relaxed).max(0) as u64;
         (size_of::<Connection>() + size_of::<Self>()) as u64
             + get(&self.query_bytes)
@@ -155,7 +205,7 @@ impl ClientInfo {
             + get(&self.multi_bytes)
             + queued * transaction::QUEUED_BYTES as u64
             + self.waiting_bytes()
-            + u64::from(topics) * size_of::<Box<[u8]>>() as u64
+            + u64::from(self.subscriptions()) * size_of::<Box<[u8]>>() as u64
     }
 }
 

@@ -10,6 +10,7 @@ use punctual_store::keyspace::watch::WatchedKey;
 
 use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
+use crate::client::tracking::Tracking;
 use crate::client::transaction::Transaction;
 use crate::dispatch::table::Entry;
 use crate::pubsub::{Kind, PubSub, Subscriber};
@@ -85,6 +86,12 @@ pub struct Session {
     pub ignore_reply_mode: bool,
     /// True while the mailbox separates messages to this client; see [`crate::net::mailbox`].
     pub separated: bool,
+    /// Client-side caching, if the client has ever sent CLIENT TRACKING ON.
+    pub(crate) tracking: Option<Box<Tracking>>,
+    /// The number under which the next command's reads are remembered.
+    pub(crate) reader: Option<u32>,
+    /// CLIENT CACHING is in force.
+    pub(crate) caching: bool,
     /// Set by CLIENT NO-TOUCH.
     pub no_touch: bool,
     /// Set by CLIENT NO-EVICT.
@@ -147,6 +154,9 @@ impl Session {
             reply_mode: ReplyMode::On,
             ignore_reply_mode: false,
             separated: false,
+            tracking: None,
+            reader: None,
+            caching: false,
             no_touch: false,
             no_evict: false,
             monitor: false,
@@ -185,6 +195,11 @@ impl Session {
     /// Returns whether other clients' commands may send messages to this client.
     pub fn receives_messages(&self) -> bool {
         self.subscriptions() > 0 || self.monitor
+    }
+
+    /// Returns whether messages are inserted between the client's replies, in the order of events.
+    pub(crate) fn separates_messages(&self) -> bool {
+        self.receives_messages() || self.is_tracking()
     }
 
     /// Returns the subscriptions of a kind.

@@ -7,13 +7,14 @@ use punctual_store::spec::{Flags, Group};
 
 use super::client_list::{info, kill, list};
 use super::connection::row;
+use super::tracking::{caching, get_redir, tracking, tracking_info};
 use crate::client::pause::Purpose;
 use crate::client::session::ReplyMode;
 use crate::client::waiting;
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::net::order::Order;
 
-const HELPS: Flags = Flags::LOADING.or(Flags::STALE);
+const HELPS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::KEEPS_CACHING);
 const SELF: Flags = HELPS.or(Flags::NOSCRIPT);
 const ADMIN: Flags = SELF.or(Flags::ADMIN);
 
@@ -28,6 +29,11 @@ pub(crate) static COMMANDS: &[ServerCommand] =
     ];
 
 static SUBCOMMANDS: &[ServerCommand] = &[
+    row("caching", 3, SELF, caching).doc(
+        "6.0.0",
+        "O(1)",
+        "Instructs the server whether to track the keys in the next request.",
+    ),
     row("getname", 2, SELF, get_name).doc(
         "2.6.9",
         "O(1)",
@@ -93,6 +99,11 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         "Sets information specific to the client or connection.",
     ),
     row("setname", 3, SELF, set_name).doc("2.6.9", "O(1)", "Sets the connection name."),
+    row("tracking", -3, SELF, tracking).doc(
+        "6.0.0",
+        "O(1). Some options may introduce additional complexity.",
+        "Controls server-assisted client-side caching for the connection.",
+    ),
     row("trackinginfo", 2, SELF, tracking_info).doc(
         "6.2.0",
         "O(1)",
@@ -164,24 +175,6 @@ fn set_info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     }
     *field = value.to_vec();
     reply.ok();
-    Ok(())
-}
-
-/// Client tracking does not exist, so there is no redirection.
-fn get_redir(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    reply.int(-1);
-    Ok(())
-}
-
-fn tracking_info(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    reply.map(3);
-    reply.bulk(b"flags");
-    reply.set(1);
-    reply.bulk(b"off");
-    reply.bulk(b"redirect");
-    reply.int(-1);
-    reply.bulk(b"prefixes");
-    reply.array(0);
     Ok(())
 }
 
@@ -282,6 +275,8 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         reply,
         "CLIENT",
         &[
+            "CACHING (YES|NO)",
+            "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
             "GETREDIR",
             "    Return the client ID we are redirecting to when tracking is enabled.",
             "GETNAME",
@@ -322,6 +317,9 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
             "    * LIB-VER: the client lib version.",
             "UNBLOCK <clientid> [TIMEOUT|ERROR]",
             "    Unblock the specified blocked client.",
+            "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+            "         [OPTIN] [OPTOUT] [NOLOOP]",
+            "    Control server assisted client side caching.",
             "TRACKINGINFO",
             "    Report tracking status for the current connection.",
             "NO-EVICT (ON|OFF)",

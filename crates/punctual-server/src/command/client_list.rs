@@ -9,6 +9,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
 use super::table;
+use super::tracking::redirection;
 use crate::acl::registry::Users;
 use crate::acl::user::Identity;
 use crate::client::registry::{ClientInfo, ClientType, REPLY_BUFFER};
@@ -36,6 +37,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
     let on = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::Relaxed);
     let multi = info.multi.load(Ordering::Relaxed);
     let multi_bytes = get(&info.multi_bytes);
+    let tracking = info.tracking.load(Ordering::Relaxed);
     for (letter, set) in [
         ('S', on(&info.replica)),
         ('O', on(&info.monitor)),
@@ -43,6 +45,9 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
         ('P', info.client_type() == ClientType::PubSub),
         ('x', multi >= 0),
         ('b', on(&info.waiting)),
+        ('t', tracking & ClientInfo::TRACKING != 0),
+        ('R', tracking & ClientInfo::BROKEN_REDIRECT != 0),
+        ('B', tracking & ClientInfo::BCAST != 0),
         ('d', info.watch.get().is_some_and(|flag| flag.is_raised())),
         ('c', caller.closing),
         ('A', on(&info.killed)),
@@ -105,7 +110,8 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
     line.extend_from_slice(user_name(&identity));
     text.clear();
     let resp = info.resp.load(Ordering::Relaxed);
-    let _ = write!(text, " redir=-1 resp={resp} lib-name=");
+    let redirection = redirection(info);
+    let _ = write!(text, " redir={redirection} resp={resp} lib-name=");
     line.extend_from_slice(text.as_bytes());
     line.extend_from_slice(&names.lib_name);
     line.extend_from_slice(b" lib-ver=");

@@ -182,6 +182,7 @@ fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     // Messages published before use the old protocol.
     call.mailbox().take_separated(reply.out());
     call.session.set_protocol(&call.shared.pubsub, protocol);
+    call.shared.trackers.protocol_changed(call.session);
     reply.set_protocol(protocol);
     reply.map(7);
     reply.bulk(b"server");
@@ -227,6 +228,7 @@ fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     call.shared.monitors.remove(call.session);
     call.session.monitor = false;
     call.session.unsubscribe_all(&call.shared.pubsub);
+    call.shared.trackers.end(call.shared, call.session);
     // The client still gets messages published before.
     call.mailbox().take_separated(reply.out());
     let session = &mut *call.session;

@@ -209,7 +209,7 @@ fn clients(page: &mut Page<'_, '_>) {
     page.line("client_recent_max_input_buffer", input);
     page.line("client_recent_max_output_buffer", output);
     page.line("blocked_clients", shared.clients.waiting());
-    page.line("tracking_clients", 0);
+    page.line("tracking_clients", shared.trackers.clients());
     page.line(
         "clients_in_timeout_table",
         all.iter().filter(has_timeout).count(),
@@ -399,9 +399,13 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("total_forks", 0);
     page.line("migrate_cached_sockets", 0);
     page.line("slave_expires_tracked_keys", 0);
-    page.line("tracking_total_keys", 0);
-    page.line("tracking_total_items", 0);
-    page.line("tracking_total_prefixes", 0);
+    let (tracked_keys, tracked_items) = page.shared.store.tracked();
+    page.line("tracking_total_keys", tracked_keys);
+    page.line("tracking_total_items", tracked_items);
+    page.line(
+        "tracking_total_prefixes",
+        page.shared.trackers.prefix_count(),
+    );
     page.line("unexpected_error_replies", 0);
     page.line("total_error_replies", page.sum(|s| &s.errors));
     page.line("total_reads_processed", page.sum(|s| &s.reads));

@@ -25,6 +25,7 @@ pub(crate) mod replication;
 pub(crate) mod script;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
+mod tracking;
 pub(crate) mod transaction;
 pub(crate) mod wait;
 

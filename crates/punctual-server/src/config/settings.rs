@@ -80,6 +80,8 @@ pub struct Settings {
     pub slowlog_slower_than_us: Option<u64>,
     /// Maximum number of entries in the slow log.
     pub slowlog_max_len: usize,
+    /// Most keys that are remembered for client-side caches; 0: no limit.
+    pub tracking_table_max_keys: u64,
     /// Events that take at least this long are recorded for LATENCY; 0 disables it.
     pub latency_threshold_ms: u64,
     /// Keep a latency histogram for each command.
@@ -288,6 +290,7 @@ impl Settings {
             notify_expired_values: values.yes("notify-expired-values"),
             slowlog_slower_than_us: u64::try_from(values.integer("slowlog-log-slower-than")).ok(),
             slowlog_max_len: values.number("slowlog-max-len"),
+            tracking_table_max_keys: values.number("tracking-table-max-keys"),
             latency_threshold_ms: values.number("latency-monitor-threshold"),
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: match values.of("latency-tracking-info-percentiles") {

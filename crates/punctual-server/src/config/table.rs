@@ -121,7 +121,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("lazyfree-lazy-server-del", "no"),
     yes_no("lazyfree-lazy-user-del", "no"),
     yes_no("lazyfree-lazy-user-flush", "no"),
-    integer("tracking-table-max-keys", 0, LONG, "1000000"),
+    integer("tracking-table-max-keys", 0, LONG, "1000000").implemented(),
     integer("busy-reply-threshold", 0, LONG, "5000")
         .alias("lua-time-limit")
         .implemented(),

@@ -106,7 +106,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
     pub(crate) fn run(&mut self, session: &mut Session, args: Args<'_>, out: &mut Vec<u8>) -> Flow {
         let start = out.len();
         let mode = session.reply_mode;
-        let flow = match find(self.shared, session, args) {
+        let found = find(self.shared, session, args);
+        let known = found.as_ref().ok().copied();
+        let flow = match found {
             Ok(entry) if session.replays => self.replay(session, entry, args, out),
             Ok(entry) => self.run_entry(session, entry, args, out),
             Err((None, error)) if session.replays => {
@@ -136,6 +138,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
         };
         if flow == Flow::Done && (mode != ReplyMode::On || session.reply_mode != ReplyMode::On) {
             drop_unwanted_reply(session, mode, out, start);
+        }
+        if session.caching && flow != Flow::Paused {
+            session.end_caching(known);
         }
         if session.separated {
             // Messages that this command has sent to its own client follow its reply.
@@ -287,6 +292,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     true => sort_denial(&session.user, entry, args),
                     false => None,
                 };
+                if session.reader.is_some() && flags.has(Flags::READONLY) {
+                    self.turn.reader = session.reader;
+                }
                 let result = match denial {
                     None => self.turn.run(command, session.db, touch, args, &mut reply),
                     Some(error) => Err(error),

@@ -1,12 +1,19 @@
 //! Publishes the keyspace's events on channels, and counts them.
 
+use std::sync::Arc;
+
 use punctual_store::events::{Classes, DeadLetterFailed, Sink};
+use punctual_store::keyspace::tracked::Readers;
 use punctual_store::{Effects, Now};
 
+use crate::client::tracking::{Batch, Prefixes};
 use crate::log;
 use crate::shared::Shared;
 
-/// Receives the events of one event loop.
+/// Most keys that are gathered for clients in BCAST mode before they are sent.
+const BATCH_MAX: usize = 16_384;
+
+/// Receives the events of one event loop. It lives for a turn, at whose end it sends what it has gathered.
 pub(crate) struct LoopSink<'s> {
     pub(crate) shared: &'s Shared,
     pub(crate) loop_number: usize,
@@ -14,6 +21,10 @@ pub(crate) struct LoopSink<'s> {
     pub(crate) expired_values: bool,
     /// Groups of the keys that the turn has changed, while replies wait for the device.
     changed: Vec<usize>,
+    /// Prefixes of the clients in BCAST mode.
+    prefixes: Arc<Prefixes>,
+    /// Changed keys that those clients want to know of.
+    batch: Batch,
     /// Buffer for channel names such as `__keyspace@0__:key`.
     channel: Vec<u8>,
     /// Channel of the last `__keyevent@`: its database, its name, and where the event begins in it. Events repeat.
@@ -27,8 +38,18 @@ impl<'s> LoopSink<'s> {
             loop_number,
             expired_values,
             changed: Vec::new(),
+            prefixes: Arc::default(),
+            batch: Batch::new(),
             channel: Vec::new(),
             event_channel: (0, Vec::new(), 0),
+        }
+    }
+
+    /// Sends the changed keys to the clients in BCAST mode.
+    fn send_batch(&mut self) {
+        if !self.batch.is_empty() {
+            self.shared.trackers.broadcast(self.shared, &self.batch);
+            self.batch.clear();
         }
     }
 
@@ -67,6 +88,13 @@ fn write_channel(channel: &mut Vec<u8>, prefix: &str, db: usize) {
     channel.extend_from_slice(prefix.as_bytes());
     channel.extend_from_slice(itoa::Buffer::new().format(db).as_bytes());
     channel.extend_from_slice(b"__:");
+}
+
+/// Sends what is left.
+impl Drop for LoopSink<'_> {
+    fn drop(&mut self) {
+        self.send_batch();
+    }
 }
 
 impl Sink for LoopSink<'_> {
@@ -122,6 +150,35 @@ impl Sink for LoopSink<'_> {
     fn changed(&mut self, db: usize, key: &[u8]) {
         self.changed
             .extend(self.shared.changelog.note_change(db, key));
+    }
+
+    fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {
+        self.shared
+            .trackers
+            .invalidate(self.shared, key, readers, by);
+    }
+
+    fn broadcast(&mut self, key: &[u8], by: u64) {
+        let trackers = &self.shared.trackers;
+        if let Some(changed) = trackers.changed_prefixes(&self.prefixes) {
+            self.prefixes = changed;
+        }
+        if !self.prefixes.match_key(key) {
+            return;
+        }
+        match self.batch.get_mut(key) {
+            Some(last) => *last = by,
+            None => {
+                self.batch.insert(key.into(), by);
+            }
+        }
+        if self.batch.len() >= BATCH_MAX {
+            self.send_batch();
+        }
+    }
+
+    fn invalidate_all(&mut self) {
+        self.shared.trackers.invalidate_all(self.shared);
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

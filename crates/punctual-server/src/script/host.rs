@@ -52,6 +52,7 @@ impl Dispatcher<'_, '_> {
         let mut session = self.scripts.take_session(self.loop_number);
         session.db = client.db;
         session.no_touch = client.no_touch;
+        session.reader = client.reader;
         session.replays = client.replays;
         session.swap_users(client);
         // What runs is taken out of `self`, which its commands need. No command among them runs another script.

@@ -62,5 +62,7 @@ mod shutdown;
 mod signals;
 mod start_up;
 mod streams_timed;
+mod tracking;
+mod tracking_races;
 mod transactions;
 mod unsupported_records;

@@ -102,16 +102,15 @@ fn flush_option(args: Args<'_>) -> Result<(), Error> {
 
 fn flush_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     flush_option(args)?;
-    cx.turn.flush(cx.db);
+    cx.turn.flush(cx.db..cx.db + 1);
     reply.ok();
     Ok(())
 }
 
 fn flush_all(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     flush_option(args)?;
-    for db in 0..cx.store().databases() {
-        cx.turn.flush(db);
-    }
+    let all = 0..cx.store().databases();
+    cx.turn.flush(all);
     reply.ok();
     Ok(())
 }

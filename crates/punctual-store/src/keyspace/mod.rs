@@ -8,6 +8,7 @@ pub(crate) mod field_timers;
 pub mod key;
 pub mod records;
 pub(crate) mod shard;
+pub mod tracked;
 pub mod waiters;
 pub(crate) mod walk;
 pub mod watch;

@@ -12,12 +12,14 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::hash_table::Hash;
 use crate::keyspace::db::Db;
+use crate::keyspace::tracked::Tracked;
 use crate::keyspace::waiters::Waiters;
 use crate::keyspace::walk::WalkStep;
 use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
 use crate::lock_order::{OrderedGuard, OrderedMutex, Rank};
 use crate::notify::Notify;
+use crate::turn::Tracking;
 
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -57,6 +59,8 @@ pub struct Shard {
     pub(crate) watched: Watched,
     /// Clients that wait for keys.
     pub(crate) waiters: Waiters,
+    /// Keys that clients may have cached.
+    pub(crate) tracked: Tracked,
     /// The last known wake-up of each database, side by side so that the earliest is found fast.
     wakeups: Vec<u64>,
     /// The least of them.
@@ -202,6 +206,8 @@ pub struct Store {
     pub(crate) read_only: AtomicBool,
     /// Whether the sink is told each changed key.
     notes_changes: AtomicBool,
+    /// Totals of the keys that clients may have cached.
+    pub(crate) tracking: Tracking,
     /// Rules of NOTIFY.
     pub(crate) notify: Notify,
     /// Databases that were flushed before a snapshot had walked through them.
@@ -247,6 +253,7 @@ impl Store {
                     dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
                     watched: Watched::default(),
                     waiters: Waiters::default(),
+                    tracked: Tracked::default(),
                     wakeups: vec![NO_WAKEUP; databases],
                     earliest: NO_WAKEUP,
                 })
@@ -268,6 +275,7 @@ impl Store {
             logged: AtomicBool::new(false),
             read_only: AtomicBool::new(false),
             notes_changes: AtomicBool::new(false),
+            tracking: Tracking::default(),
             notify: Notify::default(),
             flushed_walks: Mutex::default(),
             hasher,

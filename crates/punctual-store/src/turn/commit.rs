@@ -2,10 +2,12 @@
 //!
 //! Whatever changes a key, a field or a whole database makes the change, and then commits it here, under the lock of the
 //! shard: commands through [`Cx::commit`], expiry through [`Turn::commit`], FLUSHDB, FLUSHALL and SWAPDB through
-//! [`Turn::flush`] and [`Turn::swap`]. WATCH, blocked clients, the count of changes and the keyspace events live on commits
-//! alone, and so does the log of changes (`effects`). A snapshot's walk does not: it needs the record *before* the change, so [`Db`](crate::keyspace::db::Db) tells it.
+//! [`Turn::flush`] and [`Turn::swap`]. WATCH, blocked clients, client-side caches, the count of changes and the keyspace events
+//! live on commits alone, and so does the log of changes (`effects`). A snapshot's walk does not: it needs the record *before* the change, so [`Db`](crate::keyspace::db::Db) tells it.
 //!
 //! Two things are no changes and commit nothing: loading a snapshot, and the events `new` and `keymiss`.
+
+use std::ops::Range;
 
 use super::waiters::ReadyKey;
 use super::{Cx, Turn};
@@ -37,7 +39,7 @@ impl Turn<'_> {
     #[inline]
     pub(crate) fn commit_silently(&mut self, db: usize, key: &[u8], count: u64) {
         self.changed = true;
-        self.notify(db, key, count);
+        self.notify(db, key, count, self.client);
     }
 
     /// As [`Turn::commit`], for an entry that has expired: it is no change by the running command. `value` is the value of a key
@@ -50,15 +52,15 @@ impl Turn<'_> {
         event: &str,
         value: Option<&Value>,
     ) {
-        self.notify(db, key, 0);
+        self.notify(db, key, 0, 0);
         self.announce_with(db, class, event, key, value);
     }
 
     #[inline]
-    fn notify(&mut self, db: usize, key: &[u8], count: u64) {
+    fn notify(&mut self, db: usize, key: &[u8], count: u64, by: u64) {
         self.stats.dirty += count;
         if self.observed {
-            self.notify_observers(db, key);
+            self.notify_observers(db, key, by);
         }
     }
 
@@ -85,16 +87,19 @@ impl Turn<'_> {
         }
     }
 
-    /// Raises the flags of a changed key's watchers, and notes the key if clients wait for it.
+    /// Raises the flags of a changed key's watchers, tells the clients that may have cached it, and notes the key if clients wait for it.
     #[cold]
-    fn notify_observers(&mut self, db: usize, key: &[u8]) {
+    fn notify_observers(&mut self, db: usize, key: &[u8], by: u64) {
         if self.logged && self.store.notes_changes() {
             self.sink.changed(db, key);
         }
         let number = self.store.shard_of(key);
         let shard = self.shard_mut(number);
-        let exists = shard.dbs[db].find(key).is_some();
-        shard.watched.key_changed(db, key, exists);
+        if shard.watched.any() {
+            let exists = shard.dbs[db].find(key).is_some();
+            shard.watched.key_changed(db, key, exists);
+        }
+        self.invalidate(number, key, by);
         self.note_ready(db, key);
     }
 
@@ -119,14 +124,16 @@ impl Turn<'_> {
         }
     }
 
-    /// Removes all keys of database `db`, of which every shard must be held, and commits that. The memory is freed after
-    /// the turn ([`Turn::discarded`]). Returns the number of keys.
-    pub(crate) fn flush(&mut self, db: usize) -> usize {
-        let removed = self.empty(db);
-        self.note_all_ready(db);
+    /// Removes all keys of these databases, of which every shard must be held, and commits that. The memory is freed after
+    /// the turn ([`Turn::discarded`]).
+    pub(crate) fn flush(&mut self, dbs: Range<usize>) {
+        for db in dbs {
+            let removed = self.empty(db);
+            self.note_all_ready(db);
+            self.stats.dirty += removed as u64;
+        }
+        self.invalidate_all();
         self.changed = true;
-        self.stats.dirty += removed as u64;
-        removed
     }
 
     /// Exchanges the keys of two databases, of which every shard must be held, and commits that.
@@ -161,6 +168,7 @@ impl Turn<'_> {
         for db in 0..self.store.databases() {
             self.empty(db);
         }
+        self.invalidate_all();
     }
 
     /// Replaces the whole keyspace by `loaded`, which [`Store::beside`](crate::Store::beside) has created: raises WATCH
@@ -190,6 +198,7 @@ impl Turn<'_> {
             }
         }
         self.ready.extend(ready);
+        self.invalidate_all();
         self.renew_rules();
         let store = self.store;
         let unneeded = old.into_iter().filter_map(|db| store.set_aside(db));

@@ -114,7 +114,11 @@ impl<'s> Turn<'s> {
         if self.store.notify.any() || self.recorder.any() {
             self.renew_rules();
         }
-        self.observed |= shard.watched.any() || shard.waiters.any() || self.store.notes_changes();
+        self.observed |= shard.watched.any()
+            || shard.waiters.any()
+            || shard.tracked.any()
+            || self.store.notes_changes()
+            || self.store.tracking.broadcasts();
         let at = self.held.partition_point(|(held, _)| *held < number);
         self.held.insert(at, (number, shard));
     }

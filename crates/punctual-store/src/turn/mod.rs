@@ -12,6 +12,7 @@ mod locks;
 mod notify;
 mod restore;
 mod streams;
+mod tracking;
 mod waiters;
 mod watch;
 
@@ -26,6 +27,7 @@ use crate::events::{Classes, Sink};
 use crate::hash_table::Hash;
 use crate::keyspace::db::Db;
 use crate::keyspace::shard::{Shard, Store, Touched};
+use crate::keyspace::tracked::Tracked;
 use crate::keyspace::waiters::Wait;
 use crate::limits::Limits;
 use crate::lock_order::OrderedGuard;
@@ -37,6 +39,7 @@ use ahead::{Name, Names};
 use effects::Effects;
 use notify::Recorder;
 pub use restore::{RestoreBatch, Restored, Taken};
+pub(crate) use tracking::Tracking;
 use waiters::ReadyKey;
 
 /// Function that runs a command on the keyspace.
@@ -77,6 +80,8 @@ pub struct Discarded {
     pub(crate) dbs: Vec<Db>,
     /// Large removed values.
     values: Vec<Value>,
+    /// Keys that clients may have cached, before a flush.
+    tracked: Vec<Tracked>,
 }
 
 impl Discarded {
@@ -84,7 +89,8 @@ impl Discarded {
     pub fn things(&self) -> usize {
         let keys = self.dbs.iter().map(Db::len).sum::<usize>();
         let elements = self.values.iter().map(Value::elements).sum::<usize>();
-        keys + elements
+        let tracked = self.tracked.iter().map(|t| t.totals().0).sum::<usize>();
+        keys + elements + tracked
     }
 
     /// Number of objects, as Redis counts them: the keys of databases, and values. O(databases).
@@ -127,6 +133,10 @@ pub struct Turn<'s> {
     pub discarded: Discarded,
     /// Set by a command that has found nothing and waits; it has not replied.
     pub wait: Option<Wait>,
+    /// The client whose commands run; 0 if there is none.
+    pub client: u64,
+    /// The number under which the client's reads are remembered, if the next command's are.
+    pub reader: Option<u32>,
     /// Whether commands may wait. In a transaction they reply that there was nothing.
     pub may_wait: bool,
     /// A script runs, whose commands must not even ask to wait.
@@ -203,6 +213,8 @@ impl<'s> Turn<'s> {
             stats: Stats::default(),
             discarded: Discarded::default(),
             wait: None,
+            client: 0,
+            reader: None,
             may_wait: true,
             in_script: false,
             may_lock: true,
@@ -295,6 +307,10 @@ impl<'s> Turn<'s> {
             write: command.flags.has(Flags::WRITE),
         };
         let result = handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start));
+        if let Some(reader) = self.reader {
+            self.reader = None;
+            self.remember_reader(&command.keys, args, reader);
+        }
         if logged {
             self.end_command(db, args);
         } else if !self.recorder.events.is_empty() {

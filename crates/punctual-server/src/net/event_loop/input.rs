@@ -133,7 +133,7 @@ impl EventLoop {
     pub(super) fn run_commands(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
         if self
             .connection(slot)
-            .is_some_and(|c| c.session.receives_messages())
+            .is_some_and(|c| c.session.separates_messages())
             && !self.busy.nested
         {
             self.collect_messages();
@@ -179,11 +179,12 @@ impl EventLoop {
         let session = &mut connection.session;
         let stats = &shared.stats[number];
         stats.client.store(session.id, Ordering::Relaxed);
+        dispatcher.turn.client = session.id;
         let out = &mut connection.out;
         session.dirty_before = dispatcher.turn.stats.dirty;
         let replied = out.len();
         let was_replica = session.replica.is_some();
-        if session.receives_messages() && !nested {
+        if session.separates_messages() && !nested {
             session.separated = true;
             mailbox.separate(session.id, out);
         }
@@ -259,6 +260,7 @@ impl EventLoop {
             mailbox.end_separation(out);
         }
         dispatcher.turn.end_ahead();
+        dispatcher.turn.client = 0;
         let until = dispatcher.hold.until;
         session.has_written |= dispatcher.turn.stats.dirty != session.dirty_before;
         if was_replica && out.len() > replied {

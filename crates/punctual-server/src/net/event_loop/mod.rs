@@ -372,7 +372,9 @@ impl EventLoop {
             upkeep::run_if_due(&shared, &self.settings, &mut turn);
             shutdown::finish_if_due(&shared, &mut turn);
         }
+        self.limit_tracked(&mut turn);
         self.discard(turn);
+        drop(sink);
         self.end_holding();
         shared.ask_for_acks();
         self.collect_mail();
@@ -410,6 +412,20 @@ impl EventLoop {
         for waiter in self.ended_waiters.drain(..) {
             turn.stop_waiting(&waiter);
         }
+    }
+
+    /// Removes some of the keys that clients may have cached, if there are too many.
+    fn limit_tracked(&mut self, turn: &mut Turn<'_>) {
+        const KEYS: usize = 100;
+        let shared = Arc::clone(&self.shared);
+        if !shared.store.tracks_too_many() || shared.running.is_active() {
+            return;
+        }
+        for shard in (self.number..shared.store.shards()).step_by(shared.mailboxes.len()) {
+            turn.limit_tracked(shard, KEYS);
+        }
+        turn.release();
+        self.more_due |= shared.store.tracks_too_many();
     }
 
     /// Adds a transaction's counts to the loop's.

@@ -1,0 +1,213 @@
+//! Which clients have read which keys of a shard, so that they may have cached them (CLIENT TRACKING). The shard's lock
+//! guards it.
+//!
+//! Keys are known by their names alone: as in Redis, a change of a key in one database invalidates the name in all of them. A
+//! reader is a number that its server never gives to another client (before 2^32 others have had one), so a client that goes
+//! away leaves its numbers where they are, until the keys change or leave the table.
+//!
+//! The readers of a key are the bits of 64-bit words, each with its place: numbers that were given one after the other
+//! share words, so a key that a thousand clients have read takes 256 bytes, and one with a single reader nothing beside
+//! its entry.
+
+use smallvec::SmallVec;
+
+use crate::hash_table::{Hash, HashTable};
+use crate::pages::Pages;
+
+/// A word of a set of readers.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    /// The number of the first bit, divided by 64.
+    place: u32,
+    bits: u64,
+}
+
+/// Numbers of the clients that have read a key.
+#[derive(Clone, Debug, Default)]
+pub struct Readers(SmallVec<[Word; 1]>);
+
+impl Readers {
+    /// Adds a number. Returns false if it is there already. O(log words) if its word is there.
+    fn add(&mut self, number: u32) -> bool {
+        let (place, bit) = (number / 64, 1 << (number % 64));
+        match self.0.binary_search_by_key(&place, |word| word.place) {
+            Ok(at) => {
+                let new = self.0[at].bits & bit == 0;
+                self.0[at].bits |= bit;
+                new
+            }
+            Err(at) => {
+                self.0.insert(at, Word { place, bits: bit });
+                true
+            }
+        }
+    }
+
+    /// Returns the numbers, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().flat_map(|word| {
+            let mut left = word.bits;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros())?;
+                left &= left - 1;
+                Some(word.place * 64 + bit)
+            })
+        })
+    }
+
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|w| w.bits.count_ones() as usize).sum()
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+struct Entry {
+    name: Box<[u8]>,
+    hash: Hash,
+    readers: Readers,
+}
+
+/// The remembered keys of a shard.
+#[derive(Default)]
+pub(crate) struct Tracked {
+    index: HashTable,
+    entries: Pages<Entry>,
+    /// Number of readers of all keys.
+    items: usize,
+}
+
+/// What a call has added to the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) keys: u64,
+    pub(crate) items: u64,
+}
+
+impl Tracked {
+    /// Returns whether any key is remembered.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    fn find(&self, hash: Hash, key: &[u8]) -> Option<u32> {
+        let is = |at| self.entries.get(at).is_some_and(|e| *e.name == *key);
+        self.index.find(hash, is)
+    }
+
+    /// Remembers that a client has read a key. O(length of the name).
+    pub(crate) fn remember(&mut self, hash: Hash, key: &[u8], reader: u32) -> Added {
+        let found = self.find(hash, key);
+        let keys = u64::from(found.is_none());
+        let at = found.unwrap_or_else(|| {
+            let at = self.entries.insert(Entry {
+                name: key.into(),
+                hash,
+                readers: Readers::default(),
+            });
+            let entries = &self.entries;
+            self.index.insert(hash, at, |i| place(entries, i));
+            at
+        });
+        let entry = self.entries.get_mut(at);
+        let new = entry.is_some_and(|entry| entry.readers.add(reader));
+        self.items += usize::from(new);
+        let items = u64::from(new);
+        Added { keys, items }
+    }
+
+    /// Removes a key, and returns its readers. O(length of the name).
+    pub(crate) fn take(&mut self, hash: Hash, key: &[u8]) -> Option<Readers> {
+        let at = self.find(hash, key)?;
+        Some(self.remove(at)?.1)
+    }
+
+    /// Removes a random key, and returns it and its readers. O(1), on average.
+    pub(crate) fn take_random(&mut self) -> Option<(Box<[u8]>, Readers)> {
+        let at = self.entries.at_random(|n| rand::random_range(0..n))?;
+        self.remove(at)
+    }
+
+    fn remove(&mut self, at: u32) -> Option<(Box<[u8]>, Readers)> {
+        let entries = &self.entries;
+        let of = entries.get(at)?.hash.place;
+        self.index.remove(of, at, |i| place(entries, i));
+        let entry = self.entries.remove(at)?;
+        self.items -= entry.readers.len();
+        Some((entry.name, entry.readers))
+    }
+
+    /// Returns the number of keys, and that of their readers. O(1).
+    pub(crate) fn totals(&self) -> (usize, usize) {
+        (self.entries.len(), self.items)
+    }
+}
+
+/// Returns the place of an entry's hash.
+fn place(entries: &Pages<Entry>, at: u32) -> u32 {
+    entries.get(at).map_or(0, |entry| entry.hash.place)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hash(key: u8) -> Hash {
+        // Few values, so that names share hashes.
+        Hash::new(u64::from(key % 16).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_map_of_sets(steps in prop::collection::vec((0..3u8, any::<u8>(), 0..300u32), 0..400)) {
+            let mut tracked = Tracked::default();
+            let mut model: BTreeMap<u8, BTreeSet<u32>> = BTreeMap::new();
+            for (what, key, reader) in steps {
+                match what {
+                    0 => {
+                        let added = tracked.remember(hash(key), &[key], reader);
+                        let keys = u64::from(!model.contains_key(&key));
+                        let items = u64::from(model.entry(key).or_default().insert(reader));
+                        prop_assert_eq!(added, Added { keys, items });
+                    }
+                    1 => {
+                        let taken = tracked.take(hash(key), &[key]);
+                        let taken = taken.map(|readers| readers.iter().collect::<BTreeSet<u32>>());
+                        prop_assert_eq!(taken, model.remove(&key));
+                    }
+                    _ => match tracked.take_random() {
+                        None => prop_assert!(model.is_empty()),
+                        Some((name, readers)) => {
+                            let expected = model.remove(&name[0]);
+                            prop_assert_eq!(readers.len(), readers.iter().count());
+                            prop_assert_eq!(expected, Some(readers.iter().collect()));
+                        }
+                    },
+                }
+                let items = model.values().map(BTreeSet::len).sum();
+                prop_assert_eq!(tracked.totals(), (model.len(), items));
+                prop_assert_eq!(tracked.any(), !model.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_reader_takes_little_memory() {
+        // Name, hash and the first word of readers.
+        assert!(size_of::<Entry>() <= 48, "{}", size_of::<Entry>());
+        let mut readers = Readers::default();
+        for number in 1_000_000..1_001_000 {
+            readers.add(number);
+        }
+        assert!(readers.0.len() <= 17, "{}", readers.0.len());
+    }
+}
