@@ -280,11 +280,12 @@ impl Shared {
         changes: &Changes,
         settings: &Settings,
     ) -> Result<Option<Context>, SetError> {
+        let used = settings.tls.is_used() || self.tls_port.load(Ordering::Relaxed) != 0;
         let changed = changes
             .names
             .iter()
             .find(|name| TlsSettings::READ.contains(name));
-        let Some(name) = changed.filter(|_| settings.tls.is_used()) else {
+        let Some(name) = changed.filter(|_| used) else {
             return Ok(None);
         };
         let context = Context::new(&settings.tls, &self.logger).map_err(|error| {

@@ -22,9 +22,9 @@ mod rewrite;
 mod settings;
 mod source;
 mod table;
-mod tls;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod value;
 
 use std::ffi::OsString;

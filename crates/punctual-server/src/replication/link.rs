@@ -93,8 +93,8 @@ fn establish(shared: &Shared, attempt: Attempt) -> Result<Attachment, Failure> {
         true => Some(shared.tls.connect().map_err(failed)?),
         false => None,
     };
-    let mut wire = Wire::connect(upstream, generation, &attempt.primary, timeout, session)
-        .map_err(failed)?;
+    let mut wire =
+        Wire::connect(upstream, generation, &attempt.primary, timeout, session).map_err(failed)?;
     if !upstream.advance(generation, Phase::Handshake) {
         return Err(Failure::Unwanted);
     }

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd as _;
+use std::time::Instant;
 
 use super::Session;
 
@@ -24,9 +25,18 @@ impl Channel {
 
 impl Read for Channel {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
-        match &mut self.session {
-            None => self.stream.read(place),
-            Some(session) => session.read(self.stream.as_fd(), place),
+        let Some(session) = &mut self.session else {
+            return self.stream.read(place);
+        };
+        let began = Instant::now();
+        loop {
+            match session.read(self.stream.as_fd(), place) {
+                // A part of a record has come.
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock
+                        && Some(began.elapsed()) < self.stream.read_timeout()? => {}
+                result => return result,
+            }
         }
     }
 }

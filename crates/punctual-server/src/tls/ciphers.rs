@@ -151,11 +151,17 @@ mod tests {
         assert_eq!(names("HIGH:!aNULL:!MD5").map(|all| all.len()), Some(6));
         assert_eq!(
             names("ECDHE+AES256"),
-            Some(vec!["ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384"])
+            Some(vec![
+                "ECDHE-ECDSA-AES256-GCM-SHA384",
+                "ECDHE-RSA-AES256-GCM-SHA384"
+            ])
         );
         assert_eq!(
             names("CHACHA20:AES128:+ECDHE-ECDSA-CHACHA20-POLY1305:-aRSA"),
-            Some(vec!["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"])
+            Some(vec![
+                "ECDHE-ECDSA-AES128-GCM-SHA256",
+                "ECDHE-ECDSA-CHACHA20-POLY1305"
+            ])
         );
         assert_eq!(
             names("ECDHE-RSA-CHACHA20-POLY1305:AES128:!aRSA"),

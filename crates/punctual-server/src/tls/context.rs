@@ -111,11 +111,11 @@ impl Context {
         let roots = Arc::new(authorities(settings)?);
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)?;
-        let verifier =
-            || WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
-        let refused = |error: rustls::server::VerifierBuilderError| {
-            TlsError::Authorities(error.to_string())
+        let verifier = || {
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
         };
+        let refused =
+            |error: rustls::server::VerifierBuilderError| TlsError::Authorities(error.to_string());
         let builder = match settings.auth_clients {
             AuthClients::No => builder.with_no_client_auth(),
             AuthClients::Yes => {
@@ -126,8 +126,7 @@ impl Context {
                 builder.with_client_cert_verifier(verifier.map_err(refused)?)
             }
         };
-        let mut server =
-            builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(own.clone())));
+        let mut server = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(own.clone())));
         server.ignore_client_order = settings.prefer_server_ciphers;
         // One session for the next connection; the client that uses it gets another.
         server.send_tls13_tickets = usize::from(settings.session_caching);
@@ -210,7 +209,8 @@ fn certified_key(
     let text = std::fs::read(key).map_err(|e| bad_key(crate::config::io_reason(&e)))?;
     if memchr::memmem::find(&text, b"ENCRYPTED").is_some() {
         return Err(bad_key(
-            "encrypted keys are not supported; decrypt the file, and protect it by its permissions".to_owned(),
+            "encrypted keys are not supported; decrypt the file, and protect it by its permissions"
+                .to_owned(),
         ));
     }
     let key = PrivateKeyDer::from_pem_slice(&text)

@@ -115,6 +115,7 @@ impl Session {
 
     /// Continues the handshake. Returns `WouldBlock` as long as it waits for the peer.
     pub(crate) fn shake_hands(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.check()?;
         if self.held.input.is_empty() {
             // A client speaks first.
             self.step(&mut [], &mut [], &mut 0);
@@ -125,9 +126,7 @@ impl Session {
             // An alert tells the peer why.
             let sent = self.send_held(socket);
             end?;
-            if let Some(error) = &self.held.failure {
-                return Err(failed(error.clone()));
-            }
+            self.check()?;
             if self.held.ended {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -142,18 +141,14 @@ impl Session {
 
     /// Reads plain bytes. As with a socket, a read that does not fill `place` has emptied the socket, and 0 is the end; what
     /// follows the bytes of such a read shows in [`Session::has_more`].
-    pub(crate) fn read(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        place: &mut [u8],
-    ) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, socket: BorrowedFd<'_>, place: &mut [u8]) -> io::Result<usize> {
         let mut filled = self.take_plain(place);
         while filled < place.len() {
-            match &self.held.failure {
-                Some(error) if filled == 0 => return Err(failed(error.clone())),
-                Some(_) => return Ok(filled),
-                None if self.held.ended => return Ok(filled),
-                None => {}
+            if filled == 0 {
+                self.check()?;
+            }
+            if self.held.ended || self.held.failure.is_some() {
+                return Ok(filled);
             }
             let emptied = match self.receive(socket, place, &mut filled) {
                 Ok(emptied) => emptied,
@@ -221,7 +216,7 @@ impl Session {
 
     /// Tells the peer that nothing follows, as far as the socket takes it at once.
     pub(crate) fn close(&mut self, socket: BorrowedFd<'_>) {
-        if self.is_handshaking() || self.send_held(socket).is_err() {
+        if self.is_handshaking() || self.check().is_err() || self.send_held(socket).is_err() {
             return;
         }
         let mut record = [0; OVERHEAD];
@@ -247,8 +242,10 @@ impl Session {
 
     /// Appends the records of `piece`.
     fn encrypt(&mut self, piece: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
+        self.check()?;
         let mut input = std::mem::take(&mut self.held.input);
         let mut used = self.step(&mut input, &mut [], &mut 0);
+        self.check()?;
         // Records are numbered in this order.
         output.append(&mut self.held.output);
         let from = output.len();
@@ -316,7 +313,15 @@ impl Session {
     fn step(&mut self, input: &mut [u8], place: &mut [u8], filled: &mut usize) -> usize {
         let mut used = 0;
         loop {
-            let rest = &mut input[used..];
+            let failed = self.held.failure.is_some();
+            if failed && !self.has_records() {
+                return used;
+            }
+            // A session that has failed must not see what it has failed on again. It has an alert to send.
+            let rest = match failed {
+                false => &mut input[used..],
+                true => &mut [],
+            };
             let (discard, again) = match &mut self.side {
                 Side::Server(c) => {
                     let status = c.process_tls_records(rest);
@@ -333,14 +338,24 @@ impl Session {
             match again {
                 Ok(true) => {}
                 Ok(false) => return used,
-                Err(error) => {
-                    // The first error is the cause. Another call gives the alert to send.
-                    if self.held.failure.is_some() {
-                        return used;
-                    }
-                    self.held.failure = Some(error);
-                }
+                Err(error) => self.held.failure = Some(error),
             }
+        }
+    }
+
+    /// Returns true if rustls has records to send.
+    fn has_records(&self) -> bool {
+        match &self.side {
+            Side::Server(connection) => connection.wants_write(),
+            Side::Client(connection) => connection.wants_write(),
+        }
+    }
+
+    /// Returns the error that has ended the session, if one has.
+    fn check(&self) -> io::Result<()> {
+        match &self.held.failure {
+            None => Ok(()),
+            Some(error) => Err(failed(error.clone())),
         }
     }
 
@@ -389,8 +404,7 @@ impl Held {
                     Some(Ok(record)) => {
                         discard += record.discard;
                         let count = record.payload.len().min(place.len() - *filled);
-                        place[*filled..*filled + count]
-                            .copy_from_slice(&record.payload[..count]);
+                        place[*filled..*filled + count].copy_from_slice(&record.payload[..count]);
                         *filled += count;
                         self.plain.extend_from_slice(&record.payload[count..]);
                     }
