@@ -24,6 +24,7 @@ mod replication;
 mod script;
 mod server;
 mod shared;
+mod tls;
 mod version;
 
 pub use acl::file::UsersError;

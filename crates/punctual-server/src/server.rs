@@ -22,7 +22,7 @@ use crate::dispatch::from_file::FromFile;
 use crate::dispatch::names::CommandNames;
 use crate::log::{self, Logger, Role};
 use crate::net::event_loop::{EventLoop, WAKER_TOKEN};
-use crate::net::listener::{ListenError, Listener};
+use crate::net::listener::{FreePorts, ListenError, Listener};
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
 use crate::observe::crash_report::CrashReporter;
@@ -39,6 +39,8 @@ use crate::program::supervision::Systemd;
 use crate::reclaim::Reclaim;
 use crate::replication::upstream::Address;
 use crate::shared::{Shared, StopOnPanic};
+pub use crate::tls::TlsError;
+use crate::tls::{Context, Tls};
 
 /// Error of a server's start.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +55,9 @@ pub enum StartError {
     /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The certificates, keys or other settings of TLS cannot be used.
+    #[error("{0}\nFailed to configure TLS. Check logs for more info.")]
+    Tls(#[from] TlsError),
     /// The process cannot become a daemon.
     #[error("Can't daemonize: {0}")]
     Daemonize(#[source] io::Error),
@@ -84,7 +89,7 @@ impl From<UsersError> for StartError {
 pub struct Builder {
     options: Vec<(String, String)>,
     config: Option<Config>,
-    free_port: bool,
+    free: FreePorts,
     logger: Option<Logger>,
     reclaim: Option<Reclaim>,
     systemd: Option<Systemd>,
@@ -100,8 +105,16 @@ impl Builder {
     /// Sets the TCP port on the configured addresses; 0 selects a free port.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
-        self.free_port = port == 0;
+        self.free.plain = port == 0;
         self.option("port", &port.to_string())
+    }
+
+    /// Sets the port of encrypted connections on the configured addresses; 0 selects a free port. Certificates are set by
+    /// [`Builder::option`].
+    #[must_use]
+    pub fn tls_port(mut self, port: u16) -> Self {
+        self.free.tls = port == 0;
+        self.option("tls-port", &port.to_string())
     }
 
     /// Sets the number of event loops.
@@ -240,7 +253,7 @@ impl Server {
         Builder {
             options: Vec::new(),
             config: None,
-            free_port: false,
+            free: FreePorts::default(),
             logger: None,
             reclaim: None,
             systemd: None,
@@ -279,8 +292,13 @@ impl Server {
             shards: shard_count(&settings),
             databases: settings.databases,
         });
-        let listeners = Listener::open(&settings, builder.free_port)?;
+        let tls = Arc::new(Tls::default());
+        if settings.tls.is_used() || builder.free.tls {
+            tls.set(Some(Context::new(&settings.tls, &logger)?));
+        }
+        let listeners = Listener::open(&settings, builder.free, &tls)?;
         let addr = listeners.iter().find_map(Listener::tcp_addr);
+        let tls_addr = listeners.iter().find_map(Listener::tls_addr);
         let unix = settings.unixsocket.clone();
         // After the listeners: a second server with the same address must not overwrite the first one's file.
         let pid_file = settings
@@ -291,6 +309,7 @@ impl Server {
         let (reclaim, systemd) = (builder.reclaim, builder.systemd.clone());
         let mut shared = Shared::new(names, config, store, mailboxes, logger, reclaim, systemd);
         shared.users = users;
+        shared.tls = tls;
         shared.persistence.disk = builder.disk.clone();
         let shared = Arc::new(shared);
         if let Some(starting) = &builder.starting {
@@ -307,7 +326,7 @@ impl Server {
             None
         };
         let port = addr.map_or(0, |a| a.port());
-        shared.tcp_port.store(port.into(), Ordering::Relaxed);
+        shared.note_ports(Some(&listeners), Some(&listeners));
         shared.logger.set_role(Role::Master);
         if let Some((host, port)) = settings.replica.primary.clone() {
             shared.follow_from_start(Address { host, port });
@@ -354,6 +373,9 @@ impl Server {
         if addr.is_some() {
             log::notice!(logger, "Ready to accept connections tcp");
         }
+        if tls_addr.is_some() {
+            log::notice!(logger, "Ready to accept connections tls");
+        }
         if let Some(path) = &server.unix {
             log::notice!(
                 logger,
@@ -372,6 +394,12 @@ impl Server {
     /// Returns the TCP port, or 0 if the server does not listen on TCP.
     pub fn port(&self) -> u16 {
         self.addr.map_or(0, |a| a.port())
+    }
+
+    /// Returns the port of encrypted connections, or 0 if there is none.
+    pub fn tls_port(&self) -> u16 {
+        let port = self.shared.tls_port.load(Ordering::Relaxed);
+        u16::try_from(port).unwrap_or(0)
     }
 
     /// Returns the path of the unix socket.

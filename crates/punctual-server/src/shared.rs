@@ -16,11 +16,11 @@ use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
 use crate::client::tracking::Trackers;
 use crate::clock::{Move, MoveError, ServerClock};
-use crate::config::{Changes, Config, SetError, Settings};
+use crate::config::{Changes, Config, SetError, Settings, TlsSettings};
 use crate::dispatch::names::CommandNames;
 use crate::log::Logger;
 use crate::net::cross_protocol::HttpWarning;
-use crate::net::listener::Listener;
+use crate::net::listener::{FreePorts, ListenError, Listener};
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
 use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
@@ -40,6 +40,7 @@ use crate::replication::upstream::{Address, Upstream};
 use crate::script::cache::Cache;
 use crate::script::functions::registry::Registry;
 use crate::script::running::Running;
+use crate::tls::{Context, Tls};
 
 /// State that all event loops share. Lock order: shards, then `config`, then the log of changes, then the pub/sub
 /// registry, then mailboxes.
@@ -103,6 +104,10 @@ pub struct Shared {
     pub run_id: String,
     /// TCP port; 0 if the server does not listen on TCP.
     pub tcp_port: AtomicU32,
+    /// Port of encrypted connections; 0 if there is none.
+    pub tls_port: AtomicU32,
+    /// What encrypted connections need.
+    pub(crate) tls: Arc<Tls>,
     /// Loop that gets the next connection, round-robin.
     pub(crate) next_loop: AtomicUsize,
     /// Function that returns freed memory to the system, if the allocator needs one.
@@ -185,6 +190,8 @@ impl Shared {
                 .map(|_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0'))
                 .collect(),
             tcp_port: AtomicU32::new(0),
+            tls_port: AtomicU32::new(0),
+            tls: Arc::default(),
             next_loop: AtomicUsize::new(0),
             reclaim,
             systemd,
@@ -223,27 +230,37 @@ impl Shared {
         changes: &Changes,
         settings: &Settings,
     ) -> Result<(), SetError> {
+        let context = self.changed_tls(changes, settings)?;
         let refusals = [
             ("port", "Unable to listen on this port. Check server logs."),
+            (
+                "tls-port",
+                "Unable to listen on this port. Check server logs.",
+            ),
             ("bind", "Failed to bind to specified addresses."),
         ];
-        // As in Redis, the error names the first of the two in the call.
+        // As in Redis, the error names the first of them in the call.
         let first = changes
             .names
             .iter()
             .find_map(|changed| refusals.iter().find(|(name, _)| changed == name));
         if let Some(&(name, reason)) = first {
-            let listeners = Listener::open_tcp(settings, false).map_err(|e| {
-                self.logger
-                    .write(crate::log::Level::Warning, format_args!("{e}"));
+            let refused = |e: ListenError| {
+                crate::log::warning!(self.logger, "{e}");
                 SetError::refused(name, reason)
-            })?;
-            let port = listeners
-                .iter()
-                .find_map(Listener::tcp_addr)
-                .map_or(0, |a| a.port());
-            self.tcp_port.store(port.into(), Ordering::Relaxed);
-            self.mailboxes[0].order(Order::Listen(listeners));
+            };
+            let changed = |port| changes.contains("bind") || changes.contains(port);
+            let free = FreePorts::default();
+            let plain = changed("port")
+                .then(|| Listener::open_plain(settings, free))
+                .transpose()
+                .map_err(refused)?;
+            let tls = changed("tls-port")
+                .then(|| Listener::open_tls(settings, free, &self.tls))
+                .transpose()
+                .map_err(refused)?;
+            self.note_ports(plain.as_deref(), tls.as_deref());
+            self.mailboxes[0].order(Order::Listen { plain, tls });
         }
         if changes.contains("maxclients") {
             let possible = make_room_for(settings.max_clients, &self.logger).unwrap_or(0);
@@ -254,8 +271,47 @@ impl Shared {
                 return Err(SetError::refused("maxclients", reason));
             }
         }
+        if let Some(context) = context {
+            self.tls.set(Some(context));
+        }
         self.logger.set_level(settings.log_level);
         Ok(())
+    }
+
+    /// Returns what encrypted connections need from now on, if that changes.
+    fn changed_tls(
+        &self,
+        changes: &Changes,
+        settings: &Settings,
+    ) -> Result<Option<Context>, SetError> {
+        let used = settings.tls.is_used() || self.tls_port.load(Ordering::Relaxed) != 0;
+        let changed = changes
+            .names
+            .iter()
+            .find(|name| TlsSettings::READ.contains(name));
+        let Some(name) = changed.filter(|_| used) else {
+            return Ok(None);
+        };
+        let context = Context::new(&settings.tls, &self.logger).map_err(|error| {
+            crate::log::warning!(self.logger, "{error}");
+            let reason = "Unable to update TLS configuration. Check server logs.";
+            SetError::refused(*name, reason)
+        })?;
+        Ok(Some(context))
+    }
+
+    /// Remembers the ports that the server listens on, of the kinds that are given.
+    pub(crate) fn note_ports(&self, plain: Option<&[Listener]>, tls: Option<&[Listener]>) {
+        if let Some(listeners) = plain {
+            let addr = listeners.iter().find_map(Listener::tcp_addr);
+            let port = addr.map_or(0, |addr| addr.port());
+            self.tcp_port.store(port.into(), Ordering::Relaxed);
+        }
+        if let Some(listeners) = tls {
+            let addr = listeners.iter().find_map(Listener::tls_addr);
+            let port = addr.map_or(0, |addr| addr.port());
+            self.tls_port.store(port.into(), Ordering::Relaxed);
+        }
     }
 
     /// Replaces the settings and notifies the loops.

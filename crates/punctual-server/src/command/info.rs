@@ -167,7 +167,11 @@ fn server(page: &mut Page<'_, '_>) {
     page.line("process_id", std::process::id());
     page.line("process_supervised", "no");
     page.line("run_id", &shared.run_id);
-    page.line("tcp_port", shared.tcp_port.load(Ordering::Relaxed));
+    let port = match shared.tcp_port.load(Ordering::Relaxed) {
+        0 => shared.tls_port.load(Ordering::Relaxed),
+        port => port,
+    };
+    page.line("tcp_port", port);
     page.line("server_time_usec", now.micros());
     page.line("uptime_in_seconds", uptime_s);
     page.line("uptime_in_days", uptime_s / 86_400);

@@ -104,6 +104,7 @@ fn migrate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
     let timeout_ms = parse_i64(&args[5]).ok_or(Error::NotInteger)?;
     let db = parse_i64(&args[4]).ok_or(Error::NotInteger)?;
     let timeout_ms = u64::try_from(timeout_ms).unwrap_or(0);
+    let encrypts = call.shared.settings().tls.cluster;
     let target = Target {
         host: String::from_utf8_lossy(&args[1]).into_owned(),
         // As in Redis, which reads the port as C's `atoi` does; nothing listens on port 0.
@@ -122,6 +123,8 @@ fn migrate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
             timeout_ms
         }),
         replace: options.replace,
+        // As in Redis, whose MIGRATE moves slots between the nodes of a cluster.
+        tls: encrypts.then(|| Arc::clone(&call.shared.tls)),
     };
     let keys = match options.keys {
         Some(at) => args.skip(at),

@@ -39,6 +39,8 @@ pub(crate) struct Directive {
     pub(crate) not_while_loading: bool,
     /// Not shown for a pattern, only for its exact name.
     pub(crate) hidden: bool,
+    /// The name of something that CONFIG SET reads again even if the name is the same.
+    pub(crate) reread: bool,
     /// A secret: its value must not reach the slow log or MONITOR.
     pub(crate) sensitive: bool,
 }
@@ -53,6 +55,7 @@ const fn row(name: &'static str, kind: Kind, default: &'static str) -> Directive
         effect: Effect::Accepted,
         not_while_loading: false,
         hidden: false,
+        reread: false,
         sensitive: false,
     }
 }
@@ -146,6 +149,11 @@ impl Directive {
 
     pub(crate) const fn hidden(mut self) -> Self {
         self.hidden = true;
+        self
+    }
+
+    pub(crate) const fn reread(mut self) -> Self {
+        self.reread = true;
         self
     }
 

@@ -24,6 +24,7 @@ mod source;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod value;
 
 use std::ffi::OsString;
@@ -41,6 +42,7 @@ pub use self::settings::{
     AppendSync, BindAddress, ClockKind, Permission, ReplicaSettings, Settings, ShutdownOptions,
     Supervised,
 };
+pub use self::tls::{AuthClients, TlsSettings};
 pub use self::value::{OutputLimit, SavePoint};
 
 use self::directive::{Change, Effect};
@@ -111,7 +113,7 @@ impl UserLine {
 #[derive(Debug)]
 #[must_use = "changes must be applied"]
 pub struct Changes {
-    /// Names (not aliases) of the directives whose values changed, in the order of the call.
+    /// Names (not aliases) of the directives whose values changed, or name files to read again, in the order of the call.
     pub names: Vec<&'static str>,
     before: Vec<Value>,
 }
@@ -382,7 +384,9 @@ impl Config {
         }
         let names = rows
             .iter()
-            .filter(|(index, ..)| self.values[*index] != values[*index])
+            .filter(|(index, directive, _)| {
+                directive.reread || self.values[*index] != values[*index]
+            })
             .map(|(_, directive, _)| directive.name)
             .collect();
         let before = std::mem::replace(&mut self.values, values);

@@ -7,6 +7,7 @@ use punctual_store::limits::Limits;
 use punctual_store::uses::Uses;
 
 use super::table;
+use super::tls::TlsSettings;
 use super::value::{OutputLimit, SHUTDOWN_OPTIONS, SavePoint, Value};
 use crate::log::Level;
 use crate::version;
@@ -18,6 +19,8 @@ pub struct Settings {
     pub bind: Vec<BindAddress>,
     /// TCP port; 0 means no TCP.
     pub port: u16,
+    /// Encrypted connections.
+    pub tls: TlsSettings,
     /// Path of the unix socket.
     pub unixsocket: Option<PathBuf>,
     /// Permission bits of the unix socket; 0 leaves those of the umask.
@@ -250,6 +253,7 @@ impl Settings {
         Self {
             bind: bind(values.words("bind")),
             port: values.number("port"),
+            tls: TlsSettings::from_values(&values, &dir),
             unixsocket: values.path("unixsocket").map(|path| dir.join(path)),
             unixsocket_mode: match values.of("unixsocketperm") {
                 Value::Octal(bits) => *bits,
@@ -459,7 +463,7 @@ impl<'a> Values<'a> {
             .unwrap_or(&NONE)
     }
 
-    fn yes(&self, name: &str) -> bool {
+    pub(super) fn yes(&self, name: &str) -> bool {
         matches!(self.of(name), Value::YesNo(true))
     }
 
@@ -474,7 +478,7 @@ impl<'a> Values<'a> {
     }
 
     /// Returns a number. The table's bounds ensure that it fits; otherwise it is zero, not a panic.
-    fn number<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
+    pub(super) fn number<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
         T::try_from(self.integer(name)).unwrap_or_default()
     }
 
@@ -488,7 +492,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn word(&self, name: &str) -> &'static str {
+    pub(super) fn word(&self, name: &str) -> &'static str {
         match self.of(name) {
             Value::Choice(word) => word,
             other => {
@@ -498,7 +502,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn text(&self, name: &str) -> &'a [u8] {
+    pub(super) fn text(&self, name: &str) -> &'a [u8] {
         match self.of(name) {
             Value::Text(text) => text,
             _ => &[],
@@ -512,7 +516,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn path(&self, name: &str) -> Option<PathBuf> {
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
         use std::os::unix::ffi::OsStrExt as _;
         let text = self.text(name);
         (!text.is_empty()).then(|| Path::new(std::ffi::OsStr::from_bytes(text)).to_path_buf())

@@ -1,7 +1,6 @@
 //! The table of directives: values, default, when each may change and whether it has an effect.
 //!
-//! Names, bounds and defaults are those of Redis 7.2; differences have a comment. TLS directives are absent, as in a
-//! Redis built without TLS, so that a request for encryption is not silently ignored.
+//! Names, bounds and defaults are those of Redis 7.2; differences have a comment.
 
 use super::directive::{
     Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
@@ -63,6 +62,30 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     special("unixsocketperm", Kind::Octal, "0").at_start().implemented(),
     optional("bind-source-addr"),
     integer("socket-mark-id", 0, u32::MAX as i64, "0").at_start(),
+
+    // TLS.
+    integer("tls-port", 0, 65535, "0").implemented(),
+    optional("tls-cert-file").reread().implemented(),
+    optional("tls-key-file").reread().implemented(),
+    // Encrypted keys are refused when they are read, so the passwords have no effect.
+    optional("tls-key-file-pass").sensitive(),
+    optional("tls-client-cert-file").reread().implemented(),
+    optional("tls-client-key-file").reread().implemented(),
+    optional("tls-client-key-file-pass").sensitive(),
+    optional("tls-ca-cert-file").reread().implemented(),
+    optional("tls-ca-cert-dir").reread().implemented(),
+    choice("tls-auth-clients", &["no", "yes", "optional"], "yes").implemented(),
+    optional("tls-protocols").implemented(),
+    optional("tls-ciphers").implemented(),
+    optional("tls-ciphersuites").implemented(),
+    yes_no("tls-prefer-server-ciphers", "no").implemented(),
+    yes_no("tls-session-caching", "yes").implemented(),
+    integer("tls-session-cache-size", 0, INT, "20480").implemented(),
+    integer("tls-session-cache-timeout", 0, INT, "300").implemented(),
+    yes_no("tls-replication", "no").implemented(),
+    yes_no("tls-cluster", "no").implemented(),
+    // Keys are agreed on by elliptic curves.
+    optional("tls-dh-params-file"),
 
     // Limits of a client's input and output.
     special("client-output-buffer-limit", Kind::OutputLimits, OUTPUT_LIMITS).implemented(),

@@ -1,13 +1,16 @@
 //! The conversation with the target of a migration. Only this file blocks on its socket, each time for `timeout` at most.
 
-use std::io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_resp::encode_command;
 use punctual_store::Error;
 
 use crate::clock::ServerClock;
+use crate::tls::Tls;
+use crate::tls::channel::Channel;
 
 /// Longest line of a reply; RESTORE replies with one line.
 const LINE_MAX: u64 = 1024;
@@ -26,6 +29,8 @@ pub(crate) struct Target {
     pub(crate) timeout: Duration,
     /// Replace existing keys.
     pub(crate) replace: bool,
+    /// Encrypts the connection.
+    pub(crate) tls: Option<Arc<Tls>>,
 }
 
 /// A key to send.
@@ -86,8 +91,9 @@ pub(crate) fn transfer(
 }
 
 struct Conversation {
-    reader: BufReader<TcpStream>,
-    writer: BufWriter<TcpStream>,
+    reader: BufReader<Channel>,
+    /// Bytes to send.
+    output: Vec<u8>,
 }
 
 impl Conversation {
@@ -109,9 +115,17 @@ impl Conversation {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(target.timeout))?;
         stream.set_write_timeout(Some(target.timeout))?;
+        let mut channel = Channel {
+            stream,
+            session: None,
+        };
+        if let Some(tls) = &target.tls {
+            channel.session = Some(Box::new(tls.connect()?));
+            channel.shake_hands()?;
+        }
         Ok(Self {
-            reader: BufReader::new(stream.try_clone()?),
-            writer: BufWriter::with_capacity(BUFFER_BYTES, stream),
+            reader: BufReader::new(channel),
+            output: Vec::new(),
         })
     }
 
@@ -164,13 +178,21 @@ impl Conversation {
     }
 
     fn send(&mut self, words: &[impl AsRef<[u8]>]) -> Result<(), Failure> {
-        let mut bytes = Vec::new();
-        encode_command(&mut bytes, words);
-        self.writer.write_all(&bytes).map_err(|_| Failure::Writing)
+        encode_command(&mut self.output, words);
+        if self.output.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        self.flush()
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        self.writer.flush().map_err(|_| Failure::Writing)
+        let channel = self.reader.get_mut();
+        let written = channel.write_all(&self.output);
+        self.output.clear();
+        self.output.shrink_to(BUFFER_BYTES);
+        written
+            .and_then(|()| channel.flush())
+            .map_err(|_| Failure::Writing)
     }
 
     /// Returns a reply of one line, without the line's end.

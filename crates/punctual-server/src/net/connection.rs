@@ -154,7 +154,11 @@ impl Connection {
         }
         self.out.clear();
         self.written = 0;
-        Flushed::All
+        match self.socket.flush() {
+            Ok(()) => Flushed::All,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Flushed::Blocked,
+            Err(_) => Flushed::Broken,
+        }
     }
 
     /// Frees the written part of the buffer if it is most of it.

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mio::net::{TcpListener, UnixListener};
@@ -11,6 +12,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as RawSocket, TcpKeepa
 
 use crate::config::Settings;
 use crate::net::socket::Socket;
+use crate::tls::Tls;
 
 /// Error of a socket that cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +26,15 @@ pub struct ListenError {
 /// A listening socket.
 pub(crate) enum Listener {
     Tcp(TcpListener),
+    Tls(TcpListener, Arc<Tls>),
     Unix(UnixListener, PathBuf),
+}
+
+/// TCP ports that take any free port instead of the configured one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FreePorts {
+    pub(crate) plain: bool,
+    pub(crate) tls: bool,
 }
 
 /// A connection that has been accepted.
@@ -39,12 +49,17 @@ pub(crate) struct Arrival {
 }
 
 impl Listener {
-    /// Opens all configured sockets; `free_port` takes any free TCP port instead of the configured one.
+    /// Opens all configured sockets.
     ///
     /// # Errors
     /// When an address that is not optional cannot be listened on.
-    pub(crate) fn open(settings: &Settings, free_port: bool) -> Result<Vec<Self>, ListenError> {
-        let mut all = Self::open_tcp(settings, free_port)?;
+    pub(crate) fn open(
+        settings: &Settings,
+        free: FreePorts,
+        tls: &Arc<Tls>,
+    ) -> Result<Vec<Self>, ListenError> {
+        let mut all = Self::open_plain(settings, free)?;
+        all.extend(Self::open_tls(settings, free, tls)?);
         if let Some(path) = &settings.unixsocket {
             let listener = unix(path, settings.unixsocket_mode).map_err(|source| ListenError {
                 what: "unix",
@@ -56,13 +71,39 @@ impl Listener {
         Ok(all)
     }
 
-    /// Opens the configured TCP sockets.
+    /// Opens the TCP sockets of connections that are not encrypted.
     ///
     /// # Errors
     /// When an address that is not optional cannot be listened on.
-    pub(crate) fn open_tcp(settings: &Settings, free_port: bool) -> Result<Vec<Self>, ListenError> {
+    pub(crate) fn open_plain(
+        settings: &Settings,
+        free: FreePorts,
+    ) -> Result<Vec<Self>, ListenError> {
+        Self::open_tcp(settings, settings.port, free.plain, Self::Tcp)
+    }
+
+    /// Opens the sockets of encrypted connections.
+    ///
+    /// # Errors
+    /// When an address that is not optional cannot be listened on.
+    pub(crate) fn open_tls(
+        settings: &Settings,
+        free: FreePorts,
+        tls: &Arc<Tls>,
+    ) -> Result<Vec<Self>, ListenError> {
+        Self::open_tcp(settings, settings.tls.port, free.tls, |listener| {
+            Self::Tls(listener, Arc::clone(tls))
+        })
+    }
+
+    fn open_tcp(
+        settings: &Settings,
+        port: u16,
+        free_port: bool,
+        kind: impl Fn(TcpListener) -> Self,
+    ) -> Result<Vec<Self>, ListenError> {
         let mut all = Vec::new();
-        let mut port = if free_port { 0 } else { settings.port };
+        let mut port = if free_port { 0 } else { port };
         if free_port || port != 0 {
             for bind in &settings.bind {
                 match tcp(&bind.host, port, settings.tcp_backlog) {
@@ -72,7 +113,7 @@ impl Listener {
                             if port == 0 {
                                 port = listener.local_addr().map_or(0, |a| a.port());
                             }
-                            all.push(Self::Tcp(listener));
+                            all.push(kind(listener));
                         }
                     }
                     Err(_) if bind.optional => {}
@@ -91,7 +132,7 @@ impl Listener {
 
     pub(crate) fn source(&mut self) -> &mut dyn mio::event::Source {
         match self {
-            Self::Tcp(l) => l,
+            Self::Tcp(l) | Self::Tls(l, _) => l,
             Self::Unix(l, _) => l,
         }
     }
@@ -99,25 +140,33 @@ impl Listener {
     /// Stops listening, even if a child process has inherited the socket.
     pub(crate) fn shutdown(&self) {
         let socket = match self {
-            Self::Tcp(l) => SockRef::from(l),
+            Self::Tcp(l) | Self::Tls(l, _) => SockRef::from(l),
             Self::Unix(l, _) => SockRef::from(l),
         };
         // Some systems refuse to shut a listening socket down; closing it is enough there.
         let _ = socket.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Returns the local address of a TCP listener.
+    /// Returns the local address of a listener for connections over TCP that are not encrypted.
     pub(crate) fn tcp_addr(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(l) => l.local_addr().ok(),
-            Self::Unix(..) => None,
+            Self::Tls(..) | Self::Unix(..) => None,
+        }
+    }
+
+    /// Returns the local address of a listener for encrypted connections.
+    pub(crate) fn tls_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tls(l, _) => l.local_addr().ok(),
+            Self::Tcp(_) | Self::Unix(..) => None,
         }
     }
 
     /// Accepts the next connection. Returns `WouldBlock` if none is pending.
     pub(crate) fn accept(&self) -> io::Result<Arrival> {
         match self {
-            Self::Tcp(l) => {
+            Self::Tcp(l) | Self::Tls(l, _) => {
                 let (stream, peer) = l.accept()?;
                 stream.set_nodelay(true).ok();
                 Ok(Arrival {
@@ -129,7 +178,10 @@ impl Listener {
                         .unwrap_or_default(),
                     unix: false,
                     local: is_loopback(peer.ip()),
-                    socket: Socket::Tcp(stream),
+                    socket: match self {
+                        Self::Tls(_, tls) => Socket::encrypted(stream, tls.accept()?),
+                        _ => Socket::Tcp(stream),
+                    },
                 })
             }
             Self::Unix(l, path) => {
@@ -158,7 +210,8 @@ impl Drop for Listener {
 }
 
 impl Arrival {
-    /// Sends an error and closes the connection. Best effort: the peer may be gone.
+    /// Sends an error and closes the connection. Best effort: the peer may be gone, and one that encrypts is not spoken to
+    /// before the handshake.
     pub(crate) fn refuse(mut self, text: &str) {
         let line = format!("-{text}\r\n");
         let _ = self.socket.write(line.as_bytes());
@@ -166,7 +219,7 @@ impl Arrival {
 
     /// Sets keep-alive probes for `tcp-keepalive`: the first after `seconds`, the next ones each after a third of that.
     pub(crate) fn set_keepalive(&self, seconds: u32) {
-        if let Socket::Tcp(stream) = &self.socket
+        if let Some(stream) = self.socket.tcp()
             && seconds > 0
         {
             let keepalive = TcpKeepalive::new()

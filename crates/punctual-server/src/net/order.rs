@@ -16,8 +16,13 @@ use crate::replication::attachment::Attachment;
 pub(crate) enum Order {
     /// Serve a new connection.
     Serve(Arrival),
-    /// Listen on these TCP addresses from now on, and on no others.
-    Listen(Vec<Listener>),
+    /// Listen on these TCP addresses from now on, and on no others of the kinds that are given.
+    Listen {
+        /// For connections that are not encrypted.
+        plain: Option<Vec<Listener>>,
+        /// For encrypted connections.
+        tls: Option<Vec<Listener>>,
+    },
     /// Close a client (CLIENT KILL).
     Kill {
         /// Number of the client.

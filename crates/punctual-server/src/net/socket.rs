@@ -1,33 +1,64 @@
-//! The socket of a connection: TCP or unix.
+//! The socket of a connection: TCP, unix, or TLS over TCP.
+//!
+//! Ground rules: the event loop that owns the connection reads and writes. A thread that sends a snapshot writes through a
+//! [`Duplicate`], and no one else writes meanwhile; a TLS session has a lock, since the loop reads from it at the same time. That
+//! lock is a leaf, held for one call: four records at most.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use mio::net::{TcpStream, UnixStream};
+use parking_lot::Mutex;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
+
+use crate::tls::Session;
 
 /// The socket of a connection.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(TcpStream, Arc<Mutex<Session>>),
+}
+
+/// Another descriptor of a socket, and its session, for a thread outside of the event loops.
+#[derive(Debug)]
+pub(crate) struct Duplicate {
+    socket: OwnedFd,
+    session: Option<Arc<Mutex<Session>>>,
 }
 
 impl Socket {
-    /// Reads the available bytes. Calls the system directly: the C library's wrapper costs a few percent of a single
-    /// command's time.
+    /// Creates a socket whose bytes are encrypted.
+    pub(crate) fn encrypted(stream: TcpStream, session: Session) -> Self {
+        Self::Tls(stream, Arc::new(Mutex::new(session)))
+    }
+
+    /// Reads the available bytes. A read that does not fill `buf` has emptied the socket, unless [`Socket::has_more`]. Calls
+    /// the system directly: the C library's wrapper costs a few percent of a single command's time.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Self::Tls(stream, session) = self {
+            return session.lock().read(stream.as_fd(), buf);
+        }
         let (count, _) = net::recv(self.fd(), buf, RecvFlags::empty())?;
         Ok(count)
     }
 
     /// Writes as many bytes as the socket accepts. See [`Socket::read`].
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Self::Tls(stream, session) = self {
+            return session.lock().write(stream.as_fd(), bytes);
+        }
         Ok(net::send(self.fd(), bytes, SendFlags::NOSIGNAL)?)
     }
 
     /// As [`Socket::write`], from several buffers.
     pub(crate) fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Self::Tls(stream, session) = self {
+            let pieces = buffers.iter().map(|buffer| &**buffer);
+            return session.lock().write_pieces(stream.as_fd(), pieces);
+        }
         let mut control = SendAncillaryBuffer::default();
         Ok(net::sendmsg(
             self.fd(),
@@ -37,14 +68,75 @@ impl Socket {
         )?)
     }
 
+    /// Writes what was accepted but waits for the system, as records do. Returns `WouldBlock` while some is left.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tls(stream, session) => session.lock().flush(stream.as_fd()),
+            Self::Tcp(_) | Self::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Returns true if accepted bytes wait for the system.
+    pub(crate) fn wants_write(&self) -> bool {
+        match self {
+            Self::Tls(_, session) => session.lock().wants_write(),
+            Self::Tcp(_) | Self::Unix(_) => false,
+        }
+    }
+
+    /// Returns true if there is more to read than readiness tells.
+    pub(crate) fn has_more(&self) -> bool {
+        match self {
+            Self::Tls(_, session) => session.lock().has_more(),
+            Self::Tcp(_) | Self::Unix(_) => false,
+        }
+    }
+
+    /// Returns true until reads and writes are possible.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        match self {
+            Self::Tls(_, session) => session.lock().is_handshaking(),
+            Self::Tcp(_) | Self::Unix(_) => false,
+        }
+    }
+
+    /// Continues the handshake. Returns `WouldBlock` as long as it waits for the peer.
+    pub(crate) fn shake_hands(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tls(stream, session) => session.lock().shake_hands(stream.as_fd()),
+            Self::Tcp(_) | Self::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Tells the peer that nothing follows, if the protocol does so.
+    pub(crate) fn close(&mut self) {
+        if let Self::Tls(stream, session) = self {
+            session.lock().close(stream.as_fd());
+        }
+    }
+
     /// Returns another descriptor of the socket, for a thread outside of the event loops.
-    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
-        self.fd().try_clone_to_owned()
+    pub(crate) fn duplicate(&self) -> io::Result<Duplicate> {
+        Ok(Duplicate {
+            socket: self.fd().try_clone_to_owned()?,
+            session: match self {
+                Self::Tls(_, session) => Some(Arc::clone(session)),
+                Self::Tcp(_) | Self::Unix(_) => None,
+            },
+        })
+    }
+
+    /// Returns the stream of a socket over TCP.
+    pub(crate) fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(stream) | Self::Tls(stream, _) => Some(stream),
+            Self::Unix(_) => None,
+        }
     }
 
     /// Lets the system collect bytes for larger packets, or not. Only TCP does so.
     pub(crate) fn set_nodelay(&self, on: bool) {
-        if let Self::Tcp(stream) = self {
+        if let Some(stream) = self.tcp() {
             // Not vital: the bytes arrive in any case.
             stream.set_nodelay(on).ok();
         }
@@ -58,15 +150,42 @@ impl Socket {
 
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(s) => s.as_fd(),
+            Self::Tcp(s) | Self::Tls(s, _) => s.as_fd(),
             Self::Unix(s) => s.as_fd(),
         }
     }
 
     pub(crate) fn source(&mut self) -> &mut dyn mio::event::Source {
         match self {
-            Self::Tcp(s) => s,
+            Self::Tcp(s) | Self::Tls(s, _) => s,
             Self::Unix(s) => s,
         }
+    }
+}
+
+impl Duplicate {
+    /// Writes as many bytes as the socket accepts, without waiting.
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.session {
+            Some(session) => session.lock().write(self.socket.as_fd(), bytes),
+            None => {
+                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                Ok(net::send(&self.socket, bytes, flags)?)
+            }
+        }
+    }
+
+    /// As [`Socket::flush`].
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        match &self.session {
+            Some(session) => session.lock().flush(self.socket.as_fd()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl AsFd for Duplicate {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }

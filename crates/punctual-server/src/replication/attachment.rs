@@ -5,11 +5,12 @@ use punctual_store::Store;
 use super::state::ReplicationId;
 use super::upstream::Attempt;
 use crate::script::functions::registry::Libraries;
+use crate::tls::channel::Channel;
 
 /// A link whose stream begins, for loop 0.
 pub(crate) struct Attachment {
     pub(crate) attempt: Attempt,
-    pub(crate) stream: std::net::TcpStream,
+    pub(crate) channel: Channel,
     /// Input behind the handshake or the snapshot.
     pub(crate) rest: Vec<u8>,
     pub(crate) start: Start,

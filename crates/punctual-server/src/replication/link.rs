@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::attachment::{Attachment, Start};
@@ -88,8 +89,12 @@ fn establish(shared: &Shared, attempt: Attempt) -> Result<Attachment, Failure> {
         Failure::Logged
     };
     let (upstream, generation) = (&shared.upstream, attempt.generation);
+    let session = match settings.tls.replication {
+        true => Some(shared.tls.connect().map_err(failed)?),
+        false => None,
+    };
     let mut wire =
-        Wire::connect(upstream, generation, &attempt.primary, timeout).map_err(failed)?;
+        Wire::connect(upstream, generation, &attempt.primary, timeout, session).map_err(failed)?;
     if !upstream.advance(generation, Phase::Handshake) {
         return Err(Failure::Unwanted);
     }
@@ -104,11 +109,11 @@ fn establish(shared: &Shared, attempt: Attempt) -> Result<Attachment, Failure> {
             (Start::Full(Box::new(data)), rest)
         }
     };
-    let (stream, unread) = wire.into_parts();
+    let (channel, unread) = wire.into_parts();
     rest.extend_from_slice(&unread);
     Ok(Attachment {
         attempt,
-        stream,
+        channel,
         rest,
         start,
     })
@@ -141,7 +146,8 @@ fn introduce(shared: &Shared, wire: &mut Wire<'_>) -> Result<(), Option<io::Erro
         }
     }
     let port = match replica.announce_port {
-        0 => shared.tcp_port.load(std::sync::atomic::Ordering::Relaxed),
+        0 if settings.tls.replication => shared.tls_port.load(Ordering::Relaxed),
+        0 => shared.tcp_port.load(Ordering::Relaxed),
         port => port.into(),
     };
     let port = port.to_string();

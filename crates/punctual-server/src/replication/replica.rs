@@ -4,11 +4,11 @@
 //! While a full synchronization sends the snapshot, its thread alone writes to the socket; the phase says whose turn it is.
 //! Any thread may read a replica's figures.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::client::registry::ClientInfo;
+use crate::net::socket::Duplicate;
 
 /// What a client has said about itself by REPLCONF before it asks for the stream.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,7 @@ pub(crate) struct Replica {
     acked_file: AtomicU64,
     acked_ms: AtomicU64,
     /// A copy of the connection's socket, for the thread of a full synchronization.
-    pub(crate) socket: OnceLock<OwnedFd>,
+    pub(crate) socket: OnceLock<Duplicate>,
     /// It has acknowledged something, so the stream may begin.
     ready: AtomicBool,
     /// The connection has ended.

@@ -1,22 +1,22 @@
 //! Sending one payload to several sockets, each at its own pace.
 //!
-//! The thread of a full synchronization owns this. Blocks are shared, and kept until the slowest replica has sent them, up to a
+//! The thread of a full synchronization owns this. It writes to a replica's socket itself, encrypted or not
+//! ([`Duplicate`]): while a replica receives a snapshot its event loop only reads from it. Blocks are shared, and kept until the slowest replica has sent them, up to a
 //! limit: then the thread waits for that replica. A replica that takes no byte for the time limit is disconnected, so it delays
 //! the others no longer than that.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
 
 use super::replica::Replica;
 use crate::log;
 use crate::net::order::Order;
+use crate::net::socket::Duplicate;
 use crate::shared::Shared;
 
 /// Number of bytes by which the quickest replica may be ahead of the slowest.
@@ -39,6 +39,8 @@ struct Sender {
     block: usize,
     /// Bytes of the head or the block that are sent.
     sent: usize,
+    /// Bytes that the connection has accepted wait for the system.
+    unsent: bool,
     /// Time of the last sent byte.
     progress: Instant,
 }
@@ -83,6 +85,7 @@ impl<'s> Senders<'s> {
             head,
             block: 0,
             sent: 0,
+            unsent: false,
             progress: Instant::now(),
         });
     }
@@ -115,7 +118,7 @@ impl<'s> Senders<'s> {
             let end = self.passed + self.blocks.len();
             let shared = self.shared;
             self.senders.retain(|sender| {
-                let complete = sender.block == end;
+                let complete = sender.block == end && !sender.unsent;
                 if complete {
                     any = true;
                     done(&sender.replica);
@@ -178,10 +181,10 @@ impl<'s> Senders<'s> {
     /// Waits until a socket may take more bytes, or for a short time.
     fn wait(&self) {
         let end = self.passed + self.blocks.len();
-        let sockets: Vec<&OwnedFd> = self
+        let sockets: Vec<&Duplicate> = self
             .senders
             .iter()
-            .filter(|sender| sender.block < end)
+            .filter(|sender| sender.block < end || sender.unsent)
             .filter_map(|sender| sender.replica.socket.get())
             .collect();
         let mut polled: Vec<PollFd<'_>> = sockets
@@ -195,7 +198,8 @@ impl<'s> Senders<'s> {
 
 impl Sender {
     fn send(&mut self, shared: &Shared, blocks: &VecDeque<Vec<u8>>, passed: usize) -> Sent {
-        let Some(socket) = self.replica.socket.get() else {
+        let replica = Arc::clone(&self.replica);
+        let Some(socket) = replica.socket.get() else {
             return Sent::Broken;
         };
         loop {
@@ -203,7 +207,7 @@ impl Sender {
                 false => &self.head,
                 true => match blocks.get(self.block - passed) {
                     Some(block) => block,
-                    None => return Sent::All,
+                    None => return self.flush(socket),
                 },
             };
             if self.sent == bytes.len() {
@@ -214,8 +218,7 @@ impl Sender {
                 }
                 continue;
             }
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            match send(socket, &bytes[self.sent..], flags) {
+            match socket.write(&bytes[self.sent..]) {
                 Ok(0) => return Sent::Broken,
                 Ok(count) => {
                     self.sent += count;
@@ -223,10 +226,23 @@ impl Sender {
                     let counts = &shared.replicas.counts;
                     counts.bytes.fetch_add(count as u64, Ordering::Relaxed);
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Sent::Blocked,
-                Err(_) => return Sent::Broken,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::WouldBlock => return Sent::Blocked,
+                    _ => return Sent::Broken,
+                },
             }
+        }
+    }
+
+    /// Sends what the connection has accepted.
+    fn flush(&mut self, socket: &Duplicate) -> Sent {
+        let flushed = socket.flush();
+        self.unsent = flushed.is_err();
+        match flushed {
+            Ok(()) => Sent::All,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent::Blocked,
+            Err(_) => Sent::Broken,
         }
     }
 }

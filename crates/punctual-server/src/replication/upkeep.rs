@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_store::Turn;
-use rustix::net::{SendFlags, send};
 
 use super::full_sync;
 use super::replica::{Phase, Replica};
@@ -79,7 +78,7 @@ fn look_after(shared: &Shared, settings: &Settings, replica: &Arc<Replica>, now_
         Phase::Waiting => {
             if let Some(socket) = replica.socket.get() {
                 // A socket that takes no byte now does so later, or its loop closes it.
-                let _ = send(socket, b"\n", SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+                let _ = socket.write(b"\n");
             }
         }
         // The thread that sends the snapshot has its own limit.

@@ -9,6 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::upstream::{Address, Upstream};
+use crate::tls::Session;
+use crate::tls::channel::Channel;
 
 /// Time after which a wait checks whether the link is still wanted.
 const CHECK: Duration = Duration::from_millis(100);
@@ -17,7 +19,7 @@ const LINE_MAX: usize = 4 << 10;
 
 /// A socket to the primary.
 pub(crate) struct Wire<'u> {
-    pub(crate) stream: TcpStream,
+    channel: Channel,
     upstream: &'u Upstream,
     generation: u64,
     /// Longest time without input.
@@ -36,12 +38,13 @@ fn timed_out() -> io::Error {
 }
 
 impl<'u> Wire<'u> {
-    /// Connects to a primary. Tries its addresses one after the other.
+    /// Connects to a primary. Tries its addresses one after the other. With `session`, the bytes are encrypted.
     pub(crate) fn connect(
         upstream: &'u Upstream,
         generation: u64,
         address: &Address,
         timeout: Duration,
+        session: Option<Session>,
     ) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for addr in (address.host.as_str(), address.port).to_socket_addrs()? {
@@ -51,14 +54,21 @@ impl<'u> Wire<'u> {
                     stream.set_write_timeout(Some(CHECK))?;
                     stream.set_nodelay(true)?;
                     upstream.note_input(0);
-                    return Ok(Self {
-                        stream,
+                    let mut wire = Self {
+                        channel: Channel {
+                            stream,
+                            session: None,
+                        },
                         upstream,
                         generation,
                         timeout,
                         buffer: Vec::new(),
                         at: 0,
-                    });
+                    };
+                    if let Some(session) = session {
+                        wire.encrypt(session)?;
+                    }
+                    return Ok(wire);
                 }
                 Err(error) => last = error,
             }
@@ -66,15 +76,28 @@ impl<'u> Wire<'u> {
         Err(last)
     }
 
+    /// Agrees on keys.
+    fn encrypt(&mut self, session: Session) -> io::Result<()> {
+        self.channel.session = Some(Box::new(session));
+        let began = Instant::now();
+        while let Err(error) = self.channel.shake_hands() {
+            self.wait_or(error, began)?;
+        }
+        Ok(())
+    }
+
     /// Sends `bytes`.
     pub(crate) fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let began = Instant::now();
         while !bytes.is_empty() {
-            match self.stream.write(bytes) {
+            match self.channel.write(bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) => self.wait_or(error, began)?,
             }
+        }
+        while let Err(error) = self.channel.flush() {
+            self.wait_or(error, began)?;
         }
         Ok(())
     }
@@ -117,7 +140,7 @@ impl<'u> Wire<'u> {
         }
         let began = Instant::now();
         loop {
-            match self.stream.read(place) {
+            match self.channel.read(place) {
                 Ok(count) => {
                     self.upstream.note_input(count);
                     return Ok(count);
@@ -173,9 +196,9 @@ impl<'u> Wire<'u> {
     }
 
     /// Returns the socket, and the input that has been read beyond what was consumed.
-    pub(crate) fn into_parts(mut self) -> (TcpStream, Vec<u8>) {
+    pub(crate) fn into_parts(mut self) -> (Channel, Vec<u8>) {
         self.buffer.drain(..self.at);
-        (self.stream, self.buffer)
+        (self.channel, self.buffer)
     }
 }
 

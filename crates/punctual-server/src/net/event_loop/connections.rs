@@ -8,7 +8,7 @@ use mio::{Interest, Token};
 use punctual::DeadlineQueue;
 use punctual_store::Now;
 
-use super::{EventLoop, LISTENERS, LoopTimer};
+use super::{EventLoop, LISTENERS, LoopTimer, handshakes};
 use crate::client::registry::ClientInfo;
 use crate::client::session::Session;
 use crate::log;
@@ -21,7 +21,7 @@ const ACCEPTS_A_TURN: usize = 256;
 /// Delay before the next attempt after accepting has failed, for example at the limit of open files.
 const ACCEPT_AGAIN_MS: u64 = 100;
 
-const PROTECTED_MODE: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a default user password. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.";
+pub(super) const PROTECTED_MODE: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a default user password. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.";
 
 impl EventLoop {
     pub(super) fn accept(&mut self, listener: usize, now: Now) {
@@ -52,15 +52,19 @@ impl EventLoop {
         }
     }
 
-    /// Replaces the TCP listeners.
-    pub(super) fn listen(&mut self, listeners: Vec<Listener>) {
+    /// Replaces the TCP listeners of the kinds that are given.
+    pub(super) fn listen(&mut self, plain: Option<Vec<Listener>>, tls: Option<Vec<Listener>>) {
         let mut all: Vec<Listener> = std::mem::take(&mut self.listeners);
         for listener in &mut all {
             // It is registered again below, or closed.
             let _ = self.poll.registry().deregister(listener.source());
         }
-        all.retain(|l| l.tcp_addr().is_none());
-        all.extend(listeners);
+        all.retain(|listener| match listener {
+            Listener::Tcp(_) => plain.is_none(),
+            Listener::Tls(..) => tls.is_none(),
+            Listener::Unix(..) => true,
+        });
+        all.extend(plain.into_iter().chain(tls).flatten());
         for (i, listener) in all.iter_mut().enumerate() {
             let token = Token(LISTENERS - i);
             let source = listener.source();
@@ -83,8 +87,10 @@ impl EventLoop {
             stats.rejected_connections.add(1);
             return arrival.refuse("ERR max number of clients reached");
         }
+        // An encrypted client is told after its handshake.
         if self.settings.protected_mode
             && !arrival.local
+            && !arrival.socket.is_handshaking()
             && self.shared.users.default_user().no_password
         {
             self.shared.clients.leave();
@@ -137,12 +143,15 @@ impl EventLoop {
         Some(slot)
     }
 
-    /// Arms a connection's idle timer again, or cancels it if `timeout` is 0.
+    /// Arms a connection's idle timer again, or cancels it if `timeout` is 0. A handshake has a time limit of its own.
     pub(super) fn arm_idle(&mut self, slot: usize) {
-        let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
+        let mut timeout_ms = u64::from(self.settings.timeout_s) * 1000;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
+        if connection.socket.is_handshaking() {
+            timeout_ms = handshakes::TIMEOUT_MS;
+        }
         if let Some(key) = connection.idle_timer.take() {
             self.timers.remove(key);
         }
@@ -189,6 +198,9 @@ impl EventLoop {
             return;
         };
         connection.idle_timer = None;
+        if connection.socket.is_handshaking() {
+            return self.end_handshake(slot);
+        }
         let session = &connection.session;
         let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
         // Subscribers and blocked clients send nothing while they wait.
@@ -234,6 +246,7 @@ impl EventLoop {
         if let Some(key) = connection.soft_timer {
             self.timers.remove(key);
         }
+        connection.socket.close();
         // Deregistering fails only for a socket that the kernel has already removed.
         let _ = self.poll.registry().deregister(connection.socket.source());
         if let Some(key) = connection.wait_timer {

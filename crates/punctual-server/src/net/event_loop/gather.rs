@@ -61,6 +61,9 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
+        if connection.socket.is_handshaking() {
+            return self.shake_hands(slot, turn);
+        }
         let session = &connection.session;
         let ready = !session.closing && !connection.ended && !connection.waits();
         let killed = session.info.killed.load(Ordering::Acquire);
@@ -76,7 +79,7 @@ impl EventLoop {
                     slot,
                     client: session.id,
                     bytes: *filled..end,
-                    more: end == buffer.len(),
+                    more: end == buffer.len() || connection.socket.has_more(),
                 });
                 *filled = end;
                 if end >= ENOUGH || pieces.len() == WARM_MAX {

@@ -28,6 +28,10 @@ impl EventLoop {
             if session.closing || connection.ended || connection.waits() {
                 break;
             }
+            if connection.socket.is_handshaking() {
+                self.buffer = buffer;
+                return self.shake_hands(slot, turn);
+            }
             if nested && session.replays {
                 // The stream waits for the end of the script.
                 self.read_again(slot);
@@ -44,10 +48,11 @@ impl EventLoop {
                     break;
                 }
                 Ok(n) => {
+                    // A read that did not fill the buffer has emptied the socket; only the end of the stream may remain.
+                    let emptied = n < buffer.len() && !peer_closed && !connection.socket.has_more();
                     self.received(slot, &buffer[..n], turn);
                     reads += 1;
-                    // A read that did not fill the buffer has emptied the socket; only the end of the stream may remain.
-                    if n < buffer.len() && !peer_closed {
+                    if emptied {
                         break;
                     }
                     if reads == READS_A_TURN {

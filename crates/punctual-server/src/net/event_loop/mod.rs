@@ -8,6 +8,7 @@ mod busy;
 mod connections;
 mod control;
 mod gather;
+mod handshakes;
 mod input;
 mod migrations;
 mod output;
@@ -165,6 +166,8 @@ pub(crate) struct EventLoop {
     /// Scripts that this loop has compiled; `None` while a connection's commands run.
     scripts: Option<Box<Scripts>>,
     busy: Busy,
+    /// Time that this turn has spent on handshakes.
+    handshake_time: Duration,
     /// Slots of replicas.
     replicas: Vec<usize>,
     /// Slot of the primary's connection.
@@ -229,6 +232,7 @@ impl EventLoop {
             migrations: Vec::new(),
             settling: Vec::new(),
             busy: Busy::default(),
+            handshake_time: Duration::ZERO,
             replicas: Vec::new(),
             primary: None,
         })
@@ -343,6 +347,7 @@ impl EventLoop {
     fn turn(&mut self, events: &Events) {
         let shared = Arc::clone(&self.shared);
         let settling = std::mem::take(&mut self.settling);
+        self.handshake_time = Duration::ZERO;
         self.synced = shared.changelog.turn_begins();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
@@ -521,7 +526,7 @@ impl EventLoop {
                 Order::Serve(arrival) => {
                     self.serve(arrival, now);
                 }
-                Order::Listen(listeners) => self.listen(listeners),
+                Order::Listen { plain, tls } => self.listen(plain, tls),
                 Order::Kill { client, slot } => {
                     if self
                         .connection(slot)

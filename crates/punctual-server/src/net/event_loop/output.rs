@@ -105,7 +105,8 @@ impl EventLoop {
         if connection.session.replica.is_some() {
             return self.flush_replica(slot);
         }
-        if connection.out.is_empty() && !connection.ended && !connection.session.closing {
+        let idle = connection.out.is_empty() && !connection.socket.wants_write();
+        if idle && !connection.ended && !connection.session.closing {
             return;
         }
         let before = connection.unwritten() as u64;

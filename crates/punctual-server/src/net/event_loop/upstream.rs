@@ -15,6 +15,7 @@ use crate::net::socket::Socket;
 use crate::replication::apply;
 use crate::replication::attachment::Attachment;
 use crate::replication::upstream::Attempt;
+use crate::tls::channel::Channel;
 
 /// Reply to commands that wait when the role changes.
 const UNBLOCKED: &[u8] = b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n";
@@ -31,7 +32,7 @@ impl EventLoop {
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
         if apply::begin(&shared, &mut turn, &mut attachment) {
             let generation = attachment.attempt.generation;
-            if let Some(slot) = self.serve_primary(attachment.stream, &attachment.attempt) {
+            if let Some(slot) = self.serve_primary(attachment.channel, &attachment.attempt) {
                 shared.upstream.attached(generation);
                 turn.release();
                 if !attachment.rest.is_empty() {
@@ -48,7 +49,8 @@ impl EventLoop {
     }
 
     /// Adds the primary's connection to this loop.
-    fn serve_primary(&mut self, stream: std::net::TcpStream, attempt: &Attempt) -> Option<usize> {
+    fn serve_primary(&mut self, channel: Channel, attempt: &Attempt) -> Option<usize> {
+        let Channel { stream, session } = channel;
         if let Err(error) = stream.set_nonblocking(true) {
             log::warning!(
                 self.shared.logger,
@@ -65,7 +67,10 @@ impl EventLoop {
             fd: stream.as_raw_fd(),
             unix: false,
             local: false,
-            socket: Socket::Tcp(TcpStream::from_std(stream)),
+            socket: match session {
+                None => Socket::Tcp(TcpStream::from_std(stream)),
+                Some(session) => Socket::encrypted(TcpStream::from_std(stream), *session),
+            },
         };
         arrival.set_keepalive(self.settings.tcp_keepalive_s);
         self.shared.clients.admit(usize::MAX);

@@ -1,0 +1,100 @@
+//! Sessions that clients may resume: `tls-session-caching`, `tls-session-cache-size`, `tls-session-cache-timeout`.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustls::server::StoresServerSessions;
+
+/// The sessions of one configuration, oldest first. Its lock is the last that a thread takes.
+pub(super) struct Sessions {
+    kept: Mutex<Kept>,
+    most: usize,
+    lifetime: Duration,
+}
+
+#[derive(Default)]
+struct Kept {
+    secrets: HashMap<Vec<u8>, (Instant, Vec<u8>)>,
+    /// Ids in the order of insertion; some may be gone.
+    order: VecDeque<(Instant, Vec<u8>)>,
+}
+
+impl Sessions {
+    /// Creates an empty store of at most `most` sessions.
+    pub(super) fn new(most: usize, lifetime: Duration) -> Self {
+        Self {
+            kept: Mutex::default(),
+            most,
+            lifetime,
+        }
+    }
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+impl StoresServerSessions for Sessions {
+    fn put(&self, id: Vec<u8>, secret: Vec<u8>) -> bool {
+        let now = Instant::now();
+        let mut guard = self.kept.lock();
+        let kept = &mut *guard;
+        kept.secrets.insert(id.clone(), (now, secret));
+        kept.order.push_back((now, id));
+        while let Some((at, id)) = kept.order.front() {
+            let is_old = now.duration_since(*at) >= self.lifetime;
+            if !is_old && kept.order.len() <= self.most {
+                break;
+            }
+            // An id that was set again has a later place.
+            if kept.secrets.get(id).is_some_and(|(set, _)| set == at) {
+                kept.secrets.remove(id);
+            }
+            kept.order.pop_front();
+        }
+        true
+    }
+
+    fn get(&self, id: &[u8]) -> Option<Vec<u8>> {
+        let kept = self.kept.lock();
+        let (at, secret) = kept.secrets.get(id)?;
+        (at.elapsed() < self.lifetime).then(|| secret.clone())
+    }
+
+    fn take(&self, id: &[u8]) -> Option<Vec<u8>> {
+        let (at, secret) = self.kept.lock().secrets.remove(id)?;
+        (at.elapsed() < self.lifetime).then_some(secret)
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes_first() {
+        let sessions = Sessions::new(2, Duration::from_secs(60));
+        for id in 1..=3 {
+            sessions.put(vec![id], vec![id]);
+        }
+        assert_eq!(sessions.get(&[1]), None);
+        assert_eq!(sessions.get(&[2]), Some(vec![2]));
+        assert_eq!(sessions.take(&[3]), Some(vec![3]));
+        assert_eq!(sessions.take(&[3]), None);
+    }
+
+    #[test]
+    fn a_session_ends_after_its_lifetime() {
+        let sessions = Sessions::new(2, Duration::ZERO);
+        sessions.put(vec![1], vec![1]);
+        assert_eq!(sessions.get(&[1]), None);
+        assert!(sessions.kept.lock().secrets.is_empty());
+    }
+}

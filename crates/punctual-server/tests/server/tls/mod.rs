@@ -1,0 +1,243 @@
+//! Certificates made on the spot, and a client that encrypts.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_resp::{Value, decode, encode_command};
+use punctual_server::{Builder, Server};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An authority, and the files of what it has signed.
+pub struct Authority {
+    folder: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// Makes `ca.crt`, and `server.crt` and `client.crt` with their keys.
+    pub fn new() -> Self {
+        let (issuer, pem) = authority("an authority", None);
+        let authority = Self {
+            folder: tempfile::tempdir().unwrap(),
+            issuer,
+        };
+        std::fs::write(authority.file("ca.crt"), pem).unwrap();
+        authority.issue("server");
+        authority.issue("client");
+        authority
+    }
+
+    /// Makes a certificate and its key.
+    pub fn issue(&self, name: &str) {
+        let (pem, key) = leaf(name, &self.issuer);
+        std::fs::write(self.file(&format!("{name}.crt")), pem).unwrap();
+        std::fs::write(self.file(&format!("{name}.key")), key).unwrap();
+    }
+
+    /// Makes a certificate by an authority in between; its file has the chain.
+    pub fn issue_by_intermediate(&self, name: &str) {
+        let (between, between_pem) = authority("between", Some(&self.issuer));
+        let (pem, key) = leaf(name, &between);
+        std::fs::write(self.file(&format!("{name}.crt")), pem + &between_pem).unwrap();
+        std::fs::write(self.file(&format!("{name}.key")), key).unwrap();
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.file(name).to_str().unwrap().to_owned()
+    }
+
+    /// Directives of a server, each with its value.
+    pub fn directives(&self) -> [(&'static str, String); 3] {
+        [
+            ("tls-cert-file", self.path("server.crt")),
+            ("tls-key-file", self.path("server.key")),
+            ("tls-ca-cert-file", self.path("ca.crt")),
+        ]
+    }
+
+    /// The same as options of redis-server.
+    pub fn options(&self) -> Vec<String> {
+        let pairs = self.directives().into_iter();
+        pairs
+            .flat_map(|(name, value)| [format!("--{name}"), value])
+            .collect()
+    }
+
+    /// A server with a plain and an encrypted port, which asks clients for nothing.
+    pub fn builder(&self) -> Builder {
+        let builder = Server::builder()
+            .port(0)
+            .tls_port(0)
+            .option("tls-auth-clients", "no")
+            .option("enable-debug-command", "yes");
+        self.directives()
+            .into_iter()
+            .fold(builder, |builder, (name, value)| {
+                builder.option(name, &value)
+            })
+    }
+
+    /// What clients need, with the certificate of this name if there is one.
+    pub fn client(&self, certificate: Option<&str>) -> ClientConfig {
+        self.client_of(
+            certificate,
+            &[&rustls::version::TLS13, &rustls::version::TLS12],
+        )
+    }
+
+    pub fn client_of(
+        &self,
+        certificate: Option<&str>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_file(self.file("ca.crt")).unwrap())
+            .unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots);
+        match certificate {
+            None => builder.with_no_client_auth(),
+            Some(name) => {
+                let chain = CertificateDer::pem_file_iter(self.file(&format!("{name}.crt")))
+                    .unwrap()
+                    .map(Result::unwrap)
+                    .collect();
+                let key = PrivateKeyDer::from_pem_file(self.file(&format!("{name}.key"))).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        }
+    }
+}
+
+fn authority(
+    name: &str,
+    by: Option<&Issuer<'static, KeyPair>>,
+) -> (Issuer<'static, KeyPair>, String) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    let key = KeyPair::generate().unwrap();
+    let certificate = match by {
+        None => params.self_signed(&key),
+        Some(issuer) => params.signed_by(&key, issuer),
+    };
+    let pem = certificate.unwrap().pem();
+    (Issuer::new(params, key), pem)
+}
+
+fn leaf(name: &str, by: &Issuer<'static, KeyPair>) -> (String, String) {
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let mut params = CertificateParams::new(names).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, by).unwrap();
+    (certificate.pem(), key.serialize_pem())
+}
+
+/// A port that is free now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// An encrypted connection.
+pub struct TlsWire {
+    pub stream: StreamOwned<ClientConnection, TcpStream>,
+    buffer: Vec<u8>,
+}
+
+impl TlsWire {
+    /// Connects; the handshake happens with the first write or read.
+    pub fn open(port: u16, config: &Arc<ClientConfig>) -> Self {
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let session = ClientConnection::new(Arc::clone(config), name).unwrap();
+        Self {
+            stream: StreamOwned::new(session, socket),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Sends lines in one write.
+    pub fn send(&mut self, lines: &[&str]) {
+        let text: String = lines.iter().map(|l| format!("{l}\r\n")).collect();
+        self.stream.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Sends a command and returns its reply.
+    #[track_caller]
+    pub fn ask(&mut self, args: &[impl AsRef<[u8]>]) -> Value {
+        let mut bytes = Vec::new();
+        encode_command(&mut bytes, args);
+        self.stream.write_all(&bytes).unwrap();
+        self.value()
+    }
+
+    /// Sends a line and returns the text of the reply.
+    #[track_caller]
+    pub fn text(&mut self, line: &str) -> String {
+        self.send(&[line]);
+        let value = self.value();
+        String::from_utf8_lossy(value.as_bytes().unwrap_or_else(|| panic!("{value:?}")))
+            .into_owned()
+    }
+
+    /// Returns the next reply or message.
+    #[track_caller]
+    pub fn value(&mut self) -> Value {
+        loop {
+            if let Some((value, len)) = decode(&self.buffer).unwrap() {
+                self.buffer.drain(..len);
+                return value;
+            }
+            let mut bytes = vec![0; 64 << 10];
+            let count = self.stream.read(&mut bytes).unwrap();
+            assert!(count > 0, "closed");
+            self.buffer.extend_from_slice(&bytes[..count]);
+        }
+    }
+
+    /// Tries PING, and returns the error of a connection that is refused.
+    pub fn try_ping(&mut self) -> Result<(), String> {
+        let mut reply = [0; 7];
+        let done = self
+            .stream
+            .write_all(b"PING\r\n")
+            .and_then(|()| self.stream.read_exact(&mut reply));
+        match done {
+            Ok(()) => {
+                assert_eq!(&reply, b"+PONG\r\n");
+                Ok(())
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock => panic!("no answer"),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+}
+
+/// Returns true if the certificate's file has this certificate first.
+pub fn is_first(path: &Path, shown: Option<&[CertificateDer<'_>]>) -> bool {
+    let first = CertificateDer::from_pem_file(path).unwrap();
+    shown.is_some_and(|shown| shown.first() == Some(&first))
+}
