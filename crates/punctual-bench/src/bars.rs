@@ -32,6 +32,13 @@ pub(crate) const ATTACK_RATIO: f64 = 1.0;
 /// Server CPU per SET, GET and INCR as a ratio to redis-server's: the pipeline depth and its bound.
 pub(crate) const CPU_RATIO: [(u32, f64); 3] = [(64, 0.55), (16, 0.65), (1, 0.95)];
 
+/// The same per encrypted GET: the pipeline depth and its bound.
+pub(crate) const TLS_CPU_RATIO: [(u32, f64); 2] = [(1, 0.9), (16, 0.8)];
+/// Server CPU per new encrypted connection, as a ratio to redis-server's.
+pub(crate) const TLS_CONNECTION_RATIO: f64 = 1.0;
+/// p99 of PINGs on the plain port while 1,000 encrypted connections a second are made.
+pub(crate) const TLS_PLAIN_PING_P99: Duration = Duration::from_millis(1);
+
 /// The commands to which [`CPU_RATIO`] applies.
 pub(crate) const CPU_TESTS: [&str; 3] = ["set", "get", "incr"];
 

@@ -424,7 +424,7 @@ impl Identity {
 }
 
 /// Returns a port that is free at the time of the call.
-fn free_port() -> std::io::Result<u16> {
+pub(crate) fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port())

@@ -55,6 +55,7 @@ mod stall;
 mod storm;
 mod streams;
 mod threads;
+mod tls;
 mod tracking;
 mod workload;
 
@@ -128,6 +129,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Streams(options) => streams::run(options, &mut report)?,
         Bench::Attacks(options) => attacks::run(options, &mut report)?,
         Bench::Tracking(options) => tracking::run(options, &mut report)?,
+        Bench::Tls(options) => tls::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
         Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
         Bench::Server(options) if !options.threads.is_empty() => {

@@ -3,6 +3,7 @@
 mod attacks;
 mod persistent;
 mod streams;
+mod tls;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +15,7 @@ pub(crate) use self::persistent::{
     DurabilityOptions, DurabilityTest, ReplicationOptions, ReplicationTest,
 };
 pub(crate) use self::streams::{StreamsOptions, StreamsTest};
+pub(crate) use self::tls::TlsOptions;
 use crate::bars;
 use crate::memory::Type;
 use crate::workload;
@@ -36,6 +38,7 @@ Examples:
   punctual bench tracking              what client-side caching costs: 1,000 clients x 1,000 keys
   punctual bench streams               how late entries are delivered again, and leave because of their age
   punctual bench attacks               what other clients see of KEYS, LCS, slow readers, floods of connections
+  punctual bench tls                   CPU per encrypted command and per new encrypted connection
 
 By default this program and, where it is installed, a redis-server are started for the run and
 measured one after the other. --quick makes each run short; `punctual bench expiry --help` and
@@ -107,6 +110,8 @@ pub(crate) enum Bench {
     Attacks(AttackOptions),
     /// Server CPU of client-side caching: clients that read keys, and writes that invalidate them
     Tracking(TrackingOptions),
+    /// Cost of encrypted commands and of new encrypted connections
+    Tls(TlsOptions),
 }
 
 impl Bench {
@@ -122,6 +127,7 @@ impl Bench {
             Self::Replication(options) => &options.common.output,
             Self::Streams(options) => &options.output,
             Self::Attacks(options) => &options.output,
+            Self::Tls(options) => &options.output,
         }
     }
 }

@@ -244,6 +244,7 @@ impl Shared {
             .names
             .iter()
             .find_map(|changed| refusals.iter().find(|(name, _)| changed == name));
+        let mut listeners = None;
         if let Some(&(name, reason)) = first {
             let refused = |e: ListenError| {
                 crate::log::warning!(self.logger, "{e}");
@@ -259,8 +260,7 @@ impl Shared {
                 .then(|| Listener::open_tls(settings, free, &self.tls))
                 .transpose()
                 .map_err(refused)?;
-            self.note_ports(plain.as_deref(), tls.as_deref());
-            self.mailboxes[0].order(Order::Listen { plain, tls });
+            listeners = Some((plain, tls));
         }
         if changes.contains("maxclients") {
             let possible = make_room_for(settings.max_clients, &self.logger).unwrap_or(0);
@@ -273,6 +273,10 @@ impl Shared {
         }
         if let Some(context) = context {
             self.tls.set(Some(context));
+        }
+        if let Some((plain, tls)) = listeners {
+            self.note_ports(plain.as_deref(), tls.as_deref());
+            self.mailboxes[0].order(Order::Listen { plain, tls });
         }
         self.logger.set_level(settings.log_level);
         Ok(())

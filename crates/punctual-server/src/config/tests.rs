@@ -141,11 +141,6 @@ fn errors_name_line_and_reason() {
             ">>> ",
             "Bad directive or wrong number of arguments",
         ),
-        (
-            "tls-port 6380",
-            ">>> ",
-            "Bad directive or wrong number of arguments",
-        ),
     ] {
         let error = refused(text);
         assert!(

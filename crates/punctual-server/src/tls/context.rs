@@ -256,11 +256,24 @@ fn authorities(settings: &TlsSettings) -> Result<RootCertStore, TlsError> {
     if let Some(path) = &settings.ca_cert_dir {
         let entries = std::fs::read_dir(path);
         let entries = entries.map_err(|e| TlsError::Authorities(crate::config::io_reason(&e)))?;
-        for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
-            // As with OpenSSL, a file without a certificate does not matter.
-            let all = certificates(&entry.path()).unwrap_or_default();
-            roots.add_parsable_certificates(all);
+        for entry in entries.flatten() {
+            if is_hashed(&entry.file_name().to_string_lossy()) {
+                // As with OpenSSL, a file without a certificate does not matter.
+                let all = certificates(&entry.path()).unwrap_or_default();
+                roots.add_parsable_certificates(all);
+            }
         }
     }
     Ok(roots)
+}
+
+/// Returns true if OpenSSL looks at a file of this name in a directory of authorities: `openssl rehash` makes such names. Other
+/// files may hold certificates that nobody is to trust.
+fn is_hashed(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(hash, number)| {
+        hash.len() == 8
+            && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }

@@ -58,6 +58,8 @@ struct Held {
     sent: usize,
     /// The peer has ended its side.
     ended: bool,
+    /// This side has ended.
+    closed: bool,
     failure: Option<rustls::Error>,
 }
 
@@ -216,7 +218,9 @@ impl Session {
 
     /// Tells the peer that nothing follows, as far as the socket takes it at once.
     pub(crate) fn close(&mut self, socket: BorrowedFd<'_>) {
-        if self.is_handshaking() || self.check().is_err() || self.send_held(socket).is_err() {
+        let closed = std::mem::replace(&mut self.held.closed, true);
+        let failed = self.is_handshaking() || self.check().is_err();
+        if closed || failed || self.send_held(socket).is_err() {
             return;
         }
         let mut record = [0; OVERHEAD];

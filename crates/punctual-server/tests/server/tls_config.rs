@@ -34,6 +34,24 @@ fn a_chain_with_an_intermediate_is_sent_and_verified() {
 }
 
 #[test]
+fn a_directory_of_authorities_has_hashed_names() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let config = Arc::new(authority.client(Some("client")));
+    for (name, trusted) in [("ca.crt", false), ("0123abcd.0", true)] {
+        std::fs::copy(authority.file("ca.crt"), folder.path().join(name)).unwrap();
+        let server = authority
+            .builder()
+            .option("tls-ca-cert-file", "")
+            .option("tls-ca-cert-dir", folder.path().to_str().unwrap())
+            .option("tls-auth-clients", "yes")
+            .spawn();
+        let result = server.map(|s| TlsWire::open(s.tls_port(), &config).try_ping());
+        assert_eq!(matches!(result, Ok(Ok(()))), trusted, "{name}");
+    }
+}
+
+#[test]
 fn clients_are_asked_for_certificates() {
     let (authority, other) = (Authority::new(), Authority::new());
     // Signed by an authority that the server does not know.

@@ -206,14 +206,26 @@ fn sentinel_fails_over_over_tls() {
     let config = Arc::new(authority.client(Some("client")));
     let mut sentinel = TlsWire::open(port, &config);
     // It has found the replica by the primary's INFO, at its encrypted port.
+    let port = replica.tls_port().to_string();
     eventually(|| {
-        let shown = format!("{:?}", sentinel.ask(&["SENTINEL", "replicas", "us"]));
-        shown.contains(&replica.tls_port().to_string())
+        let replicas = sentinel.ask(&["SENTINEL", "replicas", "us"]);
+        let fields = replicas
+            .as_slice()
+            .unwrap()
+            .iter()
+            .flat_map(|r| r.as_slice().unwrap());
+        fields
+            .into_iter()
+            .any(|field| field.as_bytes() == Some(port.as_bytes()))
     });
-    eventually(|| sentinel.ask(&["SENTINEL", "CKQUORUM", "us"]).is_error() == false);
     drop(first);
     drop::<Server>(primary);
-    eventually(|| info(&mut second, "role") == "master");
+    // Sentinel disconnects the clients of a server that it promotes.
+    eventually(|| {
+        let address = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "us"]);
+        address.as_slice().unwrap()[1].as_bytes() == Some(port.as_bytes())
+    });
+    assert_eq!(info(&mut Wire::open(&replica), "role"), "master");
     let mut fresh = TlsWire::open(replica.tls_port(), &config);
     assert_eq!(fresh.text("GET a"), "1");
 }

@@ -122,7 +122,6 @@ fn names_and_defaults_match_redis() {
     let mut theirs: BTreeMap<String, String> = reply
         .chunks_exact(2)
         .map(|pair| (pair[0].clone(), pair[1].clone()))
-        .filter(|(name, _)| !name.starts_with("tls-"))
         .collect();
     for (name, value) in config().get([&b"*"[..]]) {
         let (name, value) = (

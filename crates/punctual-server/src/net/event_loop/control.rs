@@ -63,6 +63,7 @@ impl EventLoop {
         for slot in 0..self.connections.len() {
             self.flush(slot);
             if let Some(connection) = self.connection(slot) {
+                connection.socket.close();
                 connection.socket.shutdown();
             }
             self.close(slot);
