@@ -54,6 +54,7 @@ flags! {
     RUNS_SCRIPTS = 39, "", "Not a Redis flag: runs a script.";
     WATCHES = 40, "", "Not a Redis flag: watches keys.";
     NEEDS_SAVES = 38, "", "Not a Redis flag: refused after a failed background save, as commands that write.";
+    NOT_IN_TIMER = 43, "", "Not a Redis flag: a timer may not run it.";
     CALLS_FUNCTION = 42, "", "Not a Redis flag: writes unless the function that the first argument names declares otherwise.";
 }
 
@@ -123,6 +124,8 @@ pub enum Group {
     Scripting,
     /// Redis Cluster.
     Cluster,
+    /// Timers.
+    Timer,
 }
 
 impl Group {
@@ -145,6 +148,7 @@ impl Group {
             Self::Transactions => "transactions",
             Self::Scripting => "scripting",
             Self::Cluster => "cluster",
+            Self::Timer => "timer",
         }
     }
 
@@ -166,6 +170,8 @@ impl Group {
             Self::Scripting => Some("scripting"),
             // PUBSUB HELP lacks the category; the other commands get it from their flag.
             Self::Pubsub | Self::Server | Self::Cluster => None,
+            // Redis has no such category.
+            Self::Timer => Some("keyspace"),
         }
     }
 }

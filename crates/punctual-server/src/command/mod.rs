@@ -25,6 +25,7 @@ pub(crate) mod replication;
 pub(crate) mod script;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
+pub(crate) mod timer;
 pub(crate) mod transaction;
 pub(crate) mod wait;
 
@@ -63,6 +64,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     script::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,
+    timer::COMMANDS,
     transaction::COMMANDS,
     wait::COMMANDS,
 ];

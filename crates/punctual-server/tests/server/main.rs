@@ -62,5 +62,7 @@ mod shutdown;
 mod signals;
 mod start_up;
 mod streams_timed;
+mod timers;
+mod timers_kept;
 mod transactions;
 mod unsupported_records;

@@ -121,7 +121,12 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         0 => None,
         ttl => Some(unit.deadline(ttl, cx.now(), "restore")?.max(0) as u64),
     };
-    if deadline.is_some_and(|at| cx.now().is_due(at)) {
+    let is_timer = matches!(value, Value::Timer(_));
+    let deadline = match is_timer {
+        true => deadline.map(|at| cx.turn.timer_deadline(at)),
+        false => deadline,
+    };
+    if !is_timer && deadline.is_some_and(|at| cx.now().is_due(at)) {
         // A due key is not added; only the removal of the old key has an event.
         if replaced {
             cx.commit(key, Classes::GENERIC, "del", 1);
