@@ -55,6 +55,7 @@ flags! {
     WATCHES = 40, "", "Not a Redis flag: watches keys.";
     NEEDS_SAVES = 38, "", "Not a Redis flag: refused after a failed background save, as commands that write.";
     NOT_IN_TIMER = 43, "", "Not a Redis flag: a timer may not run it.";
+    RESTORES = 44, "", "Not a Redis flag: its payload may be a timer, which runs as a user.";
     CALLS_FUNCTION = 42, "", "Not a Redis flag: writes unless the function that the first argument names declares otherwise.";
 }
 

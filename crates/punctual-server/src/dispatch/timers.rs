@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_resp::Args;
+use punctual_store::command::dump::timer_of;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{DueTimer, Error, Turn};
 use quanta::Clock;
@@ -65,6 +66,18 @@ pub(crate) fn refusal(entry: &Entry) -> Option<Error> {
         || flags.has(Flags::ADMIN)
         || entry.row.group == Group::Connection;
     refused.then(|| Error::Text(format!("ERR '{name}' is not allowed in a timer").into()))
+}
+
+/// Returns the error for a payload with a timer of another user: it would run as that one.
+pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args<'_>) -> Option<Error> {
+    if !entry.row.flags.has(Flags::RESTORES) {
+        return None;
+    }
+    let timer = timer_of(args.get(3)?)?;
+    let other = *timer.user.as_deref().unwrap_or(DEFAULT) != *user.identity.name;
+    other.then_some(Error::fixed(
+        "NOPERM this user has no permissions to restore a timer of another user",
+    ))
 }
 
 /// Fires the timers that are due at the instant of a virtual clock, while the turn holds every shard. Then serves the waiters
@@ -123,7 +136,9 @@ impl Dispatcher<'_, '_> {
         if !pinned {
             match &entry {
                 Ok(entry) => pin_for_timer(self.turn, &due.key, entry, args),
-                Err(_) => self.turn.pin(Some(vec![self.turn.store.shard_of(&due.key)])),
+                Err(_) => self
+                    .turn
+                    .pin(Some(vec![self.turn.store.shard_of(&due.key)])),
             }
         }
         let fired = self.fire_pinned(due, by, entry, args);

@@ -61,15 +61,26 @@ fn timers_of_all_shards_fire_in_the_order_of_their_deadlines() {
         let now = c.int("CLOCK NOW");
         for n in 0..50 {
             let ms = 1 + n * 37 % 50;
-            run(&mut c, &[&format!("TIMER SET timer:{n} IN {ms} DO RPUSH order {ms}")]);
+            run(
+                &mut c,
+                &[&format!("TIMER SET timer:{n} IN {ms} DO RPUSH order {ms}")],
+            );
         }
         let script = "redis.call('RPUSH', 'times', redis.call('TIME')[1] * 1000 + redis.call('TIME')[2] / 1000)";
-        c.ask(&["TIMER", "SET", "s", "EVERY", "10", "LIMIT", "3", "DO", "EVAL", script, "0"]);
+        c.ask(&[
+            "TIMER", "SET", "s", "EVERY", "10", "LIMIT", "3", "DO", "EVAL", script, "0",
+        ]);
         c.int("CLOCK ADVANCE 1000000");
         let order: Vec<String> = (1..=50).map(|ms| ms.to_string()).collect();
-        assert_eq!(show(&mut c, "LRANGE order 0 -1"), format!("[{}]", order.join(" ")));
+        assert_eq!(
+            show(&mut c, "LRANGE order 0 -1"),
+            format!("[{}]", order.join(" "))
+        );
         let times = [now + 10, now + 20, now + 30].map(|ms| ms.to_string());
-        assert_eq!(show(&mut c, "LRANGE times 0 -1"), format!("[{}]", times.join(" ")));
+        assert_eq!(
+            show(&mut c, "LRANGE times 0 -1"),
+            format!("[{}]", times.join(" "))
+        );
         assert_eq!(show(&mut c, "TIMER LIST"), "[]");
     }
 }
@@ -81,7 +92,10 @@ fn the_commands_on_keys_work_on_timers() {
     let now = c.int("CLOCK NOW");
     run(&mut c, &["TIMER SET t IN 1000 DO INCR n"]);
     run(&mut c, &["PEXPIRE t 5000"]);
-    assert_eq!(show(&mut c, "TIMER RANGE - +"), format!("[[t {}]]", now + 5000));
+    assert_eq!(
+        show(&mut c, "TIMER RANGE - +"),
+        format!("[[t {}]]", now + 5000)
+    );
     run(&mut c, &["RENAME t u", "COPY u v", "MOVE v 3"]);
     assert_eq!(show(&mut c, "SCAN 0 COUNT 1000 TYPE timer"), "[0 [u]]");
     assert_eq!(show(&mut c, "OBJECT ENCODING u"), "raw");
@@ -99,15 +113,34 @@ fn the_commands_on_keys_work_on_timers() {
     c.send(&["DUMP u"]);
     let payload = c.value();
     let ttl = "4000";
-    c.ask(&[b"RESTORE", b"w", ttl.as_bytes(), payload.as_bytes().unwrap()]);
+    c.ask(&[
+        &b"RESTORE"[..],
+        b"w",
+        ttl.as_bytes(),
+        payload.as_bytes().unwrap(),
+    ]);
     c.int("CLOCK ADVANCE 3000");
     assert_eq!(show(&mut c, "GET n"), "1");
     c.int("CLOCK ADVANCE 1000");
     assert_eq!(show(&mut c, "GET n"), "2");
     // A deadline in the past is due at once, and a deleted timer never is.
-    run(&mut c, &["TIMER SET t IN 1000 DO INCR n", "PEXPIREAT t 1", "CLOCK ADVANCE 0"]);
+    run(
+        &mut c,
+        &[
+            "TIMER SET t IN 1000 DO INCR n",
+            "PEXPIREAT t 1",
+            "CLOCK ADVANCE 0",
+        ],
+    );
     assert_eq!(show(&mut c, "GET n"), "3");
-    run(&mut c, &["TIMER SET t IN 1000 DO INCR n", "DEL t", "CLOCK ADVANCE 5000"]);
+    run(
+        &mut c,
+        &[
+            "TIMER SET t IN 1000 DO INCR n",
+            "DEL t",
+            "CLOCK ADVANCE 5000",
+        ],
+    );
     assert_eq!(show(&mut c, "GET n"), "3");
     run(&mut c, &["TIMER SET t IN 1000 DO INCR n"]);
     for line in ["GET t", "LPUSH t a", "SORT t", "APPEND t x"] {
@@ -125,7 +158,13 @@ fn a_repeating_timer_keeps_its_schedule() {
     run(&mut c, &["TIMER SET t EVERY 1000 LIMIT 4 DO RPUSH l x"]);
     assert_eq!(
         show(&mut c, "TIMER NEXT t COUNT 9"),
-        format!("[{} {} {} {}]", now + 1000, now + 2000, now + 3000, now + 4000)
+        format!(
+            "[{} {} {} {}]",
+            now + 1000,
+            now + 2000,
+            now + 3000,
+            now + 4000
+        )
     );
     c.int("CLOCK ADVANCE 1500");
     assert_eq!(c.int("LLEN l"), 1);
@@ -143,7 +182,13 @@ fn a_repeating_timer_keeps_its_schedule() {
     c.int("CLOCK ADVANCE 800");
     assert_eq!((c.int("LLEN l"), c.int("EXISTS t")), (4, 0));
     // A pause leaves instants out.
-    run(&mut c, &["TIMER SET p EVERY 1000 OFFSET 0 DO RPUSH m x", "TIMER PAUSE p"]);
+    run(
+        &mut c,
+        &[
+            "TIMER SET p EVERY 1000 OFFSET 0 DO RPUSH m x",
+            "TIMER PAUSE p",
+        ],
+    );
     assert_eq!(c.int("TIMER PAUSE p"), 0);
     assert!(show(&mut c, "TIMER LIST").contains("[p nil]"));
     c.int("CLOCK ADVANCE 10000");
@@ -158,12 +203,31 @@ fn a_repeating_timer_keeps_its_schedule() {
 fn cron_fires_in_its_zone() {
     let server = with_threads(1);
     let mut c = Wire::open(&server);
-    c.ask(&["TIMER", "SET", "t", "CRON", "30 2 * * *", "TZ", "Europe/Berlin", "DO", "INCR", "n"]);
+    c.ask(&[
+        "TIMER",
+        "SET",
+        "t",
+        "CRON",
+        "30 2 * * *",
+        "TZ",
+        "Europe/Berlin",
+        "DO",
+        "INCR",
+        "n",
+    ]);
     let next = show(&mut c, "TIMER NEXT t COUNT 400");
-    let instants: Vec<i64> = next.trim_matches(['[', ']']).split(' ').map(|ms| ms.parse().unwrap()).collect();
+    let instants: Vec<i64> = next
+        .trim_matches(['[', ']'])
+        .split(' ')
+        .map(|ms| ms.parse().unwrap())
+        .collect();
     let days: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // One day has 23 hours, the gap is half an hour of it; one has 25.
-    assert_eq!(days.iter().filter(|ms| **ms != 86_400_000).count(), 3, "{days:?}");
+    assert_eq!(
+        days.iter().filter(|ms| **ms != 86_400_000).count(),
+        3,
+        "{days:?}"
+    );
     c.int(&format!("CLOCK SET {}", instants[9] + 1));
     assert_eq!(show(&mut c, "GET n"), "10");
 }
@@ -172,20 +236,45 @@ fn cron_fires_in_its_zone() {
 fn errors_are_counted_kept_and_published() {
     let server = with_threads(1);
     let (mut c, mut listener) = (Wire::open(&server), Wire::open(&server));
-    run(&mut c, &["CONFIG SET notify-keyspace-events Eg", "SET s text"]);
+    run(
+        &mut c,
+        &["CONFIG SET notify-keyspace-events Eg", "SET s text"],
+    );
     listener.send(&["PSUBSCRIBE __keyevent@0__:timer*"]);
     listener.value();
-    run(&mut c, &["TIMER SET good EVERY 1000 DO INCR n", "TIMER SET bad EVERY 1000 DO INCR s"]);
+    run(
+        &mut c,
+        &[
+            "TIMER SET good EVERY 1000 DO INCR n",
+            "TIMER SET bad EVERY 1000 DO INCR s",
+        ],
+    );
     run(&mut c, &["CLOCK ADVANCE 1000"]);
     let mut events: Vec<String> = (0..4).map(|_| shown(&listener.value())).collect();
     events.sort();
-    let event = |name: &str, key: &str| format!("[pmessage __keyevent@0__:timer* __keyevent@0__:{name} {key}]");
-    assert_eq!(events, [event("timer", "good"), event("timer-failed", "bad"), event("timer-set", "bad"), event("timer-set", "good")]);
+    let event = |name: &str, key: &str| {
+        format!("[pmessage __keyevent@0__:timer* __keyevent@0__:{name} {key}]")
+    };
+    assert_eq!(
+        events,
+        [
+            event("timer", "good"),
+            event("timer-failed", "bad"),
+            event("timer-set", "bad"),
+            event("timer-set", "good")
+        ]
+    );
     let got = show(&mut c, "TIMER GET bad");
-    assert!(got.contains("runs 1 failures 1") && got.contains("last-error ERR value is not an integer"), "{got}");
+    assert!(
+        got.contains("runs 1 failures 1") && got.contains("last-error ERR value is not an integer"),
+        "{got}"
+    );
     run(&mut c, &["SET s 1", "CLOCK ADVANCE 1000"]);
     let got = show(&mut c, "TIMER GET bad");
-    assert!(got.contains("runs 2 failures 1 last-late-us 0 last-error ]"), "{got}");
+    assert!(
+        got.contains("runs 2 failures 1 last-late-us 0 last-error ]"),
+        "{got}"
+    );
     assert!(show(&mut c, "TIMER RUN nope").contains("no such key"));
     run(&mut c, &["SET s text"]);
     assert!(show(&mut c, "TIMER RUN bad").contains("not an integer"));
@@ -196,33 +285,96 @@ fn what_cannot_work_is_refused_when_it_is_set() {
     let server = with_threads(2);
     let mut c = Wire::open(&server);
     for (line, error) in [
-        ("TIMER SET t IN 1 DO nosuch a", "ERR unknown command 'nosuch'"),
-        ("TIMER SET t IN 1 DO GET", "ERR wrong number of arguments for 'get' command"),
-        ("TIMER SET t IN 1 DO CONFIG nosuch", "ERR unknown subcommand"),
-        ("TIMER SET t IN 1 DO BLPOP l 0", "ERR 'blpop' may wait, which a timer cannot"),
-        ("TIMER SET t IN 1 DO SUBSCRIBE c", "ERR 'subscribe' is not allowed in a timer"),
-        ("TIMER SET t IN 1 DO MULTI", "ERR 'multi' is not allowed in a timer"),
-        ("TIMER SET t IN 1 DO AUTH a", "ERR 'auth' is not allowed in a timer"),
-        ("TIMER SET t IN 1 DO SELECT 1", "ERR 'select' is not allowed in a timer"),
-        ("TIMER SET t IN 1 DO SHUTDOWN", "ERR 'shutdown' is not allowed in a timer"),
-        ("TIMER SET t IN 1 DO CONFIG SET maxmemory 1", "ERR 'config|set' is not allowed in a timer"),
-        ("TIMER SET t IN 1 DO TIMER RUN t", "ERR 'timer|run' is not allowed in a timer"),
-        ("TIMER SET t IN 1 DO TIMER SET t IN 1 DO INCR a", "ERR 'timer|set' is not allowed in a timer"),
+        (
+            "TIMER SET t IN 1 DO nosuch a",
+            "ERR unknown command 'nosuch'",
+        ),
+        (
+            "TIMER SET t IN 1 DO GET",
+            "ERR wrong number of arguments for 'get' command",
+        ),
+        (
+            "TIMER SET t IN 1 DO CONFIG nosuch",
+            "ERR unknown subcommand",
+        ),
+        (
+            "TIMER SET t IN 1 DO BLPOP l 0",
+            "ERR 'blpop' may wait, which a timer cannot",
+        ),
+        (
+            "TIMER SET t IN 1 DO SUBSCRIBE c",
+            "ERR 'subscribe' is not allowed in a timer",
+        ),
+        (
+            "TIMER SET t IN 1 DO MULTI",
+            "ERR 'multi' is not allowed in a timer",
+        ),
+        (
+            "TIMER SET t IN 1 DO AUTH a",
+            "ERR 'auth' is not allowed in a timer",
+        ),
+        (
+            "TIMER SET t IN 1 DO SELECT 1",
+            "ERR 'select' is not allowed in a timer",
+        ),
+        (
+            "TIMER SET t IN 1 DO SHUTDOWN",
+            "ERR 'shutdown' is not allowed in a timer",
+        ),
+        (
+            "TIMER SET t IN 1 DO CONFIG SET maxmemory 1",
+            "ERR 'config|set' is not allowed in a timer",
+        ),
+        (
+            "TIMER SET t IN 1 DO TIMER RUN t",
+            "ERR 'timer|run' is not allowed in a timer",
+        ),
+        (
+            "TIMER SET t IN 1 DO TIMER SET t IN 1 DO INCR a",
+            "ERR 'timer|set' is not allowed in a timer",
+        ),
         ("TIMER SET t IN -1 DO INCR a", "ERR value is out of range"),
-        ("TIMER SET t IN x DO INCR a", "ERR value is not an integer or out of range"),
-        ("TIMER SET t EVERY 0 DO INCR a", "ERR EVERY needs at least 1 millisecond"),
-        ("TIMER SET t EVERY 10 OFFSET 10 DO INCR a", "ERR OFFSET must be less than EVERY"),
-        ("TIMER SET t EVERY 10 LIMIT 0 DO INCR a", "ERR LIMIT needs at least 1 run"),
-        ("TIMER SET t EVERY 10 END 5 DO INCR a", "ERR the timer would never fire"),
+        (
+            "TIMER SET t IN x DO INCR a",
+            "ERR value is not an integer or out of range",
+        ),
+        (
+            "TIMER SET t EVERY 0 DO INCR a",
+            "ERR EVERY needs at least 1 millisecond",
+        ),
+        (
+            "TIMER SET t EVERY 10 OFFSET 10 DO INCR a",
+            "ERR OFFSET must be less than EVERY",
+        ),
+        (
+            "TIMER SET t EVERY 10 LIMIT 0 DO INCR a",
+            "ERR LIMIT needs at least 1 run",
+        ),
+        (
+            "TIMER SET t EVERY 10 END 5 DO INCR a",
+            "ERR the timer would never fire",
+        ),
         ("TIMER SET t IN 1 EVERY 1 DO INCR a", "ERR syntax error"),
         ("TIMER SET t IN 1 LIMIT 3 DO INCR a", "ERR syntax error"),
         ("TIMER SET t NX GET IN 1 DO INCR a", "ERR syntax error"),
         ("TIMER SET t IN 1 USER admin DO INCR a", "ERR syntax error"),
         ("TIMER SET t IN 1 INCR a b", "ERR syntax error"),
-        ("TIMER SET t CRON \"61 * * * *\" DO INCR a", "ERR invalid minute '61'"),
-        ("TIMER SET t CRON \"0 0 30 2 *\" DO INCR a", "ERR no day matches '0 0 30 2 *'"),
-        ("TIMER SET t CRON @daily TZ Mars/Base DO INCR a", "ERR unknown time zone 'Mars/Base'"),
-        ("TIMER STATE t 0 0 0 0 0 0 x", "ERR TIMER STATE is for logs of changes only"),
+        (
+            "TIMER SET t CRON \"61 * * * *\" DO INCR a",
+            "ERR invalid minute '61'",
+        ),
+        (
+            "TIMER SET t CRON \"0 0 30 2 *\" DO INCR a",
+            "ERR no day matches '0 0 30 2 *'",
+        ),
+        (
+            "TIMER SET t CRON @daily TZ Mars/Base DO INCR a",
+            "ERR unknown time zone 'Mars/Base'",
+        ),
+        (
+            "TIMER STATE t 0 0 0 0 0 0 x",
+            "ERR TIMER STATE is for logs of changes only",
+        ),
         ("TIMER LIST COUNT 0", "ERR syntax error"),
         ("TIMER NEXT t COUNT 1001", "ERR COUNT is at most 1000"),
     ] {
@@ -251,7 +403,13 @@ fn a_timer_runs_as_its_user_and_stops_with_it() {
     assert!(reply.starts_with("NOPERM"), "{reply}");
     let reply = show(&mut alice, "TIMER SET b:t IN 1000 DO SET a:x 1");
     assert!(reply.starts_with("NOPERM"), "{reply}");
-    run(&mut alice, &["TIMER SET a:t EVERY 1000 DO INCR a:n", "TIMER SET a:u IN 1500 DO SET a:x 1"]);
+    run(
+        &mut alice,
+        &[
+            "TIMER SET a:t EVERY 1000 DO INCR a:n",
+            "TIMER SET a:u IN 1500 DO SET a:x 1",
+        ],
+    );
     assert!(show(&mut c, "TIMER GET a:t").contains("user alice"));
     c.int("CLOCK ADVANCE 1000");
     assert_eq!(show(&mut c, "GET a:n"), "1");
@@ -261,15 +419,31 @@ fn a_timer_runs_as_its_user_and_stops_with_it() {
     assert_eq!(show(&mut c, "GET a:n"), "1");
     assert_eq!(c.int("EXISTS a:x"), 0);
     let got = show(&mut c, "TIMER GET a:u");
-    assert!(got.contains("paused 1") && got.contains("last-error NOPERM"), "{got}");
+    assert!(
+        got.contains("paused 1") && got.contains("last-error NOPERM"),
+        "{got}"
+    );
     assert_eq!(c.int("PTTL a:t"), -1);
-    run(&mut c, &["ACL SETUSER alice +incr +set", "TIMER RESUME a:t", "TIMER RESUME a:u"]);
+    run(
+        &mut c,
+        &[
+            "ACL SETUSER alice +incr +set",
+            "TIMER RESUME a:t",
+            "TIMER RESUME a:u",
+        ],
+    );
     c.int("CLOCK ADVANCE 1000");
-    assert_eq!((show(&mut c, "GET a:n"), c.int("EXISTS a:u")), ("2".to_owned(), 0));
+    assert_eq!(
+        (show(&mut c, "GET a:n"), c.int("EXISTS a:u")),
+        ("2".to_owned(), 0)
+    );
     run(&mut c, &["ACL DELUSER alice"]);
     c.int("CLOCK ADVANCE 60000");
     let got = show(&mut c, "TIMER GET a:t");
-    assert!(got.contains("paused 1") && got.contains("does not exist or is off"), "{got}");
+    assert!(
+        got.contains("paused 1") && got.contains("does not exist or is off"),
+        "{got}"
+    );
 }
 
 /// A user cannot make a timer of another one from a payload.
@@ -277,13 +451,19 @@ fn a_timer_runs_as_its_user_and_stops_with_it() {
 fn a_payload_does_not_change_the_user() {
     let server = with_threads(1);
     let (mut c, mut alice) = (Wire::open(&server), Wire::open(&server));
-    run(&mut c, &["ACL SETUSER alice on nopass +@all -flushall ~* &*", "TIMER SET t IN 1000 DO FLUSHALL"]);
+    run(
+        &mut c,
+        &[
+            "ACL SETUSER alice on nopass +@all -flushall ~* &*",
+            "TIMER SET t IN 1000 DO FLUSHALL",
+        ],
+    );
     run(&mut alice, &["AUTH alice x"]);
     alice.send(&["DUMP t"]);
     let payload = alice.value();
-    let reply = alice.ask(&[b"RESTORE", b"u", b"1", payload.as_bytes().unwrap()]);
+    let reply = alice.ask(&[&b"RESTORE"[..], b"u", b"1", payload.as_bytes().unwrap()]);
     assert!(shown(&reply).starts_with("NOPERM"), "{reply:?}");
-    let reply = c.ask(&[b"RESTORE", b"u", b"1000", payload.as_bytes().unwrap()]);
+    let reply = c.ask(&[&b"RESTORE"[..], b"u", b"1000", payload.as_bytes().unwrap()]);
     assert_eq!(shown(&reply), "OK");
 }
 
@@ -304,9 +484,28 @@ fn a_timer_serves_waiting_clients_at_its_instant() {
 fn a_timer_in_a_transaction_and_a_script() {
     let server = with_threads(3);
     let mut c = Wire::open(&server);
-    run(&mut c, &["MULTI", "TIMER SET t IN 10 DO INCR n", "CLOCK ADVANCE 10", "GET n", "TIMER SET u EVERY 5 DO INCR m", "TIMER RUN u", "EXEC"]);
-    assert_eq!((show(&mut c, "GET n"), show(&mut c, "GET m")), ("1".to_owned(), "1".to_owned()));
-    c.ask(&["EVAL", "return redis.call('TIMER', 'SET', KEYS[1], 'IN', '5', 'DO', 'INCR', 'k')", "1", "v"]);
+    run(
+        &mut c,
+        &[
+            "MULTI",
+            "TIMER SET t IN 10 DO INCR n",
+            "CLOCK ADVANCE 10",
+            "GET n",
+            "TIMER SET u EVERY 5 DO INCR m",
+            "TIMER RUN u",
+            "EXEC",
+        ],
+    );
+    assert_eq!(
+        (show(&mut c, "GET n"), show(&mut c, "GET m")),
+        ("1".to_owned(), "1".to_owned())
+    );
+    c.ask(&[
+        "EVAL",
+        "return redis.call('TIMER', 'SET', KEYS[1], 'IN', '5', 'DO', 'INCR', 'k')",
+        "1",
+        "v",
+    ]);
     c.int("CLOCK ADVANCE 5");
     assert_eq!(show(&mut c, "GET k"), "1");
     // One that sets itself again and again does not stop the clock.
@@ -324,7 +523,10 @@ fn timers_fire_by_themselves() {
         let server = Server::builder().port(0).threads(threads).spawn().unwrap();
         let mut c = Wire::open(&server);
         for n in 0..40 {
-            run(&mut c, &[&format!("TIMER SET t:{n} IN {} DO INCR n", n % 7)]);
+            run(
+                &mut c,
+                &[&format!("TIMER SET t:{n} IN {} DO INCR n", n % 7)],
+            );
         }
         let script = "return redis.call('INCR', 'n')";
         for n in 0..10 {
@@ -343,15 +545,18 @@ fn timers_fire_by_themselves() {
 fn missed_runs_are_caught_up_with_as_the_timer_says() {
     let server = with_threads(1);
     let mut c = Wire::open(&server);
-    run(&mut c, &[
-        "TIMER SET a EVERY 1000 CATCHUP all DO INCR na",
-        "TIMER SET o EVERY 1000 CATCHUP once DO INCR no",
-        "TIMER SET s EVERY 1000 CATCHUP skip DO INCR ns",
-        "TIMER SET t IN 1000 DO INCR nt",
-        // While expiry is paused nothing fires, and the clock moves on.
-        "CLIENT PAUSE 10500 WRITE",
-        "CLOCK ADVANCE 10400",
-    ]);
+    run(
+        &mut c,
+        &[
+            "TIMER SET a EVERY 1000 CATCHUP all DO INCR na",
+            "TIMER SET o EVERY 1000 CATCHUP once DO INCR no",
+            "TIMER SET s EVERY 1000 CATCHUP skip DO INCR ns",
+            "TIMER SET t IN 1000 DO INCR nt",
+            // While expiry is paused nothing fires, and the clock moves on.
+            "CLIENT PAUSE 10500 WRITE",
+            "CLOCK ADVANCE 10400",
+        ],
+    );
     assert_eq!(show(&mut c, "MGET na no ns nt"), "[nil nil nil nil]");
     run(&mut c, &["CLOCK ADVANCE 200"]);
     eventually(|| show(&mut c, "MGET na no ns nt") == "[10 1 nil 1]");
@@ -366,12 +571,24 @@ fn jitter_delays_each_run_a_little() {
     let now = c.int("CLOCK NOW");
     let mut seen = std::collections::BTreeSet::new();
     for n in 0..50 {
-        run(&mut c, &[&format!("TIMER SET t:{n} IN 1000 JITTER 500 DO INCR n")]);
+        run(
+            &mut c,
+            &[&format!("TIMER SET t:{n} IN 1000 JITTER 500 DO INCR n")],
+        );
         let late = c.int(&format!("PEXPIRETIME t:{n}")) - now - 1000;
         assert!((0..=500).contains(&late), "{late}");
         seen.insert(late);
     }
     assert!(seen.len() > 5, "{seen:?}");
-    run(&mut c, &["TIMER SET e EVERY 1000 JITTER 500 LIMIT 9 DO INCR e", "CLOCK ADVANCE 9600"]);
-    assert_eq!((show(&mut c, "GET e"), show(&mut c, "GET n")), ("9".to_owned(), "50".to_owned()));
+    run(
+        &mut c,
+        &[
+            "TIMER SET e EVERY 1000 JITTER 500 LIMIT 9 DO INCR e",
+            "CLOCK ADVANCE 9600",
+        ],
+    );
+    assert_eq!(
+        (show(&mut c, "GET e"), show(&mut c, "GET n")),
+        ("9".to_owned(), "50".to_owned())
+    );
 }

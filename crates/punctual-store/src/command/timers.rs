@@ -19,13 +19,11 @@ use crate::value::timer::{Timer, When};
 pub use set::{Options, check_schedule};
 
 /// The family's rows.
-pub static COMMANDS: &[Command] = &[
-    Command::container("timer", Group::Timer, SUBCOMMANDS).doc(
-        OWN,
-        "Depends on subcommand.",
-        "A container for commands that run at a given time.",
-    ),
-];
+pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SUBCOMMANDS).doc(
+    OWN,
+    "Depends on subcommand.",
+    "A container for commands that run at a given time.",
+)];
 
 /// "Since" of commands that no Redis has.
 pub const OWN: &str = "255.255.255";

@@ -497,7 +497,9 @@ impl Db {
         DbMemory {
             records: self.records.memory(),
             index: self.index.memory(),
-            wheel: self.wheel.memory() + self.fields.memory() + self.timers.len() * TIMER_ENTRY_BYTES,
+            wheel: self.wheel.memory()
+                + self.fields.memory()
+                + self.timers.len() * TIMER_ENTRY_BYTES,
             index_slots: self.index.slots(),
         }
     }

@@ -89,7 +89,11 @@ impl Turn<'_> {
     }
 
     /// Returns a timer to run it now, whenever it is due. Locks its shard.
-    pub fn timer_to_run(&mut self, db: usize, key: &[u8]) -> Option<Result<DueTimer, crate::Error>> {
+    pub fn timer_to_run(
+        &mut self,
+        db: usize,
+        key: &[u8],
+    ) -> Option<Result<DueTimer, crate::Error>> {
         let number = self.store.shard_of(key);
         self.lock_one(number);
         let now = self.now;
@@ -140,7 +144,9 @@ impl Turn<'_> {
         self.touch(Touched::Any);
         let mut late_us = 0;
         if cause == Cause::Deadline {
-            late_us = now.micros().saturating_sub(due.deadline_ms.saturating_mul(1000));
+            late_us = now
+                .micros()
+                .saturating_sub(due.deadline_ms.saturating_mul(1000));
             self.sink.timer_fires(now, db, &due.key, due.deadline_ms);
         }
         self.begin_frame();
@@ -213,7 +219,11 @@ impl Turn<'_> {
         if runs {
             self.stats.timers_run += 1;
             self.stats.timers_failed += u64::from(error.is_some());
-            let event = if error.is_some() { "timer-failed" } else { "timer" };
+            let event = if error.is_some() {
+                "timer-failed"
+            } else {
+                "timer"
+            };
             self.commit(db, &key, Classes::GENERIC, event, 0);
         }
         self.append_recorded();
@@ -255,7 +265,8 @@ impl Turn<'_> {
     pub(crate) fn pause_timer(&mut self, number: usize, db: usize, key: &[u8], id: Id) {
         let now_ms = self.now.base_ms();
         let part = self.shard_db(number, db);
-        if let (Some(mut plan), Some(deadline)) = (part.timer(id).map(Timer::plan), part.deadline(id))
+        if let (Some(mut plan), Some(deadline)) =
+            (part.timer(id).map(Timer::plan), part.deadline(id))
         {
             plan.remaining_ms = deadline.saturating_sub(now_ms);
             part.set_timer(id, Timer::new(&plan));

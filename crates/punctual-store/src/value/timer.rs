@@ -79,7 +79,8 @@ impl Timer {
     /// Packs a plan.
     pub fn new(plan: &Plan) -> Self {
         let words = plan.words.as_args();
-        let mut out = Vec::with_capacity(16 + words.iter().map(|word| word.len() + 1).sum::<usize>());
+        let mut out =
+            Vec::with_capacity(16 + words.iter().map(|word| word.len() + 1).sum::<usize>());
         let has_past = plan.past != Past::default();
         out.push(
             flag(part::USER, plan.user.is_some())
@@ -130,7 +131,9 @@ impl Timer {
 
     /// Returns whether the timer repeats.
     pub fn repeats(&self) -> bool {
-        self.0.first().is_some_and(|parts| parts & part::REPEAT != 0)
+        self.0
+            .first()
+            .is_some_and(|parts| parts & part::REPEAT != 0)
     }
 
     /// Returns the number of bytes outside of the record.
@@ -295,7 +298,14 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_timer_are_refused() {
-        for bytes in [&b""[..], b"\0", b"\x10\x01a", b"\0\x05a", b"\x02\x01a", b"\0\x81\0a"] {
+        for bytes in [
+            &b""[..],
+            b"\0",
+            b"\x10\x01a",
+            b"\0\x05a",
+            b"\x02\x01a",
+            b"\0\x81\0a",
+        ] {
             assert_eq!(Timer::from_bytes(bytes), None, "{bytes:?}");
         }
     }

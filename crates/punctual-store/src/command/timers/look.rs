@@ -65,7 +65,11 @@ pub(super) fn write_timer(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>
     number(
         reply,
         "remaining",
-        if deadline.is_none() { plan.remaining_ms } else { 0 },
+        if deadline.is_none() {
+            plan.remaining_ms
+        } else {
+            0
+        },
     );
     for (name, value) in settings {
         reply.bulk(name.as_bytes());
@@ -201,7 +205,10 @@ fn write_range(
                     ));
                 }
                 let key = part.get(id).key.as_bytes();
-                if filter.pattern.is_none_or(|pattern| glob::matches(pattern, key)) {
+                if filter
+                    .pattern
+                    .is_none_or(|pattern| glob::matches(pattern, key))
+                {
                     found.push((at, key.into()));
                     wanted -= 1;
                 }

@@ -184,9 +184,9 @@ impl<'a> Options<'a> {
             None => {
                 // Without OFFSET the first run is a whole period from now.
                 let next = match (self.every, self.offset, self.start) {
-                    (Some(every), None, None) => repeat.next_after(
-                        now.base_ms().saturating_add(every).saturating_sub(1),
-                    ),
+                    (Some(every), None, None) => {
+                        repeat.next_after(now.base_ms().saturating_add(every).saturating_sub(1))
+                    }
                     _ => repeat.next_after(now.read_ms()),
                 };
                 repeat.nominal_ms = next.ok_or(NEVER_COMES)?;

@@ -120,7 +120,9 @@ impl Field {
         }
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let value = text.parse().ok().filter(|_| digits)?;
-        (self.least..=self.greatest).contains(&value).then_some(value)
+        (self.least..=self.greatest)
+            .contains(&value)
+            .then_some(value)
     }
 
     /// Parses a list into one bit for each value.
@@ -207,8 +209,8 @@ impl Cron {
         if self.months & 1 << date.month() == 0 {
             return false;
         }
-        let day = self.days & 1 << date.day() != 0
-            || self.last_day && date.day() == date.days_in_month();
+        let day =
+            self.days & 1 << date.day() != 0 || self.last_day && date.day() == date.days_in_month();
         let weekday = self.weekdays & 1 << date.weekday().to_sunday_zero_offset() != 0;
         match (self.restricts_day, self.restricts_weekday) {
             (true, true) => day || weekday,

@@ -21,8 +21,11 @@ pub enum CatchUp {
 pub const GRACE_MS: u64 = 1_000;
 
 impl CatchUp {
-    const NAMES: [(Self, &'static str); 3] =
-        [(Self::Skip, "skip"), (Self::Once, "once"), (Self::All, "all")];
+    const NAMES: [(Self, &'static str); 3] = [
+        (Self::Skip, "skip"),
+        (Self::Once, "once"),
+        (Self::All, "all"),
+    ];
 
     /// Returns the rule with this name, in any case.
     pub fn parse(name: &[u8]) -> Option<Self> {
