@@ -222,7 +222,7 @@ fn all_hours_follow_elapsed_time() {
     );
 }
 
-/// Compares with a walk over all minutes of two years.
+/// Compares with a walk over all minutes of a year.
 #[test]
 fn minutes_agree_with_a_walk() {
     for expression in [
@@ -234,7 +234,7 @@ fn minutes_agree_with_a_walk() {
         let cron = Cron::parse(expression).unwrap();
         let zone = Zone::find("UTC").unwrap();
         let mut last = ms("2027-01-01T00:00:00Z");
-        let end = ms("2029-01-01T00:00:00Z");
+        let end = ms("2028-01-01T00:00:00Z");
         let mut minute = last;
         while minute < end {
             minute += 60_000;
