@@ -375,11 +375,11 @@ fn stats(page: &mut Page<'_, '_>) {
         page.sum(|s| &s.dead_letter_errors) + counted.dead_letter_errors,
     );
     page.line(
-        "timers_run",
+        "timer_commands_run",
         page.sum(|s| &s.timers_run) + counted.timers_run,
     );
     page.line(
-        "timers_failed",
+        "timer_commands_failed",
         page.sum(|s| &s.timers_failed) + counted.timers_failed,
     );
     page.line("expired_stale_perc", "0.00");

@@ -48,7 +48,10 @@ fn a_timer_runs_its_command_at_its_instant_and_is_gone() {
         c.int("CLOCK ADVANCE 1");
         assert_eq!(show(&mut c, "GET a"), "b");
         assert_eq!(c.int("EXISTS t"), 0);
-        assert!(c.text("INFO stats").contains("\r\ntimers_run:1\r\n"));
+        assert!(
+            c.text("INFO stats")
+                .contains("\r\ntimer_commands_run:1\r\n")
+        );
     }
 }
 

@@ -7,8 +7,9 @@ use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 
 use crate::killed::{free_port, start_program};
+use crate::killed_log::kills;
 use crate::replication::{builder, caught_up, follow, same_data};
-use crate::wire::{Wire, eventually};
+use crate::wire::{Wire, eventually, unix_time};
 
 /// Runs lines that must succeed.
 #[track_caller]
@@ -134,10 +135,13 @@ fn a_timer_that_fires_is_one_transaction_of_the_log() {
     assert_eq!(words.join(" "), expected);
 }
 
-/// Kills the server while timers fire. Each has a counter of its own: at the end all are 1.
+/// Kills the server while timers fire, and others are far away. Each has a counter of its own: at the end all are 1. `PUNCTUAL_KILLS` is the
+/// number of kills; with it, 100,000 timers are pending.
 #[test]
 fn a_kill_loses_no_timer_and_runs_none_twice() {
-    const TIMERS: usize = 400;
+    const SOON: u64 = 60;
+    let kills = kills(6);
+    let pending = if kills > 100 { 100_000 } else { 500 };
     for threads in ["1", "3"] {
         let folder = tempfile::tempdir().unwrap();
         let port = free_port();
@@ -159,34 +163,52 @@ fn a_kill_loses_no_timer_and_runs_none_twice() {
         };
         let mut child = start();
         let mut c = Wire::to(port);
-        for n in 0..TIMERS {
-            let (key, ms) = (format!("t:{n}"), (100 + n * 7 % 900).to_string());
-            let counter = format!("n:{n}");
-            let reply = c.ask(&["TIMER", "SET", &key, "IN", &ms, "DO", "INCR", &counter]);
-            assert!(!reply.is_error(), "{reply:?}");
+        let lines: Vec<String> = (0..pending)
+            .map(|n| format!("TIMER SET far:{n} IN {} DO INCR n", 90_000_000 + n))
+            .collect();
+        for lines in lines.chunks(500) {
+            c.send(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+            for _ in lines {
+                assert!(!c.value().is_error());
+            }
         }
         run(
             &mut c,
             &["TIMER SET again EVERY 10 CATCHUP all DO INCR runs"],
         );
-        for _ in 0..6 {
-            // The moment of the kill does not matter, only that it is another one each time.
-            let before = c.int("DBSIZE");
-            eventually(|| c.int("DBSIZE") != before || c.int("EXISTS t:0") == 0);
+        for kill in 0..kills {
+            let first = kill * SOON;
+            for n in first..first + SOON {
+                let (key, ms) = (format!("t:{n}"), (20 + n * 7 % 60).to_string());
+                let counter = format!("n:{n}");
+                let reply = c.ask(&["TIMER", "SET", &key, "IN", &ms, "DO", "INCR", &counter]);
+                assert!(!reply.is_error(), "{reply:?}");
+            }
+            // Kill after another number of them each time.
+            let enough = (kill % SOON) as i64;
+            let runs = || (first..first + SOON).map(|n| format!("n:{n}"));
+            let words: Vec<String> = std::iter::once("EXISTS".to_owned()).chain(runs()).collect();
+            eventually(|| c.ask(&words).as_int().unwrap() >= enough);
             child.kill().unwrap();
             child.wait().unwrap();
             child = start();
             c = Wire::to(port);
         }
-        let left = |c: &mut Wire| {
-            (0..TIMERS)
-                .map(|n| c.int(&format!("EXISTS t:{n}")))
-                .sum::<i64>()
-        };
-        eventually(|| left(&mut c) == 0);
-        for n in 0..TIMERS {
-            assert_eq!(integer(&mut c, &format!("n:{n}")), 1, "timer {n}");
+        eventually(|| {
+            let soon = unix_time().as_millis() + 3_600_000;
+            let left = c.ask(&["TIMER", "RANGE", "-", &soon.to_string(), "MATCH", "t:*"]);
+            left.as_slice().unwrap().is_empty()
+        });
+        let mut wrong = 0;
+        for n in 0..kills * SOON {
+            wrong += u64::from(integer(&mut c, &format!("n:{n}")) != 1);
         }
+        println!(
+            "{kills} kills, {} timers: {wrong} lost or run twice",
+            kills * SOON
+        );
+        assert_eq!(wrong, 0);
+        assert_eq!(c.int("EXISTS far:0 far:499"), 2);
         // The count of a repeating timer is changed together with what it does.
         run(&mut c, &["TIMER PAUSE again"]);
         let runs = integer(&mut c, "runs");
