@@ -55,6 +55,8 @@ impl Scripts {
             flushes: 0,
             functions: Loaded::new(shared),
             session: None,
+            timers: None,
+            timer_reply: Vec::new(),
         }
     }
 

