@@ -106,7 +106,8 @@ impl Dispatcher<'_, '_> {
     /// Fires a timer of one of the loop's shards, unless a script of another loop is in the way.
     pub(crate) fn fire(&mut self, due: &DueTimer, by: By) -> Fired {
         let running = &self.shared.running;
-        if self.shared.mailboxes.len() == 1 {
+        if self.shared.mailboxes.len() == 1 || self.turn.is_pinned() {
+            // A transaction with a command of the server's own has pinned every shard: a script elsewhere waits for it.
             return self.fire_alone(due, by);
         }
         let words = due.words();
