@@ -85,6 +85,7 @@ impl Tally {
             | Contents::HashExpiryListpack(listpack)
             | Contents::ZsetListpack(listpack) => self.listpack(listpack),
             Contents::Stream(parts) => self.stream(parts)?,
+            Contents::Timer(text) => self.element(text),
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ pub(crate) const PROBE_LATENESS: Duration = Duration::from_micros(500);
 
 /// Time until the last of 1M keys that are due in one millisecond is expired.
 pub(crate) const STORM_GONE: Duration = Duration::from_millis(1500);
+/// Time until the commands of 1M timers that are due in one millisecond have run.
+pub(crate) const TIMER_STORM_DONE: Duration = Duration::from_secs(5);
 /// p99 of GETs during that storm.
 pub(crate) const STORM_GET_P99: Duration = Duration::from_millis(2);
 /// Maximum of GETs during that storm.
@@ -114,6 +116,9 @@ pub(crate) const COLLECTION_BYTES_RATIO: f64 = 1.0;
 pub(crate) const BYTES_PER_KEY_WITH_TTL: f64 = 80.0;
 /// The same without a deadline.
 pub(crate) const BYTES_PER_KEY_WITHOUT_TTL: f64 = 68.0;
+
+/// Resident bytes per timer that fires once, with a key of 16 bytes and a command of 32.
+pub(crate) const BYTES_PER_TIMER: f64 = 180.0;
 
 /// Lateness of the replies to BLPOPs that time out: the percentile and its bound.
 pub(crate) const BLOCKING_PERCENTILE: f64 = 99.0;

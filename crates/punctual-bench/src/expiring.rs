@@ -1,4 +1,4 @@
-//! The data of `bench expiry`: keys, or (`--fields`) fields of hashes.
+//! The data of `bench expiry`: keys, or (`--fields`) fields of hashes, or (`--timers`) timers.
 //!
 //! A field's event contains only the hash's name. So the name contains the deadline of the first field, and the other
 //! fields are due at equal intervals after it: the n-th event of a hash belongs to its n-th field.
@@ -22,6 +22,8 @@ const FIELDS: u8 = 10;
 pub(crate) fn plot_name(options: &ExpiryOptions) -> &'static str {
     if options.fields {
         "field-expiry-lateness.svg"
+    } else if options.timers {
+        "timer-lateness.svg"
     } else {
         "expiry-lateness.svg"
     }
@@ -31,6 +33,8 @@ pub(crate) fn plot_name(options: &ExpiryOptions) -> &'static str {
 pub(crate) fn what(options: &ExpiryOptions) -> &'static str {
     if options.fields {
         "fields of hashes"
+    } else if options.timers {
+        "timers"
     } else {
         "keys"
     }
@@ -40,6 +44,8 @@ pub(crate) fn what(options: &ExpiryOptions) -> &'static str {
 pub(crate) fn setting(options: &ExpiryOptions) -> (&'static str, &'static str) {
     if options.fields {
         launch::FIELD_EVENTS
+    } else if options.timers {
+        launch::TIMER_EVENTS
     } else {
         launch::EVENTS
     }
@@ -56,7 +62,7 @@ pub(crate) fn expected(options: &ExpiryOptions) -> Expected {
         }
     } else {
         Expected {
-            event: "expired",
+            event: if options.timers { "timer" } else { "expired" },
             names: options.keys(),
             each: 1,
             step_ms: 0,
@@ -64,16 +70,55 @@ pub(crate) fn expected(options: &ExpiryOptions) -> Expected {
     }
 }
 
-/// Removes servers that do not support deadlines of fields.
-pub(crate) fn remove_unsupported(servers: &mut Vec<Server>, notes: &mut Vec<String>) -> Result<()> {
+/// The counter that the commands of timers increment.
+pub(crate) const COUNTER: &str = "pb:timers";
+
+/// Returns the name of the command that loads an entry.
+pub(crate) fn command(options: &ExpiryOptions) -> &'static str {
+    if options.timers { "TIMER SET" } else { "SET" }
+}
+
+/// Appends the command for a key with a deadline, or for a timer.
+pub(crate) fn write_key(options: &ExpiryOptions, name: &[u8], deadline_ms: u64, out: &mut Vec<u8>) {
+    let at = deadline_ms.to_string();
+    if options.timers {
+        let words = ["AT", &at, "DO", "INCR", COUNTER].map(str::as_bytes);
+        let words: Vec<&[u8]> = [&b"TIMER"[..], b"SET", name]
+            .into_iter()
+            .chain(words)
+            .collect();
+        encode_command(out, &words);
+    } else {
+        let words = [b"SET", name, keyload::VALUE, b"PXAT", at.as_bytes()];
+        encode_command(out, &words);
+    }
+}
+
+/// Removes servers that do not support deadlines of fields, or timers.
+pub(crate) fn remove_unsupported(
+    options: &ExpiryOptions,
+    servers: &mut Vec<Server>,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    let (probe, what, needed) = if options.timers {
+        (
+            &["TIMER", "GET", "pb:probe"][..],
+            "timers",
+            "no server has TIMER",
+        )
+    } else if options.fields {
+        let needed = "no server has HPEXPIREAT, which came with Redis 7.4";
+        let probe = &["HPTTL", "pb:probe", "FIELDS", "1", "f"][..];
+        (probe, "deadlines of fields", needed)
+    } else {
+        return Ok(());
+    };
     let mut able = Vec::new();
     for server in servers.drain(..) {
-        let answer = server
-            .client()?
-            .command(&["HPTTL", "pb:probe", "FIELDS", "1", "f"])?;
+        let answer = server.client()?.command(probe)?;
         if answer.is_error() {
             notes.push(format!(
-                "{} does not support deadlines of fields and is skipped",
+                "{} does not support {what} and is skipped",
                 server.product
             ));
         } else {
@@ -82,9 +127,7 @@ pub(crate) fn remove_unsupported(servers: &mut Vec<Server>, notes: &mut Vec<Stri
     }
     *servers = able;
     if servers.is_empty() {
-        return Err(Error::Invalid(
-            "no server has HPEXPIREAT, which came with Redis 7.4".into(),
-        ));
+        return Err(Error::Invalid(needed.into()));
     }
     Ok(())
 }
@@ -101,21 +144,16 @@ pub(crate) fn load(
     let mut rng = ChaCha8Rng::seed_from_u64(u64::from(round));
     if !options.fields {
         let spread_ms = millis_of(options.spread()).max(1);
-        return keyload::load(client, expected.names, "SET", bar, |index, out| {
-            let deadline = first_ms + rng.random_range(0..spread_ms);
-            let name = key_name(deadline, index);
-            let deadline = deadline.to_string();
-            encode_command(
-                out,
-                &[
-                    b"SET",
-                    &name[..],
-                    keyload::VALUE,
-                    b"PXAT",
-                    deadline.as_bytes(),
-                ],
-            );
-        });
+        return keyload::load(
+            client,
+            expected.names,
+            command(options),
+            bar,
+            |index, out| {
+                let deadline = first_ms + rng.random_range(0..spread_ms);
+                write_key(options, &key_name(deadline, index), deadline, out);
+            },
+        );
     }
     let commands = u64::from(FIELDS) + 1;
     let mut deadline = 0;

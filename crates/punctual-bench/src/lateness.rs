@@ -1,4 +1,4 @@
-//! `bench expiry`: the lateness of events of expired keys, or (`--fields`) of fields of hashes.
+//! `bench expiry`: the lateness of events of expired keys, or (`--fields`) of fields of hashes, or (`--timers`) of timers.
 //!
 //! Many keys get deadlines uniformly distributed over some seconds, all after the end of loading, and are never accessed
 //! again: see [`expiring`](crate::expiring). Each name contains its deadline, so lateness is the time of reception minus
@@ -56,9 +56,7 @@ type Count = fn(&Run) -> u64;
 pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
     let mut servers = launch::open_all(&candidates, &[setting(options)])?;
-    if options.fields {
-        remove_unsupported(&mut servers, &mut notes)?;
-    }
+    remove_unsupported(options, &mut servers, &mut notes)?;
     let expected = expected(options);
     let (keys, rounds) = (expected.all(), options.rounds());
     notes.push(
@@ -105,7 +103,7 @@ fn once(options: &ExpiryOptions, server: &Server, round: u32) -> Result<Run> {
     let lead = match options.lead {
         Some(lead) => lead,
         // Deadlines of fields need one command each, which is slower than SET.
-        None if options.fields => keyload::lead(&mut client, keys * 2)?,
+        None if options.fields || options.timers => keyload::lead(&mut client, keys * 2)?,
         None => keyload::lead(&mut client, keys)?,
     };
     let receiver = Receiver::subscribe(server, expected)?;
@@ -209,7 +207,11 @@ fn record(
         report.record(Measurement {
             benchmark: "expiry",
             server: &server.product,
-            case: if options.fields { "fields" } else { "spread" },
+            case: match what(options) {
+                "keys" => "spread",
+                "timers" => "timers",
+                _ => "fields",
+            },
             round,
             metric,
             unit,

@@ -22,6 +22,9 @@ pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Ex");
 /// The setting that makes servers publish `hexpired` events.
 pub(crate) const FIELD_EVENTS: (&str, &str) = ("notify-keyspace-events", "Eh");
 
+/// The setting that makes servers publish `timer` events.
+pub(crate) const TIMER_EVENTS: (&str, &str) = ("notify-keyspace-events", "Eg");
+
 /// A server that can be measured but is not opened yet.
 #[derive(Debug, Clone)]
 pub(crate) enum Candidate {

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     let wanted = options.types();
     let loads: Vec<&Load> = LOADS
         .iter()
-        .filter(|load| wanted.is_empty() || wanted.contains(&load.of))
+        .filter(|load| wanted.contains(&load.of) || wanted.is_empty() && load.of != Type::Timers)
         .collect();
     // These servers are only for the header; every measurement starts its own.
     let servers = launch::open_all(&candidates, &[])?;

@@ -25,6 +25,7 @@ Examples:
   punctual bench expiry                how late `expired` events arrive: 1M keys over 45 s
   punctual bench expiry --storm        1M keys due in one millisecond, while a client reads
   punctual bench expiry --fields       how late `hexpired` events arrive: 1M fields of hashes
+  punctual bench expiry --timers       how late the commands of timers are: 1M timers over 45 s
   punctual bench blocking              how late the timeouts of 10,000 BLPOPs are
   punctual bench server                server CPU per command
   punctual bench server --memory       bytes per key
@@ -53,9 +54,11 @@ Examples:
                                                    the same beside a fresh redis-server; SVG into plots/
   punctual bench expiry --storm                    1M keys due in one millisecond, while a client reads
   punctual bench expiry --fields                   1M fields of 100k hashes; needs Redis 7.4's HPEXPIREAT
+  punctual bench expiry --timers                   1M timers over 45 s, deadline to `timer` event
+  punctual bench expiry --timers --storm           1M timers due in one millisecond, while a client reads
 
 A server that already runs is given 1M keys that begin with `pb:` (they expire) and has its
-notify-keyspace-events set to Ex (Eh with --fields) for the run and set back afterwards. Nothing else is touched.";
+notify-keyspace-events set to Ex (Eh with --fields, Eg with --timers) for the run and set back afterwards. Nothing else is touched.";
 
 const SERVER_EXAMPLES: &str = "\
 Examples:
@@ -193,6 +196,9 @@ pub(crate) struct ExpiryOptions {
     /// Expire fields of hashes instead of keys, ten per hash, with different deadlines
     #[arg(long, conflicts_with = "storm")]
     pub(crate) fields: bool,
+    /// Fire timers instead of expiring keys; each does an INCR of one counter
+    #[arg(long, conflicts_with_all = ["fields", "probe"])]
+    pub(crate) timers: bool,
     /// Expire 1,000 keys among 0, 10k, 100k and 1M keys whose deadlines are a day away
     #[arg(long, conflicts_with_all = ["storm", "fields"])]
     pub(crate) probe: bool,
@@ -256,7 +262,10 @@ impl ExpiryOptions {
 
     /// Returns true for 1M keys over 45 s, the load of the bar for the server's CPU time.
     pub(crate) fn is_full(&self) -> bool {
-        !self.fields && self.keys() == 1_000_000 && self.spread() == Duration::from_secs(45)
+        !self.fields
+            && !self.timers
+            && self.keys() == 1_000_000
+            && self.spread() == Duration::from_secs(45)
     }
 
     pub(crate) fn rounds(&self) -> u32 {

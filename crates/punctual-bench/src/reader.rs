@@ -57,7 +57,7 @@ pub(crate) fn live_name(index: u64) -> [u8; 16] {
     name
 }
 
-/// Sends GETs until it is stopped.
+/// Sends GETs until it is stopped, every other one of a due key unless `keys` is 0.
 pub(crate) fn read(
     server: &Server,
     deadline_ms: u64,
@@ -71,7 +71,7 @@ pub(crate) fn read(
     let mut bytes = Vec::new();
     let mut due = false;
     while !stop.load(Ordering::Relaxed) {
-        due = !due;
+        due = !due && keys > 0;
         bytes.clear();
         if due {
             let name = key_name(deadline_ms, rng.random_range(0..keys));

@@ -10,7 +10,8 @@ use punctual_resp::encode_command;
 
 use crate::clock::{sleep_until, unix_micros};
 use crate::error::Result;
-use crate::events::{Expected, Receiver, key_name};
+use crate::events::{Receiver, key_name};
+use crate::expiring::{COUNTER, command, expected, remove_unsupported, setting, what, write_key};
 use crate::lateness::check_lead;
 use crate::launch::{self, Server};
 use crate::load::latency_histogram;
@@ -47,6 +48,8 @@ struct Run {
     cpu: Option<Duration>,
     /// Number of received events, and the time of the last one after the deadline; `None` without `--events`.
     events: Option<(u64, Duration)>,
+    /// Commands of timers that have run, less the number of timers.
+    wrong_runs: i64,
 }
 
 /// Getter of a count of one run.
@@ -55,9 +58,10 @@ type Count = fn(&Run) -> u64;
 /// Runs the benchmark on every server and prints the report.
 pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
-    let events = [launch::EVENTS];
+    let events = [setting(options)];
     let settings = if options.events { &events[..] } else { &[] };
-    let servers = launch::open_all(&candidates, settings)?;
+    let mut servers = launch::open_all(&candidates, settings)?;
+    remove_unsupported(options, &mut servers, &mut notes)?;
     let (keys, rounds) = (options.keys(), options.rounds());
     notes.push("one server after the other, never at the same time".into());
     notes.push(format!(
@@ -65,8 +69,9 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     ));
     report.header(
         &format!(
-            "Storm: {} keys due in the same millisecond, {} reading connection(s); {rounds} round(s)",
+            "Storm: {} {} due in the same millisecond, {} reading connection(s); {rounds} round(s)",
             thousands(keys as f64),
+            what(options),
             options.readers
         ),
         &servers.iter().map(describe).collect::<Vec<_>>(),
@@ -80,7 +85,7 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
             runs.push(run);
         }
     }
-    print_sheet(report, &servers, &runs);
+    print_sheet(report, options, &servers, &runs);
     draw(report, &servers, &runs, keys)
 }
 
@@ -90,16 +95,8 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
     let hidden = indicatif::ProgressBar::hidden();
     let receiver = match options.events {
         true => Some((
-            server.publish_events(launch::EVENTS)?,
-            Receiver::subscribe(
-                server,
-                Expected {
-                    event: "expired",
-                    names: keys,
-                    each: 1,
-                    step_ms: 0,
-                },
-            )?,
+            server.publish_events(setting(options))?,
+            Receiver::subscribe(server, expected(options))?,
         )),
         false => None,
     };
@@ -108,25 +105,15 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
     })?;
     let lead = match options.lead {
         Some(lead) => lead,
-        None => keyload::lead(&mut client, keys)?,
+        None => keyload::lead(&mut client, keys * if options.timers { 2 } else { 1 })?,
     } + CALM;
+    client.expect(&["SET", COUNTER, "0"])?;
     let size_before = client.integer(&["DBSIZE"])?;
     let begun = Instant::now();
     let deadline_ms = unix_micros() / 1000 + lead.as_millis() as u64;
-    let deadline_text = deadline_ms.to_string();
     let bar = report::progress(keys, &format!("{}: loading", server.label));
-    keyload::load(&mut client, keys, "SET", &bar, |index, out| {
-        let name = key_name(deadline_ms, index);
-        encode_command(
-            out,
-            &[
-                b"SET",
-                &name[..],
-                keyload::VALUE,
-                b"PXAT",
-                deadline_text.as_bytes(),
-            ],
-        );
+    keyload::load(&mut client, keys, command(options), &bar, |index, out| {
+        write_key(options, &key_name(deadline_ms, index), deadline_ms, out);
     })?;
     bar.finish_and_clear();
     check_lead(begun.elapsed(), lead.saturating_sub(CALM))?;
@@ -138,7 +125,9 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
             .map(|reader| {
                 let stop = &stop;
                 let seed = seed << 32 | u64::from(reader);
-                scope.spawn(move || read(server, deadline_ms, keys, seed, stop))
+                // A GET of a timer is an error.
+                let due = if options.timers { 0 } else { keys };
+                scope.spawn(move || read(server, deadline_ms, due, seed, stop))
             })
             .collect();
         let watched = watch(options, server, &mut client, deadline_ms, size_before);
@@ -154,6 +143,11 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
         (watched, readings)
     });
     let (gone, left, cpu) = watched?;
+    let runs = match options.timers {
+        true => client.integer(&["INCRBY", COUNTER, "0"])? - keys as i64,
+        false => 0,
+    };
+    client.expect(&["UNLINK", COUNTER])?;
     let mut all = Readings::default();
     for readings in readings {
         all.add(readings?);
@@ -193,6 +187,7 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
         storm,
         cpu,
         events,
+        wrong_runs: runs,
     })
 }
 
@@ -268,7 +263,12 @@ fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result
     Ok(())
 }
 
-fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
+fn print_sheet(
+    report: &mut Report,
+    options: &ExpiryOptions,
+    servers: &[Server],
+    runs: &[Vec<Run>],
+) {
     let mut sheet = Sheet::new("storm", servers);
     let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
     // A round with remaining keys counts as infinitely long.
@@ -278,7 +278,13 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
                 .map_or(f64::INFINITY, |gone| gone.as_secs_f64() * 1e3),
         )
     });
-    sheet.within(report, "all expired after, ms", &gone, bars::STORM_GONE);
+    if options.timers {
+        sheet.within(report, "all run after, ms", &gone, bars::TIMER_STORM_DONE);
+        let wrong = of(&|run| Some(run.wrong_runs.unsigned_abs() as f64));
+        sheet.none(report, "commands missing or twice", &wrong);
+    } else {
+        sheet.within(report, "all expired after, ms", &gone, bars::STORM_GONE);
+    }
     let gets = of(&|run| Some(run.storm.len() as f64));
     sheet.shown("GETs during the storm", &gets, thousands);
     for (name, percentile, bound) in [

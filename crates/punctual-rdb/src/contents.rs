@@ -10,6 +10,7 @@ use crate::input::{Fallible, Input, Span};
 use crate::intset::Intset;
 use crate::kind::{FIELD_EXPIRY_MAX, Kind, container};
 use crate::listpack::{Element, Listpack};
+use crate::opaque::{read_timer, skip_module_parts};
 use crate::source::Source;
 use crate::stream::{Parts, Progress};
 use crate::ziplist::Ziplist;
@@ -78,6 +79,7 @@ impl Rest {
                     input.skip_string()?;
                 }
                 Layout::Stream => *self = Rest::Stream(Box::new(Progress::open(input, kind)?)),
+                Layout::Timer => skip_module_parts(input)?,
                 Layout::Opaque => return Err(opaque(input, kind)),
             }
         }
@@ -120,6 +122,8 @@ enum Layout {
     Items(Item),
     Blob,
     Stream,
+    /// The id has been read.
+    Timer,
     Opaque,
 }
 
@@ -134,7 +138,8 @@ impl Layout {
             Kind::ZsetText => Item::ScoredText,
             Kind::HashExpiry | Kind::HashExpiryPreGa => Item::Expiring { base: None },
             Kind::Stream | Kind::Stream2 | Kind::Stream3 => return Layout::Stream,
-            Kind::Module | Kind::ModulePreGa => return Layout::Opaque,
+            Kind::Module => return Layout::Timer,
+            Kind::ModulePreGa => return Layout::Opaque,
             _ => return Layout::Blob,
         })
     }
@@ -199,6 +204,8 @@ pub enum Contents<'r, S> {
     ZsetListpack(Listpack<'r>),
     /// The parts of a stream. A stream may be empty.
     Stream(Parts<'r, S>),
+    /// A timer of Punctual's, which knows what the text means.
+    Timer(Element<'r>),
 }
 
 impl<'r, S: Source> Value<'r, S> {
@@ -227,6 +234,7 @@ impl<'r, S: Source> Value<'r, S> {
                 *rest = Rest::Stream(Box::new(Progress::open(input, kind)?));
                 return Ok(Contents::Stream(Parts { input, rest }));
             }
+            Layout::Timer => return read_timer(input).map(Contents::Timer),
             Layout::Opaque => return Err(opaque(input, kind)),
         };
         *rest = open(input, kind, item)?;

@@ -7,6 +7,7 @@ use crate::crc64::crc64;
 use crate::error::{Error, Reason};
 use crate::input::Input;
 use crate::kind::{Kind, VERSION, VERSION_MAX};
+use crate::opaque::TIMER;
 
 /// Length of version and checksum.
 const FOOTER_LEN: usize = 10;
@@ -114,6 +115,12 @@ impl<'p> Restore<'p> {
                 reason: Reason::Type(byte),
             });
         };
+        if kind == Kind::Module && self.input.number()? != TIMER {
+            return Err(Error {
+                offset: 0,
+                reason: Reason::Type(byte),
+            });
+        }
         Ok(Value {
             input: &mut self.input,
             rest: &mut self.rest,

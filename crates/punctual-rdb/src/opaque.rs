@@ -1,9 +1,12 @@
-//! Records that are skipped: modules' values. Their form is known, but they are not used.
+//! Modules' values. Their form is known; they are skipped, except for timers, which Punctual writes in this form because a
+//! redis-server refuses a snapshot with a module that it does not have, instead of dropping the key.
 
 use std::fmt;
 
 use crate::error::Reason;
 use crate::input::{Fallible, Input};
+use crate::listpack::Element;
+use crate::record::{Encoder, write_len};
 use crate::source::Source;
 
 /// The type of a skipped record.
@@ -39,6 +42,23 @@ impl ModuleName {
         }))
     }
 
+    /// Returns the id of a name with a version below 1024.
+    const fn id(name: [u8; 9], version: u64) -> u64 {
+        let (mut id, mut at) = (0, 0);
+        while at < name.len() {
+            let letter = match name[at] {
+                byte @ b'A'..=b'Z' => byte - b'A',
+                byte @ b'a'..=b'z' => byte - b'a' + 26,
+                byte @ b'0'..=b'9' => byte - b'0' + 52,
+                b'-' => 62,
+                _ => 63,
+            };
+            id = id << 6 | letter as u64;
+            at += 1;
+        }
+        id << 10 | version
+    }
+
     /// Returns the name.
     pub fn as_str(&self) -> &str {
         // All letters are ASCII.
@@ -58,6 +78,31 @@ impl fmt::Debug for ModuleName {
     }
 }
 
+/// The id of timers: a name that no module has, and the version of their bytes.
+pub(crate) const TIMER: u64 = ModuleName::id(*b"punctimer", 1);
+
+/// Writes a timer's value.
+pub(crate) fn write_timer(to: &mut Encoder, out: &mut Vec<u8>, text: &[u8]) {
+    write_len(out, TIMER);
+    write_len(out, mark::STRING);
+    to.string(out, text);
+    write_len(out, mark::END);
+}
+
+/// Reads a timer's value after its id.
+pub(crate) fn read_timer<S: Source>(input: &mut Input<S>) -> Fallible<Element<'_>, S> {
+    let start = input.offset();
+    if input.number()? != mark::STRING {
+        return Err(input.error(start, Reason::Length));
+    }
+    let span = input.string()?;
+    let end = input.offset();
+    if input.number()? != mark::END {
+        return Err(input.error(end, Reason::Length));
+    }
+    Ok(input.element(span))
+}
+
 /// The type codes of the parts of a module's value.
 mod mark {
     pub(super) const END: u64 = 0;
@@ -68,10 +113,14 @@ mod mark {
     pub(super) const STRING: u64 = 5;
 }
 
-pub(crate) fn skip_module<S: Source>(input: &mut Input<S>) -> Fallible<Opaque, S> {
+/// Skips a module's value, unless it is a timer: then returns `None` behind its id.
+pub(crate) fn skip_module<S: Source>(input: &mut Input<S>) -> Fallible<Option<Opaque>, S> {
     let id = input.number()?;
+    if id == TIMER {
+        return Ok(None);
+    }
     skip_module_parts(input)?;
-    Ok(Opaque::Module(ModuleName::of_id(id)))
+    Ok(Some(Opaque::Module(ModuleName::of_id(id))))
 }
 
 pub(crate) fn skip_module_aux<S: Source>(input: &mut Input<S>) -> Fallible<Opaque, S> {
@@ -80,7 +129,7 @@ pub(crate) fn skip_module_aux<S: Source>(input: &mut Input<S>) -> Fallible<Opaqu
     Ok(Opaque::ModuleAux(ModuleName::of_id(id)))
 }
 
-fn skip_module_parts<S: Source>(input: &mut Input<S>) -> Fallible<(), S> {
+pub(crate) fn skip_module_parts<S: Source>(input: &mut Input<S>) -> Fallible<(), S> {
     loop {
         input.start_item();
         let start = input.offset();

@@ -290,7 +290,10 @@ impl<S: Source> Reader<S> {
     fn key(&mut self, kind: Kind, meta: Meta, start: u64) -> Fallible<Step, S> {
         read_text(&mut self.input, &mut self.name)?;
         let what = match kind {
-            Kind::Module => opaque::skip_module(&mut self.input)?,
+            Kind::Module => match opaque::skip_module(&mut self.input)? {
+                Some(what) => what,
+                None => return Ok(Step::Key(kind, meta, start)),
+            },
             Kind::ModulePreGa => {
                 let here = self.input.offset();
                 return Err(self.input.error(here, Reason::Module(kind.byte())));

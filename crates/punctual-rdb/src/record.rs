@@ -11,19 +11,21 @@
 //! | hash with times | `HashExpiry` | [`millis`](Encoder::millis) of the first time, `len`; each [`field_expiry`](Encoder::field_expiry), field and value |
 //! | sorted set | `Zset` | `len`; each member as `string` and its [`score`](Encoder::score), from the highest as Redis does |
 //! | sorted set | `ZsetListpack` | `listpack` |
+//! | timer | `Module` | [`timer`](Encoder::timer) |
 //! | stream | `Stream2`, `Stream3` | `len`; each [`stream_block`](Encoder::stream_block); [`stream_totals`](Encoder::stream_totals); `len`; each group |
 //!
 //! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each [`stream_pending`](Encoder::stream_pending) in
 //! ascending order; `len`; each consumer. A consumer is: [`stream_consumer`](Encoder::stream_consumer); `len`; each
 //! [`stream_owned`](Encoder::stream_owned) in ascending order. Each pending entry has exactly one consumer.
 //!
-//! redis-server 7.0 reads all of these but `HashExpiry` and `Stream3`.
+//! redis-server 7.0 reads all of these but `HashExpiry`, `Stream3` and timers.
 
 use punctual_resp::decimal;
 
 use crate::kind::{Kind, container, opcode, string};
 use crate::listpack::{self, Element};
 use crate::lzf::Packer;
+use crate::opaque;
 use crate::stream::{Block, StreamId, Totals};
 
 /// The metadata of a key in a record.
@@ -189,6 +191,11 @@ impl Encoder {
     pub fn node_plain(&mut self, out: &mut Vec<u8>, text: &[u8]) {
         write_len(out, container::PLAIN);
         self.string(out, text);
+    }
+
+    /// Writes a timer.
+    pub fn timer(&mut self, out: &mut Vec<u8>, text: &[u8]) {
+        opaque::write_timer(self, out, text);
     }
 
     /// Writes a score.

@@ -386,11 +386,17 @@ impl Shared {
     }
 
     /// Moves the virtual clock and `turn`'s instant. Expires due keys in deadline order and delivers their events to the
-    /// mailboxes before it returns. Locks every shard. O(n log shards) for n due keys.
+    /// mailboxes before it returns. Locks every shard. O(n log shards) for n due keys. `fire` fires the timers that are due, each
+    /// at its instant.
     ///
     /// # Errors
     /// As [`ServerClock::destination`].
-    pub(crate) fn move_clock(&self, turn: &mut Turn<'_>, to: Move) -> Result<Now, MoveError> {
+    pub(crate) fn move_clock(
+        &self,
+        turn: &mut Turn<'_>,
+        to: Move,
+        mut fire: impl FnMut(&mut Turn<'_>),
+    ) -> Result<Now, MoveError> {
         if self.clock.is_virtual() {
             turn.lock_all();
         }
@@ -401,7 +407,10 @@ impl Shared {
             turn.now = to;
         } else {
             turn.now = self.clock.now().max(Now::from_ms(paused_until));
-            turn.advance(to);
+            while !turn.advance(to) {
+                self.clock.set(turn.now);
+                fire(turn);
+            }
         }
         self.clock.set(to);
         // Idle timeouts are timers in the loops' wheels.

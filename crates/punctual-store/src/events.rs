@@ -175,6 +175,11 @@ pub trait Sink {
         let _ = (now, deadline_ms);
     }
 
+    /// Receives that the timer `key`, whose deadline was `deadline_ms`, fires at `now`. Called before its command runs.
+    fn timer_fires(&mut self, now: Now, db: usize, key: &[u8], deadline_ms: u64) {
+        let _ = (now, db, key, deadline_ms);
+    }
+
     /// Receives that entries of a group cannot move to its dead-letter stream.
     fn dead_letter_failed(&mut self, failed: &DeadLetterFailed<'_>) {
         let _ = failed;

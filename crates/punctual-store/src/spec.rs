@@ -54,7 +54,9 @@ flags! {
     RUNS_SCRIPTS = 39, "", "Not a Redis flag: runs a script.";
     WATCHES = 40, "", "Not a Redis flag: watches keys.";
     NEEDS_SAVES = 38, "", "Not a Redis flag: refused after a failed background save, as commands that write.";
-    KEEPS_CACHING = 43, "", "Not a Redis flag: leaves CLIENT CACHING in force.";
+    KEEPS_CACHING = 45, "", "Not a Redis flag: leaves CLIENT CACHING in force.";
+    NOT_IN_TIMER = 43, "", "Not a Redis flag: a timer may not run it.";
+    RESTORES = 44, "", "Not a Redis flag: its payload may be a timer, which runs as a user.";
     CALLS_FUNCTION = 42, "", "Not a Redis flag: writes unless the function that the first argument names declares otherwise.";
 }
 
@@ -124,6 +126,8 @@ pub enum Group {
     Scripting,
     /// Redis Cluster.
     Cluster,
+    /// Timers.
+    Timer,
 }
 
 impl Group {
@@ -146,6 +150,7 @@ impl Group {
             Self::Transactions => "transactions",
             Self::Scripting => "scripting",
             Self::Cluster => "cluster",
+            Self::Timer => "timer",
         }
     }
 
@@ -167,6 +172,8 @@ impl Group {
             Self::Scripting => Some("scripting"),
             // PUBSUB HELP lacks the category; the other commands get it from their flag.
             Self::Pubsub | Self::Server | Self::Cluster => None,
+            // Redis has no such category.
+            Self::Timer => Some("keyspace"),
         }
     }
 }

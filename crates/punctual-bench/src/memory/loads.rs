@@ -26,6 +26,8 @@ pub(crate) enum Type {
     List,
     /// One stream of entries with two small fields.
     Stream,
+    /// Timers that fire once, with a command of 32 bytes. Only if they are named: other servers have none.
+    Timers,
 }
 
 /// Bound on a server's memory.
@@ -110,6 +112,14 @@ pub(crate) const LOADS: &[Load] = &[
         bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
         write: Writer::entry,
     },
+    Load {
+        of: Type::Timers,
+        name: "timers",
+        command: "TIMER",
+        count: &["DBSIZE"],
+        bar: Bar::Bytes(bars::BYTES_PER_TIMER),
+        write: Writer::timer,
+    },
 ];
 
 /// Writes the commands of a load.
@@ -188,6 +198,23 @@ impl Writer {
 
     fn item(&mut self, index: u64, out: &mut Vec<u8>) {
         encode_command(out, &[b"RPUSH", &b"mylist"[..], &element(index)]);
+    }
+
+    /// Writes a timer whose command has 32 bytes.
+    fn timer(&mut self, index: u64, out: &mut Vec<u8>) {
+        let millis = self.rng.random_range(TTL_MS).to_string();
+        let words: [&[u8]; 9] = [
+            b"TIMER",
+            b"SET",
+            &key_name(index),
+            b"IN",
+            millis.as_bytes(),
+            b"DO",
+            b"SET",
+            &element(index),
+            b"the-value-is!",
+        ];
+        encode_command(out, &words);
     }
 
     /// Writes an entry with a name and a number.

@@ -125,6 +125,7 @@ pub fn plain<S: Source>(contents: Contents<'_, S>) -> Result<Plain, Failure<S::E
                 .collect(),
         ),
         Contents::Stream(parts) => Plain::Stream(streams::plain(parts)?),
+        Contents::Timer(element) => Plain::String(text(element)),
     };
     if new {
         Ok(plain)

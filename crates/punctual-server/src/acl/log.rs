@@ -57,6 +57,7 @@ pub(crate) enum Context {
     TopLevel,
     Multi,
     Lua,
+    Timer,
 }
 
 impl Context {
@@ -66,6 +67,7 @@ impl Context {
             Self::TopLevel => "toplevel",
             Self::Multi => "multi",
             Self::Lua => "lua",
+            Self::Timer => "timer",
         }
     }
 }

@@ -94,25 +94,43 @@ impl Transaction {
 }
 
 impl Queued {
-    /// Returns whether the command may access keys that its arguments do not name.
     fn needs_everything(&self) -> bool {
-        match self.entry.run {
-            Run::Keyspace(command) => {
-                command.reaches_unnamed(self.args.as_args()) || matches!(command.keys, Keys::None)
-            }
-            Run::Server(_) => !self.entry.row.flags.has(Flags::KEYLESS),
-            Run::Container => false,
-        }
+        needs_everything(self.entry, self.args.as_args())
     }
 
     fn add_shards(&self, store: &Store, shards: &mut Vec<usize>) {
-        if let Run::Keyspace(command) = self.entry.run {
-            let args = self.args.as_args();
-            command.keys.each(args, &mut |at| {
-                shards.extend(args.get(at).map(|key| store.shard_of(key)));
-            });
-        }
+        add_shards(self.entry, self.args.as_args(), store, shards);
     }
+}
+
+/// Returns whether a command may access keys that its arguments do not name.
+fn needs_everything(entry: &Entry, args: Args<'_>) -> bool {
+    match entry.run {
+        Run::Keyspace(command) => {
+            command.reaches_unnamed(args) || matches!(command.keys, Keys::None)
+        }
+        Run::Server(_) => !entry.row.flags.has(Flags::KEYLESS),
+        Run::Container => false,
+    }
+}
+
+fn add_shards(entry: &Entry, args: Args<'_>, store: &Store, shards: &mut Vec<usize>) {
+    if let Run::Keyspace(command) = entry.run {
+        command.keys.each(args, &mut |at| {
+            shards.extend(args.get(at).map(|key| store.shard_of(key)));
+        });
+    }
+}
+
+/// Locks the shards of a timer and of its command.
+pub(crate) fn pin_for_timer(turn: &mut Turn<'_>, timer: &[u8], entry: &Entry, args: Args<'_>) {
+    let store = turn.store;
+    if store.shards() == 1 || needs_everything(entry, args) {
+        return turn.pin(None);
+    }
+    let mut shards = vec![store.shard_of(timer)];
+    add_shards(entry, args, store, &mut shards);
+    turn.pin(Some(shards));
 }
 
 /// Error of EXEC after a queued command was rejected.

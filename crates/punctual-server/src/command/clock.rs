@@ -9,6 +9,7 @@ use punctual_store::spec::{Flags, Group};
 
 use crate::clock::{LAST_MS, Move, MoveError};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::dispatch::timers;
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const MOVES: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
@@ -99,9 +100,18 @@ fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
 }
 
 fn move_clock(call: &mut Call<'_, '_>, to: Move, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let to = call
-        .shared
-        .move_clock(call.turn, to)
+    let Call {
+        shared,
+        scripts,
+        loop_number,
+        ..
+    } = call;
+    // Replies of waiters must not overtake what is not on the device yet.
+    let holds = shared.changelog.turn_begins().is_some();
+    let to = shared
+        .move_clock(call.turn, to, |turn| {
+            timers::fire_held(shared, *loop_number, turn, scripts, holds);
+        })
         .map_err(|error| match error {
             MoveError::OutOfRange => Error::OutOfRange,
             other => Error::Text(format!("ERR {other}").into()),

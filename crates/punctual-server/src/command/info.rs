@@ -378,6 +378,14 @@ fn stats(page: &mut Page<'_, '_>) {
         "stream_dead_letter_errors",
         page.sum(|s| &s.dead_letter_errors) + counted.dead_letter_errors,
     );
+    page.line(
+        "timer_commands_run",
+        page.sum(|s| &s.timers_run) + counted.timers_run,
+    );
+    page.line(
+        "timer_commands_failed",
+        page.sum(|s| &s.timers_failed) + counted.timers_failed,
+    );
     page.line("expired_stale_perc", "0.00");
     page.line("expired_time_cap_reached_count", 0);
     page.line(

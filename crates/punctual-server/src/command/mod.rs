@@ -25,6 +25,7 @@ pub(crate) mod replication;
 pub(crate) mod script;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
+pub(crate) mod timer;
 mod tracking;
 pub(crate) mod transaction;
 pub(crate) mod wait;
@@ -64,6 +65,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     script::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,
+    timer::COMMANDS,
     transaction::COMMANDS,
     wait::COMMANDS,
 ];

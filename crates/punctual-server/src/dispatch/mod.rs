@@ -11,6 +11,7 @@ pub(crate) mod from_file;
 pub(crate) mod names;
 mod replay;
 pub(crate) mod table;
+pub(crate) mod timers;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,6 +37,7 @@ use crate::observe::stats::LoopStats;
 use crate::script::compiled::Scripts;
 use crate::shared::Shared;
 
+const LACKS_REPLICAS: Error = Error::fixed("NOREPLICAS Not enough good replicas to write.");
 const LOADING: Error = Error::fixed("LOADING Redis is loading the dataset in memory");
 
 /// Outcome of a dispatched command.
@@ -289,7 +291,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     self.turn.pin(None);
                 }
                 let denial = match session.restricted {
-                    true => sort_denial(&session.user, entry, args),
+                    true => sort_denial(&session.user, entry, args)
+                        .or_else(|| timers::denial_of_payload(&session.user, entry, args)),
                     false => None,
                 };
                 if session.reader.is_some() && flags.has(Flags::READONLY) {
@@ -460,13 +463,32 @@ impl<'a, 's> Dispatcher<'a, 's> {
             || executing.is_some_and(|queued| queued.changes_keys())
             || self.calls_writer(entry, args);
         if changes && self.shared.lacks_replicas() {
-            return Some(Error::fixed(
-                "NOREPLICAS Not enough good replicas to write.",
-            ));
+            return Some(LACKS_REPLICAS);
         }
         // As in Redis, this includes PING, so that health checks notice.
         let writes = changes || entry.row.flags.has(Flags::NEEDS_SAVES);
-        if writes && state.refuses_writes(&self.shared.settings()) {
+        if writes && let Some(error) = self.refusal_to_persist() {
+            return Some(error);
+        }
+        if self.shared.replication.is_replica() {
+            return self.refusal_of_replica(session, entry);
+        }
+        None
+    }
+
+    /// Returns the error for any change, such as that of a timer that fires.
+    #[cold]
+    pub(crate) fn refusal_of_changes(&self) -> Option<Error> {
+        if self.shared.lacks_replicas() {
+            return Some(LACKS_REPLICAS);
+        }
+        self.refusal_to_persist()
+    }
+
+    /// Returns the error for a change that could not be kept.
+    fn refusal_to_persist(&self) -> Option<Error> {
+        let state = &self.shared.persistence;
+        if state.refuses_writes(&self.shared.settings()) {
             return Some(Error::fixed(
                 "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
                  Commands that may modify the data set are disabled, because this instance is configured to report \
@@ -474,13 +496,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
                  the Redis logs for details about the RDB error.",
             ));
         }
-        if writes && state.aof.is_failing() {
+        if state.aof.is_failing() {
             let reason = state.aof.error();
             let text = format!("MISCONF Errors writing to the AOF file: {reason}");
             return Some(Error::Text(text.into()));
-        }
-        if self.shared.replication.is_replica() {
-            return self.refusal_of_replica(session, entry);
         }
         None
     }

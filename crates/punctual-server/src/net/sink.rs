@@ -128,6 +128,10 @@ impl Sink for LoopSink<'_> {
         self.record_lateness(now, deadline_ms);
     }
 
+    fn timer_fires(&mut self, now: Now, _: usize, _: &[u8], deadline_ms: u64) {
+        self.record_lateness(now, deadline_ms);
+    }
+
     fn dead_letter_failed(&mut self, failed: &DeadLetterFailed<'_>) {
         log::warning!(
             self.shared.logger,

@@ -79,6 +79,10 @@ pub struct LoopStats {
     pub dead_letters: Counter,
     /// Failed attempts to move entries to a dead-letter stream.
     pub dead_letter_errors: Counter,
+    /// Commands of timers that have run.
+    pub timers_run: Counter,
+    /// Commands of timers that have failed.
+    pub timers_failed: Counter,
     /// Changes to the keyspace.
     pub dirty: Counter,
     /// Id of the client whose commands ran last, for crash reports; 0 if there was none.
@@ -130,6 +134,8 @@ impl LoopStats {
             redelivered: Counter::default(),
             dead_letters: Counter::default(),
             dead_letter_errors: Counter::default(),
+            timers_run: Counter::default(),
+            timers_failed: Counter::default(),
             dirty: Counter::default(),
             client: AtomicU64::new(0),
             expiry_nanos: Counter::default(),
@@ -161,6 +167,8 @@ impl LoopStats {
         self.redelivered.add(counted.redelivered);
         self.dead_letters.add(counted.dead_letters);
         self.dead_letter_errors.add(counted.dead_letter_errors);
+        self.timers_run.add(counted.timers_run);
+        self.timers_failed.add(counted.timers_failed);
         self.dirty.add(counted.dirty);
     }
 
@@ -190,6 +198,8 @@ impl LoopStats {
             &self.redelivered,
             &self.dead_letters,
             &self.dead_letter_errors,
+            &self.timers_run,
+            &self.timers_failed,
             &self.expiry_nanos,
             &self.errors,
             &self.reads,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use punctual_rdb::{Blocks, Event, Failure, Reader, Skipped, Source};
+use punctual_rdb::{Blocks, Event, Failure, Kind, Reader, Skipped, Source};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::value::SETTINGS_FIELD;
 use punctual_store::value::decode::{Unreadable, read_value};
@@ -446,7 +446,9 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
             Event::Key(record) => {
                 let settings = settings.take();
                 let deadline = record.meta.expire_ms.map(|ms| ms.max(0) as u64);
-                if deadline.is_some_and(|at| turn.now.is_due(at)) {
+                // A timer fires after the load.
+                let is_timer = record.value.kind() == Kind::Module;
+                if !is_timer && deadline.is_some_and(|at| turn.now.is_due(at)) {
                     expired += 1;
                     if id.is_some() {
                         expired_keys.push((db, record.key.into()));

@@ -39,6 +39,10 @@ pub(crate) struct Scripts {
     pub(crate) functions: Loaded,
     /// The client as which commands of scripts run.
     pub(super) session: Option<Box<Session>>,
+    /// The client as which commands of timers run.
+    pub(crate) timers: Option<Box<Session>>,
+    /// Buffer for their replies.
+    pub(crate) timer_reply: Vec<u8>,
 }
 
 impl Scripts {
@@ -51,6 +55,8 @@ impl Scripts {
             flushes: 0,
             functions: Loaded::new(shared),
             session: None,
+            timers: None,
+            timer_reply: Vec::new(),
         }
     }
 

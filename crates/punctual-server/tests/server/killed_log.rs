@@ -294,7 +294,7 @@ impl Killed {
 }
 
 /// Returns the number of kills: `usual`, unless `PUNCTUAL_KILLS` sets another.
-fn kills(usual: u64) -> u64 {
+pub(crate) fn kills(usual: u64) -> u64 {
     let given = std::env::var("PUNCTUAL_KILLS").ok();
     given.map_or(usual, |text| {
         text.parse().expect("PUNCTUAL_KILLS is a number")

@@ -62,6 +62,8 @@ mod shutdown;
 mod signals;
 mod start_up;
 mod streams_timed;
+mod timers;
+mod timers_kept;
 mod tls;
 mod tls_clients;
 mod tls_config;

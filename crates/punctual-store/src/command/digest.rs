@@ -58,6 +58,8 @@ impl Digest {
             Value::Set(_) => 2,
             Value::Zset(_) => 3,
             Value::Hash(_) => 4,
+            // Where Redis has its modules.
+            Value::Timer(_) => 5,
             Value::Stream(_) => 6,
         };
         self.chain(&kind.to_be_bytes());
@@ -91,6 +93,7 @@ impl Digest {
                     self.add(&entry.0);
                 }
             }
+            Value::Timer(timer) => self.chain(timer.as_bytes()),
             Value::Stream(stream) => {
                 for entry in stream.iter() {
                     self.chain(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
@@ -124,7 +127,7 @@ fn digest(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
         }
         all.chain(&(db as u32).to_be_bytes());
         for (_, part) in parts {
-            let living = part.iter().filter(|(_, r)| !now.is_due(r.deadline));
+            let living = part.iter().filter(|(_, r)| !r.has_expired(now));
             for (_, record) in living {
                 let mut key = Digest::default();
                 key.chain(record.key.as_bytes());

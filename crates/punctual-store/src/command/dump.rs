@@ -1,6 +1,7 @@
 //! DUMP and RESTORE: a value in the format of snapshots.
 
 use punctual_rdb::dump::{self, Restore};
+use punctual_rdb::{Contents, Kind};
 use punctual_resp::{Args, Reply};
 
 use crate::command::arguments::{TimeUnit, int, is};
@@ -9,6 +10,7 @@ use crate::events::Classes;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx};
 use crate::value::Value;
+use crate::value::timer::{Plan, Timer};
 use crate::value::{decode, encode};
 
 /// The family's rows.
@@ -26,7 +28,7 @@ pub static COMMANDS: &[Command] = &[
     Command::new(
         "restore",
         -4,
-        Flags::WRITE.or(Flags::DENYOOM),
+        Flags::WRITE.or(Flags::DENYOOM).or(Flags::RESTORES),
         Group::Generic,
         restore,
     )
@@ -121,7 +123,12 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         0 => None,
         ttl => Some(unit.deadline(ttl, cx.now(), "restore")?.max(0) as u64),
     };
-    if deadline.is_some_and(|at| cx.now().is_due(at)) {
+    let is_timer = matches!(value, Value::Timer(_));
+    let deadline = match is_timer {
+        true => deadline.map(|at| cx.turn.timer_deadline(at)),
+        false => deadline,
+    };
+    if !is_timer && deadline.is_some_and(|at| cx.now().is_due(at)) {
         // A due key is not added; only the removal of the old key has an event.
         if replaced {
             cx.commit(key, Classes::GENERIC, "del", 1);
@@ -149,6 +156,16 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     }
     reply.ok();
     Ok(())
+}
+
+/// Returns the timer of a payload, if it is one: who restores it may have to be its user.
+pub fn timer_of(payload: &[u8]) -> Option<Plan> {
+    let body = dump::body(payload).filter(|body| body.first() == Some(&Kind::Module.byte()))?;
+    let mut restore = Restore::from_body(body);
+    match restore.value().ok()?.read().ok()? {
+        Contents::Timer(text) => Some(text.with_text(Timer::from_bytes)?.plan()),
+        _ => None,
+    }
 }
 
 /// Decodes the value of a payload.

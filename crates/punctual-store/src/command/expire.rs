@@ -188,6 +188,16 @@ fn set_deadline(
         reply.int(0);
         return Ok(());
     }
+    if cx.db_of(key).timer(id).is_some() {
+        // A timer whose time has come fires; it does not vanish.
+        let at = u64::try_from(deadline).unwrap_or(0);
+        let at = cx.turn.timer_deadline(at.max(cx.now().read_ms()));
+        cx.set_deadline(key, id, Some(at));
+        cx.commit(key, Classes::GENERIC, "expire", 1);
+        cx.effect_at("PEXPIREAT", key, at);
+        reply.int(1);
+        return Ok(());
+    }
     match u64::try_from(deadline) {
         // A relative time counts from the instant rounded up, so a deadline 0 ms from now may not be due yet.
         Ok(at) if !cx.now().is_due(at) && (unit.absolute || amount > 0) => {
@@ -210,7 +220,12 @@ fn persist(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     let found = cx.find_to_write(key);
     match found.filter(|&id| cx.db_of(key).deadline(id).is_some()) {
         Some(id) => {
-            cx.set_deadline(key, id, None);
+            if cx.db_of(key).timer(id).is_some() {
+                let number = cx.turn.shard_of(key);
+                cx.turn.pause_timer(number, cx.db, key, id);
+            } else {
+                cx.set_deadline(key, id, None);
+            }
             cx.commit(key, Classes::GENERIC, "persist", 1);
             reply.int(1);
         }

@@ -289,7 +289,7 @@ fn keys(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     let mut names = Vec::new();
     let mut write = Reply::new(&mut names, reply.protocol());
     let mut show = |record: &Record| {
-        if !now.is_due(record.deadline) {
+        if !record.has_expired(now) {
             found += 1;
             write.bulk(record.key.as_bytes());
         }
@@ -323,7 +323,7 @@ fn random_key(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
             return Ok(());
         };
         let record = cx.turn.shard_db(number, db).get(id);
-        if !now.is_due(record.deadline) {
+        if !record.has_expired(now) {
             reply.bulk(record.key.as_bytes());
             return Ok(());
         }
@@ -334,7 +334,7 @@ fn random_key(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
         .turn
         .held_dbs(db)
         .flat_map(|(_, part)| part.iter())
-        .find(|(_, record)| !now.is_due(record.deadline));
+        .find(|(_, record)| !record.has_expired(now));
     match found {
         Some((_, record)) => reply.bulk(record.key.as_bytes()),
         None => reply.null(),

@@ -26,6 +26,7 @@ pub mod streams;
 pub mod strings;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod timers;
 pub mod zsets;
 
 use std::collections::HashMap;
@@ -54,6 +55,7 @@ pub static FAMILIES: &[&[Command]] = &[
     sort::COMMANDS,
     streams::COMMANDS,
     strings::COMMANDS,
+    timers::COMMANDS,
     zsets::COMMANDS,
 ];
 

@@ -171,7 +171,7 @@ fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
                 continue;
             }
             // As in Redis, a due key expires if its name matches, whatever its type.
-            if now.is_due(record.deadline) {
+            if record.has_expired(now) {
                 cx.turn.expire_met(number, db, id);
                 continue;
             }

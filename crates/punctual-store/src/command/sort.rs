@@ -202,7 +202,9 @@ fn elements(cx: &mut Cx<'_, '_>, key: &[u8], options: &Options<'_>) -> Result<El
             .walk(0..zset.len(), backwards)
             .map(|(name, _)| Text::of(name))
             .collect(),
-        Some(Value::Str(_) | Value::Hash(_) | Value::Stream(_)) => return Err(Error::WrongType),
+        Some(Value::Str(_) | Value::Hash(_) | Value::Stream(_) | Value::Timer(_)) => {
+            return Err(Error::WrongType);
+        }
     };
     Ok(Elements { texts, is_set })
 }

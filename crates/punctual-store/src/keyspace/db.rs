@@ -7,7 +7,9 @@
 
 mod fields;
 mod streams;
+mod timers;
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use ahash::RandomState;
@@ -24,6 +26,8 @@ use crate::value::Value;
 
 /// Size of a wheel entry: the low half of the deadline, the record's index, its stamp.
 const WHEEL_ENTRY_BYTES: usize = 3 * size_of::<u32>();
+/// Size of an entry of the ordered set of timers, with the part of its node that is empty.
+const TIMER_ENTRY_BYTES: usize = 24;
 
 /// One database of one shard.
 pub struct Db {
@@ -34,6 +38,8 @@ pub struct Db {
     fields: FieldTimers,
     /// Number of those of streams.
     stream_timers: usize,
+    /// The values that are timers, by their deadlines; paused ones last.
+    timers: BTreeSet<(u64, Id)>,
     hasher: RandomState,
     /// Number of the last arm; stamps are never 0.
     stamp: u32,
@@ -65,6 +71,7 @@ impl Db {
             wheel: RawWheel::new(),
             fields: FieldTimers::default(),
             stream_timers: 0,
+            timers: BTreeSet::new(),
             hasher,
             stamp: 0,
             with_deadline: 0,
@@ -267,7 +274,11 @@ impl Db {
     /// # Panics
     /// If the key was removed since `id` was found.
     pub fn replace(&mut self, id: Id, value: Value) -> Value {
-        let mut old = std::mem::replace(&mut self.get_mut(id).value, value);
+        let record = self.get_mut(id);
+        let (mut old, deadline) = (std::mem::replace(&mut record.value, value), record.deadline);
+        if let Value::Timer(_) = old {
+            self.timers.remove(&(deadline, id));
+        }
         self.disarm_fields(&old);
         if let Some(walk) = &mut self.walk {
             walk.keep(id, &mut old);
@@ -341,6 +352,9 @@ impl Db {
         let records = &self.records;
         self.index.remove(hash, id, |i| place(records, i));
         let record = self.records.remove(id).expect("looked at just now");
+        if let Value::Timer(_) = record.value {
+            self.timers.remove(&(record.deadline, id));
+        }
         self.disarm_fields(&record.value);
         record
     }
@@ -363,6 +377,10 @@ impl Db {
             .get_mut(id)
             .expect("the id was found under this lock");
         let old = std::mem::replace(&mut record.deadline, new);
+        if let Value::Timer(_) = record.value {
+            self.timers.remove(&(old, id));
+            self.timers.insert((new, id));
+        }
         match (old, new) {
             (NEVER, NEVER) => {}
             (NEVER, _) => {
@@ -479,7 +497,9 @@ impl Db {
         DbMemory {
             records: self.records.memory(),
             index: self.index.memory(),
-            wheel: self.wheel.memory() + self.fields.memory(),
+            wheel: self.wheel.memory()
+                + self.fields.memory()
+                + self.timers.len() * TIMER_ENTRY_BYTES,
             index_slots: self.index.slots(),
         }
     }
@@ -499,6 +519,7 @@ impl Db {
         };
         let fields = match &record.value {
             Value::Hash(hash) => hash.with_deadline() * (FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES),
+            Value::Timer(_) => TIMER_ENTRY_BYTES,
             Value::Stream(stream) if stream.timer().is_some() => {
                 FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES
             }

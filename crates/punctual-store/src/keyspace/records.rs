@@ -6,6 +6,7 @@ use punctual::queue::wheel::Timers;
 
 use crate::keyspace::key::Key;
 use crate::pages::Pages;
+use crate::time::Now;
 use crate::value::Value;
 
 /// Index of a key's record in its database: valid until the key is removed.
@@ -25,6 +26,14 @@ pub struct Record {
     pub key: Key,
     /// The value.
     pub value: Value,
+}
+
+impl Record {
+    /// Returns whether the key has expired: nobody sees it any more. A timer stays until it fires.
+    #[inline]
+    pub(crate) fn has_expired(&self, now: Now) -> bool {
+        now.is_due(self.deadline) && !matches!(self.value, Value::Timer(_))
+    }
 }
 
 /// Bytes of a record in its page.

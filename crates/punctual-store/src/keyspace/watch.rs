@@ -132,7 +132,7 @@ impl Watched {
         };
         for (key, watchers) in keys {
             let existed = old.find(key).is_some();
-            let due_in_new = new.and_then(|new| Some(now.is_due(new.get(new.find(key)?).deadline)));
+            let due_in_new = new.and_then(|new| Some(new.get(new.find(key)?).has_expired(now)));
             for watcher in watchers.values_mut() {
                 match due_in_new {
                     None if !existed => {}

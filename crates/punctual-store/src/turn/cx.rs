@@ -98,11 +98,11 @@ impl<'s> Cx<'_, 's> {
         let Some(id) = part.find_hashed(hash, key) else {
             return (place, None);
         };
-        if now.is_due(part.get(id).deadline) {
-            self.turn.expire_touched(db, key, id);
+        if now.is_due(part.get(id).deadline) && self.turn.expire_touched(db, key, id) {
             return (place, None);
         }
         if touch {
+            let part = self.turn.shard_db(shard, db);
             let before = part.get(id).key.uses();
             let used = uses.after_access(before, now);
             // A line that stays as it is stays in the caches of all cores.

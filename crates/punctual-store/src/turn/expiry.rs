@@ -19,6 +19,7 @@ use crate::keyspace::records::Record;
 use crate::keyspace::shard::Touched;
 use crate::time::Now;
 use crate::turn::Turn;
+use crate::value::Value;
 use crate::value::hash::Field;
 
 /// Number of steps that one database takes before the next one follows.
@@ -58,6 +59,8 @@ impl Turn<'_> {
     /// Expires due keys and fields of shard `number`, in deadline order within each database, with at most `budget` steps of
     /// work. Returns whether nothing due is left. The databases take turns, so that a million keys in one do not delay a few
     /// in another. O(budget + databases).
+    ///
+    /// Stops at timers that are due: the caller takes them by [`Turn::take_due_timers`], fires them and calls again.
     pub fn expire(&mut self, number: usize, budget: &mut usize) -> bool {
         self.lock_one(number);
         self.touch(Touched::Any);
@@ -70,7 +73,7 @@ impl Turn<'_> {
                 done &= self.expire_and_append(number, db, now, &mut left);
                 *budget -= slice - left;
             }
-            if done || *budget == 0 {
+            if done || *budget == 0 || self.has_due_timers() {
                 self.move_dead_letters();
                 return done;
             }
@@ -123,11 +126,17 @@ impl Turn<'_> {
                 part.warm_due(&batch);
             }
             for id in batch.drain(..) {
+                let part = self.shard_db(number, db);
+                if part.refile_timer(id) {
+                    self.timer_is_due(number, db, id);
+                    continue;
+                }
                 let record = self.shard_db(number, db).remove_due(id);
                 self.expired(db, &record);
                 self.discarded.value(record.value);
             }
             match last {
+                _ if self.has_due_timers() => return false,
                 None | Some(Expiry::Due(_)) => {}
                 Some(Expiry::DueField(timer)) => {
                     self.expire_due_field(number, db, timer, &mut published);
@@ -139,14 +148,19 @@ impl Turn<'_> {
         }
     }
 
-    /// Expires a due key that a command has met, unless the turn is frozen.
+    /// Expires a due key that a command has met, unless the turn is frozen. Returns false for a timer, which stays: only its
+    /// loop fires it.
     #[cold]
-    pub(crate) fn expire_touched(&mut self, db: usize, key: &[u8], id: Id) {
-        if self.frozen {
-            return;
+    pub(crate) fn expire_touched(&mut self, db: usize, key: &[u8], id: Id) -> bool {
+        let number = self.store.shard_of(key);
+        if matches!(self.shard_db(number, db).get(id).value, Value::Timer(_)) {
+            return false;
         }
-        self.touch(Touched::One(db));
-        self.expire_met(self.store.shard_of(key), db, id);
+        if !self.frozen {
+            self.touch(Touched::One(db));
+            self.expire_met(number, db, id);
+        }
+        true
     }
 
     /// As [`Turn::expire_touched`], when the shard is known.
@@ -232,7 +246,11 @@ impl Turn<'_> {
     /// Moves the instant to `to` and expires what falls due by then, in exact deadline order over all shards and databases,
     /// each key at the instant of its own deadline: for a virtual clock. Only moves the instant if `to` is earlier, or if
     /// active expiry is off. Locks everything until it is done: O(n log (shards · databases)) for n keys.
-    pub fn advance(&mut self, to: Now) {
+    ///
+    /// Returns false at the instant of timers that are due: the caller takes them by [`Turn::take_due_timers`], fires them and
+    /// calls again.
+    #[must_use = "timers may be due before the instant"]
+    pub fn advance(&mut self, to: Now) -> bool {
         if self.store.active_expire() {
             self.lock_all();
             self.touch(Touched::Any);
@@ -248,7 +266,11 @@ impl Turn<'_> {
                 let instant = Now::from_ms(deadline);
                 self.now = self.now.max(instant);
                 // By `instant` and not by the turn's: keys that were overdue expire in deadline order too.
-                while !self.expire_and_append(number, db, instant, &mut { usize::MAX }) {}
+                while !self.expire_and_append(number, db, instant, &mut { usize::MAX }) {
+                    if self.has_due_timers() {
+                        return false;
+                    }
+                }
                 let next = self.shard_db(number, db).next_deadline();
                 heads.extend(next.map(|at| Reverse((at, number, db))));
                 if self.move_dead_letters() {
@@ -261,6 +283,7 @@ impl Turn<'_> {
             }
         }
         self.now = to;
+        true
     }
 
     /// Returns the earliest deadline of all shards and databases, exactly. Locks everything.
@@ -335,8 +358,8 @@ mod tests {
         let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
         assert_eq!(turn.next_deadline(), (0..100_000).map(spread).min());
-        turn.advance(Now::from_ms(600_000));
-        turn.advance(Now::from_ms(1_500_000));
+        assert!(turn.advance(Now::from_ms(600_000)));
+        assert!(turn.advance(Now::from_ms(1_500_000)));
         assert_eq!(turn.stats.expired, 100_000);
         assert_eq!(turn.now, Now::from_ms(1_500_000));
         assert_eq!(turn.next_deadline(), None);
@@ -356,14 +379,14 @@ mod tests {
         let store = filled(4, 100, |n| 2_000 + n);
         let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
-        turn.advance(Now::from_ms(1_999));
+        assert!(turn.advance(Now::from_ms(1_999)));
         assert_eq!(turn.stats.expired, 0);
-        turn.advance(Now::from_micros(2_049_999));
+        assert!(turn.advance(Now::from_micros(2_049_999)));
         assert_eq!(turn.stats.expired, 50);
-        turn.advance(Now::from_ms(500));
+        assert!(turn.advance(Now::from_ms(500)));
         assert_eq!((turn.now, turn.stats.expired), (Now::from_ms(500), 50));
         store.set_active_expire(false);
-        turn.advance(Now::from_ms(9_000));
+        assert!(turn.advance(Now::from_ms(9_000)));
         assert_eq!((turn.now, turn.stats.expired), (Now::from_ms(9_000), 50));
         assert_eq!(turn.next_deadline(), Some(2_050));
     }
@@ -374,7 +397,7 @@ mod tests {
         let store = filled(8, 1_000, |n| 2_000 + n * 7919 % 100);
         let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(50_000), &mut gone, Classes::none());
-        turn.advance(Now::from_ms(50_001));
+        assert!(turn.advance(Now::from_ms(50_001)));
         assert_eq!(turn.stats.expired, 1_000);
         drop(turn);
         assert!(gone.0.is_sorted_by_key(|(deadline, _)| *deadline));

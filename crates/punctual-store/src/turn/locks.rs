@@ -232,6 +232,11 @@ impl<'s> Turn<'s> {
         self.grows = true;
     }
 
+    /// Returns whether shards are pinned.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
     /// Ends [`Turn::pin`]. The shards stay locked until others are needed or the turn is released.
     pub fn unpin(&mut self) {
         self.pinned = false;

@@ -12,6 +12,7 @@ mod locks;
 mod notify;
 mod restore;
 mod streams;
+pub(crate) mod timers;
 mod tracking;
 mod waiters;
 mod watch;
@@ -39,6 +40,7 @@ use ahead::{Name, Names};
 use effects::Effects;
 use notify::Recorder;
 pub use restore::{RestoreBatch, Restored, Taken};
+pub use timers::{DueTimer, Firing};
 pub(crate) use tracking::Tracking;
 use waiters::ReadyKey;
 
@@ -69,6 +71,10 @@ pub struct Stats {
     pub dead_letters: u64,
     /// Attempts to move entries to a dead-letter stream that have failed.
     pub dead_letter_errors: u64,
+    /// Commands of timers that have run.
+    pub timers_run: u64,
+    /// Those that have ended with an error, and timers that were stopped because their user may not run the command.
+    pub timers_failed: u64,
     /// Changes to the keyspace.
     pub dirty: u64,
 }
@@ -147,6 +153,10 @@ pub struct Turn<'s> {
     ready: VecDeque<ReadyKey>,
     /// Streams with entries that are due for a dead-letter stream, which may be in another shard.
     dead_letters: Vec<(usize, Box<[u8]>)>,
+    /// Timers that are due and wait for the caller to fire them.
+    due_timers: Vec<DueTimer>,
+    /// The command of a timer runs: no timer is due before the next millisecond because of it.
+    in_timer: bool,
     /// Ascending by shard number.
     held: Held<'s>,
     /// Place among the held shards at which the last look-up found its shard.
@@ -220,6 +230,8 @@ impl<'s> Turn<'s> {
             may_lock: true,
             ready: VecDeque::new(),
             dead_letters: Vec::new(),
+            due_timers: Vec::new(),
+            in_timer: false,
             held: SmallVec::new(),
             held_last: 0,
             sole: None,

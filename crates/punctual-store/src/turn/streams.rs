@@ -181,7 +181,7 @@ impl Turn<'_> {
         let part = self.shard_db(number, db);
         let id = part.find(key)?;
         let record = part.get(id);
-        let is_there = !now.is_due(record.deadline) && Stream::of(&record.value).is_some();
+        let is_there = !record.has_expired(now) && Stream::of(&record.value).is_some();
         is_there.then_some((number, id))
     }
 
@@ -327,7 +327,7 @@ impl Turn<'_> {
         let (now, limits, number) = (self.now, self.limits, self.store.shard_of(key));
         let mut found = self.shard_db(number, db).find(key);
         if let Some(old) = found
-            && now.is_due(self.shard_db(number, db).get(old).deadline)
+            && self.shard_db(number, db).get(old).has_expired(now)
         {
             self.expire_met(number, db, old);
             found = None;

@@ -132,7 +132,7 @@ impl Turn<'_> {
         }
         let part = &shard.dbs[db];
         let record = part.find(key).map(|id| part.get(id));
-        if record.is_some_and(|record| now.is_due(record.deadline)) {
+        if record.is_some_and(|record| record.has_expired(now)) {
             // Its expiry notes the key again.
             return None;
         }

@@ -67,7 +67,7 @@ impl Turn<'_> {
     fn is_due(&self, db: usize, key: &[u8]) -> bool {
         let part = self.shard_db_ref(self.store.shard_of(key), db);
         part.find(key)
-            .is_some_and(|id| self.now.is_due(part.get(id).deadline))
+            .is_some_and(|id| part.get(id).has_expired(self.now))
     }
 }
 

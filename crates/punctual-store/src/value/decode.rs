@@ -12,6 +12,7 @@ use crate::value::set::{Ints, Set};
 use crate::value::stream::Stream;
 use crate::value::string::Str;
 use crate::value::text::Text;
+use crate::value::timer::Timer;
 use crate::value::zset::Zset;
 
 /// An error of [`read_value`].
@@ -26,6 +27,9 @@ pub enum Unreadable<E> {
     /// A pending entry of a stream was delivered more often than can be counted here.
     #[error("more than 4294967295 deliveries of a stream's entry")]
     Deliveries,
+    /// A timer that is not understood.
+    #[error("a timer that is not understood")]
+    Timer,
 }
 
 /// Preallocation limit in elements: a length read from the input is not trustworthy.
@@ -119,6 +123,10 @@ pub fn read_value<S: Source>(
             Value::Zset(zset.ok_or(Unreadable::Elements)?)
         }
         Contents::Stream(parts) => Value::Stream(Box::new(Stream::read(parts)?)),
+        Contents::Timer(text) => {
+            let timer = text.with_text(Timer::from_bytes);
+            Value::Timer(timer.ok_or(Unreadable::Timer)?)
+        }
     };
     Ok((!value.is_empty_collection()).then_some(value))
 }

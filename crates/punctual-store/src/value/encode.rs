@@ -33,6 +33,7 @@ pub(crate) fn kind(value: &Value) -> Kind {
         Value::Zset(zset) if zset.packed().is_some() => Kind::ZsetListpack,
         Value::Zset(_) => Kind::Zset,
         Value::Stream(_) => stream::snapshot::KIND,
+        Value::Timer(_) => Kind::Module,
     }
 }
 
@@ -65,6 +66,7 @@ pub(crate) fn write_value(to: &mut Encoder, out: &mut Vec<u8>, value: &Value) {
         Value::Hash(hash) => write_hash(to, out, hash),
         Value::Zset(zset) => write_zset(to, out, zset),
         Value::Stream(stream) => stream.write(to, out),
+        Value::Timer(timer) => to.timer(out, timer.as_bytes()),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod set;
 pub mod stream;
 pub mod string;
 pub mod text;
+pub mod timer;
 pub(crate) mod walk;
 pub mod zset;
 
@@ -22,6 +23,7 @@ use hash::Hash;
 use list::List;
 use set::Set;
 use stream::Stream;
+use timer::Timer;
 
 /// Name of the auxiliary field of a snapshot that has the settings of the next key, a stream.
 pub const SETTINGS_FIELD: &[u8] = stream::settings::FIELD;
@@ -43,6 +45,8 @@ pub enum Value {
     Zset(Zset),
     /// A stream, which may be empty.
     Stream(Box<Stream>),
+    /// A command that runs at the key's deadline.
+    Timer(Timer),
 }
 
 const _: () = assert!(size_of::<Value>() == 24);
@@ -90,6 +94,7 @@ kinds! {
     Set: Set, content => content;
     Zset: Zset, content => content;
     Stream: Stream, content => Box::new(content);
+    Timer: Timer, content => content;
 }
 
 impl Value {
@@ -121,6 +126,7 @@ impl Value {
         match self {
             Self::Str(string) => string.warm(),
             Self::List(list) => list.warm(),
+            Self::Timer(timer) => timer.warm(),
             _ => 0,
         }
     }
@@ -149,7 +155,7 @@ impl Value {
                     drop(table.keyed().warm(&hashes));
                 }
             }
-            Self::Str(_) | Self::List(_) | Self::Zset(_) | Self::Stream(_) => {}
+            Self::Str(_) | Self::List(_) | Self::Zset(_) | Self::Stream(_) | Self::Timer(_) => {}
         }
     }
 
@@ -180,6 +186,7 @@ impl Value {
             Self::Set(_) => "set",
             Self::Zset(_) => "zset",
             Self::Stream(_) => "stream",
+            Self::Timer(_) => "timer",
         }
     }
 
@@ -192,13 +199,14 @@ impl Value {
             Self::Set(set) => set.encoding(),
             Self::Zset(zset) => zset.encoding(),
             Self::Stream(_) => "stream",
+            Self::Timer(_) => "raw",
         }
     }
 
-    /// Returns the number of elements of a collection, 1 for a string. O(1).
+    /// Returns the number of elements of a collection, 1 for a string or a timer. O(1).
     pub fn elements(&self) -> usize {
         match self {
-            Self::Str(_) => 1,
+            Self::Str(_) | Self::Timer(_) => 1,
             Self::List(list) => list.len(),
             Self::Hash(hash) => hash.len(),
             Self::Set(set) => set.len(),
@@ -210,7 +218,7 @@ impl Value {
     /// Returns true for a collection without elements, whose key must be removed. A stream stays.
     pub fn is_empty_collection(&self) -> bool {
         match self {
-            Self::Str(_) | Self::Stream(_) => false,
+            Self::Str(_) | Self::Stream(_) | Self::Timer(_) => false,
             Self::List(list) => list.is_empty(),
             Self::Hash(hash) => hash.is_empty(),
             Self::Set(set) => set.is_empty(),
@@ -227,6 +235,7 @@ impl Value {
             Self::Set(set) => set.heap_bytes(),
             Self::Zset(zset) => zset.heap_bytes(),
             Self::Stream(stream) => size_of::<Stream>() + stream.heap_bytes(),
+            Self::Timer(timer) => timer.heap_bytes(),
         }
     }
 }

@@ -24,7 +24,7 @@ impl Value {
     /// Returns whether a snapshot must walk through the value in steps.
     pub(crate) fn is_large(&self) -> bool {
         match self {
-            Self::Str(_) => false,
+            Self::Str(_) | Self::Timer(_) => false,
             Self::List(list) => list.piece_count() >= LARGE_PIECES,
             Self::Stream(stream) => stream.blocks() >= LARGE_PIECES,
             Self::Hash(hash) => hash.table().is_some_and(|table| table.len() >= LARGE),
@@ -44,7 +44,7 @@ impl Value {
     pub(crate) fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) -> Kind {
         let kind = kind(self);
         match self {
-            Self::Str(_) => debug_assert!(false, "a string is never large"),
+            Self::Str(_) | Self::Timer(_) => debug_assert!(false, "one piece is never large"),
             Self::Stream(stream) => stream.begin_walk(to, out),
             Self::List(list) => {
                 to.len(out, list.piece_count() as u64);
@@ -84,7 +84,7 @@ impl Value {
         full: usize,
     ) -> bool {
         match self {
-            Self::Str(_) => true,
+            Self::Str(_) | Self::Timer(_) => true,
             Self::Stream(stream) => stream.walk_on(to, out, full),
             Self::List(list) => list.walk_pieces(|piece| {
                 write_piece(to, out, piece);
@@ -121,7 +121,7 @@ impl Value {
     /// Ends a walk before its end.
     pub(crate) fn end_walk(&mut self) {
         match self {
-            Self::Str(_) => {}
+            Self::Str(_) | Self::Timer(_) => {}
             Self::Stream(stream) => stream.end_walk(),
             Self::List(list) => list.end_walk(),
             Self::Hash(hash) => {

@@ -79,10 +79,15 @@ impl Background for EventLoop {
 impl EventLoop {
     /// Notes that no script keeps the loop from its work any more.
     pub(super) fn end_busy(&mut self, slot: usize) {
-        self.busy.swept = false;
+        self.busy_is_over();
         if std::mem::take(&mut self.busy.missed) {
             self.read_again(slot);
             self.mark_dirty(slot);
         }
+    }
+
+    /// As [`EventLoop::end_busy`], for a script that no connection has called.
+    pub(super) fn busy_is_over(&mut self) {
+        self.busy.swept = false;
     }
 }

@@ -11,7 +11,9 @@ use punctual_store::{Now, Turn};
 use super::EventLoop;
 use crate::acl::user::User;
 use crate::clock::{Move, MoveError};
+use crate::dispatch::timers;
 use crate::net::sink::LoopSink;
+use crate::script::compiled::Scripts;
 
 impl EventLoop {
     /// Moves the clock. The following turns handle the resulting messages and timeouts.
@@ -24,7 +26,15 @@ impl EventLoop {
             &mut sink,
             shared.classes(),
         );
-        let moved = shared.move_clock(&mut turn, to);
+        let mut scripts = self
+            .scripts
+            .take()
+            .unwrap_or_else(|| Scripts::new(&shared).into());
+        let (number, holds) = (self.number, self.synced.is_some());
+        let moved = shared.move_clock(&mut turn, to, |turn| {
+            timers::fire_held(&shared, number, turn, &mut scripts, holds);
+        });
+        self.scripts = Some(scripts);
         self.serve_ready(&mut turn);
         self.count(&mut turn);
         self.discard(turn);

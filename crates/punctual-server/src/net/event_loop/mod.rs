@@ -14,6 +14,7 @@ mod migrations;
 mod output;
 mod reclaiming;
 mod replicas;
+mod timers;
 mod upstream;
 mod waiting;
 
@@ -461,11 +462,12 @@ impl EventLoop {
         let mut budget = EXPIRY_BATCH;
         let mut began = None;
         let several = shared.mailboxes.len() > 1;
-        let own = || (self.number..shared.store.shards()).step_by(shared.mailboxes.len());
+        let number = self.number;
+        let own = || (number..shared.store.shards()).step_by(shared.mailboxes.len());
         // A shard that uses up the batch comes last next time, so it delays other shards by at most one batch.
         let split = self.next_shard;
         let (before, from) = (own().filter(|s| *s < split), own().filter(|s| *s >= split));
-        for shard in from.chain(before) {
+        'shards: for shard in from.chain(before) {
             // The shard's next deadline includes those set in this transaction only after it ends.
             let due = shared
                 .store
@@ -474,15 +476,24 @@ impl EventLoop {
             if !due {
                 continue;
             }
-            began.get_or_insert_with(|| self.stopwatch.raw());
-            if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
-                // A script may hold it for long. If it does not, the next turn comes at once.
-                self.more_due = !shared.running.is_busy();
-                break;
-            }
-            if !turn.expire(shard, &mut budget) {
+            let began = *began.get_or_insert_with(|| self.stopwatch.raw());
+            let done = loop {
+                if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
+                    // A script may hold it for long. If it does not, the next turn comes at once.
+                    self.more_due = !shared.running.is_busy();
+                    break 'shards;
+                }
+                let done = turn.expire(shard, &mut budget);
+                if !turn.has_due_timers() {
+                    break done;
+                }
+                if !self.fire_timers(turn, began) {
+                    break false;
+                }
+            };
+            if !done {
                 self.next_shard = shard + 1;
-                self.more_due = true;
+                self.more_due = !shared.running.is_busy();
                 break;
             }
         }

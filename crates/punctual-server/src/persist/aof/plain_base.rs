@@ -10,7 +10,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use punctual_rdb::{Blocks, Contents, Element, Event, Failure, Node, Reader, Record, Source};
+use punctual_rdb::{
+    Blocks, Contents, Element, Encoder, Event, Failure, Kind, Node, Reader, Record, Source, dump,
+};
 use punctual_resp::{Protocol, Reply, encode_command};
 use punctual_store::{NOTIFY_FIELD, notify_rule_parts, write_select};
 
@@ -151,6 +153,12 @@ fn key<S: Source>(record: Record<'_, S>, out: &mut Vec<u8>) -> Result<Next, Fail
             }
         }
         Contents::Stream(_) => return Ok(Next::Stream),
+        Contents::Timer(text) => {
+            let mut payload = vec![Kind::Module.byte()];
+            text.with_text(|text| Encoder::new(false).timer(&mut payload, text));
+            dump::seal(&mut payload);
+            encode_command(out, &[b"RESTORE", key, b"0", &payload]);
+        }
         Contents::ZsetListpack(pairs) => {
             let (mut many, mut entries) = (Many::new(out, "ZADD", key), pairs.iter());
             while let (Some(member), Some(score)) = (entries.next(), entries.next()) {

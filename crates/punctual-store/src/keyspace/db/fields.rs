@@ -152,11 +152,16 @@ impl Db {
 
     /// Arms the fields of a value that was added, or the stream. O(1) if none has a deadline, else O(fields).
     pub(super) fn arm_fields(&mut self, id: Id) {
-        let record = self.records.get_mut(id);
-        let value = record.map(|record| &mut record.value);
-        let hash = match value {
-            Some(Value::Hash(hash)) => hash,
-            Some(Value::Stream(stream)) => {
+        let Some(record) = self.records.get_mut(id) else {
+            return;
+        };
+        let hash = match &mut record.value {
+            Value::Hash(hash) => hash,
+            Value::Timer(_) => {
+                self.timers.insert((record.deadline, id));
+                return;
+            }
+            Value::Stream(stream) => {
                 // A number from the database that the stream comes from.
                 stream.set_timer(None);
                 return self.rearm_stream(id);

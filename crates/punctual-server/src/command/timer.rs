@@ -1,0 +1,100 @@
+//! TIMER SET and TIMER RUN, which need the command table and the users. The other subcommands are the keyspace's.
+
+use punctual_resp::{Args, OwnedArgs, Reply};
+use punctual_store::Error;
+use punctual_store::command::timers::{self, OWN, Options};
+use punctual_store::spec::{Flags, Group};
+use quanta::Clock;
+
+use crate::acl::registry::DEFAULT;
+use crate::dispatch::Dispatcher;
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::dispatch::timers::{By, Fired};
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
+    ServerCommand::new(
+        name,
+        arity,
+        flags.or(Flags::WRITE).or(Flags::NOT_IN_TIMER),
+        Group::Timer,
+        handler,
+    )
+    .keys(2, 2, 1)
+    .access(&["RW update"])
+}
+
+/// The family's rows, which join those of the keyspace.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
+    "timer",
+    Group::Timer,
+    &[
+        row("run", 3, Flags::NOSCRIPT, run).doc(
+            OWN,
+            "Depends on the command.",
+            "Runs the command of a timer now.",
+        ),
+        row("set", -6, Flags::DENYOOM, set).doc(
+            OWN,
+            "O(N) for N bytes of the command.",
+            "Sets a timer: a command that runs at a time, after a time, or again and again.",
+        ),
+    ],
+)];
+
+fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (db, touch) = (call.session.db, !call.session.no_touch);
+    if call.turn.replays {
+        return call.turn.run(&timers::SET, db, touch, args, reply);
+    }
+    let command = Options::parse(args, false)?.command;
+    Dispatcher::timer_refusal(call.shared, call.session, args.skip(command))?;
+    let user = &call.session.user.identity.name;
+    if **user == *DEFAULT {
+        return call.turn.run(&timers::SET, db, touch, args, reply);
+    }
+    let before = args.iter().take(command - 1);
+    let named: OwnedArgs = before
+        .chain([&b"USER"[..], user])
+        .chain(args.iter().skip(command - 1))
+        .collect();
+    call.turn
+        .run(&timers::SET, db, touch, named.as_args(), reply)
+}
+
+fn run(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let Call {
+        shared,
+        turn,
+        scripts,
+        session,
+        loop_number,
+    } = call;
+    let clock = Clock::new();
+    loop {
+        let due = turn.timer_to_run(session.db, &args[2]);
+        let due = due.ok_or(Error::NoSuchKey)??;
+        let max = usize::MAX;
+        let fired = Dispatcher::new(shared, *loop_number, turn, scripts, &clock, max, None)
+            .fire(&due, By::Command);
+        match fired {
+            Fired::Done(None) => {
+                reply.ok();
+                return Ok(());
+            }
+            Fired::Done(Some(error)) => return Err(Error::Bytes(error.into())),
+            Fired::Changed => {}
+            Fired::Later => {
+                turn.release();
+                if shared.running.is_busy() {
+                    return Err(shared.running.refusal());
+                }
+                shared.running.wait_briefly();
+            }
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Firing timers: their commands run as those of EXEC do, as a client that nobody sees and that discards the replies.
+//!
+//! Ground rules: expiry hands out the timers that are due and keeps them filed, so one that cannot fire now is found again. The
+//! shards of the timer and of its command are pinned, then the timer is looked at once more. A timer whose user may not run the
+//! command is paused, and nothing of it runs. While another loop runs a script nothing fires, by the same rule as for clients'
+//! commands; a timer that runs a script counts as one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use punctual_resp::Args;
+use punctual_store::command::dump::timer_of;
+use punctual_store::spec::{Flags, Group};
+use punctual_store::{DueTimer, Error, Turn};
+use quanta::Clock;
+
+use super::Dispatcher;
+use super::blocking::serve_ready;
+use super::table::Entry;
+use crate::acl::check::{Denied, check, sort_denial};
+use crate::acl::log::Context;
+use crate::acl::registry::DEFAULT;
+use crate::acl::user::User;
+use crate::client::registry::ClientInfo;
+use crate::client::session::Session;
+use crate::client::transaction::pin_for_timer;
+use crate::log;
+use crate::script::compiled::Scripts;
+use crate::shared::Shared;
+
+/// Time after which a timer is tried again that the server could not run: it cannot write to its files, or lacks replicas.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What became of a timer that was due.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fired {
+    /// It has run, or was stopped; the error if it has failed.
+    Done(Option<Vec<u8>>),
+    /// It was not the one that was due any more.
+    Changed,
+    /// It cannot run now, and stays due.
+    Later,
+}
+
+/// What fires a timer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Its deadline.
+    Deadline,
+    /// TIMER RUN.
+    Command,
+}
+
+/// Returns the error for a command that a timer may not have, whoever sets it.
+pub(crate) fn refusal(entry: &Entry) -> Option<Error> {
+    let flags = entry.row.flags;
+    let name = &entry.name;
+    if flags.has(Flags::BLOCKING) {
+        let text = format!("ERR '{name}' may wait, which a timer cannot");
+        return Some(Error::Text(text.into()));
+    }
+    let runs_scripts = flags.has(Flags::RUNS_SCRIPTS);
+    let refused = flags.has(Flags::NOT_IN_TIMER)
+        || flags.has(Flags::NOSCRIPT) && !runs_scripts
+        || flags.has(Flags::ADMIN)
+        || entry.row.group == Group::Connection;
+    refused.then(|| Error::Text(format!("ERR '{name}' is not allowed in a timer").into()))
+}
+
+/// Returns the error for a payload with a timer of another user: it would run as that one.
+pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args<'_>) -> Option<Error> {
+    if !entry.row.flags.has(Flags::RESTORES) {
+        return None;
+    }
+    let timer = timer_of(args.get(3)?)?;
+    let other = *timer.user.as_deref().unwrap_or(DEFAULT) != *user.identity.name;
+    other.then_some(Error::fixed(
+        "NOPERM this user has no permissions to restore a timer of another user",
+    ))
+}
+
+/// Fires the timers that are due at the instant of a virtual clock, while the turn holds every shard. Then serves the waiters
+/// whose keys they have filled.
+pub(crate) fn fire_held(
+    shared: &Arc<Shared>,
+    loop_number: usize,
+    turn: &mut Turn<'_>,
+    scripts: &mut Scripts,
+    holds: bool,
+) {
+    let clock = Clock::new();
+    let in_exec = turn.is_pinned();
+    let due = turn.take_due_timers();
+    let max = usize::MAX;
+    let mut dispatcher = Dispatcher::new(shared, loop_number, turn, scripts, &clock, max, None);
+    for due in &due {
+        dispatcher.fire_alone(due, By::Deadline);
+    }
+    if !in_exec && turn.has_ready() {
+        serve_ready(shared, turn, loop_number, &clock, holds);
+    }
+}
+
+impl Dispatcher<'_, '_> {
+    /// Fires a timer of one of the loop's shards, unless a script of another loop is in the way.
+    pub(crate) fn fire(&mut self, due: &DueTimer, by: By) -> Fired {
+        let running = &self.shared.running;
+        if self.shared.mailboxes.len() == 1 || self.turn.is_pinned() {
+            // A transaction with a command of the server's own has pinned every shard: a script elsewhere waits for it.
+            return self.fire_alone(due, by);
+        }
+        let words = due.words();
+        let found = self.shared.commands.find(words.as_args());
+        let runs = found.is_ok_and(|entry| entry.row.flags.has(Flags::RUNS_SCRIPTS));
+        if runs && !running.try_begin() || !runs && running.is_active() {
+            return Fired::Later;
+        }
+        let fired = self.fire_alone(due, by);
+        if runs {
+            self.turn.release();
+            running.end();
+        }
+        fired
+    }
+
+    /// Fires a timer; no script runs on another loop, or the turn holds every shard.
+    fn fire_alone(&mut self, due: &DueTimer, by: By) -> Fired {
+        let words = due.words();
+        let args = words.as_args();
+        let entry = self.shared.commands.find(args).map_err(|(_, error)| error);
+        let entry = entry.and_then(|entry| match refusal(entry) {
+            None => Ok(entry),
+            Some(error) => Err(error),
+        });
+        let pinned = self.turn.is_pinned();
+        if !pinned {
+            match &entry {
+                Ok(entry) => pin_for_timer(self.turn, &due.key, entry, args),
+                Err(_) => self
+                    .turn
+                    .pin(Some(vec![self.turn.store.shard_of(&due.key)])),
+            }
+        }
+        let fired = self.fire_pinned(due, by, entry, args);
+        if !pinned {
+            self.turn.unpin();
+        }
+        fired
+    }
+
+    fn fire_pinned(
+        &mut self,
+        due: &DueTimer,
+        by: By,
+        entry: Result<&'static Entry, Error>,
+        args: Args<'_>,
+    ) -> Fired {
+        if !self.turn.is_still_due(due) {
+            return Fired::Changed;
+        }
+        let mut session = self.timer_session();
+        session.db = due.db;
+        let fired = self.fire_as(&mut session, due, by, entry, args);
+        self.scripts.timers = Some(session);
+        fired
+    }
+
+    fn fire_as(
+        &mut self,
+        session: &mut Session,
+        due: &DueTimer,
+        by: By,
+        entry: Result<&'static Entry, Error>,
+        args: Args<'_>,
+    ) -> Fired {
+        if let Some(error) = self.become_user(session, due, entry.as_ref().ok().copied(), args) {
+            let error = error.bytes().into_owned();
+            self.turn.stop_timer(due, &error);
+            log::warning!(
+                self.shared.logger,
+                "The timer '{}' in database {} is paused: {}",
+                due.key.escape_ascii(),
+                due.db,
+                error.escape_ascii()
+            );
+            return Fired::Done(Some(error));
+        }
+        if self.shared.gate_closed.load(Ordering::Relaxed) {
+            if self.shared.stopping.load(Ordering::Acquire) {
+                return Fired::Later;
+            }
+            // Whatever the command is, the timer changes.
+            if let Some(error) = self.refusal_of_changes() {
+                if by == By::Deadline {
+                    let at_ms = self.turn.now.read_ms() + RETRY.as_millis() as u64;
+                    self.turn.put_off_timer(due, at_ms, &error.bytes());
+                }
+                return Fired::Done(Some(error.bytes().into_owned()));
+            }
+        }
+        let firing = match by {
+            By::Deadline => self.turn.begin_firing(due),
+            By::Command => self.turn.begin_running(due),
+        };
+        let Some(firing) = firing else {
+            return Fired::Changed;
+        };
+        let mut error = None;
+        if firing.runs {
+            error = match entry {
+                Ok(entry) => self.run_for_timer(session, entry, args),
+                Err(error) => {
+                    self.count_error(&error);
+                    Some(error.bytes().into_owned())
+                }
+            };
+        }
+        self.turn.end_firing(firing, error.as_deref());
+        Fired::Done(error)
+    }
+
+    /// Runs a timer's command. Returns the error of its reply.
+    fn run_for_timer(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args<'_>,
+    ) -> Option<Vec<u8>> {
+        let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
+        let mut out = std::mem::take(&mut self.scripts.timer_reply);
+        out.clear();
+        let start = self.command_start;
+        self.command_start = self.clock.raw();
+        self.execute(session, entry, args, &mut out);
+        self.command_start = start;
+        self.turn.may_wait = could_wait;
+        let error = out.strip_prefix(b"-").map(|line| {
+            let end = line.iter().position(|byte| *byte == b'\r');
+            line[..end.unwrap_or(line.len())].to_vec()
+        });
+        const KEPT: usize = 64 << 10;
+        if out.capacity() <= KEPT {
+            self.scripts.timer_reply = out;
+        }
+        error
+    }
+
+    fn timer_session(&mut self) -> Box<Session> {
+        let number = self.loop_number;
+        self.scripts.timers.take().unwrap_or_else(|| {
+            let info = ClientInfo {
+                addr: "timer".to_owned(),
+                loop_number: number,
+                ..ClientInfo::default()
+            };
+            let mut session = Session::new(Arc::new(info), User::internal());
+            session.in_exec = true;
+            session.users_version = 0;
+            Box::new(session)
+        })
+    }
+
+    /// Makes the session that of the timer's user. Returns the error if the user may not run the command.
+    fn become_user(
+        &self,
+        session: &mut Session,
+        due: &DueTimer,
+        entry: Option<&Entry>,
+        args: Args<'_>,
+    ) -> Option<Error> {
+        let name = due.user();
+        let name = name.as_deref().unwrap_or(DEFAULT);
+        let users = &self.shared.users;
+        let version = users.version();
+        if session.users_version != version || *session.user.identity.name != *name {
+            match users.get(name).filter(|user| user.on) {
+                Some(user) => session.set_user(user),
+                None => {
+                    session.users_version = 0;
+                    return Some(Error::repeating(
+                        "NOPERM the user '",
+                        name,
+                        "' of the timer does not exist or is off",
+                    ));
+                }
+            }
+            session.users_version = version;
+        }
+        let entry = entry.filter(|_| session.restricted)?;
+        match check(&session.user, entry, args) {
+            Err(denied) => {
+                let Session { info, user, .. } = session;
+                self.shared
+                    .log_denial(info, user, denied, Context::Timer, entry, args);
+                Some(denied.error(entry))
+            }
+            Ok(()) => sort_denial(&session.user, entry, args),
+        }
+    }
+
+    /// Returns the error for a command that this client may not put into a timer, as far as that can be known now.
+    pub(crate) fn timer_refusal(
+        shared: &Shared,
+        session: &Session,
+        args: Args<'_>,
+    ) -> Result<(), Error> {
+        let entry = shared.commands.find(args).map_err(|(_, error)| error)?;
+        if let Some(error) = refusal(entry) {
+            return Err(error);
+        }
+        if session.restricted {
+            let denied: Result<(), Denied> = check(&session.user, entry, args);
+            denied.map_err(|denied| denied.error(entry))?;
+            if let Some(error) = sort_denial(&session.user, entry, args) {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,310 @@
+//! Timers over restarts, kills, snapshots, replicas and promotions: never lost, and never twice.
+
+use std::path::Path;
+use std::process::Command;
+
+use punctual_resp::Value;
+use punctual_server::Builder;
+
+use crate::killed::{free_port, start_program};
+use crate::killed_log::kills;
+use crate::replication::{builder, caught_up, follow, same_data};
+use crate::timers::show;
+use crate::wire::{Wire, eventually, unix_time};
+
+/// Runs lines that must succeed.
+#[track_caller]
+fn run(c: &mut Wire, lines: &[&str]) {
+    for line in lines {
+        c.send(&[line]);
+        let reply = c.value();
+        assert!(!reply.is_error(), "{line}: {reply:?}");
+    }
+}
+
+fn integer(c: &mut Wire, key: &str) -> i64 {
+    let value = c.ask(&["GET", key]);
+    let text = value.as_bytes().map(String::from_utf8_lossy);
+    text.map_or(0, |text| text.parse().unwrap())
+}
+
+/// Returns what TIMER GET tells, as text.
+fn shown(c: &mut Wire, key: &str) -> String {
+    show(c, &format!("TIMER GET {key}"))
+}
+
+fn keeping(folder: &Path, options: &[(&str, &str)]) -> Builder {
+    let builder = builder()
+        .virtual_clock()
+        .option("dir", folder.to_str().unwrap());
+    let add = |builder: Builder, (name, value): &(&str, &str)| builder.option(name, value);
+    options.iter().fold(builder, add)
+}
+
+const TIMERS: &[&str] = &[
+    "TIMER SET once IN 5000 DO INCR once:n",
+    "TIMER SET due IN 3 DO INCR due:n",
+    "TIMER SET every EVERY 1000 LIMIT 1000 JITTER 3 CATCHUP skip DO INCR every:n",
+    "TIMER SET cron CRON \"0 0 * * *\" TZ Europe/Berlin DO INCR cron:n",
+    "TIMER SET paused IN 7000 DO INCR paused:n",
+    "TIMER SET bad EVERY 1000 DO LPUSH once:n x",
+    "TIMER SET as IN 60000 DO INCR as:n",
+    "CLOCK ADVANCE 2",
+    "TIMER PAUSE paused",
+];
+
+/// The virtual clocks of two servers differ; so a restarted one begins at the system's time, a little later.
+#[test]
+fn timers_outlive_restarts() {
+    for options in [
+        &[("appendonly", "no")][..],
+        &[("appendonly", "yes")],
+        &[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")],
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = keeping(folder.path(), options).spawn().unwrap();
+        let mut c = Wire::open(&server);
+        run(&mut c, TIMERS);
+        run(&mut c, &["SET once:n 0", "CLOCK ADVANCE 0"]);
+        let before: Vec<String> = ["once", "every", "cron", "paused", "bad"]
+            .map(|key| shown(&mut c, key))
+            .into();
+        let digest = c.text("DEBUG DIGEST");
+        if options[0].1 == "no" {
+            run(&mut c, &["SAVE"]);
+        }
+        drop(c);
+        server.shutdown();
+        let server = keeping(folder.path(), options).spawn().unwrap();
+        let mut c = Wire::open(&server);
+        let now = c.int("CLOCK NOW");
+        let after: Vec<String> = ["once", "every", "cron", "paused", "bad"]
+            .map(|key| shown(&mut c, key))
+            .into();
+        assert_eq!(before, after, "{options:?}");
+        // What has become due since then has fired; nothing else has.
+        let due_fired = integer(&mut c, "due:n") == 1;
+        assert_eq!(due_fired, c.int("EXISTS due") == 0);
+        if !due_fired {
+            assert_eq!(c.text("DEBUG DIGEST"), digest, "{options:?}");
+        }
+        c.int(&format!("CLOCK SET {}", now + 100_000));
+        assert_eq!(integer(&mut c, "due:n"), 1);
+        assert_eq!(integer(&mut c, "once:n"), 1);
+        let every = integer(&mut c, "every:n");
+        assert!((98..=102).contains(&every), "{every}");
+        assert!(shown(&mut c, "bad").contains("WRONGTYPE"));
+        assert_eq!(integer(&mut c, "paused:n"), 0);
+        run(&mut c, &["TIMER RESUME paused", "CLOCK ADVANCE 7000"]);
+        assert_eq!(integer(&mut c, "paused:n"), 1);
+    }
+}
+
+/// What the log of changes has is one transaction for each timer that fires.
+#[test]
+fn a_timer_that_fires_is_one_transaction_of_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = keeping(folder.path(), &[("appendonly", "yes")])
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    let now = c.int("CLOCK NOW");
+    run(
+        &mut c,
+        &[
+            "TIMER SET t IN 100 JITTER 0 DO RPUSH l a b",
+            "CLOCK ADVANCE 100",
+            "SET end x",
+        ],
+    );
+    drop(c);
+    server.shutdown();
+    let files = std::fs::read_dir(folder.path().join("appendonlydir")).unwrap();
+    let incr = files
+        .map(|file| file.unwrap().path())
+        .find(|path| path.to_string_lossy().ends_with(".incr.aof"))
+        .unwrap();
+    let text = String::from_utf8_lossy(&std::fs::read(incr).unwrap()).into_owned();
+    let words: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with(['*', '$', '#']))
+        .collect();
+    let expected = format!(
+        "SELECT 0 TIMER SET t AT {} DO RPUSH l a b MULTI DEL t RPUSH l a b EXEC SET end x",
+        now + 100
+    );
+    assert_eq!(words.join(" "), expected);
+}
+
+/// Kills the server while timers fire, and others are far away. Each has a counter of its own: at the end all are 1. `PUNCTUAL_KILLS` is the
+/// number of kills; with it, 100,000 timers are pending.
+#[test]
+fn a_kill_loses_no_timer_and_runs_none_twice() {
+    const SOON: u64 = 60;
+    let kills = kills(6);
+    let pending = if kills > 100 { 100_000 } else { 500 };
+    for threads in ["1", "3"] {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let options = [
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+            "--threads",
+            threads,
+        ];
+        let start = || {
+            start_program(
+                env!("CARGO_BIN_EXE_punctual"),
+                folder.path(),
+                port,
+                &options,
+            )
+        };
+        let mut child = start();
+        let mut c = Wire::to(port);
+        let lines: Vec<String> = (0..pending)
+            .map(|n| format!("TIMER SET far:{n} IN {} DO INCR n", 90_000_000 + n))
+            .collect();
+        for lines in lines.chunks(500) {
+            c.send(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+            for _ in lines {
+                assert!(!c.value().is_error());
+            }
+        }
+        run(
+            &mut c,
+            &["TIMER SET again EVERY 10 CATCHUP all DO INCR runs"],
+        );
+        for kill in 0..kills {
+            let first = kill * SOON;
+            for n in first..first + SOON {
+                let (key, ms) = (format!("t:{n}"), (20 + n * 7 % 60).to_string());
+                let counter = format!("n:{n}");
+                let reply = c.ask(&["TIMER", "SET", &key, "IN", &ms, "DO", "INCR", &counter]);
+                assert!(!reply.is_error(), "{reply:?}");
+            }
+            // Kill after another number of them each time.
+            let enough = (kill % SOON) as i64;
+            let runs = || (first..first + SOON).map(|n| format!("n:{n}"));
+            let words: Vec<String> = std::iter::once("EXISTS".to_owned()).chain(runs()).collect();
+            eventually(|| c.ask(&words).as_int().unwrap() >= enough);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            child = start();
+            c = Wire::to(port);
+        }
+        eventually(|| {
+            let soon = unix_time().as_millis() + 3_600_000;
+            let left = c.ask(&["TIMER", "RANGE", "-", &soon.to_string(), "MATCH", "t:*"]);
+            left.as_slice().unwrap().is_empty()
+        });
+        let mut wrong = 0;
+        for n in 0..kills * SOON {
+            wrong += u64::from(integer(&mut c, &format!("n:{n}")) != 1);
+        }
+        println!(
+            "{kills} kills, {} timers: {wrong} lost or run twice",
+            kills * SOON
+        );
+        assert_eq!(wrong, 0);
+        assert_eq!(c.int("EXISTS far:0 far:499"), 2);
+        // The count of a repeating timer is changed together with what it does.
+        run(&mut c, &["TIMER PAUSE again"]);
+        let runs = integer(&mut c, "runs");
+        assert!(
+            shown(&mut c, "again").contains(&format!("runs {runs} ")),
+            "{runs}"
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
+    // On a virtual clock a delay would not end.
+    let primary = builder()
+        .virtual_clock()
+        .threads(2)
+        .option("repl-diskless-sync-delay", "0")
+        .spawn()
+        .unwrap();
+    let mut theirs = Wire::open(&primary);
+    run(&mut theirs, TIMERS);
+    let replica = follow(primary.addr().unwrap().port(), builder().virtual_clock());
+    let mut ours = Wire::open(&replica);
+    caught_up(&mut theirs, &mut ours);
+    same_data(&mut theirs, &mut ours);
+    // The primary's effects come through the stream: runs, failures, moves and pauses.
+    run(
+        &mut theirs,
+        &[
+            "CLOCK ADVANCE 2500",
+            "PEXPIRE once 9000000",
+            "TIMER SET later IN 9000000 DO INCR later:n",
+            "TIMER RESUME paused",
+            "TIMER PAUSE paused",
+            "TIMER RUN every",
+        ],
+    );
+    caught_up(&mut theirs, &mut ours);
+    same_data(&mut theirs, &mut ours);
+    assert_eq!(shown(&mut theirs, "every"), shown(&mut ours, "every"));
+    assert_eq!(integer(&mut ours, "due:n"), 1);
+    let runs = integer(&mut ours, "every:n");
+    ours.int("CLOCK ADVANCE 10000000");
+    assert_eq!(
+        (integer(&mut ours, "every:n"), integer(&mut ours, "later:n")),
+        (runs, 0)
+    );
+    assert_eq!(ours.int("EXISTS later"), 1, "a due timer is seen");
+    assert!(ours.ask(&["TIMER", "RUN", "later"]).is_error());
+    run(&mut ours, &["REPLICAOF NO ONE"]);
+    eventually(|| integer(&mut ours, "later:n") == 1 && integer(&mut ours, "once:n") == 1);
+    assert_eq!(ours.int("EXISTS later once"), 0);
+    // This one is skipped when it is late.
+    assert_eq!(integer(&mut ours, "every:n"), runs);
+    assert_eq!(integer(&mut theirs, "later:n"), 0);
+}
+
+/// A snapshot with timers is one that redis-server refuses with a message that names them, and that its tools can read.
+#[test]
+fn redis_server_refuses_a_snapshot_with_timers() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder()
+        .option("dir", folder.path().to_str().unwrap())
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    run(
+        &mut c,
+        &[
+            "SET k v",
+            "TIMER SET t IN 3600000 DO INCR n",
+            "TIMER SET u EVERY 3600000 DO INCR n",
+            "SAVE",
+        ],
+    );
+    let file = folder.path().join("dump.rdb");
+    let checked = Command::new("redis-check-rdb").arg(&file).output().unwrap();
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(checked.status.success(), "{text}");
+    assert!(text.contains("RDB looks OK"), "{text}");
+    let port = free_port().to_string();
+    let refused = Command::new("redis-server")
+        .args(["--port", &port, "--save", "", "--dir"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&refused.stdout).into_owned();
+    // It has ended; the code is that of the check that it runs on the file.
+    assert!(text.contains("module type 'punctimer'"), "{text}");
+    // DUMP, too.
+    let redis = crate::wire::redis::Redis::start(&[]);
+    let payload = c.ask(&["DUMP", "t"]);
+    let mut theirs = Wire::to(redis.port);
+    let reply = theirs.ask(&[&b"RESTORE"[..], b"t", b"0", payload.as_bytes().unwrap()]);
+    assert!(matches!(reply, Value::Error(_)), "{reply:?}");
+}

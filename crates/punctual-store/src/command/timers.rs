@@ -1,0 +1,197 @@
+//! TIMER: commands that happen on time. No command of Redis.
+//!
+//! TIMER SET and TIMER RUN belong to the server, which knows the commands and the users; SET's other half is here.
+
+mod look;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use punctual_resp::decimal::parse_u64;
+use punctual_resp::{Args, Reply};
+
+use crate::error::Error;
+use crate::events::Classes;
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx, Handler};
+use crate::value::timer::{Timer, When};
+
+pub use set::{Options, check_schedule};
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SUBCOMMANDS).doc(
+    OWN,
+    "Depends on subcommand.",
+    "A container for commands that run at a given time.",
+)];
+
+/// "Since" of commands that no Redis has.
+pub const OWN: &str = "255.255.255";
+
+const LOOKS: Flags = Flags::READONLY;
+const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
+
+static SUBCOMMANDS: &[Command] = &[
+    keyed("get", 3, LOOKS.or(Flags::FAST), look::get)
+        .access(&["RO access"])
+        .doc(OWN, "O(1)", "Returns the schedule, the command and the counts of a timer."),
+    row("help", 2, Flags::LOADING.or(Flags::STALE), show_help).doc(
+        OWN,
+        "O(1)",
+        "Returns helpful text about the subcommands.",
+    ),
+    row("list", -2, LOOKS.or(Flags::WHOLE), look::list).doc(
+        OWN,
+        "O(S log T + N) for N timers that are looked at, of T timers in S shards. N is at most 100000.",
+        "Returns timers in the order of their deadlines, paused ones last.",
+    ),
+    keyed("next", -3, LOOKS, look::next)
+        .access(&["RO access"])
+        .doc(
+            OWN,
+            "O(N) for N instants; those of a cron expression take O(days between them).",
+            "Returns the next instants of a timer.",
+        ),
+    keyed("pause", 3, CHANGES, pause)
+        .access(&["RW update"])
+        .doc(OWN, "O(1)", "Pauses a timer, as PERSIST does."),
+    row("range", -4, LOOKS.or(Flags::WHOLE), look::range).doc(
+        OWN,
+        "O(S log T + N) for N timers that are looked at, of T timers in S shards. N is at most 100000.",
+        "Returns the timers that are due in a range of time, in order.",
+    ),
+    keyed("resume", 3, CHANGES, resume)
+        .access(&["RW update"])
+        .doc(OWN, "O(1)", "Resumes a paused timer."),
+    keyed("state", 10, Flags::WRITE.or(Flags::NOSCRIPT), state)
+        .access(&["RW update"])
+        .internal()
+        .doc(OWN, "O(1)", "Sets the state of a timer in a log of changes."),
+];
+
+/// The keyspace's part of TIMER SET, in no family: the server's row checks the command before.
+pub const SET: Command = keyed("set", -6, Flags::WRITE.or(Flags::DENYOOM), set::set);
+
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::Timer, handler)
+}
+
+const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    row(name, arity, flags, handler).keys(2, 2, 1)
+}
+
+fn pause(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let key = &args[2];
+    let (place, found) = cx.seek_as::<Timer>(key)?;
+    match found.filter(|id| cx.db_at(place).deadline(*id).is_some()) {
+        Some(id) => {
+            cx.turn.pause_timer(place.shard(), cx.db, key, id);
+            cx.commit(key, Classes::GENERIC, "persist", 1);
+            reply.int(1);
+        }
+        None => reply.int(0),
+    }
+    Ok(())
+}
+
+fn resume(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let key = &args[2];
+    let (place, found) = cx.seek_as::<Timer>(key)?;
+    let Some(id) = found.filter(|id| cx.db_at(place).deadline(*id).is_none()) else {
+        reply.int(0);
+        return Ok(());
+    };
+    let now = cx.now();
+    let mut plan = cx.view::<Timer>(place, id)?.plan();
+    let at = match &mut plan.repeat {
+        None => now.base_ms().saturating_add(plan.remaining_ms),
+        Some(repeat) => {
+            // What was missed during the pause stays missed.
+            let next = repeat.next_after(now.read_ms());
+            repeat.nominal_ms = next.ok_or(set::NEVER_COMES)?;
+            repeat.nominal_ms + crate::turn::timers::jitter(repeat.jitter_ms)
+        }
+    };
+    let at = cx.turn.timer_deadline(at);
+    plan.remaining_ms = 0;
+    let part = cx.db_at(place);
+    part.set_timer(id, Timer::new(&plan));
+    part.set_deadline(id, Some(at));
+    cx.turn.state_effect(place.shard(), cx.db, key, id);
+    cx.commit(key, Classes::GENERIC, "expire", 1);
+    reply.int(1);
+    Ok(())
+}
+
+/// Sets what is not in the words of TIMER SET: TIMER STATE key deadline nominal remaining runs failures lateness error.
+fn state(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if !cx.turn.replays {
+        return Err(Error::fixed("ERR TIMER STATE is for logs of changes only"));
+    }
+    let key = &args[2];
+    let (place, found) = cx.seek_as::<Timer>(key)?;
+    let id = found.ok_or(Error::NoSuchKey)?;
+    let number = |at: usize| parse_u64(&args[at]).ok_or(Error::NotInteger);
+    let mut plan = cx.view::<Timer>(place, id)?.plan();
+    let deadline = Some(number(3)?).filter(|at| *at > 0);
+    if let Some(repeat) = &mut plan.repeat {
+        repeat.nominal_ms = number(4)?;
+    }
+    plan.remaining_ms = number(5)?;
+    plan.past.runs = number(6)?;
+    plan.past.failures = number(7)?;
+    plan.past.late_us = number(8)?;
+    plan.past.error = args[9].into();
+    let part = cx.db_at(place);
+    part.set_timer(id, Timer::new(&plan));
+    part.set_deadline(id, deadline);
+    cx.commit_silently(key, 1);
+    reply.ok();
+    Ok(())
+}
+
+fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "TIMER",
+        &[
+            "GET <key>",
+            "    Return the schedule, the command and the counts of a timer.",
+            "LIST [MATCH <pattern>] [COUNT <count>]",
+            "    Return timers and their deadlines in order, paused ones last.",
+            "NEXT <key> [COUNT <count>]",
+            "    Return the next instants of a timer in unix milliseconds.",
+            "PAUSE <key>",
+            "    Pause a timer, as PERSIST does.",
+            "RANGE <from> <to> [MATCH <pattern>] [COUNT <count>]",
+            "    Return the timers that are due between two unix times in milliseconds; - and + are",
+            "    the ends of time.",
+            "RESUME <key>",
+            "    Resume a paused timer: after the time that was left, or at the next instant of its",
+            "    schedule.",
+            "RUN <key>",
+            "    Run the command now. A timer that repeats keeps its schedule.",
+            "SET <key> AT <ms> | IN <ms> | EVERY <ms> [OFFSET <ms>] | CRON <expression> [TZ <zone>]",
+            "    [START <ms>] [END <ms>] [LIMIT <count>] [JITTER <ms>] [CATCHUP SKIP|ONCE|ALL]",
+            "    [NX|XX] [GET] DO <command> [<arg> ...]",
+            "    Run a command at a time, after a time, or again and again.",
+        ],
+    );
+    Ok(())
+}
+
+/// Returns how a schedule is written in TIMER SET.
+fn shown(when: &When) -> Vec<(&'static str, String)> {
+    match when {
+        When::Every {
+            every_ms,
+            anchor_ms,
+        } => vec![
+            ("every", every_ms.to_string()),
+            ("offset", (anchor_ms % every_ms).to_string()),
+        ],
+        When::Cron { expression, zone } => {
+            vec![("cron", expression.to_string()), ("tz", zone.to_string())]
+        }
+    }
+}

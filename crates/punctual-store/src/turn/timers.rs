@@ -1,0 +1,338 @@
+//! Timers that fire.
+//!
+//! Ground rules: expiry finds the timers that are due ([`Turn::expire`], [`Turn::advance`]) and hands them to its caller, which
+//! owns dispatch and runs their commands. A timer that was handed out stays filed in the wheel, so none is lost if the caller
+//! does not get to it. The caller pins the shards of the timer and of its command, and calls [`Turn::begin_firing`], which looks whether the timer is
+//! still the one that was due; it removes the timer or arms it again. Then the command runs, and [`Turn::end_firing`] notes the
+//! outcome. All of it is one frame of the log: after a crash the timer has fired with all its effects, or not at all.
+//!
+//! What a timer's command does to timers is due one millisecond later at the earliest, so a virtual clock always gets on.
+
+use punctual_resp::OwnedArgs;
+
+use super::Turn;
+use crate::events::Classes;
+use crate::keyspace::records::Id;
+use crate::keyspace::shard::Touched;
+use crate::time::NEVER;
+use crate::value::timer::{Plan, Timer};
+use crate::value::{Kind, Value};
+
+/// A timer that is due.
+#[derive(Clone, Debug)]
+pub struct DueTimer {
+    /// Its database.
+    pub db: usize,
+    /// Its key.
+    pub key: Box<[u8]>,
+    timer: Timer,
+    deadline_ms: u64,
+}
+
+impl DueTimer {
+    /// Returns the command. O(bytes).
+    pub fn words(&self) -> OwnedArgs {
+        self.timer.plan().words
+    }
+
+    /// Returns the name of the user that the command runs as; `None` for the default user.
+    pub fn user(&self) -> Option<Box<[u8]>> {
+        self.timer.plan().user
+    }
+}
+
+/// A timer that has begun to fire.
+#[derive(Debug)]
+#[must_use = "its frame is open until `end_firing`"]
+pub struct Firing {
+    db: usize,
+    key: Box<[u8]>,
+    late_us: u64,
+    /// The command runs; otherwise the run is left out because it is too late.
+    pub runs: bool,
+    /// The timer is still there.
+    stays: bool,
+}
+
+/// What fires a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Deadline,
+    /// TIMER RUN: the schedule stays as it is.
+    Command,
+}
+
+impl Turn<'_> {
+    /// Returns whether expiry has found timers that are due.
+    #[inline]
+    pub fn has_due_timers(&self) -> bool {
+        !self.due_timers.is_empty()
+    }
+
+    /// Takes the timers that expiry has found, in the order of their deadlines.
+    pub fn take_due_timers(&mut self) -> Vec<DueTimer> {
+        std::mem::take(&mut self.due_timers)
+    }
+
+    /// Notes a timer that is due.
+    pub(super) fn timer_is_due(&mut self, number: usize, db: usize, id: Id) {
+        let record = self.shard_db(number, db).get(id);
+        if let Value::Timer(timer) = &record.value {
+            let due = DueTimer {
+                db,
+                key: record.key.as_bytes().into(),
+                timer: timer.clone(),
+                deadline_ms: record.deadline,
+            };
+            self.due_timers.push(due);
+        }
+    }
+
+    /// Returns a timer to run it now, whenever it is due. Locks its shard.
+    pub fn timer_to_run(
+        &mut self,
+        db: usize,
+        key: &[u8],
+    ) -> Option<Result<DueTimer, crate::Error>> {
+        let number = self.store.shard_of(key);
+        self.lock_one(number);
+        let now = self.now;
+        let part = self.shard_db(number, db);
+        let record = part.get(part.find(key)?);
+        Some(match &record.value {
+            Value::Timer(timer) => Ok(DueTimer {
+                db,
+                key: key.into(),
+                timer: timer.clone(),
+                deadline_ms: record.deadline,
+            }),
+            _ if record.has_expired(now) => return None,
+            _ => Err(crate::Error::WrongType),
+        })
+    }
+
+    /// Finds a timer that was due, if it still is the same. Its shard must be held.
+    fn find_due(&mut self, due: &DueTimer) -> Option<(usize, Id)> {
+        let number = self.store.shard_of(&due.key);
+        let part = self.shard_db(number, due.db);
+        let id = part.find(&due.key)?;
+        let record = part.get(id);
+        let same = record.deadline == due.deadline_ms
+            && Timer::of(&record.value).is_some_and(|timer| *timer == due.timer);
+        same.then_some((number, id))
+    }
+
+    /// Returns whether the timer is still there, as it was when it was due. Its shard must be held.
+    pub fn is_still_due(&mut self, due: &DueTimer) -> bool {
+        self.find_due(due).is_some()
+    }
+
+    /// Begins to fire a timer: removes it or arms it again. Returns `None` if it is not the one that was due any more. The shards of the timer
+    /// and of what its command needs must be pinned. The caller then runs the command, if it runs, and calls [`Turn::end_firing`].
+    pub fn begin_firing(&mut self, due: &DueTimer) -> Option<Firing> {
+        self.fire(due, Cause::Deadline)
+    }
+
+    /// As [`Turn::begin_firing`], for a timer that is run by hand: one that repeats keeps its schedule.
+    pub fn begin_running(&mut self, due: &DueTimer) -> Option<Firing> {
+        self.fire(due, Cause::Command)
+    }
+
+    fn fire(&mut self, due: &DueTimer, cause: Cause) -> Option<Firing> {
+        let (number, id) = self.find_due(due)?;
+        let (now, db) = (self.now, due.db);
+        self.touch(Touched::Any);
+        let mut late_us = 0;
+        if cause == Cause::Deadline {
+            late_us = now
+                .micros()
+                .saturating_sub(due.deadline_ms.saturating_mul(1000));
+            self.sink.timer_fires(now, db, &due.key, due.deadline_ms);
+        }
+        self.begin_frame();
+        let mut firing = Firing {
+            db,
+            key: due.key.clone(),
+            late_us,
+            runs: true,
+            stays: false,
+        };
+        let mut plan = due.timer.plan();
+        let runs = plan.past.runs;
+        let next = match &mut plan.repeat {
+            None => None,
+            Some(repeat) if cause == Cause::Command => {
+                // A limit counts runs by hand too.
+                let left = repeat.limit.is_none_or(|limit| runs + 1 < limit);
+                left.then_some(due.deadline_ms)
+            }
+            Some(repeat) => {
+                let decision = repeat.decide(now.read_ms(), due.deadline_ms, runs);
+                firing.runs = decision.runs;
+                decision.next_ms.map(|next| {
+                    repeat.nominal_ms = next;
+                    next + jitter(repeat.jitter_ms)
+                })
+            }
+        };
+        let part = self.shard_db(number, db);
+        match next {
+            Some(next) => {
+                if cause == Cause::Deadline {
+                    part.set_timer(id, Timer::new(&plan));
+                    part.set_deadline(id, Some(next));
+                }
+                firing.stays = true;
+            }
+            None => {
+                part.remove(id);
+                self.effect(db, [&b"DEL"[..], &due.key].iter());
+            }
+        }
+        self.commit_silently(db, &due.key, 1);
+        self.in_timer = true;
+        Some(firing)
+    }
+
+    /// Ends what [`Turn::begin_firing`] has begun. `error` is that of the command, if it has run.
+    pub fn end_firing(&mut self, firing: Firing, error: Option<&[u8]>) {
+        self.in_timer = false;
+        let Firing {
+            db,
+            key,
+            late_us,
+            runs,
+            stays,
+        } = firing;
+        let number = self.store.shard_of(&key);
+        if stays && let Some(id) = self.shard_db(number, db).find(&key) {
+            // The command may have replaced it.
+            let part = self.shard_db(number, db);
+            if let Some(mut plan) = part.timer(id).map(Timer::plan) {
+                if runs {
+                    plan.past.note(late_us, error);
+                    part.set_timer(id, Timer::new(&plan));
+                }
+                self.state_effect(number, db, &key, id);
+            }
+        }
+        if runs {
+            self.stats.timers_run += 1;
+            self.stats.timers_failed += u64::from(error.is_some());
+            let event = if error.is_some() {
+                "timer-failed"
+            } else {
+                "timer"
+            };
+            self.commit(db, &key, Classes::GENERIC, event, 0);
+        }
+        self.append_recorded();
+        self.end_frame();
+    }
+
+    /// Pauses a timer whose command may not run any more, with the error. Returns false if it is not the one that was due any more. Its shard must
+    /// be held.
+    pub fn stop_timer(&mut self, due: &DueTimer, error: &[u8]) -> bool {
+        let Some((number, id)) = self.find_due(due) else {
+            return false;
+        };
+        let mut plan = due.timer.plan();
+        plan.past.fail(Some(error));
+        self.touch(Touched::Any);
+        self.framed(|turn| {
+            let part = turn.shard_db(number, due.db);
+            part.set_timer(id, Timer::new(&plan));
+            turn.pause_timer(number, due.db, &due.key, id);
+            turn.stats.timers_failed += 1;
+            turn.commit(due.db, &due.key, Classes::GENERIC, "timer-failed", 1);
+        });
+        true
+    }
+
+    /// Moves a timer that the server cannot run now to `at_ms`, as EXPIRE does. Its shard must be held.
+    pub fn put_off_timer(&mut self, due: &DueTimer, at_ms: u64, error: &[u8]) {
+        if let Some((number, id)) = self.find_due(due) {
+            let mut plan = due.timer.plan();
+            plan.past.error = error.into();
+            self.touch(Touched::Any);
+            let part = self.shard_db(number, due.db);
+            part.set_timer(id, Timer::new(&plan));
+            part.set_deadline(id, Some(at_ms));
+        }
+    }
+
+    /// Pauses a timer, as an effect of its own: what was left depends on the instant. The caller commits.
+    pub(crate) fn pause_timer(&mut self, number: usize, db: usize, key: &[u8], id: Id) {
+        let now_ms = self.now.base_ms();
+        let part = self.shard_db(number, db);
+        if let (Some(mut plan), Some(deadline)) =
+            (part.timer(id).map(Timer::plan), part.deadline(id))
+        {
+            plan.remaining_ms = deadline.saturating_sub(now_ms);
+            part.set_timer(id, Timer::new(&plan));
+            part.set_deadline(id, None);
+        }
+        self.state_effect(number, db, key, id);
+    }
+
+    /// Adds the state of a timer as an effect: everything but its schedule and its command.
+    pub(crate) fn state_effect(&mut self, number: usize, db: usize, key: &[u8], id: Id) {
+        if !self.logged {
+            return;
+        }
+        let part = self.shard_db(number, db);
+        let (deadline, plan) = (part.deadline(id), part.timer(id).map(Timer::plan));
+        let Some(plan) = plan else { return };
+        let numbers = [
+            deadline.unwrap_or(0),
+            plan.repeat.as_ref().map_or(0, |repeat| repeat.nominal_ms),
+            plan.remaining_ms,
+            plan.past.runs,
+            plan.past.failures,
+            plan.past.late_us,
+        ];
+        let numbers = numbers.map(|number| number.to_string());
+        let mut words: Vec<&[u8]> = vec![b"TIMER", b"STATE", key];
+        words.extend(numbers.iter().map(String::as_bytes));
+        words.push(&plan.past.error);
+        self.effect(db, words.iter());
+    }
+
+    /// Returns the deadline of a timer that somebody wants at `at_ms`: while a timer's command runs, not before the next millisecond.
+    pub(crate) fn timer_deadline(&self, at_ms: u64) -> u64 {
+        let least = if self.in_timer {
+            self.now.read_ms() + 1
+        } else {
+            1
+        };
+        at_ms.clamp(least, NEVER - 1)
+    }
+
+    /// Replaces the parts of a timer, or adds one, with this deadline.
+    pub(crate) fn put_timer(&mut self, db: usize, key: &[u8], plan: &Plan, at_ms: u64) {
+        let number = self.store.shard_of(key);
+        let timer = Timer::new(plan);
+        let uses = self.limits.uses.initial(self.now);
+        let part = self.shard_db(number, db);
+        let id = match part.find(key) {
+            Some(id) => {
+                part.set_timer(id, timer);
+                id
+            }
+            None => {
+                let id = part.insert(key, Value::Timer(timer), uses);
+                self.announce(db, Classes::NEW, "new", key);
+                id
+            }
+        };
+        self.shard_db(number, db).set_deadline(id, Some(at_ms));
+    }
+}
+
+/// Returns a random number of milliseconds, up to this one.
+pub(crate) fn jitter(most_ms: u64) -> u64 {
+    match most_ms {
+        0 => 0,
+        most => rand::random_range(0..=most),
+    }
+}

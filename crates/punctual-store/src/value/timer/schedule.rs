@@ -1,0 +1,325 @@
+//! When a timer repeats: every so often, or by a cron expression.
+//!
+//! Everything takes the instant; zones come from the tables that are compiled in, so no file and no clock is read.
+
+use super::cron::{Cron, Zone};
+use super::{Input, write_number, write_text};
+
+/// What happens to runs whose instants have passed while nobody could run them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CatchUp {
+    /// They are left out, if they are later than [`GRACE_MS`].
+    Skip,
+    /// One run stands for all.
+    #[default]
+    Once,
+    /// Each is made up for, one after the other.
+    All,
+}
+
+/// Lateness up to which a run is on time for [`CatchUp::Skip`].
+pub const GRACE_MS: u64 = 1_000;
+
+impl CatchUp {
+    const NAMES: [(Self, &'static str); 3] = [
+        (Self::Skip, "skip"),
+        (Self::Once, "once"),
+        (Self::All, "all"),
+    ];
+
+    /// Returns the rule with this name, in any case.
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        let mut all = Self::NAMES.iter();
+        let found = all.find(|(_, known)| known.as_bytes().eq_ignore_ascii_case(name));
+        found.map(|(rule, _)| *rule)
+    }
+
+    /// Returns the rule's name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize].1
+    }
+}
+
+/// The instants of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum When {
+    /// The anchor plus each multiple of a period.
+    Every {
+        /// The period, at least 1.
+        every_ms: u64,
+        /// One of the instants; the schedule has earlier ones too.
+        anchor_ms: u64,
+    },
+    /// What a cron expression matches.
+    Cron {
+        /// The expression.
+        expression: Box<str>,
+        /// Name of the time zone.
+        zone: Box<str>,
+    },
+}
+
+/// The schedule of a timer that repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// The instants.
+    pub when: When,
+    /// The instant of the schedule that comes next, before jitter.
+    pub nominal_ms: u64,
+    /// No instant is before this one.
+    pub start_ms: Option<u64>,
+    /// No instant is after this one.
+    pub end_ms: Option<u64>,
+    /// Number of runs after which the timer ends.
+    pub limit: Option<u64>,
+    /// Each run is up to this much later than its instant.
+    pub jitter_ms: u64,
+    /// What happens to missed instants.
+    pub catch_up: CatchUp,
+}
+
+/// What a repeating timer does at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the command runs.
+    pub runs: bool,
+    /// The next instant of the schedule, if there is one.
+    pub next_ms: Option<u64>,
+}
+
+/// The instants of a schedule, ready to be asked.
+enum Instants {
+    Every(u64, u64),
+    Cron(Box<Cron>, Zone),
+}
+
+impl Instants {
+    /// Returns the first instant after `after_ms`.
+    fn next(&self, after_ms: u64) -> Option<u64> {
+        match self {
+            Self::Every(every_ms, anchor_ms) => {
+                let phase = anchor_ms % every_ms;
+                let Some(since) = after_ms.checked_sub(phase) else {
+                    return Some(phase);
+                };
+                (since / every_ms + 1)
+                    .checked_mul(*every_ms)?
+                    .checked_add(phase)
+            }
+            Self::Cron(cron, zone) => cron.next(zone, after_ms),
+        }
+    }
+}
+
+/// Latest instant of a schedule, in the year 9999: what calendars have.
+const LAST_MS: u64 = 253_402_300_799_999 - 86_400_000;
+
+impl Repeat {
+    /// Checks the schedule.
+    ///
+    /// # Errors
+    /// A period of 0, or what [`Cron::parse`] and [`Zone::find`] refuse.
+    pub fn check(&self) -> Result<(), String> {
+        self.instants().map(|_| ())
+    }
+
+    fn instants(&self) -> Result<Instants, String> {
+        Ok(match &self.when {
+            When::Every { every_ms: 0, .. } => return Err("a period of 0".to_owned()),
+            When::Every {
+                every_ms,
+                anchor_ms,
+            } => Instants::Every(*every_ms, *anchor_ms),
+            When::Cron { expression, zone } => {
+                Instants::Cron(Box::new(Cron::parse(expression)?), Zone::find(zone)?)
+            }
+        })
+    }
+
+    /// Returns the first instant after `after_ms`, within start and end.
+    pub fn next_after(&self, after_ms: u64) -> Option<u64> {
+        self.next_of(&self.instants().ok()?, after_ms)
+    }
+
+    fn next_of(&self, instants: &Instants, after_ms: u64) -> Option<u64> {
+        let after_ms = match self.start_ms {
+            Some(start) => after_ms.max(start.saturating_sub(1)),
+            None => after_ms,
+        };
+        let next = instants.next(after_ms)?;
+        (next <= self.end_ms.unwrap_or(u64::MAX).min(LAST_MS)).then_some(next)
+    }
+
+    /// Returns the instants after `after_ms`, at most `count`.
+    pub fn following(&self, after_ms: u64, count: usize) -> Vec<u64> {
+        let Ok(instants) = self.instants() else {
+            return Vec::new();
+        };
+        let mut last = after_ms;
+        std::iter::from_fn(|| {
+            last = self.next_of(&instants, last)?;
+            Some(last)
+        })
+        .take(count)
+        .collect()
+    }
+
+    /// Decides at `now_ms` about a timer with this deadline, which has come. `runs` is the number of runs before.
+    pub fn decide(&self, now_ms: u64, deadline_ms: u64, runs: u64) -> Decision {
+        // Somebody has moved the run to later: the instants that it has passed belong to it.
+        let moved = deadline_ms > self.nominal_ms.saturating_add(self.jitter_ms);
+        let passed = if moved { deadline_ms } else { self.nominal_ms };
+        let (runs_now, from) = match self.catch_up {
+            CatchUp::All => (true, passed),
+            CatchUp::Once => (true, passed.max(now_ms)),
+            CatchUp::Skip => {
+                let late = now_ms.saturating_sub(deadline_ms);
+                (late <= GRACE_MS, passed.max(now_ms))
+            }
+        };
+        let left = self
+            .limit
+            .is_none_or(|limit| runs + u64::from(runs_now) < limit);
+        Decision {
+            runs: runs_now,
+            next_ms: left.then(|| self.next_after(from)).flatten(),
+        }
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match &self.when {
+            When::Every {
+                every_ms,
+                anchor_ms,
+            } => {
+                out.push(0);
+                write_number(out, *every_ms);
+                write_number(out, *anchor_ms);
+            }
+            When::Cron { expression, zone } => {
+                out.push(1);
+                write_text(out, expression.as_bytes());
+                write_text(out, zone.as_bytes());
+            }
+        }
+        write_number(out, self.nominal_ms);
+        for optional in [self.start_ms, self.end_ms, self.limit] {
+            match optional {
+                None => out.push(0),
+                Some(number) => {
+                    out.push(1);
+                    write_number(out, number);
+                }
+            }
+        }
+        write_number(out, self.jitter_ms);
+        out.push(self.catch_up as u8);
+    }
+
+    pub(super) fn read(from: &mut Input<'_>) -> Option<Self> {
+        let when = match from.byte()? {
+            0 => When::Every {
+                every_ms: from.number()?,
+                anchor_ms: from.number()?,
+            },
+            1 => When::Cron {
+                expression: std::str::from_utf8(from.text()?).ok()?.into(),
+                zone: std::str::from_utf8(from.text()?).ok()?.into(),
+            },
+            _ => return None,
+        };
+        let nominal_ms = from.number()?;
+        let mut optional = || match from.byte()? {
+            0 => Some(None),
+            1 => Some(Some(from.number()?)),
+            _ => None,
+        };
+        let (start_ms, end_ms, limit) = (optional()?, optional()?, optional()?);
+        let jitter_ms = from.number()?;
+        let rule = usize::from(from.byte()?);
+        Some(Self {
+            when,
+            nominal_ms,
+            start_ms,
+            end_ms,
+            limit,
+            jitter_ms,
+            catch_up: CatchUp::NAMES.get(rule)?.0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every(every_ms: u64, anchor_ms: u64) -> Repeat {
+        Repeat {
+            when: When::Every {
+                every_ms,
+                anchor_ms,
+            },
+            nominal_ms: 0,
+            start_ms: None,
+            end_ms: None,
+            limit: None,
+            jitter_ms: 0,
+            catch_up: CatchUp::Once,
+        }
+    }
+
+    #[test]
+    fn a_period_has_its_phase() {
+        let schedule = every(1_000, 1_234_250);
+        assert_eq!(schedule.following(5_000, 3), [5_250, 6_250, 7_250]);
+        assert_eq!(schedule.next_after(5_250), Some(6_250));
+        assert_eq!(schedule.next_after(0), Some(250));
+        let bounded = Repeat {
+            start_ms: Some(7_250),
+            end_ms: Some(8_250),
+            ..schedule
+        };
+        assert_eq!(bounded.following(0, 9), [7_250, 8_250]);
+        assert_eq!(every(u64::MAX, 3).next_after(5), None);
+    }
+
+    #[test]
+    fn missed_instants_are_skipped_made_up_for_once_or_all() {
+        let decide = |catch_up, now| {
+            let schedule = Repeat {
+                nominal_ms: 10_000,
+                catch_up,
+                ..every(1_000, 0)
+            };
+            let decision = schedule.decide(now, 10_000, 0);
+            (decision.runs, decision.next_ms.unwrap_or(0))
+        };
+        assert_eq!(decide(CatchUp::Skip, 10_003), (true, 11_000));
+        assert_eq!(decide(CatchUp::Skip, 11_000), (true, 12_000));
+        assert_eq!(decide(CatchUp::Skip, 15_500), (false, 16_000));
+        assert_eq!(decide(CatchUp::Once, 15_500), (true, 16_000));
+        assert_eq!(decide(CatchUp::All, 15_500), (true, 11_000));
+    }
+
+    #[test]
+    fn a_run_that_was_moved_takes_the_instants_that_it_has_passed() {
+        let schedule = Repeat {
+            nominal_ms: 10_000,
+            catch_up: CatchUp::All,
+            ..every(1_000, 0)
+        };
+        assert_eq!(schedule.decide(13_500, 13_500, 0).next_ms, Some(14_000));
+        // Moved to earlier: the instant itself has had its run.
+        assert_eq!(schedule.decide(9_500, 9_500, 0).next_ms, Some(11_000));
+    }
+
+    #[test]
+    fn a_limit_counts_the_runs() {
+        let schedule = Repeat {
+            limit: Some(2),
+            ..every(1_000, 0)
+        };
+        assert_eq!(schedule.decide(0, 0, 0).next_ms, Some(1_000));
+        assert_eq!(schedule.decide(0, 0, 1).next_ms, None);
+    }
+}
