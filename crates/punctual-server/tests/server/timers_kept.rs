@@ -232,6 +232,7 @@ fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
         .spawn()
         .unwrap();
     let mut theirs = Wire::open(&primary);
+    run(&mut theirs, &["SET once:n 0"]);
     run(&mut theirs, TIMERS);
     let replica = follow(primary.addr().unwrap().port(), builder().virtual_clock());
     let mut ours = Wire::open(&replica);
