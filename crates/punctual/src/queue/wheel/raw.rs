@@ -200,7 +200,7 @@ impl RawWheel {
     }
 
     /// Files an entry that is not due before all others.
-    #[inline]
+    #[inline(always)]
     fn insert_later(&mut self, due: Due) {
         let Due {
             deadline,
@@ -219,6 +219,32 @@ impl RawWheel {
         let (level, slot) = self.file(deadline, index, generation);
         // A dead entry of the same index and tick may count as this one, and it precedes younger entries.
         self.levels[level].mixed |= u64::from(self.dead > 0) << slot;
+    }
+
+    /// Drops the held entry if its timer is gone, or has it due when its timer is. Returns whether it did.
+    #[inline]
+    pub(super) fn settle_held(&mut self, timers: &mut impl Timers) -> bool {
+        let deadline = |held: Due| timers.deadline(held.index, held.generation);
+        let is_outdated = |held: Due| deadline(held) != Some(held.deadline);
+        let Some(held) = self.earliest.release_if(is_outdated) else {
+            return false;
+        };
+        let Due {
+            index, generation, ..
+        } = held;
+        match deadline(held) {
+            None => self.drop_dead(index, generation, timers),
+            Some(later) if later < self.earliest.first() => {
+                let generation = timers.refiled(index, generation, later);
+                self.earliest.hold(Due {
+                    deadline: later,
+                    index,
+                    generation,
+                });
+            }
+            Some(later) => self.refile(later, index, generation, timers),
+        }
+        true
     }
 
     /// Files the entry that is held, if there is one. All work on entries starts with this.
@@ -473,7 +499,7 @@ impl RawWheel {
     }
 
     /// Files an entry that is due at or after the cursor. Returns its level and slot.
-    #[inline]
+    #[inline(always)]
     pub(super) fn file(&mut self, deadline: u64, index: u32, generation: u32) -> (usize, usize) {
         // Entries for the levels below the pending slot go into the pending slot.
         let level = level_of((deadline ^ self.cursor) | self.floor);
@@ -483,7 +509,7 @@ impl RawWheel {
         (level, slot)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn put(&mut self, level: usize, slot: usize, low: u32, index: u32, generation: u32) {
         #[cfg(test)]
         {
