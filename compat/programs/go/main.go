@@ -12,6 +12,7 @@ import (
 var programs = map[string]func(context.Context){
 	"asynq":            asynqTasks,
 	"go_redis":         goRedis,
+	"go_redis_cache":   goRedisCache,
 	"go_redis_streams": goRedisStreams,
 	"redis_rate":       redisRate,
 }

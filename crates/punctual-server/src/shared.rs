@@ -14,7 +14,7 @@ use crate::acl::registry::Users;
 use crate::changelog::ChangeLog;
 use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
-use crate::client::tracking::Trackers;
+use crate::client::trackers::{Post, Trackers};
 use crate::clock::{Move, MoveError, ServerClock};
 use crate::config::{Changes, Config, SetError, Settings, TlsSettings};
 use crate::dispatch::names::CommandNames;
@@ -431,6 +431,14 @@ impl Shared {
         self.stats[loop_number].expiry_nanos.add(nanos);
         if nanos >= self.slow_ns.load(Ordering::Relaxed) {
             record_latency(self, &self.settings(), EXPIRE_CYCLE, now, nanos);
+        }
+    }
+
+    /// Returns where messages for client-side caches go.
+    pub(crate) fn post(&self) -> Post<'_, Order> {
+        Post {
+            clients: &self.clients,
+            mailboxes: &self.mailboxes,
         }
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod pause;
 pub mod registry;
 pub(crate) mod session;
+pub(crate) mod trackers;
 pub(crate) mod tracking;
 pub(crate) mod transaction;
 pub(crate) mod waiting;

@@ -11,7 +11,6 @@ use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchFlag;
 
 use crate::acl::user::Identity;
-use crate::client::tracking::Mode;
 use crate::client::transaction;
 use crate::net::connection::Connection;
 use crate::pubsub::Subscriber;
@@ -135,9 +134,9 @@ impl ClientInfo {
     pub const BCAST: u8 = 4;
 
     /// Shows the client's mode of tracking.
-    pub(crate) fn show_tracking(&self, mode: &Mode) {
-        let bcast = if mode.bcast { Self::BCAST } else { 0 };
-        self.redirect.store(mode.redirect, Ordering::Relaxed);
+    pub(crate) fn show_tracking(&self, bcast: bool, redirect: u64) {
+        let bcast = if bcast { Self::BCAST } else { 0 };
+        self.redirect.store(redirect, Ordering::Relaxed);
         self.tracking
             .store(Self::TRACKING | bcast, Ordering::Relaxed);
     }

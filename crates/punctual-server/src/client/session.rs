@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use punctual_resp::Protocol;
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchedKey;
+use punctual_store::spec::Flags;
 
 use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
@@ -195,6 +196,29 @@ impl Session {
     /// Returns whether other clients' commands may send messages to this client.
     pub fn receives_messages(&self) -> bool {
         self.subscriptions() > 0 || self.monitor
+    }
+
+    /// Returns whether the client is in tracking mode.
+    pub(crate) fn is_tracking(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|t| t.on)
+    }
+
+    /// Makes CLIENT CACHING hold for the next command, or ends that.
+    pub(crate) fn set_caching(&mut self, on: bool) {
+        if let Some(tracking) = &mut self.tracking {
+            tracking.caching = on;
+            self.reader = tracking.reader();
+        }
+        self.caching = on;
+    }
+
+    /// Ends CLIENT CACHING after a command, unless it is in a transaction or is one of CLIENT's own.
+    #[cold]
+    pub(crate) fn end_caching(&mut self, command: Option<&Entry>) {
+        let keeps = command.is_some_and(|entry| entry.row.flags.has(Flags::KEEPS_CACHING));
+        if !keeps && self.multi.is_none() {
+            self.set_caching(false);
+        }
     }
 
     /// Returns whether messages are inserted between the client's replies, in the order of events.

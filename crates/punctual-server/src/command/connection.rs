@@ -228,7 +228,7 @@ fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     call.shared.monitors.remove(call.session);
     call.session.monitor = false;
     call.session.unsubscribe_all(&call.shared.pubsub);
-    call.shared.trackers.end(call.shared, call.session);
+    call.shared.trackers.end(&call.shared.store, call.session);
     // The client still gets messages published before.
     call.mailbox().take_separated(reply.out());
     let session = &mut *call.session;

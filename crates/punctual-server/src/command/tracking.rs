@@ -112,7 +112,7 @@ pub(super) fn tracking(
                 .trackers
                 .begin(call.turn, call.session, mode, prefixes);
         }
-        b"off" => shared.trackers.end(shared, call.session),
+        b"off" => shared.trackers.end(&shared.store, call.session),
         _ => return Err(Error::Syntax),
     }
     reply.ok();

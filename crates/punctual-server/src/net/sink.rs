@@ -6,7 +6,7 @@ use punctual_store::events::{Classes, DeadLetterFailed, Sink};
 use punctual_store::keyspace::tracked::Readers;
 use punctual_store::{Effects, Now};
 
-use crate::client::tracking::{Batch, Prefixes};
+use crate::client::trackers::{Batch, Prefixes};
 use crate::log;
 use crate::shared::Shared;
 
@@ -48,7 +48,9 @@ impl<'s> LoopSink<'s> {
     /// Sends the changed keys to the clients in BCAST mode.
     fn send_batch(&mut self) {
         if !self.batch.is_empty() {
-            self.shared.trackers.broadcast(self.shared, &self.batch);
+            self.shared
+                .trackers
+                .broadcast(&self.shared.post(), &self.batch);
             self.batch.clear();
         }
     }
@@ -155,7 +157,7 @@ impl Sink for LoopSink<'_> {
     fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {
         self.shared
             .trackers
-            .invalidate(self.shared, key, readers, by);
+            .invalidate(&self.shared.post(), key, readers, by);
     }
 
     fn broadcast(&mut self, key: &[u8], by: u64) {
@@ -178,7 +180,7 @@ impl Sink for LoopSink<'_> {
     }
 
     fn invalidate_all(&mut self) {
-        self.shared.trackers.invalidate_all(self.shared);
+        self.shared.trackers.invalidate_all(&self.shared.post());
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

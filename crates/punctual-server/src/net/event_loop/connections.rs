@@ -270,7 +270,7 @@ impl EventLoop {
         let session = &mut connection.session;
         self.shared.clients.set_waiting(&session.info, false);
         session.unsubscribe_all(&self.shared.pubsub);
-        self.shared.trackers.end(&self.shared, session);
+        self.shared.trackers.end(&self.shared.store, session);
         if !session.watched.is_empty() {
             // The current transaction may hold locks, so the keys are unwatched at the end of the turn.
             let watched = std::mem::take(&mut session.watched);
