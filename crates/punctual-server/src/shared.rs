@@ -18,6 +18,7 @@ use crate::clock::{Move, MoveError, ServerClock};
 use crate::config::{Changes, Config, SetError, Settings};
 use crate::dispatch::names::CommandNames;
 use crate::log::Logger;
+use crate::memory::{Memory, counters};
 use crate::net::cross_protocol::HttpWarning;
 use crate::net::listener::Listener;
 use crate::net::mailbox::Mailbox;
@@ -78,7 +79,7 @@ pub struct Shared {
     pub latency: LatencyMonitor,
     /// `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
-    /// Resident bytes of the process when the server started.
+    /// Bytes in use when the server had started, without what it has loaded.
     pub(crate) startup_bytes: AtomicU64,
     /// Number of error replies by code word.
     pub errors: ErrorCounts,
@@ -108,6 +109,8 @@ pub struct Shared {
     pub(crate) systemd: Option<Systemd>,
     /// Thread that drops large values.
     pub(crate) worker: Worker,
+    /// Memory and its limits.
+    pub(crate) memory: Memory,
     /// The log of changes.
     pub(crate) changelog: ChangeLog,
     /// State of snapshots.
@@ -174,6 +177,7 @@ impl Shared {
             logger,
             http: HttpWarning::default(),
             replicas: Replicas::new(mailboxes.len()),
+            memory: Memory::new(mailboxes.len()),
             pauses: Pauses::default(),
             mailboxes,
             rates: Rates::default(),
@@ -250,6 +254,23 @@ impl Shared {
                 return Err(SetError::refused("maxclients", reason));
             }
         }
+        if changes.contains("maxmemory") && settings.maxmemory > 0 {
+            let used = self.memory.used();
+            if counters::used().is_none() {
+                crate::log::warning!(
+                    self.logger,
+                    "maxmemory has no effect: this program's allocator does not count what is in use."
+                );
+            } else if used > settings.maxmemory {
+                crate::log::warning!(
+                    self.logger,
+                    "WARNING: the new maxmemory value set via CONFIG SET ({}) is smaller than the current memory usage \
+                     ({used}). This will result in key eviction and/or the inability to accept new write commands depending \
+                     on the maxmemory-policy.",
+                    settings.maxmemory
+                );
+            }
+        }
         self.logger.set_level(settings.log_level);
         Ok(())
     }
@@ -289,6 +310,8 @@ impl Shared {
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
+        self.store.set_counts_room(settings.maxmemory > 0);
+        self.memory.apply(&settings);
         self.update_read_only();
         self.upstream
             .serves_stale

@@ -9,6 +9,7 @@ mod connections;
 mod control;
 mod gather;
 mod input;
+mod memory;
 mod migrations;
 mod output;
 mod reclaiming;
@@ -362,6 +363,7 @@ impl EventLoop {
             }
         }
         self.expire(&mut turn);
+        self.keep_memory(&mut turn);
         self.serve_ready(&mut turn);
         self.resume_paused(&mut turn);
         self.settle_migrations(&mut turn);
