@@ -10,6 +10,7 @@ mod control;
 mod gather;
 mod handshakes;
 mod input;
+mod memory;
 mod migrations;
 mod output;
 mod reclaiming;
@@ -372,6 +373,7 @@ impl EventLoop {
             }
         }
         self.expire(&mut turn);
+        self.keep_memory(&mut turn);
         self.serve_ready(&mut turn);
         self.resume_paused(&mut turn);
         self.settle_migrations(&mut turn);
@@ -392,7 +394,9 @@ impl EventLoop {
         let mut dirty = std::mem::take(&mut self.dirty);
         for slot in dirty.drain(..) {
             self.flush(slot);
+            self.count_client(slot);
         }
+        self.keep_clients();
         if self.dirty.is_empty() {
             self.dirty = dirty;
         }
@@ -609,6 +613,7 @@ impl EventLoop {
             self.settings = self.shared.settings();
             for slot in 0..self.connections.len() {
                 self.arm_idle(slot);
+                self.count_client(slot);
             }
         }
     }
