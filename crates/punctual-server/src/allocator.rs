@@ -1,4 +1,7 @@
-//! The binary's allocator, and the return of its free memory to the system.
+//! The binary's allocator: it counts the bytes in use, and returns free memory to the system on request.
+//!
+//! Bytes are counted by the size classes of mimalloc, which are computed from the size: the allocator and its caller know it at both
+//! ends of a block's life, and nothing is looked up. A block that was made smaller in place counts as its new class.
 //!
 //! mimalloc has no headers on small blocks. By default it returns free pages a second later, inside a call of `free`,
 //! and never without such a call: a server would pause, or keep the memory. Here it returns nothing by itself; the
@@ -8,11 +11,12 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::ffi::c_long;
+use std::ffi::{CStr, c_char, c_long, c_void};
 
-use libmimalloc_sys::{mi_option_set_default, mi_option_t};
+use libmimalloc_sys::{mi_option_set_default, mi_option_t, mi_stats_print_out};
 use mimalloc::MiMalloc;
 use punctual_server::Reclaim;
+use punctual_server::memory::counters;
 
 /// `mi_option_purge_delay`: milliseconds until a call of `free` returns free pages to the system.
 const PURGE_DELAY: mi_option_t = 15;
@@ -40,10 +44,12 @@ pub(crate) const RECLAIM: Reclaim = Reclaim {
     freed_bytes,
     collect,
     purge,
+    statistics,
 };
 
-/// Configures mimalloc to return memory only on request. Environment variables of mimalloc take precedence.
+/// Makes the server rely on the counters, and configures mimalloc to return memory only on request. Environment variables of mimalloc take precedence.
 pub(crate) fn configure() {
+    counters::enable();
     // SAFETY: the functions take no pointer, and only store a number that other threads may read at the same time.
     unsafe {
         mi_option_set_default(PURGE_DELAY, NEVER_MS);
@@ -74,12 +80,53 @@ fn purge() {
     }
 }
 
-/// mimalloc, with freed bytes counted.
+/// Returns mimalloc's statistics as text.
+fn statistics() -> String {
+    unsafe extern "C" fn append(text: *const c_char, out: *mut c_void) {
+        // SAFETY: mimalloc passes a string that ends with a NUL, and the pointer that it was given, whose string nobody
+        // else uses meanwhile.
+        unsafe { (*out.cast::<String>()).push_str(&CStr::from_ptr(text).to_string_lossy()) }
+    }
+    let mut text = String::with_capacity(16 << 10);
+    // SAFETY: `append` is called with this pointer before the function returns, and never later.
+    unsafe { mi_stats_print_out(Some(append), (&raw mut text).cast()) }
+    text
+}
+
+/// mimalloc, with bytes counted.
 struct Counting;
+
+/// Largest block that is part of a page of its size class.
+const CLASS_MAX: usize = 512 << 10;
+
+/// Returns the bytes that a block of `size` takes.
+#[inline]
+fn class(size: usize) -> i64 {
+    let bytes = if size <= 8 {
+        8
+    } else if size <= 64 {
+        (size + 15) & !15
+    } else if size <= CLASS_MAX {
+        // Four classes for each power of two.
+        let shift = (size - 1).ilog2() - 2;
+        ((size - 1) >> shift).wrapping_add(1) << shift
+    } else {
+        size.wrapping_add(4095) & !4095
+    };
+    bytes as i64
+}
 
 impl Counting {
     #[inline]
-    fn count(size: usize) {
+    fn count(block: *mut u8, bytes: i64) {
+        // The system may refuse what a client asks for.
+        if !block.is_null() {
+            counters::add(bytes);
+        }
+    }
+
+    #[inline]
+    fn count_freed(size: usize) {
         FREED_BYTES.set(FREED_BYTES.get().wrapping_add(size as u64));
     }
 }
@@ -90,18 +137,23 @@ unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller upholds the same contract.
-        unsafe { MiMalloc.alloc(layout) }
+        let block = unsafe { MiMalloc.alloc(layout) };
+        Self::count(block, class(layout.size()));
+        block
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller upholds the same contract.
-        unsafe { MiMalloc.alloc_zeroed(layout) }
+        let block = unsafe { MiMalloc.alloc_zeroed(layout) };
+        Self::count(block, class(layout.size()));
+        block
     }
 
     #[inline]
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        Self::count(layout.size());
+        Self::count_freed(layout.size());
+        counters::add(-class(layout.size()));
         // SAFETY: the caller upholds the same contract.
         unsafe { MiMalloc.dealloc(ptr, layout) }
     }
@@ -109,9 +161,11 @@ unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // A block that stays in place is counted too, so memory is returned a little sooner.
-        Self::count(layout.size());
+        Self::count_freed(layout.size());
         // SAFETY: the caller upholds the same contract.
-        unsafe { MiMalloc.realloc(ptr, layout, new_size) }
+        let block = unsafe { MiMalloc.realloc(ptr, layout, new_size) };
+        Self::count(block, class(new_size) - class(layout.size()));
+        block
     }
 }
 

@@ -13,6 +13,7 @@ mod command;
 pub mod config;
 mod dispatch;
 pub mod log;
+pub mod memory;
 mod migrate;
 mod net;
 pub mod observe;

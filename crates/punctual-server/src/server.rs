@@ -21,6 +21,7 @@ use crate::config::{Config, ConfigError, Settings};
 use crate::dispatch::from_file::FromFile;
 use crate::dispatch::names::CommandNames;
 use crate::log::{self, Logger, Role};
+use crate::memory::counters::OwnCounter;
 use crate::net::event_loop::{EventLoop, WAKER_TOKEN};
 use crate::net::listener::{FreePorts, ListenError, Listener};
 use crate::net::mailbox::Mailbox;
@@ -312,6 +313,9 @@ impl Server {
         shared.tls = tls;
         shared.persistence.disk = builder.disk.clone();
         let shared = Arc::new(shared);
+        shared
+            .startup_bytes
+            .store(shared.memory.used(), Ordering::Relaxed);
         if let Some(starting) = &builder.starting {
             // The program starts one server.
             let _ = starting.set(Arc::clone(&shared));
@@ -343,7 +347,9 @@ impl Server {
                     .spawn(move || {
                         // Without one of its loops the server would leave that loop's connections unserved.
                         let shared = StopOnPanic(Arc::clone(&event_loop.shared()));
+                        let counter = OwnCounter::take();
                         event_loop.run();
+                        drop(counter);
                         shared.0.stop();
                     })?,
             );
@@ -366,9 +372,6 @@ impl Server {
         if shared.replication.is_replica() {
             shared.start_link();
         }
-        shared
-            .startup_bytes
-            .store(process::memory().0, Ordering::Relaxed);
         let logger = &shared.logger;
         if addr.is_some() {
             log::notice!(logger, "Ready to accept connections tcp");

@@ -19,6 +19,7 @@ use crate::clock::{Move, MoveError, ServerClock};
 use crate::config::{Changes, Config, SetError, Settings, TlsSettings};
 use crate::dispatch::names::CommandNames;
 use crate::log::Logger;
+use crate::memory::{Memory, counters};
 use crate::net::cross_protocol::HttpWarning;
 use crate::net::listener::{FreePorts, ListenError, Listener};
 use crate::net::mailbox::Mailbox;
@@ -80,7 +81,7 @@ pub struct Shared {
     pub latency: LatencyMonitor,
     /// `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
-    /// Resident bytes of the process when the server started.
+    /// Bytes in use when the server had started, without what it has loaded.
     pub(crate) startup_bytes: AtomicU64,
     /// Number of error replies by code word.
     pub errors: ErrorCounts,
@@ -116,6 +117,8 @@ pub struct Shared {
     pub(crate) systemd: Option<Systemd>,
     /// Thread that drops large values.
     pub(crate) worker: Worker,
+    /// Memory and its limits.
+    pub(crate) memory: Memory,
     /// The log of changes.
     pub(crate) changelog: ChangeLog,
     /// State of snapshots.
@@ -182,6 +185,7 @@ impl Shared {
             logger,
             http: HttpWarning::default(),
             replicas: Replicas::new(mailboxes.len()),
+            memory: Memory::new(mailboxes.len()),
             pauses: Pauses::default(),
             trackers: Trackers::default(),
             mailboxes,
@@ -278,6 +282,23 @@ impl Shared {
             self.note_ports(plain.as_deref(), tls.as_deref());
             self.mailboxes[0].order(Order::Listen { plain, tls });
         }
+        if changes.contains("maxmemory") && settings.maxmemory > 0 {
+            let used = self.memory.used();
+            if counters::used().is_none() {
+                crate::log::warning!(
+                    self.logger,
+                    "maxmemory has no effect: this program's allocator does not count what is in use."
+                );
+            } else if used > settings.maxmemory {
+                crate::log::warning!(
+                    self.logger,
+                    "WARNING: the new maxmemory value set via CONFIG SET ({}) is smaller than the current memory usage \
+                     ({used}). This will result in key eviction and/or the inability to accept new write commands depending \
+                     on the maxmemory-policy.",
+                    settings.maxmemory
+                );
+            }
+        }
         self.logger.set_level(settings.log_level);
         Ok(())
     }
@@ -354,6 +375,8 @@ impl Shared {
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
         self.store.set_tracked_max(settings.tracking_table_max_keys);
+        self.store.set_counts_room(settings.maxmemory > 0);
+        self.memory.apply(&settings);
         self.update_read_only();
         self.upstream
             .serves_stale

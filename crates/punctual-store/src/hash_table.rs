@@ -346,6 +346,26 @@ impl HashTable {
         true
     }
 
+    /// Replaces an index by another one for the same key. Returns false if the table does not hold it. O(1).
+    pub(crate) fn renumber(&mut self, place: u32, old: u32, new: u32) -> bool {
+        let number = self.part_of(place);
+        let part = &mut self.parts[number];
+        let mut at = part.home(place);
+        for _ in 0..part.chunks() {
+            let chunk = part.chunk_mut(at);
+            let is_old = |&i: &usize| chunk.tags[i] != 0 && chunk.indices[i] == old;
+            if let Some(i) = (0..SLOTS).find(is_old) {
+                chunk.indices[i] = new;
+                return true;
+            }
+            if chunk.passed == 0 {
+                return false;
+            }
+            at = part.next(at);
+        }
+        false
+    }
+
     /// Grows or splits a part. Returns the number of the part that now holds `place`.
     fn make_room(&mut self, number: usize, place: u32, place_of: impl Fn(u32) -> u32) -> usize {
         let part = &self.parts[number];

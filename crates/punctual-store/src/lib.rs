@@ -26,6 +26,7 @@
 pub mod command;
 pub mod error;
 pub mod events;
+pub mod eviction;
 pub mod glob;
 pub mod hash_table;
 pub mod keyspace;

@@ -1,5 +1,6 @@
 //! Size limits of compact collections and the usage policy, from Redis's directives of the same names.
 
+use crate::eviction::Eviction;
 use crate::uses::Uses;
 
 /// Size limits; redis.conf describes each directive.
@@ -29,6 +30,8 @@ pub struct Limits {
     pub stream_entries: usize,
     /// Usage that each key records.
     pub uses: Uses,
+    /// Which keys are evicted when memory is short; `None` for none.
+    pub eviction: Option<Eviction>,
 }
 
 impl Default for Limits {
@@ -46,6 +49,7 @@ impl Default for Limits {
             stream_bytes: 4096,
             stream_entries: 100,
             uses: Uses::Last,
+            eviction: None,
         }
     }
 }

@@ -208,7 +208,7 @@ impl<T> Pages<T> {
         }
         for _ in 0..32 {
             let index = random(places);
-            if self.get(index).is_some() {
+            if self.is_taken(index) {
                 return Some(index);
             }
         }
@@ -223,6 +223,40 @@ impl<T> Pages<T> {
             .filter(|(_, t)| t.is_some());
         let (slot, _) = taken.nth(nth)?;
         Some(((number as u32) << PAGE_BITS) | slot)
+    }
+
+    /// Returns whether there is an item at `index`, without reading it.
+    #[inline]
+    fn is_taken(&self, index: u32) -> bool {
+        let (page, slot) = split(index);
+        self.pages.get(page).is_some_and(|page| slot < page.len())
+            && self.rooms[page].free[slot / 64] >> (slot % 64) & 1 == 0
+    }
+
+    /// Returns the number of free places in the pages. O(1).
+    #[inline]
+    pub fn room(&self) -> usize {
+        let places = match &self.pages[..] {
+            [only] => only.len(),
+            pages => (pages.len() - self.gaps.len()) * PAGE,
+        };
+        places - self.len
+    }
+
+    /// Returns the indices of the items in the page that has the fewest of them, and makes sure that no item is added to that
+    /// page until one is removed from it. For a caller that moves them to other pages. `None` if the other pages have no
+    /// room for a page's items. O(pages).
+    pub fn close_sparsest(&mut self) -> Option<Vec<u32>> {
+        if self.pages.len() < 2 || self.room() <= PAGE {
+            return None;
+        }
+        let used = self.rooms.iter().enumerate();
+        let (number, _) = used
+            .filter(|(_, room)| (1..PAGE).contains(&room.used))
+            .min_by_key(|(_, room)| room.used)?;
+        self.open.retain(|&open| open != number as u32);
+        let start = (number << PAGE_BITS) as u32;
+        Some((start..start + PAGE as u32).filter(|i| self.is_taken(*i)).collect())
     }
 
     /// Bytes of the pages.

@@ -116,6 +116,11 @@ impl Default for ChangeLog {
 }
 
 impl ChangeLog {
+    /// Returns the bytes that are kept for the append-only file.
+    pub(crate) fn kept_for_file(&self) -> u64 {
+        self.room.kept(self.file_end.load(Ordering::Relaxed))
+    }
+
     /// Appends what a turn has changed, to the replicas by `stream`. The turn still holds its shards.
     pub(crate) fn append(&self, effects: &Effects, mut stream: impl FnMut(&[u8])) {
         let mut state = self.state.lock();

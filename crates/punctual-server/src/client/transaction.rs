@@ -58,6 +58,12 @@ impl Transaction {
         queued.any(|queued| queued.entry.row.flags.has(Flags::WRITE))
     }
 
+    /// Returns whether a command may need more memory. O(commands).
+    pub(crate) fn denies_memory(&self) -> bool {
+        let mut queued = self.queue.iter();
+        queued.any(|queued| queued.entry.row.flags.has(Flags::DENYOOM))
+    }
+
     /// Returns whether a command runs a script. O(commands).
     pub(crate) fn runs_scripts(&self) -> bool {
         let mut queued = self.queue.iter();

@@ -189,6 +189,7 @@ fn reset_stat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
     call.shared.errors.reset();
     call.shared.users.log.reset_counts();
     call.shared.worker.freed_objects.store(0, Ordering::Relaxed);
+    call.shared.memory.reset();
     reply.ok();
     Ok(())
 }

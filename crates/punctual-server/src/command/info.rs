@@ -225,8 +225,7 @@ fn clients(page: &mut Page<'_, '_>) {
 fn memory(page: &mut Page<'_, '_>) {
     let breakdown = MemoryBreakdown::new(page.shared, page.turn);
     let settings = page.shared.settings();
-    // The allocator has no statistics; resident memory is what the process uses.
-    page.bytes("used_memory", breakdown.resident);
+    page.bytes("used_memory", breakdown.used);
     page.bytes("used_memory_rss", breakdown.resident);
     page.bytes("used_memory_peak", breakdown.peak);
     page.line(
@@ -240,9 +239,9 @@ fn memory(page: &mut Page<'_, '_>) {
         "used_memory_dataset_perc",
         format_args!("{:.2}%", breakdown.dataset_percent()),
     );
-    page.line("allocator_allocated", breakdown.allocated);
-    page.line("allocator_active", breakdown.allocated);
-    page.line("allocator_resident", breakdown.allocated);
+    page.line("allocator_allocated", breakdown.used);
+    page.line("allocator_active", breakdown.pages);
+    page.line("allocator_resident", breakdown.pages);
     page.bytes("total_system_memory", process::total_memory());
     let sum = |bytes: fn(&LoopStats) -> &AtomicU64| -> u64 {
         let loops = page.shared.stats.iter();
@@ -264,9 +263,12 @@ fn memory(page: &mut Page<'_, '_>) {
     page.bytes("used_memory_scripts", all as u64);
     page.bytes("maxmemory", settings.maxmemory);
     page.line("maxmemory_policy", settings.maxmemory_policy);
-    // The allocator does not report how much of its pages is in use.
-    page.line("allocator_frag_ratio", "1.00");
-    page.line("allocator_frag_bytes", 0);
+    page.line(
+        "allocator_frag_ratio",
+        format_args!("{:.2}", breakdown.fragmentation()),
+    );
+    page.line("allocator_frag_bytes", breakdown.fragmented());
+    // The resident size of the allocator's pages is what is known of them.
     page.line("allocator_rss_ratio", "1.00");
     page.line("allocator_rss_bytes", 0);
     page.line(
@@ -275,26 +277,23 @@ fn memory(page: &mut Page<'_, '_>) {
     );
     page.line(
         "rss_overhead_bytes",
-        breakdown.resident - breakdown.allocated,
+        breakdown.resident as i64 - breakdown.pages as i64,
     );
-    page.line("mem_fragmentation_ratio", "1.00");
-    page.line("mem_fragmentation_bytes", 0);
-    page.line("mem_not_counted_for_evict", 0);
-    let stream = page.shared.replicas.stream();
-    let backlog = stream
-        .backlog
-        .as_ref()
-        .map_or(0, |backlog| backlog.memory());
-    drop(stream);
-    page.line("mem_replication_backlog", backlog);
-    page.line("mem_total_replication_buffers", backlog);
-    page.line("mem_clients_slaves", 0);
+    page.line(
+        "mem_fragmentation_ratio",
+        format_args!("{:.2}", breakdown.resident_ratio()),
+    );
+    page.line(
+        "mem_fragmentation_bytes",
+        breakdown.resident as i64 - breakdown.used as i64,
+    );
+    page.line("mem_not_counted_for_evict", page.shared.memory_not_counted());
+    page.line("mem_replication_backlog", breakdown.backlog);
+    page.line("mem_total_replication_buffers", breakdown.backlog);
+    page.line("mem_clients_slaves", breakdown.replicas);
     page.line("mem_clients_normal", breakdown.clients);
     page.line("mem_cluster_links", 0);
-    page.line(
-        "mem_aof_buffer",
-        page.shared.persistence.aof.queued_bytes.load(Relaxed),
-    );
+    page.line("mem_aof_buffer", page.shared.changelog.kept_for_file());
     page.line("mem_allocator", "mimalloc");
     page.line("active_defrag_running", 0);
     let worker = &page.shared.worker;
@@ -392,10 +391,15 @@ fn stats(page: &mut Page<'_, '_>) {
         "expire_cycle_cpu_milliseconds",
         page.sum(|s| &s.expiry_nanos) / 1_000_000,
     );
-    page.line("evicted_keys", 0);
-    page.line("evicted_clients", 0);
-    page.line("total_eviction_exceeded_time", 0);
-    page.line("current_eviction_exceeded_time", 0);
+    page.line(
+        "evicted_keys",
+        page.sum(|s| &s.evicted) + page.turn.stats.evicted,
+    );
+    let memory = &page.shared.memory;
+    page.line("evicted_clients", memory.evicted_clients.load(Relaxed));
+    let (total_ms, current_ms) = memory.over_ms(page.turn.now);
+    page.line("total_eviction_exceeded_time", total_ms);
+    page.line("current_eviction_exceeded_time", current_ms);
     page.line(
         "keyspace_hits",
         page.sum(|s| &s.hits) + page.turn.stats.hits,

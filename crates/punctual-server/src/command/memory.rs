@@ -1,7 +1,7 @@
 //! MEMORY: memory usage of the server. MEMORY USAGE is a keyspace command; the command table merges both containers.
 //!
-//! Figures are the kernel's resident sizes and the sizes that the server's parts compute. The allocator has no
-//! statistics, so the resident size of its pages stands for the allocated bytes.
+//! Figures are what the allocator has handed out, the kernel's resident sizes, and the sizes that the server's parts
+//! compute.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -11,6 +11,7 @@ use punctual_store::keyspace::db::DbMemory;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 
+use crate::client::registry::ClientType;
 use crate::command::info::human;
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::program::process;
@@ -68,17 +69,28 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
 )];
 
 /// Memory usage by part, in bytes.
+#[derive(Default)]
 pub(crate) struct MemoryBreakdown {
+    /// Bytes in use: what the allocator has handed out, or resident bytes if it does not count.
+    pub(crate) used: u64,
+    /// Peak of the bytes in use.
+    pub(crate) peak: u64,
     /// Resident bytes.
     pub(crate) resident: u64,
-    /// Peak of resident bytes.
-    pub(crate) peak: u64,
-    /// Resident bytes at the server's start.
+    /// Bytes in use at the server's start.
     pub(crate) startup: u64,
-    /// Anonymous resident bytes: the allocator's pages and the stacks.
-    pub(crate) allocated: u64,
-    /// Bytes of connections and their buffers.
+    /// Anonymous resident bytes: the allocator's pages and the stacks; at least the bytes in use.
+    pub(crate) pages: u64,
+    /// Bytes of connections and their buffers, without replicas.
     pub(crate) clients: u64,
+    /// Bytes of replicas' connections.
+    pub(crate) replicas: u64,
+    /// Bytes of the replication backlog, which is also the replicas' output.
+    pub(crate) backlog: u64,
+    /// Bytes that are kept for the append-only file.
+    pub(crate) file: u64,
+    /// Bytes of scripts' and functions' sources.
+    pub(crate) scripts: u64,
     /// Databases with keys or capacity: number, keys, memory.
     pub(crate) dbs: Vec<(usize, usize, DbMemory)>,
 }
@@ -86,8 +98,14 @@ pub(crate) struct MemoryBreakdown {
 impl MemoryBreakdown {
     /// Collects all figures. Locks all shards. O(shards · databases + clients).
     pub(crate) fn new(shared: &Shared, turn: &mut Turn<'_>) -> Self {
-        let (resident, peak) = process::memory();
-        let clients = shared.clients.list();
+        let (resident, _) = process::memory();
+        let all = shared.clients.list();
+        let of = |replicas: bool| {
+            let clients = all.iter();
+            let clients = clients.filter(|c| (c.client_type() == ClientType::Replica) == replicas);
+            clients.map(|client| client.memory()).sum()
+        };
+        let (clients, replicas) = (of(false), of(true));
         turn.lock_all();
         let mut dbs = Vec::new();
         for db in 0..shared.store.databases() {
@@ -104,13 +122,23 @@ impl MemoryBreakdown {
                 dbs.push((db, keys, sum));
             }
         }
+        let used = shared.memory.used();
+        let stream = shared.replicas.stream();
+        let backlog = stream.backlog.as_ref().map_or(0, |b| b.memory() as u64);
+        drop(stream);
+        let scripts = shared.scripts.size().1 + shared.functions.libraries().memory();
         Self {
+            used,
+            peak: shared.memory.peak(),
             resident,
-            peak: peak.max(resident),
             startup: shared.startup_bytes.load(Ordering::Relaxed),
-            // Redis, too, uses resident bytes where its allocator has no statistics.
-            allocated: process::anonymous_memory().map_or(resident, |bytes| bytes.min(resident)),
-            clients: clients.iter().map(|client| client.memory()).sum(),
+            // Memory that was never written is in use, and not resident.
+            pages: process::anonymous_memory().unwrap_or(resident).max(used),
+            clients,
+            replicas,
+            backlog,
+            file: shared.changelog.kept_for_file(),
+            scripts: scripts as u64,
             dbs,
         }
     }
@@ -120,31 +148,52 @@ impl MemoryBreakdown {
         self.dbs.iter().map(|(_, keys, _)| *keys as u64).sum()
     }
 
-    /// Returns the bytes that are not data: the process at its start, clients, hash tables and wheels.
+    /// Returns the bytes that are not data: the process at its start, clients, replication, files, scripts, hash tables and
+    /// wheels.
     pub(crate) fn overhead(&self) -> u64 {
         let tables: usize = self.dbs.iter().map(|(.., m)| m.index + m.wheel).sum();
-        (self.startup + self.clients + tables as u64).min(self.resident)
+        let buffers = self.clients + self.replicas + self.backlog + self.file + self.scripts;
+        (self.startup + buffers + tables as u64).min(self.used)
     }
 
     /// Returns the bytes of data.
     pub(crate) fn dataset(&self) -> u64 {
-        self.resident - self.overhead()
+        self.used - self.overhead()
     }
 
     /// Returns the share of data in the memory allocated since the start, in percent.
     pub(crate) fn dataset_percent(&self) -> f64 {
-        percent(self.dataset(), self.resident.saturating_sub(self.startup))
+        percent(self.dataset(), self.used.saturating_sub(self.startup))
     }
 
-    /// Returns the ratio of resident to allocated bytes.
+    /// Returns the ratio of resident bytes to the allocator's pages: code, libraries and stacks.
     pub(crate) fn overhead_ratio(&self) -> f64 {
-        self.resident as f64 / self.allocated.max(1) as f64
+        ratio(self.resident, self.pages)
     }
 
-    /// Returns the resident bytes in percent of the peak.
-    pub(crate) fn peak_percent(&self) -> f64 {
-        percent(self.resident, self.peak)
+    /// Returns the ratio of the allocator's pages to the bytes in use.
+    pub(crate) fn fragmentation(&self) -> f64 {
+        ratio(self.pages, self.used)
     }
+
+    /// Returns the bytes of the allocator's pages that are not in use.
+    pub(crate) fn fragmented(&self) -> u64 {
+        self.pages - self.used
+    }
+
+    /// Returns the ratio of resident bytes to the bytes in use.
+    pub(crate) fn resident_ratio(&self) -> f64 {
+        ratio(self.resident, self.used)
+    }
+
+    /// Returns the bytes in use in percent of the peak.
+    pub(crate) fn peak_percent(&self) -> f64 {
+        percent(self.used, self.peak)
+    }
+}
+
+fn ratio(of: u64, to: u64) -> f64 {
+    of as f64 / to.max(1) as f64
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
@@ -158,17 +207,17 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
         reply.int(value as i64);
     };
     let keys = breakdown.keys();
-    let data = breakdown.resident.saturating_sub(breakdown.startup);
+    let data = breakdown.used.saturating_sub(breakdown.startup);
     reply.map(27 + breakdown.dbs.len());
     int(reply, "peak.allocated", breakdown.peak);
-    int(reply, "total.allocated", breakdown.resident);
+    int(reply, "total.allocated", breakdown.used);
     int(reply, "startup.allocated", breakdown.startup);
-    int(reply, "replication.backlog", 0);
-    int(reply, "clients.slaves", 0);
+    int(reply, "replication.backlog", breakdown.backlog);
+    int(reply, "clients.slaves", breakdown.replicas);
     int(reply, "clients.normal", breakdown.clients);
     int(reply, "cluster.links", 0);
-    int(reply, "aof.buffer", 0);
-    int(reply, "lua.caches", 0);
+    int(reply, "aof.buffer", breakdown.file);
+    int(reply, "lua.caches", call.shared.scripts.size().1 as u64);
     let libraries = call.shared.functions.libraries();
     int(reply, "functions.caches", libraries.memory() as u64);
     for (db, _, memory) in &breakdown.dbs {
@@ -190,28 +239,34 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     reply.double(breakdown.dataset_percent());
     reply.bulk(b"peak.percentage");
     reply.double(breakdown.peak_percent());
-    for name in ["allocated", "active", "resident"] {
-        int(reply, &format!("allocator.{name}"), breakdown.allocated);
-    }
+    int(reply, "allocator.allocated", breakdown.used);
+    int(reply, "allocator.active", breakdown.pages);
+    int(reply, "allocator.resident", breakdown.pages);
     for (ratio, value, bytes, count) in [
         (
             "allocator-fragmentation.ratio",
-            1.0,
+            breakdown.fragmentation(),
             "allocator-fragmentation.bytes",
-            0,
+            breakdown.fragmented() as i64,
         ),
         ("allocator-rss.ratio", 1.0, "allocator-rss.bytes", 0),
         (
             "rss-overhead.ratio",
             breakdown.overhead_ratio(),
             "rss-overhead.bytes",
-            breakdown.resident - breakdown.allocated,
+            breakdown.resident as i64 - breakdown.pages as i64,
         ),
-        ("fragmentation", 1.0, "fragmentation.bytes", 0),
+        (
+            "fragmentation",
+            breakdown.resident_ratio(),
+            "fragmentation.bytes",
+            breakdown.resident as i64 - breakdown.used as i64,
+        ),
     ] {
         reply.bulk(ratio.as_bytes());
         reply.double(value);
-        int(reply, bytes, count);
+        reply.bulk(bytes.as_bytes());
+        reply.int(count);
     }
     Ok(())
 }
@@ -226,20 +281,31 @@ fn doctor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
 /// Returns a report on unusual memory usage with advice.
 fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     const LITTLE: u64 = 5 << 20;
+    /// Bytes of free memory in the allocator's pages from which the report mentions them.
+    const FRAGMENTED: u64 = 16 << 20;
     /// Mean bytes of a client's buffers from which the report mentions them.
     const LARGE_BUFFERS: u64 = 200 << 10;
     let mut text = String::new();
-    if breakdown.resident.saturating_sub(breakdown.startup) < LITTLE
+    if breakdown.used.saturating_sub(breakdown.startup) < LITTLE
         && breakdown.peak < 2 * breakdown.startup.max(LITTLE)
     {
         return "There is little data here: nothing can be said about its memory.\n".to_owned();
     }
-    if breakdown.peak > breakdown.resident / 2 * 3 {
+    if breakdown.peak > breakdown.used / 2 * 3 {
         let _ = writeln!(
             text,
-            "- {} were resident once, {} are now. What was given back is the system's again; nothing is wrong.",
+            "- {} were in use once, {} are now. What is free goes back to the system; nothing is wrong.",
             human(breakdown.peak),
-            human(breakdown.resident)
+            human(breakdown.used)
+        );
+    }
+    if breakdown.fragmented() > breakdown.used / 2 && breakdown.fragmented() > FRAGMENTED {
+        let _ = writeln!(
+            text,
+            "- The allocator's pages take {}, of which {} are in use: what is left lies between blocks that stay. MEMORY PURGE \
+             returns whole free pages to the system; a restart packs the rest.",
+            human(breakdown.pages),
+            human(breakdown.used)
         );
     }
     let each = breakdown.clients / connected.max(1);
@@ -266,9 +332,18 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     text
 }
 
-fn malloc_stats(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    // Redis's reply for an allocator without statistics.
-    reply.bulk(b"Stats not supported for the current allocator");
+fn malloc_stats(
+    call: &mut Call<'_, '_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let statistics = call.shared.reclaim.map(|reclaim| (reclaim.statistics)());
+    let text = match &statistics {
+        Some(text) => text.as_str(),
+        // Redis's reply for an allocator without statistics.
+        None => "Stats not supported for the current allocator",
+    };
+    reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
@@ -320,29 +395,33 @@ mod tests {
             index_slots: 0,
         };
         let mut breakdown = MemoryBreakdown {
-            resident: 100 << 20,
+            used: 100 << 20,
             peak: 120 << 20,
+            resident: 132 << 20,
             startup: 10 << 20,
-            allocated: 80 << 20,
-            clients: 4 << 20,
+            pages: 110 << 20,
+            clients: 3 << 20,
+            file: 1 << 20,
             dbs: vec![(0, 1_000_000, memory)],
+            ..MemoryBreakdown::default()
         };
         assert_eq!(breakdown.overhead(), 20 << 20);
         assert_eq!(breakdown.dataset(), 80 << 20);
-        assert_eq!(breakdown.overhead_ratio(), 1.25);
+        assert_eq!(breakdown.overhead_ratio(), 1.2);
+        assert_eq!(breakdown.fragmentation(), 1.1);
         assert!((88.0..89.0).contains(&breakdown.dataset_percent()));
         assert_eq!(report(&breakdown, 100), "Nothing unusual.\n");
         breakdown.dbs[0].1 = 1000;
         breakdown.peak = 400 << 20;
         let text = report(&breakdown, 2);
         assert!(
-            text.contains("400.00M") && text.contains("2 clients hold 4.00M"),
+            text.contains("400.00M") && text.contains("2 clients hold 3.00M"),
             "{text}"
         );
         assert!(text.contains("1000 keys in room for 1048576"), "{text}");
-        breakdown.resident = 12 << 20;
-        breakdown.peak = breakdown.resident;
+        breakdown.used = 12 << 20;
+        breakdown.peak = breakdown.used;
         assert!(report(&breakdown, 2).starts_with("There is little data"));
-        assert!(breakdown.overhead() <= breakdown.resident);
+        assert!(breakdown.overhead() <= breakdown.used);
     }
 }

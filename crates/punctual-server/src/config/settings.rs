@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use punctual_store::events::Classes;
+use punctual_store::eviction::{Eviction, Order};
 use punctual_store::limits::Limits;
 use punctual_store::uses::Uses;
 
@@ -155,10 +156,16 @@ pub struct Settings {
     pub redis_version: &'static str,
     /// Source of the time.
     pub clock: ClockKind,
-    /// Memory limit as configured, in bytes, for INFO.
+    /// Limit of the memory in bytes; 0 without a limit.
     pub maxmemory: u64,
     /// Eviction policy as configured, for INFO.
     pub maxmemory_policy: &'static str,
+    /// `maxmemory-eviction-tenacity`: 0 to 100.
+    pub eviction_tenacity: u32,
+    /// A replica leaves evictions to its primary.
+    pub replica_ignores_maxmemory: bool,
+    /// Bytes of all clients above which the largest are disconnected; 0 without a limit.
+    pub maxmemory_clients: u64,
     /// Periodic tasks a second as configured (1 to 500), for INFO.
     pub hz: u32,
 }
@@ -250,6 +257,8 @@ impl Settings {
     pub(crate) fn from_values(values: &[Value]) -> Self {
         let values = Values(values);
         let dir = values.path("dir").unwrap_or_else(|| PathBuf::from("."));
+        let policy = values.word("maxmemory-policy");
+        let eviction = Eviction::of_name(policy, values.number("maxmemory-samples"));
         Self {
             bind: bind(values.words("bind")),
             port: values.number("port"),
@@ -331,14 +340,15 @@ impl Settings {
                 hll_sparse_bytes: values.bytes("hll-sparse-max-bytes"),
                 stream_bytes: values.bytes("stream-node-max-bytes"),
                 stream_entries: values.number("stream-node-max-entries"),
-                uses: if values.word("maxmemory-policy").ends_with("lfu") {
-                    Uses::Count {
+                uses: match eviction.map(|policy| policy.order) {
+                    Some(Order::Lfu) => Uses::Count {
                         log_factor: values.number("lfu-log-factor"),
                         decay_minutes: values.number("lfu-decay-time"),
-                    }
-                } else {
-                    Uses::Last
+                    },
+                    Some(Order::Lru) => Uses::Recent,
+                    _ => Uses::Last,
                 },
+                eviction,
             },
             dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
             save: match values.of("save") {
@@ -374,6 +384,14 @@ impl Settings {
             },
             maxmemory: values.bytes("maxmemory"),
             maxmemory_policy: values.word("maxmemory-policy"),
+            eviction_tenacity: values.number("maxmemory-eviction-tenacity"),
+            replica_ignores_maxmemory: values.yes("replica-ignore-maxmemory"),
+            maxmemory_clients: match values.of("maxmemory-clients") {
+                Value::Memory(bytes) => *bytes,
+                // Without a limit of the memory there is none for clients.
+                Value::Percent(percent) => values.bytes::<u64>("maxmemory") / 100 * percent,
+                _ => 0,
+            },
             hz: values.number("hz"),
             dir,
         }

@@ -91,7 +91,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     special("client-output-buffer-limit", Kind::OutputLimits, OUTPUT_LIMITS).implemented(),
     memory("client-query-buffer-limit", MB, SIZE, "1gb").implemented(),
     memory("proto-max-bulk-len", MB, SIZE, "512mb").implemented(),
-    special("maxmemory-clients", Kind::MemoryOrPercent, "0"),
+    special("maxmemory-clients", Kind::MemoryOrPercent, "0").implemented(),
 
     // Access.
     optional("requirepass").sensitive().implemented(),
@@ -150,10 +150,10 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
         .implemented(),
 
     // Memory.
-    memory("maxmemory", 0, u64::MAX, "0"),
-    choice("maxmemory-policy", EVICTION, "noeviction"),
-    integer("maxmemory-samples", 1, INT, "5"),
-    integer("maxmemory-eviction-tenacity", 0, 100, "10"),
+    memory("maxmemory", 0, u64::MAX, "0").implemented(),
+    choice("maxmemory-policy", EVICTION, "noeviction").implemented(),
+    integer("maxmemory-samples", 1, INT, "5").implemented(),
+    integer("maxmemory-eviction-tenacity", 0, 100, "10").implemented(),
     integer("lfu-log-factor", 0, INT, "10").implemented(),
     integer("lfu-decay-time", 0, INT, "1").implemented(),
     yes_no("jemalloc-bg-thread", "yes"),
@@ -224,7 +224,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("replica-serve-stale-data", "yes").alias("slave-serve-stale-data").implemented(),
     yes_no("replica-read-only", "yes").alias("slave-read-only").implemented(),
     yes_no("replica-lazy-flush", "no").alias("slave-lazy-flush"),
-    yes_no("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory"),
+    yes_no("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory").implemented(),
     yes_no("replica-ignore-disk-write-errors", "no"),
     yes_no("replica-announced", "yes").implemented(),
     optional("replica-announce-ip").alias("slave-announce-ip").implemented(),

@@ -14,7 +14,7 @@ pub(crate) mod table;
 pub(crate) mod timers;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use punctual_resp::{Args, Command, Reply};
 use punctual_store::spec::Flags;
@@ -30,6 +30,7 @@ use crate::client::transaction::{self, Transaction, aborted_by};
 use crate::command;
 use crate::dispatch::call::Call;
 use crate::dispatch::table::{Entry, Run};
+use crate::memory::counters;
 use crate::net::cross_protocol::is_http;
 use crate::observe::monitor;
 use crate::observe::slowlog::Slow;
@@ -75,6 +76,10 @@ pub(crate) struct Dispatcher<'a, 's> {
     out_max: usize,
     /// Position that the replies wait for.
     pub(crate) hold: Hold,
+    /// Bytes on the loop's counter above which commands that may need memory ask for it.
+    memory_check: &'a AtomicI64,
+    /// There was no memory when the client's command began.
+    pub(crate) out_of_memory: bool,
 }
 
 impl<'a, 's> Dispatcher<'a, 's> {
@@ -99,6 +104,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
             clock,
             out_max,
             hold: Hold::new(None),
+            memory_check: &shared.memory.check_at[loop_number].0,
+            out_of_memory: false,
             background,
         }
     }
@@ -232,6 +239,12 @@ impl<'a, 's> Dispatcher<'a, 's> {
             && let Err(denied) = check(&session.user, entry, args)
         {
             return self.deny(session, entry, args, denied, out);
+        }
+        self.out_of_memory = false;
+        if counters::own() > self.memory_check.load(Ordering::Relaxed)
+            && let Some(error) = self.make_room(session, entry)
+        {
+            return self.reject(session, entry, args, &error, out);
         }
         if self.shared.gate_closed.load(Ordering::Relaxed) || self.background.is_none() {
             if self.shared.stopping.load(Ordering::Acquire) {

@@ -71,6 +71,8 @@ pub struct LoopStats {
     pub expired: Counter,
     /// Expired hash fields.
     pub expired_fields: Counter,
+    /// Keys evicted for memory.
+    pub evicted: Counter,
     /// Entries that have left streams by their retention.
     pub retained_out: Counter,
     /// Entries of streams that another reader has taken over.
@@ -130,6 +132,7 @@ impl LoopStats {
             misses: Counter::default(),
             expired: Counter::default(),
             expired_fields: Counter::default(),
+            evicted: Counter::default(),
             retained_out: Counter::default(),
             redelivered: Counter::default(),
             dead_letters: Counter::default(),
@@ -163,6 +166,7 @@ impl LoopStats {
         self.misses.add(counted.misses);
         self.expired.add(counted.expired);
         self.expired_fields.add(counted.expired_fields);
+        self.evicted.add(counted.evicted);
         self.retained_out.add(counted.retained_out);
         self.redelivered.add(counted.redelivered);
         self.dead_letters.add(counted.dead_letters);
@@ -194,6 +198,7 @@ impl LoopStats {
             &self.misses,
             &self.expired,
             &self.expired_fields,
+            &self.evicted,
             &self.retained_out,
             &self.redelivered,
             &self.dead_letters,

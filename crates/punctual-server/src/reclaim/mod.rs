@@ -27,6 +27,8 @@ pub struct Reclaim {
     pub collect: fn(),
     /// Returns the free pages of all threads to the system. O(free pages).
     pub purge: fn(),
+    /// Returns the allocator's statistics as text.
+    pub statistics: fn() -> String,
 }
 
 /// A loop's part in a round.

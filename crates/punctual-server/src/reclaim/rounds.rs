@@ -21,6 +21,8 @@ const DROPPED_AT_ONCE: usize = 10_000;
 pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
     if discarded.things() > DROPPED_AT_ONCE {
         let objects = discarded.objects() as u64;
+        let dropping = &shared.memory.dropping;
+        dropping.fetch_add(discarded.evicted_bytes() as u64, Ordering::Relaxed);
         let pending = &shared.worker.pending_objects;
         pending.fetch_add(objects, Ordering::Relaxed);
         submit(shared, Job::Drop(discarded));
@@ -92,7 +94,9 @@ fn work(shared: &Shared) {
             (Job::Drop(discarded), reclaim) => {
                 let objects = discarded.objects() as u64;
                 let before = reclaim.map_or(0, |reclaim| (reclaim.freed_bytes)());
+                let evicted = discarded.evicted_bytes() as u64;
                 drop(discarded);
+                shared.memory.dropping.fetch_sub(evicted, Ordering::Relaxed);
                 worker.pending_objects.fetch_sub(objects, Ordering::Relaxed);
                 worker.freed_objects.fetch_add(objects, Ordering::Relaxed);
                 report_freed(shared, before);

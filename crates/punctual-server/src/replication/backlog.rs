@@ -76,6 +76,11 @@ impl Backlog {
         (self.full.len() + 1) * BLOCK_BYTES + self.spare.capacity()
     }
 
+    /// Returns the bytes of memory beyond the size.
+    pub(crate) fn beyond(&self) -> u64 {
+        (self.memory() as u64).saturating_sub(self.size)
+    }
+
     /// Returns whether the bytes from `offset` on are kept; there may be none yet.
     pub(crate) fn reaches(&self, offset: u64) -> bool {
         (self.first..=self.end()).contains(&offset)

@@ -95,6 +95,8 @@ pub(crate) struct SyncCounts {
 pub(crate) struct Replicas {
     stream: OrderedMutex<Stream>,
     pub(super) loops: Vec<LoopWithReplicas>,
+    /// Bytes of the backlog beyond `repl-backlog-size`, which replicas still need; noted by loop 0 while there is a limit.
+    pub(crate) beyond_backlog: AtomicU64,
     /// Number of replicas that have acknowledged within `min-replicas-max-lag`.
     pub(crate) good: AtomicUsize,
     pub(crate) counts: SyncCounts,
@@ -113,6 +115,7 @@ impl Replicas {
         Self {
             stream: OrderedMutex::new(Rank::Stream, Stream::default()),
             loops: (0..loops).map(|_| LoopWithReplicas::default()).collect(),
+            beyond_backlog: AtomicU64::new(0),
             good: AtomicUsize::new(0),
             counts: SyncCounts::default(),
             acks: Acks::default(),
@@ -125,6 +128,14 @@ impl Replicas {
     /// Locks backlog and list.
     pub(crate) fn stream(&self) -> impl std::ops::DerefMut<Target = Stream> + '_ {
         self.stream.lock()
+    }
+
+    /// Notes by how much the backlog exceeds its size.
+    pub(crate) fn note_beyond_backlog(&self) {
+        let stream = self.stream.lock();
+        let beyond = stream.backlog.as_ref().map_or(0, |backlog| backlog.beyond());
+        drop(stream);
+        self.beyond_backlog.store(beyond, Ordering::Relaxed);
     }
 
     /// Returns the attached replicas.

@@ -14,6 +14,7 @@ use crate::client::session::{Runnable, ScriptRequest, Session};
 use crate::dispatch::table::{Entry, Run};
 use crate::dispatch::{Dispatcher, Flow, find};
 use crate::log;
+use crate::memory::limit::OUT_OF_MEMORY;
 use crate::script::running::About;
 use crate::shared::Shared;
 
@@ -36,6 +37,16 @@ impl Dispatcher<'_, '_> {
         };
         if let Some(refusal) = flags.and_then(|flags| self.refusal_of_writer(client, flags)) {
             return Err(refusal);
+        }
+        let allows_oom = flags.is_some_and(|flags| flags.has(ScriptFlags::ALLOW_OOM));
+        if self.out_of_memory
+            && let Some(flags) = flags
+            && !allows_oom
+            && !flags.has(ScriptFlags::NO_WRITES)
+        {
+            return Err(Error::fixed(
+                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+            ));
         }
         if self.shared.monitors.any() {
             // Monitors see the script before its commands.
@@ -86,6 +97,7 @@ impl Dispatcher<'_, '_> {
             args,
             read_only: request.read_only || no_writes,
             began: start,
+            allows_oom,
             wrote: false,
             busy: false,
             replied_errors: false,
@@ -203,6 +215,8 @@ struct ScriptHost<'h, 'a, 's> {
     read_only: bool,
     /// Stopwatch reading at the start.
     began: u64,
+    /// The script may run without memory.
+    allows_oom: bool,
     wrote: bool,
     /// The script has returned an error as its value, or as a part of it.
     replied_errors: bool,
@@ -243,6 +257,13 @@ impl ScriptHost<'_, '_, '_> {
             Some(Error::fixed(
                 "ERR Write commands are not allowed from read-only scripts.",
             ))
+        } else if self.dispatcher.out_of_memory
+            // A script that has written is not stopped halfway.
+            && !self.wrote
+            && !self.allows_oom
+            && flags.has(Flags::DENYOOM)
+        {
+            Some(OUT_OF_MEMORY)
         } else if shared.gate_closed.load(Ordering::Relaxed) && !self.session.replays {
             self.dispatcher.refusal(self.session, entry, args)
         } else {

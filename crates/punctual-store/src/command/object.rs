@@ -7,7 +7,6 @@ use crate::error::Error;
 use crate::keyspace::records::Id;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
-use crate::uses::Uses;
 use crate::value::string::Str;
 
 /// The family's rows.
@@ -109,7 +108,7 @@ fn freq(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         return Ok(());
     };
     let counts = cx.limits().uses;
-    if counts == Uses::Last {
+    if !counts.counts() {
         return Err(Error::fixed(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
              when switching between policies at runtime LRU and LFU data will take some time to adjust.",
@@ -122,14 +121,15 @@ fn freq(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
 
 fn idle_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     if let Some(id) = look_up(cx, &args[2], reply) {
-        if cx.limits().uses != Uses::Last {
+        let policy = cx.limits().uses;
+        if policy.counts() {
             return Err(Error::fixed(
                 "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching \
                  between policies at runtime LRU and LFU data will take some time to adjust.",
             ));
         }
         let uses = cx.db_of(&args[2]).get(id).key.uses();
-        reply.int(i64::from(Uses::idle_s(uses, cx.now())));
+        reply.int(i64::from(policy.idle_s(uses, cx.now())));
     }
     Ok(())
 }
@@ -192,7 +192,7 @@ fn memory_usage(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
 fn debug_object(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let key = &args[2];
     let id = cx.find(key).ok_or(Error::NoSuchKey)?;
-    let now = cx.now();
+    let (now, policy) = (cx.now(), cx.limits().uses);
     let record = cx.db_of(key).get(id);
     let uses = record.key.uses();
     let length = match record.value.as_str() {
@@ -203,7 +203,7 @@ fn debug_object(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{length} lru:{uses} lru_seconds_idle:{}",
         &raw const record.value,
         record.value.encoding(),
-        Uses::idle_s(uses, now),
+        policy.idle_s(uses, now),
     ));
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! of a deadline goes through [`Db::set_deadline`], every removal of a record through [`Db::remove`]. Hash fields with
 //! deadlines are timers of the same wheel; every value that is added or removed passes `fields`.
 
+mod evict;
 mod fields;
 mod streams;
 mod timers;

@@ -3,6 +3,7 @@
 //! Ground rules: nothing in here locks, reads a clock or knows commands. [`Turn`](crate::Turn) takes the locks and makes
 //! the changes.
 
+pub(crate) mod candidates;
 pub mod db;
 pub(crate) mod field_timers;
 pub mod key;

@@ -11,6 +11,7 @@ use crc::{CRC_16_XMODEM, Crc, Table};
 use parking_lot::{Mutex, RwLock};
 
 use crate::hash_table::Hash;
+use crate::keyspace::candidates::Candidates;
 use crate::keyspace::db::Db;
 use crate::keyspace::tracked::Tracked;
 use crate::keyspace::waiters::Waiters;
@@ -65,6 +66,8 @@ pub struct Shard {
     wakeups: Vec<u64>,
     /// The least of them.
     earliest: u64,
+    /// Keys that may be evicted next.
+    pub(crate) candidates: Candidates,
 }
 
 /// Which databases' deadlines may have changed.
@@ -76,6 +79,11 @@ pub(crate) enum Touched {
 }
 
 impl Shard {
+    /// Returns the bytes of free places for records in the pages of all databases. O(databases).
+    pub(crate) fn room(&self) -> usize {
+        self.dbs.iter().map(Db::room).sum()
+    }
+
     /// Returns a lower bound of the earliest deadline in any database, if it has changed since the last call. Only the
     /// databases in `touched` may have changed.
     pub(crate) fn changed_wakeup(&mut self, touched: Touched) -> Option<u64> {
@@ -184,6 +192,10 @@ pub struct Store {
     /// By shard: unix ms at which it must be polled; [`NO_WAKEUP`] if never. They seldom change and all loops read them, so
     /// they lie apart from the locks.
     pub(crate) wakeups: Box<[AtomicU64]>,
+    /// By shard: bytes of free places for records, when the shard was last unlocked. Only while `counts_room` is set.
+    pub(crate) rooms: Box<[AtomicU64]>,
+    /// Whether turns keep `rooms`.
+    pub(crate) counts_room: AtomicBool,
     databases: usize,
     /// Whether the wheel expires due keys (DEBUG SET-ACTIVE-EXPIRE); otherwise only commands that meet them do.
     active_expire: AtomicBool,
@@ -256,13 +268,16 @@ impl Store {
                     tracked: Tracked::default(),
                     wakeups: vec![NO_WAKEUP; databases],
                     earliest: NO_WAKEUP,
+                    candidates: Candidates::default(),
                 })
             })
             .collect();
-        let wakeups = shards.map(|_| AtomicU64::new(NO_WAKEUP)).collect();
+        let wakeups = shards.clone().map(|_| AtomicU64::new(NO_WAKEUP)).collect();
         Self {
             locked,
             wakeups,
+            rooms: shards.map(|_| AtomicU64::new(0)).collect(),
+            counts_room: AtomicBool::new(false),
             databases,
             active_expire: AtomicBool::new(true),
             checks_payloads: AtomicBool::new(true),
@@ -318,6 +333,11 @@ impl Store {
     pub fn next_wakeup(&self, shard: usize) -> Option<u64> {
         let at = self.wakeups[shard].load(Ordering::SeqCst);
         (at != NO_WAKEUP && self.active_expire()).then_some(at)
+    }
+
+    /// Makes turns keep the figures of [`Turn::room`](crate::Turn::room), from the next time that they unlock a shard.
+    pub fn set_counts_room(&self, on: bool) {
+        self.counts_room.store(on, Ordering::Relaxed);
     }
 
     /// Returns whether active expiry is on.

@@ -7,6 +7,7 @@ mod ahead;
 mod commit;
 pub(crate) mod cx;
 pub(crate) mod effects;
+mod evict;
 mod expiry;
 mod locks;
 mod notify;
@@ -63,6 +64,8 @@ pub struct Stats {
     pub expired_on_touch: u64,
     /// Expired hash fields.
     pub expired_fields: u64,
+    /// Keys evicted for memory.
+    pub evicted: u64,
     /// Entries of streams that have left because of their age or number (XRETAIN).
     pub retained_out: u64,
     /// Entries of streams that another reader has taken over at the end of a lease, or because of their idle time.
@@ -79,6 +82,9 @@ pub struct Stats {
     pub dirty: u64,
 }
 
+/// Number of elements above which a removed value is dropped after the turn.
+const LARGE: usize = 1_000;
+
 /// Memory to free after a turn.
 #[derive(Default)]
 pub struct Discarded {
@@ -88,6 +94,8 @@ pub struct Discarded {
     values: Vec<Value>,
     /// Keys that clients may have cached, before a flush.
     tracked: Vec<Tracked>,
+    /// Bytes of the evicted ones among them.
+    bytes: usize,
 }
 
 impl Discarded {
@@ -104,12 +112,24 @@ impl Discarded {
         self.values.len() + self.dbs.iter().map(Db::len).sum::<usize>()
     }
 
+    /// Returns the bytes of the evicted values, which are free as soon as they are dropped.
+    pub fn evicted_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes a removed value. Drops a small one at once.
     pub(crate) fn value(&mut self, value: Value) {
-        const LARGE: usize = 1_000;
         if value.elements() > LARGE {
             self.values.push(value);
         }
+    }
+
+    /// As [`Discarded::value`], for an evicted value, whose bytes count as free from now on.
+    pub(crate) fn evicted(&mut self, value: Value) {
+        if value.elements() > LARGE {
+            self.bytes += value.heap_bytes();
+        }
+        self.value(value);
     }
 }
 
@@ -267,6 +287,9 @@ impl<'s> Turn<'s> {
         self.log();
         self.observed = false;
         let touched = std::mem::replace(&mut self.touched, Touched::None);
+        if touched != Touched::None && self.store.counts_room.load(Ordering::Relaxed) {
+            self.publish_rooms();
+        }
         if touched == Touched::None {
             self.held.clear();
             return;

@@ -10,6 +10,7 @@ mod control;
 mod gather;
 mod handshakes;
 mod input;
+mod memory;
 mod migrations;
 mod output;
 mod reclaiming;
@@ -368,6 +369,7 @@ impl EventLoop {
             }
         }
         self.expire(&mut turn);
+        self.keep_memory(&mut turn);
         self.serve_ready(&mut turn);
         self.resume_paused(&mut turn);
         self.settle_migrations(&mut turn);

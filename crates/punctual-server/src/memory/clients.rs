@@ -1,0 +1,1 @@
+//! The limit `maxmemory-clients`.

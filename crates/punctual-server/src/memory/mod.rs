@@ -1,0 +1,130 @@
+//! Memory: how much is in use, and what happens at `maxmemory`.
+//!
+//! - [`counters`] count what the allocator has handed out. A program whose allocator does not count has resident memory in
+//!   its place, and no limit: resident memory does not shrink when keys leave.
+//! - [`limit`] keeps the keyspace below `maxmemory`: it evicts keys before commands that may need memory, in bounded steps, and
+//!   refuses those commands if nothing can be evicted.
+//! - [`clients`] keeps the clients' buffers below `maxmemory-clients`.
+
+pub(crate) mod clients;
+pub mod counters;
+pub(crate) mod limit;
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use punctual_store::Now;
+
+use crate::config::Settings;
+use crate::program::process;
+
+/// State of the limits, shared by the loops.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// Greatest number of bytes in use that was seen.
+    peak: AtomicU64,
+    /// `maxmemory` in bytes, 0 without a limit or without a counting allocator.
+    pub(crate) limit: AtomicU64,
+    /// By loop: the value of its counter above which it compares the bytes in use with the limit.
+    pub(crate) check_at: Box<[CheckAt]>,
+    /// Longest time for a step of eviction, in µs.
+    step_us: AtomicU64,
+    /// `replica-ignore-maxmemory`.
+    replica_ignores: AtomicBool,
+    /// Bytes of evicted values that the worker will drop.
+    pub(crate) dropping: AtomicU64,
+    /// Unix time in µs since which eviction has not reached the limit, or 0.
+    over_since_us: AtomicU64,
+    /// Time until then for which eviction had not reached the limit, in µs.
+    over_us: AtomicU64,
+    /// Bytes of all clients by loop, while `maxmemory-clients` is set.
+    pub(crate) clients: Box<[CheckAt]>,
+    /// Clients evicted.
+    pub(crate) evicted_clients: AtomicU64,
+}
+
+/// A figure of one loop, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct CheckAt(pub(crate) AtomicI64);
+
+impl Memory {
+    pub(crate) fn new(loops: usize) -> Self {
+        let figures = |first: i64| (0..loops).map(|_| CheckAt(AtomicI64::new(first))).collect();
+        Self {
+            peak: AtomicU64::new(0),
+            limit: AtomicU64::new(0),
+            check_at: figures(i64::MAX),
+            step_us: AtomicU64::new(0),
+            replica_ignores: AtomicBool::new(true),
+            dropping: AtomicU64::new(0),
+            over_since_us: AtomicU64::new(0),
+            over_us: AtomicU64::new(0),
+            clients: figures(0),
+            evicted_clients: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the bytes in use: what the allocator has handed out, else what is resident.
+    pub(crate) fn used(&self) -> u64 {
+        let used = counters::used().unwrap_or_else(|| process::memory().0);
+        self.note(used);
+        used
+    }
+
+    /// Notes a number of bytes in use, for the peak.
+    #[inline]
+    pub(crate) fn note(&self, used: u64) {
+        if used > self.peak.load(Ordering::Relaxed) {
+            self.peak.fetch_max(used, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the greatest number of bytes in use that was seen.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Resets the statistics (CONFIG RESETSTAT).
+    pub(crate) fn reset(&self) {
+        self.peak.store(0, Ordering::Relaxed);
+        self.used();
+        self.over_us.store(0, Ordering::Relaxed);
+        self.evicted_clients.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes whether the memory is above the limit.
+    fn set_over(&self, over: bool, now: Now) {
+        let since = &self.over_since_us;
+        let before = since.load(Ordering::Relaxed);
+        if over && before == 0 {
+            since.store(now.micros(), Ordering::Relaxed);
+        } else if !over && before > 0 {
+            let us = now.micros().saturating_sub(since.swap(0, Ordering::Relaxed));
+            self.over_us.fetch_add(us, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the total and the current time for which the memory has been above the limit, in ms.
+    pub(crate) fn over_ms(&self, now: Now) -> (u64, u64) {
+        let current = match self.over_since_us.load(Ordering::Relaxed) {
+            0 => 0,
+            since => now.micros().saturating_sub(since),
+        };
+        let total = self.over_us.load(Ordering::Relaxed) + current;
+        (total / 1_000, current / 1_000)
+    }
+
+    /// Applies the settings. The loops look at the limit before their next command.
+    pub(crate) fn apply(&self, settings: &Settings) {
+        let bytes = counters::used().map_or(0, |_| settings.maxmemory);
+        self.limit.store(bytes, Ordering::Relaxed);
+        let step_us = limit::step_us(settings.eviction_tenacity);
+        self.step_us.store(step_us, Ordering::Relaxed);
+        self.replica_ignores
+            .store(settings.replica_ignores_maxmemory, Ordering::Relaxed);
+        let check = if bytes == 0 { i64::MAX } else { i64::MIN };
+        for at in &self.check_at {
+            at.0.store(check, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Keys of a shard that may be evicted next.
+//!
+//! As in Redis, a few random keys are examined for each eviction, and the best ones are kept for later evictions. Keys are
+//! examined sixteen at a time, so that their cache misses overlap. A candidate that was used or replaced since it was
+//! examined is dropped.
+
+use smallvec::SmallVec;
+
+use crate::eviction::{Eviction, Order};
+use crate::hash_table::WARM_MAX;
+use crate::keyspace::db::Db;
+use crate::keyspace::records::Id;
+use crate::time::{NEVER, Now};
+use crate::uses::Uses;
+
+/// Maximum number of candidates.
+const KEPT: usize = 64;
+/// Number of candidates below which more keys are examined.
+const FEW: usize = 16;
+/// Records that one search for keys with a deadline visits, where these are rare: about half a millisecond of work.
+const SEARCH: u32 = 65_536;
+
+/// A key as it was when it was examined.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    db: u32,
+    id: Id,
+    hash: u32,
+    uses: u32,
+}
+
+/// The candidates of a shard, the best one last.
+#[derive(Default)]
+pub(crate) struct Candidates {
+    all: Vec<Candidate>,
+    /// Policy and kind of usage that the order is of.
+    by: Option<(Eviction, Uses)>,
+    /// Number of keys to examine for what was evicted.
+    owed: usize,
+    /// Database and index at which the next search for keys with a deadline begins.
+    search: (usize, u32),
+}
+
+/// A batch of keys: database and record.
+pub(crate) type Batch = SmallVec<[(usize, Id); WARM_MAX]>;
+
+/// Returns a random number below `end`.
+fn random(end: u32) -> u32 {
+    rand::random_range(0..end)
+}
+
+impl Candidates {
+    /// Takes up to `count` keys to evict into `batch`, the best first. Returns false if none was found, but a search for
+    /// more has not reached its end.
+    pub(crate) fn take(
+        &mut self,
+        dbs: &[Db],
+        policy: Eviction,
+        uses: Uses,
+        now: Now,
+        count: usize,
+        batch: &mut Batch,
+    ) -> bool {
+        if policy.order == Order::Random {
+            return self.draw(dbs, policy.volatile, count, batch);
+        }
+        if self.by.replace((policy, uses)) != Some((policy, uses)) {
+            self.all.clear();
+        }
+        let mut ended = true;
+        self.owed += policy.samples * count;
+        while self.owed >= WARM_MAX || self.all.len() < FEW {
+            self.owed = self.owed.saturating_sub(WARM_MAX);
+            let mut drawn = Batch::new();
+            ended = self.draw(dbs, policy.volatile, WARM_MAX, &mut drawn);
+            let before = self.all.len();
+            for (db, id) in drawn {
+                self.examine(dbs, db, id, uses, now);
+            }
+            if self.all.len() == before && self.owed < WARM_MAX {
+                break;
+            }
+        }
+        while batch.len() < count {
+            let Some(best) = self.all.pop() else {
+                break;
+            };
+            let record = dbs[best.db as usize].peek(best.id);
+            let same = |r: &&crate::keyspace::records::Record| {
+                r.hash == best.hash
+                    && r.key.uses() == best.uses
+                    && (!policy.volatile || r.deadline != NEVER)
+            };
+            if record.as_ref().is_some_and(same) {
+                batch.push((best.db as usize, best.id));
+            }
+        }
+        ended
+    }
+
+    /// Keeps a key if it is better than the worst candidate, or if there are few.
+    fn examine(&mut self, dbs: &[Db], db: usize, id: Id, uses: Uses, now: Now) {
+        let Some(record) = dbs[db].peek(id) else {
+            return;
+        };
+        let candidate = Candidate {
+            db: db as u32,
+            id,
+            hash: record.hash,
+            uses: record.key.uses(),
+        };
+        let rank = |c: &Candidate| uses.rank(c.uses, now);
+        let own = rank(&candidate);
+        if self.all.len() == KEPT {
+            if self.all.first().is_some_and(|worst| rank(worst) >= own) {
+                return;
+            }
+            self.all.remove(0);
+        }
+        if self.all.iter().any(|c| (c.db, c.id) == (db as u32, id)) {
+            return;
+        }
+        let at = self.all.partition_point(|c| rank(c) < own);
+        self.all.insert(at, candidate);
+    }
+
+    /// Draws up to `count` random keys. Returns false if a search for keys with a deadline has not reached its end.
+    fn draw(&mut self, dbs: &[Db], volatile: bool, count: usize, batch: &mut Batch) -> bool {
+        let size = |db: &Db| if volatile { db.with_deadline() } else { db.len() };
+        let total: usize = dbs.iter().map(size).sum();
+        if total == 0 {
+            return true;
+        }
+        let mut nth = rand::random_range(0..total);
+        let chosen = dbs.iter().position(|db| {
+            let here = nth < size(db);
+            nth -= if here { 0 } else { size(db) };
+            here
+        });
+        let number = chosen.unwrap_or(0);
+        let db = &dbs[number];
+        if !volatile {
+            batch.extend((0..count.min(db.len())).filter_map(|_| Some((number, db.at_random(random)?))));
+        } else if db.with_deadline() * 8 >= db.len() {
+            for _ in 0..16 {
+                let drawn: SmallVec<[Id; WARM_MAX]> =
+                    (0..WARM_MAX).filter_map(|_| db.at_random(random)).collect();
+                let room = count - batch.len();
+                let with_deadline = |id: &Id| db.peek(*id).is_some_and(|r| r.deadline != NEVER);
+                batch.extend(drawn.into_iter().filter(with_deadline).take(room).map(|id| (number, id)));
+                if batch.len() >= count.min(db.with_deadline()) {
+                    break;
+                }
+            }
+        } else {
+            return self.search(dbs, number, count, batch);
+        }
+        // A random key may be drawn twice.
+        batch.sort_unstable();
+        batch.dedup();
+        true
+    }
+
+    /// Searches for keys with a deadline where these are rare, from where the last search has ended. Returns whether any
+    /// was found, or there are none.
+    fn search(&mut self, dbs: &[Db], number: usize, count: usize, batch: &mut Batch) -> bool {
+        let db = &dbs[number];
+        let end = db.end();
+        let mut at = if self.search.0 == number { self.search.1 } else { random(end) };
+        for _ in 0..SEARCH.min(end) {
+            at = if at + 1 >= end { 0 } else { at + 1 };
+            if db.peek(at).is_some_and(|r| r.deadline != NEVER) {
+                batch.push((number, at));
+                if batch.len() == count {
+                    break;
+                }
+            }
+        }
+        self.search = (number, at);
+        !batch.is_empty()
+    }
+}

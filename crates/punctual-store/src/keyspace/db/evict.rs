@@ -1,0 +1,115 @@
+//! What eviction needs of a database: keys by deadline, free places, and records that move to fill them.
+
+use punctual::queue::wheel::{Due, Step};
+use smallvec::SmallVec;
+
+use super::Db;
+use crate::keyspace::field_timers::{Armed, OF_FIELD};
+use crate::keyspace::records::{Id, RECORD_BYTES, Record};
+use crate::value::Value;
+
+/// Timers of fields and streams that are due before the first key, and are set aside to find it.
+const ASIDE_MAX: usize = 1_000;
+
+impl Db {
+    /// Returns the record at `id`, if there is one.
+    #[inline]
+    pub(crate) fn peek(&self, id: Id) -> Option<&Record> {
+        self.records.get(id)
+    }
+
+    /// Returns a number that is greater than every index of a record.
+    pub(crate) fn end(&self) -> u32 {
+        self.records.end()
+    }
+
+    /// Returns the bytes of free places for records. O(1).
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.records.room() * RECORD_BYTES
+    }
+
+    /// Returns the key with the earliest deadline, due or not, exactly. Its deadline is off the wheel: the caller removes it with
+    /// [`Db::remove_due`] or returns it with [`Db::put_back`]. Among deadlines of fields and streams that come first,
+    /// only [`ASIDE_MAX`] are passed over. O(1) amortised besides those.
+    pub(crate) fn take_earliest(&mut self) -> Option<Id> {
+        if self.with_deadline == 0 {
+            return None;
+        }
+        let mut aside: SmallVec<[Due; 8]> = SmallVec::new();
+        let mut found = None;
+        while found.is_none() && aside.len() < ASIDE_MAX {
+            let Some(at) = self.next_deadline() else {
+                break;
+            };
+            let mut armed = Armed {
+                records: &self.records,
+                fields: &self.fields,
+            };
+            match self.wheel.step(at, &mut armed, &mut usize::MAX.clone()) {
+                Step::Due(due) if due.index & OF_FIELD != 0 => aside.push(due),
+                Step::Due(due) => found = Some(due.index),
+                Step::Busy | Step::Idle => break,
+            }
+        }
+        for due in aside {
+            self.wheel.insert(due.deadline, due.index, due.generation);
+        }
+        found
+    }
+
+    /// Files the deadline of a key that [`Db::take_earliest`] has returned.
+    pub(crate) fn put_back(&mut self, id: Id) {
+        if let Some(record) = self.records.get(id) {
+            self.wheel.insert(record.deadline, id, record.stamp);
+        }
+    }
+
+    /// Moves the records of the page that has the fewest into free places of other pages, which frees the page. Returns the
+    /// number of bytes of the page, or 0 if there are too few free places, or if a snapshot walks through the records in the order of their
+    /// places. O(pages + records of a page).
+    pub(crate) fn compact(&mut self) -> usize {
+        if self.walk.is_some() {
+            return 0;
+        }
+        let room = self.room();
+        for id in self.records.close_sparsest().unwrap_or_default() {
+            self.relocate(id);
+        }
+        room - self.room()
+    }
+
+    /// Moves a record to another place.
+    fn relocate(&mut self, old: Id) {
+        let stamp = self.next_stamp().get();
+        let Some(mut record) = self.records.remove(old) else {
+            return;
+        };
+        let (hash, deadline, armed) = (record.hash, record.deadline, record.stamp != 0);
+        if armed {
+            record.stamp = stamp;
+        }
+        let new = self.records.insert(record);
+        let renumbered = self.index.renumber(hash, old, new);
+        debug_assert!(renumbered, "the table has each record");
+        if armed {
+            self.wheel.insert(deadline, new, stamp);
+            self.forget_entry();
+        }
+        let mut follow = |timer: u32| {
+            if let Some(timer) = self.fields.get_mut(timer) {
+                timer.record = new;
+            }
+        };
+        match self.records.get(new).map(|record| &record.value) {
+            Some(Value::Stream(stream)) => {
+                stream.timer().into_iter().for_each(&mut follow);
+            }
+            Some(Value::Hash(hash)) if hash.with_deadline() > 0 => {
+                let fields = hash.table().into_iter().flat_map(|table| table.fields());
+                fields.filter_map(|(_, field)| field.timer()).for_each(&mut follow);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Eviction: keys that leave because memory is short.
+//!
+//! The caller knows how much memory there is ([`crate::eviction`] has the policies). An evicted key is a DEL in the log of changes, before
+//! the command for which room is made. Like an expiry, it is no change by that command.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::events::Classes;
+use crate::eviction::{Evicted, Eviction, Order};
+use crate::keyspace::candidates::Batch;
+use crate::keyspace::records::{Id, Record};
+use crate::keyspace::shard::{NO_WAKEUP, Touched};
+use crate::time::NEVER;
+use crate::turn::Turn;
+
+/// Number of keys that are taken together, so that the cache misses of their removal overlap.
+const TOGETHER: usize = 4;
+/// Longest wait for the lock of a shard.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+impl Turn<'_> {
+    /// Evicts keys until `enough` returns true, which is asked before each of them. Begins with shard `first` and goes on
+    /// with every `stride`th one, then with all others. The caller has pinned nothing. O(1) amortised for each key.
+    pub fn evict(
+        &mut self,
+        policy: Eviction,
+        first: usize,
+        stride: usize,
+        enough: &mut dyn FnMut(&mut Self) -> bool,
+    ) -> Evicted {
+        if policy.order == Order::Ttl {
+            return self.evict_by_deadline(enough);
+        }
+        let shards = self.store.shards();
+        let own = (first..shards).step_by(stride.max(1));
+        let others = (0..shards).filter(|n| n % stride.max(1) != first % stride.max(1));
+        let mut left = Evicted::Nothing;
+        for number in own.chain(others) {
+            if !self.try_lock_one(number, PATIENCE) {
+                left = Evicted::Unfinished;
+                continue;
+            }
+            match self.framed(|turn| turn.evict_from(number, policy, enough)) {
+                Evicted::Nothing => {}
+                Evicted::Unfinished => left = Evicted::Unfinished,
+                Evicted::Enough => return Evicted::Enough,
+            }
+        }
+        left
+    }
+
+    /// Evicts keys of a held shard.
+    fn evict_from(
+        &mut self,
+        number: usize,
+        policy: Eviction,
+        enough: &mut dyn FnMut(&mut Self) -> bool,
+    ) -> Evicted {
+        self.touch(Touched::Any);
+        let (now, uses) = (self.now, self.limits.uses);
+        loop {
+            if enough(self) {
+                return Evicted::Enough;
+            }
+            let shard = self.shard_mut(number);
+            let mut batch = Batch::new();
+            let (candidates, dbs) = (&mut shard.candidates, &shard.dbs);
+            let ended = candidates.take(dbs, policy, uses, now, TOGETHER, &mut batch);
+            if batch.is_empty() {
+                return if ended {
+                    Evicted::Nothing
+                } else {
+                    Evicted::Unfinished
+                };
+            }
+            for (db, id) in &batch {
+                dbs[*db].warm_due(&[*id]);
+            }
+            for (n, (db, id)) in batch.into_iter().enumerate() {
+                if n > 0 && enough(self) {
+                    return Evicted::Enough;
+                }
+                let record = self.shard_db(number, db).remove(id);
+                self.evicted(db, record);
+            }
+        }
+    }
+
+    /// Evicts the keys with the earliest deadlines of all shards and databases.
+    fn evict_by_deadline(&mut self, enough: &mut dyn FnMut(&mut Self) -> bool) -> Evicted {
+        if self.store.shards() > 1 {
+            // So that the wake-ups are those of now.
+            self.release();
+        }
+        let bound = |at: &std::sync::atomic::AtomicU64| at.load(Ordering::SeqCst);
+        // Lower bounds of the earliest deadlines; exact ones where a shard was asked.
+        let mut bounds: Vec<u64> = match self.store.shards() {
+            1 => vec![0],
+            _ => self.store.wakeups.iter().map(bound).collect(),
+        };
+        while let Some((number, &at)) = bounds.iter().enumerate().min_by_key(|(_, at)| **at)
+            && at != NO_WAKEUP
+        {
+            if !self.try_lock_one(number, PATIENCE) {
+                return Evicted::Unfinished;
+            }
+            self.touch(Touched::Any);
+            let Some((db, id, deadline)) = self.earliest_in(number) else {
+                bounds[number] = NO_WAKEUP;
+                continue;
+            };
+            bounds[number] = deadline;
+            let first = bounds.iter().all(|other| deadline <= *other);
+            if !first || enough(self) {
+                self.shard_db(number, db).put_back(id);
+                if first {
+                    return Evicted::Enough;
+                }
+                continue;
+            }
+            self.framed(|turn| {
+                let record = turn.shard_db(number, db).remove_due(id);
+                turn.evicted(db, record);
+            });
+        }
+        Evicted::Nothing
+    }
+
+    /// Takes the key with the earliest deadline of a held shard off the wheel. Returns its database, record and deadline.
+    fn earliest_in(&mut self, number: usize) -> Option<(usize, Id, u64)> {
+        let mut best: Option<(usize, Id, u64)> = None;
+        for db in 0..self.store.databases() {
+            let part = self.shard_db(number, db);
+            let earlier = |at: u64| best.is_none_or(|best| at < best.2);
+            if !part.next_wakeup().is_some_and(earlier) {
+                continue;
+            }
+            let Some(id) = part.take_earliest() else {
+                continue;
+            };
+            let deadline = part.deadline(id).unwrap_or(NEVER);
+            if !earlier(deadline) {
+                part.put_back(id);
+            } else if let Some((db, id, _)) = best.replace((db, id, deadline)) {
+                self.shard_db(number, db).put_back(id);
+            }
+        }
+        best
+    }
+
+    fn evicted(&mut self, db: usize, record: Record) {
+        let key = record.key.as_bytes();
+        self.stats.evicted += 1;
+        self.expiry_effect(db, &[b"DEL", key]);
+        self.commit_expiry(db, key, Classes::EVICTED, "evicted", Some(&record.value));
+        self.discarded.evicted(record.value);
+    }
+
+    /// Returns the bytes of free places for records in all shards; in those that are not held, as they were when they were
+    /// last unlocked by a turn that knew of [`Store::set_counts_room`](crate::Store::set_counts_room). O(shards + held databases).
+    pub fn room(&mut self) -> u64 {
+        let store = self.store;
+        self.publish_rooms();
+        let rooms = store.rooms.iter();
+        rooms.map(|room| room.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Publishes the free places of the held shards.
+    #[cold]
+    pub(super) fn publish_rooms(&mut self) {
+        let store = self.store;
+        for (number, shard) in self.held_shards() {
+            store.rooms[number].store(shard.room() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Moves records so that a page of places becomes free, in a shard and database that has many free places. Returns the
+    /// number of bytes that were freed. Holds one shard at a time.
+    pub fn compact(&mut self) -> u64 {
+        let rooms = self.store.rooms.iter().map(|room| room.load(Ordering::Relaxed));
+        let Some((number, _)) = rooms.enumerate().max_by_key(|(_, room)| *room) else {
+            return 0;
+        };
+        if !self.try_lock_one(number, PATIENCE) {
+            return 0;
+        }
+        let shard = self.shard_mut(number);
+        let most = shard.dbs.iter_mut().max_by_key(|db| db.room());
+        let freed = most.map_or(0, |db| db.compact()) as u64;
+        self.touch(Touched::Any);
+        self.publish_rooms();
+        freed
+    }
+}
