@@ -137,6 +137,15 @@ pub(crate) const STREAMS_PENDING_BYTES_RATIO: f64 = 0.7;
 /// Time of the save and of the load of a stream, to redis-server's.
 pub(crate) const STREAMS_FILE_RATIO: f64 = 0.5;
 
+/// CPU time of a SET into a store at its limit of memory, to redis-server's.
+pub(crate) const EVICTION_CPU_RATIO: f64 = 0.7;
+/// Bytes in use above the limit, in percent of it.
+pub(crate) const EVICTION_ABOVE_PERCENT: f64 = 1.0;
+/// p99 of GETs beside SETs into a full store, as a ratio to the same in a store that is not full.
+pub(crate) const EVICTION_GET_P99_RATIO: f64 = 1.3;
+/// Hit rate of a trace, to redis-server's.
+pub(crate) const EVICTION_HITS_RATIO: f64 = 1.0;
+
 /// CPU of idle connections, as a share of one core above the same server without them. 0.001 is one tick (10 ms) in ten
 /// seconds, the resolution of `top`.
 pub(crate) const IDLE_CPU_SHARE: f64 = 0.001;

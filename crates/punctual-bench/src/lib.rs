@@ -31,6 +31,7 @@ mod csv;
 mod durability;
 mod error;
 mod events;
+mod eviction;
 mod expiring;
 mod idle;
 mod keyload;
@@ -126,6 +127,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Snapshot(options) => snapshot::run(options, &mut report)?,
         Bench::Durability(options) => durability::run(options, &mut report)?,
         Bench::Replication(options) => replication::run(options, &mut report)?,
+        Bench::Eviction(options) => eviction::run(options, &mut report)?,
         Bench::Streams(options) => streams::run(options, &mut report)?,
         Bench::Attacks(options) => attacks::run(options, &mut report)?,
         Bench::Tracking(options) => tracking::run(options, &mut report)?,

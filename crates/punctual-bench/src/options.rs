@@ -1,6 +1,7 @@
 //! The command line of `punctual bench`.
 
 mod attacks;
+mod eviction;
 mod persistent;
 mod streams;
 mod tls;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::attacks::AttackOptions;
+pub(crate) use self::eviction::{EvictionOptions, EvictionTest};
 pub(crate) use self::persistent::{
     DurabilityOptions, DurabilityTest, ReplicationOptions, ReplicationTest,
 };
@@ -37,6 +39,7 @@ Examples:
   punctual bench durability            what the append-only file costs, and its rewrite of 5M keys
   punctual bench replication           full syncs of 5M keys, a replica's CPU and its expired events
   punctual bench tracking              what client-side caching costs: 1,000 clients x 1,000 keys
+  punctual bench eviction              SETs into a full store, and hit rates
   punctual bench streams               how late entries are delivered again, and leave because of their age
   punctual bench attacks               what other clients see of KEYS, LCS, slow readers, floods of connections
   punctual bench tls                   CPU per encrypted command and per new encrypted connection
@@ -107,6 +110,8 @@ pub(crate) enum Bench {
     Durability(DurabilityOptions),
     /// Replicas: duration of a full sync, CPU per command, lateness of expired keys
     Replication(ReplicationOptions),
+    /// A store at its limit of memory: CPU per SET, memory, latency, hit rates
+    Eviction(EvictionOptions),
     /// Lateness of streams: entries whose lease or age ends
     Streams(StreamsOptions),
     /// Latency of other clients while one does its worst
@@ -128,6 +133,7 @@ impl Bench {
             Self::Snapshot(options) => &options.output,
             Self::Durability(options) => &options.common.output,
             Self::Replication(options) => &options.common.output,
+            Self::Eviction(options) => &options.output,
             Self::Streams(options) => &options.output,
             Self::Attacks(options) => &options.output,
             Self::Tls(options) => &options.output,

@@ -38,7 +38,7 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    fn holds(self, value: f64) -> bool {
+    pub(crate) fn holds(self, value: f64) -> bool {
         match self {
             Self::AtMost(bound) => value <= bound,
             Self::AtLeast(bound) => value >= bound,

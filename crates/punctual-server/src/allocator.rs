@@ -185,6 +185,68 @@ mod tests {
         pages * 4096 / MIB
     }
 
+    /// The classes are mimalloc's own, for the alignments of this program's types.
+    #[test]
+    fn blocks_count_as_what_they_take() {
+        let mut sizes: Vec<usize> = (1..5_000).collect();
+        sizes.extend((5_000..CLASS_MAX).step_by(977));
+        sizes.extend((10..20).map(|bits| 1 << bits));
+        for size in sizes {
+            let layout = Layout::from_size_align(size, 8).unwrap();
+            // SAFETY: the layout is not empty, and the block is freed with it.
+            let bytes = unsafe {
+                let block = MiMalloc.alloc(layout);
+                let bytes = libmimalloc_sys::mi_usable_size(block.cast());
+                MiMalloc.dealloc(block, layout);
+                bytes
+            };
+            assert_eq!(class(size), bytes as i64, "{size}");
+        }
+    }
+
+    /// What is counted for live blocks is what mimalloc says of them, after many changes of their sizes.
+    #[test]
+    fn the_count_is_near_the_truth() {
+        let (mut live, mut counted, mut random) = (Vec::new(), 0, 1_u64);
+        for round in 0..300_000_usize {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let number = (random >> 33) as usize;
+            let size = 1 << (3 + number % 12);
+            let size = size + number / 16 % size;
+            let align = if number.is_multiple_of(5) { 64 } else { 8 };
+            let layout = Layout::from_size_align(size, align).unwrap();
+            // SAFETY: each block is freed or changed once, with the layout that it has at that time.
+            unsafe {
+                if live.len() < 2_000 || round % 3 == 0 {
+                    counted += class(size);
+                    live.push((MiMalloc.alloc(layout), layout));
+                } else {
+                    let at = number / 7 % live.len();
+                    let (block, old): (*mut u8, Layout) = live.swap_remove(at);
+                    counted -= class(old.size());
+                    if round % 3 == 1 {
+                        counted += class(size);
+                        let layout = Layout::from_size_align(size, old.align()).unwrap();
+                        live.push((MiMalloc.realloc(block, old, size), layout));
+                    } else {
+                        MiMalloc.dealloc(block, old);
+                    }
+                }
+            }
+        }
+        // SAFETY: the blocks are live, and are freed with their layouts.
+        let truth: i64 = live
+            .iter()
+            .map(|(block, _)| unsafe { libmimalloc_sys::mi_usable_size(block.cast()) as i64 })
+            .sum();
+        let off = (counted - truth).abs() as f64 / truth as f64;
+        assert!(off < 0.03, "{counted} counted, {truth} in use");
+        for (block, layout) in live {
+            // SAFETY: as above.
+            unsafe { MiMalloc.dealloc(block, layout) }
+        }
+    }
+
     /// Checks the option numbers, which may change with mimalloc's version. One test, because it measures the whole process.
     #[test]
     fn the_last_block_of_a_page_may_be_freed_by_any_thread() {

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn recent_use_is_known_in_units_of_128_ms() {
-        let at = |ms| Now::from_ms(1_700_000_000_000 + ms);
+        let at = |ms: u64| Now::from_ms(1_700_000_000_000 + ms);
         let uses = Uses::Recent;
         let key = uses.initial(at(0));
         assert_eq!(uses.rank(key, at(127 + 128)), 1);

@@ -12,6 +12,7 @@ pub(crate) mod limit;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use punctual_store::Now;
 
 use crate::config::Settings;
@@ -25,7 +26,7 @@ pub(crate) struct Memory {
     /// `maxmemory` in bytes, 0 without a limit or without a counting allocator.
     pub(crate) limit: AtomicU64,
     /// By loop: the value of its counter above which it compares the bytes in use with the limit.
-    pub(crate) check_at: Box<[CheckAt]>,
+    pub(crate) check_at: Box<[OfLoop]>,
     /// Longest time for a step of eviction, in µs.
     step_us: AtomicU64,
     /// `replica-ignore-maxmemory`.
@@ -37,7 +38,9 @@ pub(crate) struct Memory {
     /// Time until then for which eviction had not reached the limit, in µs.
     over_us: AtomicU64,
     /// Bytes of all clients by loop, while `maxmemory-clients` is set.
-    pub(crate) clients: Box<[CheckAt]>,
+    pub(crate) clients: Box<[OfLoop]>,
+    /// Held by the loop that disconnects clients.
+    pub(crate) evicting_clients: Mutex<()>,
     /// Clients evicted.
     pub(crate) evicted_clients: AtomicU64,
 }
@@ -45,11 +48,11 @@ pub(crate) struct Memory {
 /// A figure of one loop, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct CheckAt(pub(crate) AtomicI64);
+pub(crate) struct OfLoop(pub(crate) AtomicI64);
 
 impl Memory {
     pub(crate) fn new(loops: usize) -> Self {
-        let figures = |first: i64| (0..loops).map(|_| CheckAt(AtomicI64::new(first))).collect();
+        let figures = |first: i64| (0..loops).map(|_| OfLoop(AtomicI64::new(first))).collect();
         Self {
             peak: AtomicU64::new(0),
             limit: AtomicU64::new(0),
@@ -60,6 +63,7 @@ impl Memory {
             over_since_us: AtomicU64::new(0),
             over_us: AtomicU64::new(0),
             clients: figures(0),
+            evicting_clients: Mutex::new(()),
             evicted_clients: AtomicU64::new(0),
         }
     }

@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// Time (unix ms) since which the output has been above the soft limit.
     pub(crate) over_soft_since: Option<u64>,
+    /// Bytes that the client counts for in the sum of its loop; 0 without `maxmemory-clients`.
+    pub(crate) counted: i64,
     /// Fires when the client has been idle for too long.
     pub(crate) idle_timer: Option<punctual::queue::TimerKey>,
     /// Fires at the timeout of the command that waits.
@@ -96,6 +98,7 @@ impl Connection {
             hung_up: false,
             ended: false,
             over_soft_since: None,
+            counted: 0,
             idle_timer: None,
             wait_timer: None,
             soft_timer: None,

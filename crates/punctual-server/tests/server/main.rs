@@ -29,6 +29,7 @@ mod commands;
 mod config;
 mod crash;
 mod debug;
+mod eviction;
 mod failover;
 mod functions;
 mod functions_kept;

@@ -321,6 +321,7 @@ impl Fixture {
         self.stats.expired += counted.expired;
         self.stats.expired_on_touch += counted.expired_on_touch;
         self.stats.expired_fields += counted.expired_fields;
+        self.stats.evicted += counted.evicted;
         self.stats.retained_out += counted.retained_out;
         self.stats.redelivered += counted.redelivered;
         self.stats.dead_letters += counted.dead_letters;

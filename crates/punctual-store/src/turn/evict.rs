@@ -99,9 +99,13 @@ impl Turn<'_> {
             1 => vec![0],
             _ => self.store.wakeups.iter().map(bound).collect(),
         };
+        let mut asked = false;
         while let Some((number, &at)) = bounds.iter().enumerate().min_by_key(|(_, at)| **at)
             && at != NO_WAKEUP
         {
+            if !std::mem::replace(&mut asked, true) && enough(self) {
+                return Evicted::Enough;
+            }
             if !self.try_lock_one(number, PATIENCE) {
                 return Evicted::Unfinished;
             }
@@ -111,20 +115,20 @@ impl Turn<'_> {
                 continue;
             };
             bounds[number] = deadline;
-            let first = bounds.iter().all(|other| deadline <= *other);
-            if !first || enough(self) {
+            if bounds.iter().any(|other| *other < deadline) {
                 self.shard_db(number, db).put_back(id);
-                if first {
-                    return Evicted::Enough;
-                }
                 continue;
             }
+            asked = false;
             self.framed(|turn| {
                 let record = turn.shard_db(number, db).remove_due(id);
                 turn.evicted(db, record);
             });
         }
-        Evicted::Nothing
+        match !asked && enough(self) {
+            true => Evicted::Enough,
+            false => Evicted::Nothing,
+        }
     }
 
     /// Takes the key with the earliest deadline of a held shard off the wheel. Returns its database, record and deadline.
@@ -193,3 +197,6 @@ impl Turn<'_> {
         freed
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use punctual_store::Turn;
 
 use super::EventLoop;
-use crate::memory::counters;
+use crate::memory::{clients, counters};
 use crate::memory::limit::{self, Fit};
 
 impl EventLoop {
@@ -19,6 +19,31 @@ impl EventLoop {
             let fit = limit::keep(&self.shared, self.number, turn, &self.stopwatch);
             // Clients are served before the next step.
             self.more_due |= fit == Fit::Unfinished;
+        }
+    }
+
+    /// Corrects the sum of the clients' memory for a client, while there is a limit.
+    pub(super) fn count_client(&mut self, slot: usize) {
+        let limited = self.settings.maxmemory_clients > 0;
+        if let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut)
+            && (limited || connection.counted > 0)
+        {
+            let bytes = if limited {
+                clients::counted(&connection.session.info)
+            } else {
+                0
+            };
+            let before = std::mem::replace(&mut connection.counted, bytes);
+            self.shared.count_clients(self.number, bytes - before);
+        }
+    }
+
+    /// Disconnects clients if the memory of all is above the limit. Called once per turn.
+    pub(super) fn keep_clients(&self) {
+        let limit = self.settings.maxmemory_clients;
+        if limit > 0 {
+            let now = self.shared.clock.now();
+            self.shared.keep_clients_below(limit, now);
         }
     }
 }

@@ -389,7 +389,9 @@ impl EventLoop {
         self.run_timers();
         for slot in std::mem::take(&mut self.dirty) {
             self.flush(slot);
+            self.count_client(slot);
         }
+        self.keep_clients();
         self.remove_ended();
         self.arm_round();
         self.shared.stats[self.number].turns.add(1);
@@ -603,6 +605,7 @@ impl EventLoop {
             self.settings = self.shared.settings();
             for slot in 0..self.connections.len() {
                 self.arm_idle(slot);
+                self.count_client(slot);
             }
         }
     }

@@ -8,6 +8,7 @@ use super::*;
 
 const LIMITS: Limits = Limits {
     uses: crate::uses::Uses::Last,
+    eviction: None,
     list_piece: -2,
     hash_entries: 0,
     hash_value: 0,

@@ -1,0 +1,281 @@
+//! Policies against a small model: a map of what was stored.
+
+use std::collections::BTreeMap;
+
+use crate::command::testing::Fixture;
+use crate::eviction::{Evicted, Eviction};
+use crate::limits::Limits;
+use crate::uses::Uses;
+
+const POLICIES: [&str; 7] = [
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+];
+
+/// Keys with their deadlines, by database and name.
+type Model = BTreeMap<(usize, String), Option<u64>>;
+
+fn fixture(shards: usize, policy: &str) -> (Fixture, Eviction) {
+    let policy = Eviction::of_name(policy, 5).unwrap();
+    let store = Fixture::sharded(shards);
+    let uses = match policy.order {
+        crate::eviction::Order::Lfu => Uses::Count {
+            log_factor: 10,
+            decay_minutes: 1,
+        },
+        _ => Uses::Recent,
+    };
+    store.store.set_limits(Limits {
+        uses,
+        eviction: Some(policy),
+        ..Limits::default()
+    });
+    store.store.set_counts_room(true);
+    (store, policy)
+}
+
+/// Evicts `count` keys, and returns them in their order with their databases.
+fn evict(store: &mut Fixture, policy: Eviction, count: u64) -> (Evicted, Vec<(usize, String)>) {
+    store.events();
+    let left = store.with_turn(|turn| {
+        let shards = turn.store.shards();
+        let mut first = 0;
+        loop {
+            let before = turn.stats.evicted;
+            let end = (before + 7).min(count);
+            // As a loop does that owns some of the shards.
+            let done = turn.evict(policy, first, 2, &mut |turn| turn.stats.evicted >= end);
+            first = (first + 1) % shards;
+            if done != Evicted::Enough || turn.stats.evicted >= count {
+                return done;
+            }
+        }
+    });
+    let events = store.events();
+    let gone = events.split(", ").filter(|event| !event.is_empty());
+    let gone = gone.map(|event| {
+        let words: Vec<&str> = event.split(' ').collect();
+        assert_eq!(words[0], "evicted", "{event}");
+        let db = words.get(2).map_or(0, |db| db[1..].parse().unwrap());
+        (db, words[1].to_owned())
+    });
+    (left, gone.collect())
+}
+
+fn fill(store: &mut Fixture, keys: u64, deadline: impl Fn(u64) -> Option<u64>) -> Model {
+    let mut model = Model::new();
+    for n in 0..keys {
+        store.db = (n % 3) as usize;
+        let key = format!("key:{n}");
+        store.run(&format!("SET {key} value"));
+        if let Some(at) = deadline(n) {
+            store.run(&format!("PEXPIREAT {key} {at}"));
+        }
+        model.insert((store.db, key), deadline(n));
+    }
+    model
+}
+
+/// Each policy evicts what it may, as often as it is asked, until nothing is left.
+#[test]
+fn only_what_a_policy_allows_is_evicted() {
+    for shards in [1, 4] {
+        for name in POLICIES {
+            for every in [1, 3, 100] {
+                let (mut store, policy) = fixture(shards, name);
+                let deadline = |n: u64| (n % every == 0).then(|| 2_000_000 + n * 7_919 % 10_007);
+                let mut model = fill(&mut store, 1_000, deadline);
+                let may = |at: &Option<u64>| !policy.volatile || at.is_some();
+                let mut left = model.values().filter(|at| may(at)).count() as u64;
+                while left > 0 {
+                    let (done, gone) = evict(&mut store, policy, left.min(100));
+                    assert_eq!(done, Evicted::Enough, "{name}");
+                    assert_eq!(gone.len() as u64, left.min(100), "{name}");
+                    for key in gone {
+                        let at = model.remove(&key).expect("it was there");
+                        assert!(may(&at), "{name}: {key:?}");
+                    }
+                    left -= left.min(100);
+                }
+                assert_eq!(evict(&mut store, policy, 1).0, Evicted::Nothing, "{name}");
+                for ((db, key), _) in model {
+                    store.db = db;
+                    assert_eq!(store.run(&format!("GET {key}")), "$5 value", "{name}");
+                }
+            }
+        }
+    }
+}
+
+/// volatile-ttl takes the earliest deadline of all shards and databases, also if deadlines of fields come before it. Fields and
+/// later keys still expire at their deadlines.
+#[test]
+fn volatile_ttl_is_exact() {
+    for shards in [1, 8] {
+        let (mut store, policy) = fixture(shards, "volatile-ttl");
+        let deadline = |n: u64| (n % 5 != 0).then(|| 2_000_000 + n * 7_919 % 100_003);
+        let model = fill(&mut store, 4_000, deadline);
+        for n in 0..300 {
+            store.db = n % 3;
+            let at = 1_990_000 + n * 97;
+            store.run(&format!("HSET hash:{n} a 1 b 2"));
+            store.run(&format!("HPEXPIREAT hash:{n} {at} FIELDS 1 a"));
+        }
+        let mut expected: Vec<(u64, usize, String)> = model
+            .into_iter()
+            .filter_map(|((db, key), at)| Some((at?, db, key)))
+            .collect();
+        expected.sort();
+        let mut all = Vec::new();
+        for count in [1, 10, 500, 1_000] {
+            all.extend(evict(&mut store, policy, count).1);
+        }
+        let at = |(db, key): &(usize, String)| {
+            let found = expected.iter().find(|e| (e.1, &e.2) == (*db, key));
+            found.expect("a key with a deadline").0
+        };
+        let deadlines: Vec<u64> = all.iter().map(at).collect();
+        let first: Vec<u64> = expected.iter().take(1_511).map(|e| e.0).collect();
+        assert_eq!(deadlines, first);
+        store.last_values();
+        store.jumps_to_the_end();
+        let expired = store.last_values();
+        assert_eq!(expired.len(), expected.len() - 1_511 + 300);
+        let late = |text: &String| text.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+        assert!(expired.iter().map(late).is_sorted(), "in exact order");
+    }
+}
+
+impl Fixture {
+    fn jumps_to_the_end(&mut self) {
+        self.jump(3_000_000);
+    }
+}
+
+/// The approximation prefers keys that have not been used: an exact LRU would evict the first tenth alone.
+#[test]
+fn lru_and_lfu_find_the_worst_keys() {
+    for name in ["allkeys-lru", "volatile-lru", "allkeys-lfu", "volatile-lfu"] {
+        let (mut store, policy) = fixture(2, name);
+        fill(&mut store, 4_000, |n| (n % 2 == 0).then_some(9_000_000));
+        for n in 0..4_000u64 {
+            store.advance(50);
+            store.db = (n % 3) as usize;
+            // The later ones are used more often.
+            for _ in 0..(1 + n * 6 / 4_000) {
+                store.run(&format!("GET key:{n}"));
+            }
+        }
+        let (_, gone) = evict(&mut store, policy, 200);
+        let number = |key: &str| key[4..].parse::<u32>().unwrap();
+        let worst = gone.iter().filter(|(_, key)| number(key) < 1_000).count();
+        assert!(worst > 150, "{name}: {worst} of 200 are in the worst quarter");
+    }
+}
+
+/// A key that was used after it became a candidate stays.
+#[test]
+fn candidates_that_are_used_stay() {
+    let (mut store, mut policy) = fixture(1, "allkeys-lru");
+    // Every key is examined.
+    policy.samples = 1_000;
+    fill(&mut store, 60, |_| None);
+    store.advance(10_000);
+    let first = evict(&mut store, policy, 1).1;
+    store.advance(10_000);
+    for n in 10..60 {
+        store.db = n % 3;
+        store.run(&format!("GET key:{n}"));
+    }
+    let old = |(_, key): &(usize, String)| key[4..].parse::<u32>().unwrap() < 10;
+    let count = 10 - first.iter().filter(|key| old(key)).count() as u64;
+    let (_, gone) = evict(&mut store, policy, count);
+    assert!(gone.iter().all(old), "{gone:?}");
+}
+
+/// Records move together when many places are free. Names, values, deadlines, fields and the table follow.
+#[test]
+fn records_move_and_everything_follows() {
+    let (mut store, policy) = fixture(1, "allkeys-random");
+    let deadline = |n: u64| (n % 2 == 0).then(|| 2_000_000 + n * 7_919 % 100_003);
+    let mut model = fill(&mut store, 12_000, deadline);
+    for n in 0..500 {
+        store.db = 1;
+        let at = 2_000_000 + n * 97;
+        store.run(&format!("HSET hash:{n} a 1 b 2"));
+        store.run(&format!("HPEXPIREAT hash:{n} {at} FIELDS 1 a"));
+        store.run(&format!("XADD stream:{n} 1-{n} f v"));
+        store.run(&format!("XRETAIN stream:{n} MAXAGE 600000"));
+    }
+    for key in evict(&mut store, policy, 9_000).1 {
+        model.remove(&key);
+    }
+    let (before, freed) = store.with_turn(|turn| {
+        turn.lock_all();
+        let (before, mut freed) = (turn.room(), 0);
+        loop {
+            let bytes = turn.compact();
+            freed += bytes;
+            if bytes == 0 {
+                break;
+            }
+        }
+        assert_eq!(turn.room(), before - freed);
+        (before, freed)
+    });
+    // At most one page of each database is not full.
+    assert!(before > 500_000 && freed > before - 4 * 16_384 * 2, "{freed} of {before}");
+    let mut hashes = 0;
+    for n in 0..500 {
+        store.db = 1;
+        hashes += usize::from(store.run(&format!("HGET hash:{n} a")) == "$1 1");
+    }
+    assert!(hashes > 50);
+    for ((db, key), at) in &model {
+        store.db = *db;
+        let expected = at.map_or(":-1".to_owned(), |at| format!(":{at}"));
+        assert_eq!(store.run(&format!("PEXPIRETIME {key}")), expected);
+    }
+    store.last_values();
+    store.jump(2_150_000);
+    let expired = store.last_values();
+    let with_deadline = model.values().flatten().count();
+    assert_eq!(expired.len(), with_deadline + hashes);
+    let late = |text: &String| text.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+    assert!(expired.iter().map(late).is_sorted());
+    for ((db, key), at) in &model {
+        store.db = *db;
+        let expected = if at.is_some() { ":0" } else { ":1" };
+        assert_eq!(store.run(&format!("EXISTS {key}")), expected);
+    }
+    let reply = store.run("DBSIZE");
+    assert!(reply.starts_with(':'), "{reply}");
+}
+
+/// A snapshot that has begun has all keys of its instant, whatever is evicted meanwhile; records do not move under it.
+#[test]
+fn a_snapshot_keeps_what_is_evicted() {
+    let (mut store, policy) = fixture(1, "allkeys-random");
+    fill(&mut store, 3_000, |_| None);
+    let keys = store.with_turn(|turn| {
+        let mut snapshot = crate::snapshot::Snapshot::begin(turn, crate::snapshot::Format::default());
+        let mut out = Vec::new();
+        let mut steps = 0;
+        while snapshot.next_held(turn, &mut out).is_some() {
+            if steps < 100 {
+                let end = turn.stats.evicted + 20;
+                turn.evict(policy, 0, 1, &mut |turn| turn.stats.evicted >= end);
+                assert_eq!(turn.compact(), 0, "the walk goes by places");
+            }
+            steps += 1;
+        }
+        assert!(turn.stats.evicted > 1_000);
+        snapshot.written()
+    });
+    assert_eq!(keys, 3_000);
+}
