@@ -47,7 +47,9 @@ fn used_memory(client: &mut Client) -> Result<u64> {
 /// Returns a number of INFO, or 0 without it.
 fn number(client: &mut Client, section: &str, name: &str) -> Result<u64> {
     let text = info(client, section)?;
-    Ok(field(&text, name).and_then(|value| value.parse().ok()).unwrap_or(0))
+    Ok(field(&text, name)
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(0))
 }
 
 /// Removes all keys and the limit, and sets the policy.

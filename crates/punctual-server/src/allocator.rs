@@ -209,7 +209,9 @@ mod tests {
     fn the_count_is_near_the_truth() {
         let (mut live, mut counted, mut random) = (Vec::new(), 0, 1_u64);
         for round in 0..300_000_usize {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             let number = (random >> 33) as usize;
             let size = 1 << (3 + number % 12);
             let size = size + number / 16 % size;

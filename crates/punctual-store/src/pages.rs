@@ -256,7 +256,11 @@ impl<T> Pages<T> {
             .min_by_key(|(_, room)| room.used)?;
         self.open.retain(|&open| open != number as u32);
         let start = (number << PAGE_BITS) as u32;
-        Some((start..start + PAGE as u32).filter(|i| self.is_taken(*i)).collect())
+        Some(
+            (start..start + PAGE as u32)
+                .filter(|i| self.is_taken(*i))
+                .collect(),
+        )
     }
 
     /// Bytes of the pages.

@@ -54,14 +54,21 @@ fn set(out: &mut Vec<u8>, index: u64, volatile: bool) {
     let seconds = 10_000 + index * 7_919 % 100_003;
     if volatile {
         let seconds = seconds.to_string();
-        encode_command(out, &[b"SET", &name[..], keyload::VALUE, b"EX", seconds.as_bytes()]);
+        encode_command(
+            out,
+            &[b"SET", &name[..], keyload::VALUE, b"EX", seconds.as_bytes()],
+        );
     } else {
         encode_command(out, &[b"SET", &name[..], keyload::VALUE]);
     }
 }
 
 /// Measures, and prints a table per policy.
-pub(super) fn run(options: &EvictionOptions, servers: &[Server], report: &mut Report) -> Result<()> {
+pub(super) fn run(
+    options: &EvictionOptions,
+    servers: &[Server],
+    report: &mut Report,
+) -> Result<()> {
     let policies = POLICIES.iter().filter(|policy| options.has_policy(policy));
     let bar = report::progress(
         (policies.clone().count() * servers.len()) as u64 * u64::from(options.rounds()),
@@ -94,12 +101,19 @@ pub(super) fn run(options: &EvictionOptions, servers: &[Server], report: &mut Re
     let of = launch::reference(servers);
     for (policy, rounds) in tables {
         let mut sheet = Sheet::new(&format!("full store, {policy}"), servers);
-        sheet.shown("µs CPU per SET", &spreads(&rounds, |r| r.cpu), |v| format!("{v:.3}"));
+        sheet.shown("µs CPU per SET", &spreads(&rounds, |r| r.cpu), |v| {
+            format!("{v:.3}")
+        });
         if let Some(of) = of {
             let base = |at| (at != of).then_some(of);
             let found = ratios(&rounds, base, |one, base| Some(one.cpu? / base.cpu?));
             let bound = Bound::AtMost(bars::EVICTION_CPU_RATIO);
-            sheet.ratio(report, &format!("ratio to {}", servers[of].label), &found, bound);
+            sheet.ratio(
+                report,
+                &format!("ratio to {}", servers[of].label),
+                &found,
+                bound,
+            );
         }
         let above = spreads(&rounds, |r| Some(r.above));
         let judged = above.iter().map(|spread| {
@@ -108,8 +122,16 @@ pub(super) fn run(options: &EvictionOptions, servers: &[Server], report: &mut Re
         });
         let bound = format!("<= {}", bars::EVICTION_ABOVE_PERCENT);
         sheet.counted(report, "most above maxmemory, %", &bound, judged);
-        sheet.shown("p99 of GETs before, ms", &spreads(&rounds, |r| Some(r.calm)), hundredths);
-        sheet.shown("p99 of GETs, full, ms", &spreads(&rounds, |r| Some(r.full)), hundredths);
+        sheet.shown(
+            "p99 of GETs before, ms",
+            &spreads(&rounds, |r| Some(r.calm)),
+            hundredths,
+        );
+        sheet.shown(
+            "p99 of GETs, full, ms",
+            &spreads(&rounds, |r| Some(r.full)),
+            hundredths,
+        );
         let own = ratios(&rounds, Some, |one, own| Some(one.full / own.calm));
         let bound = Bound::AtMost(bars::EVICTION_GET_P99_RATIO);
         sheet.ratio(report, "ratio", &own, bound);
@@ -124,7 +146,9 @@ fn measure(options: &EvictionOptions, server: &Server, policy: &str) -> Result<R
     begin(&mut client, policy)?;
     let bar = indicatif::ProgressBar::hidden();
     let keys = options.keys();
-    keyload::load(&mut client, keys, "SET", &bar, |index, out| set(out, index, volatile))?;
+    keyload::load(&mut client, keys, "SET", &bar, |index, out| {
+        set(out, index, volatile)
+    })?;
     let next = AtomicU64::new(keys);
     // The same writes, before there is a limit.
     let calm = latency(server, volatile, &next, keys)?;
@@ -145,7 +169,9 @@ fn measure(options: &EvictionOptions, server: &Server, policy: &str) -> Result<R
         stop.store(true, Ordering::Relaxed);
         let greatest = looks.join();
         done?;
-        let used = after.zip(before).map(|(after, before)| after.since(&before));
+        let used = after
+            .zip(before)
+            .map(|(after, before)| after.since(&before));
         Ok::<_, Error>((used, greatest.map_err(|_| died())??))
     })?;
     let full = latency(server, volatile, &next, keys)?;

@@ -43,7 +43,9 @@ impl Zipf {
     fn draw(&self, rng: &mut ChaCha8Rng) -> u64 {
         let all = self.0.last().copied().unwrap_or(0.0);
         let at = rng.random::<f64>() * all;
-        self.0.partition_point(|sum| *sum <= at).min(self.0.len() - 1) as u64
+        self.0
+            .partition_point(|sum| *sum <= at)
+            .min(self.0.len() - 1) as u64
     }
 }
 
@@ -55,7 +57,11 @@ struct Hits {
 }
 
 /// Runs all traces, and prints a table per policy and trace.
-pub(super) fn run(options: &EvictionOptions, servers: &[Server], report: &mut Report) -> Result<()> {
+pub(super) fn run(
+    options: &EvictionOptions,
+    servers: &[Server],
+    report: &mut Report,
+) -> Result<()> {
     let zipf = Zipf::new(options.keys());
     let of = launch::reference(servers);
     let room: Vec<u64> = servers
@@ -93,7 +99,9 @@ pub(super) fn run(options: &EvictionOptions, servers: &[Server], report: &mut Re
             ("equal number of keys", |(_, keys)| *keys),
         ];
         for (case, part) in parts {
-            let rates = found.iter().map(|one| format!("{:.2}", part(one).rate * 100.0));
+            let rates = found
+                .iter()
+                .map(|one| format!("{:.2}", part(one).rate * 100.0));
             sheet.row(&format!("{case}: hits, %"), rates);
             let keys = found.iter().map(|one| thousands(part(one).keys as f64));
             sheet.row("  keys", keys);
@@ -106,7 +114,10 @@ pub(super) fn run(options: &EvictionOptions, servers: &[Server], report: &mut Re
                 let judged = found.iter().map(|spread| {
                     let ratio = spread.map_or(f64::NAN, |spread| spread.median);
                     // The reference has no ratio to itself.
-                    (spread.map_or_else(String::new, |_| format!("{ratio:.3}")), bound.holds(ratio))
+                    (
+                        spread.map_or_else(String::new, |_| format!("{ratio:.3}")),
+                        bound.holds(ratio),
+                    )
                 });
                 let name = format!("  ratio to {}", servers[of].label);
                 sheet.counted(report, &name, &bound.to_string(), judged);
@@ -152,7 +163,11 @@ fn trace(
     let (mut batch, mut names) = (Vec::new(), Vec::new());
     let mut sent = 0;
     while sent < fill + total {
-        let shift = if shifts { sent.saturating_sub(fill) * SHIFTS / total } else { 0 };
+        let shift = if shifts {
+            sent.saturating_sub(fill) * SHIFTS / total
+        } else {
+            0
+        };
         batch.clear();
         names.clear();
         for _ in 0..READS {

@@ -287,7 +287,10 @@ fn memory(page: &mut Page<'_, '_>) {
         "mem_fragmentation_bytes",
         breakdown.resident as i64 - breakdown.used as i64,
     );
-    page.line("mem_not_counted_for_evict", page.shared.memory_not_counted());
+    page.line(
+        "mem_not_counted_for_evict",
+        page.shared.memory_not_counted(),
+    );
     page.line("mem_replication_backlog", breakdown.backlog);
     page.line("mem_total_replication_buffers", breakdown.backlog);
     page.line("mem_clients_slaves", breakdown.replicas);

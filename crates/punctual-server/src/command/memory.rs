@@ -332,11 +332,7 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     text
 }
 
-fn malloc_stats(
-    call: &mut Call<'_, '_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn malloc_stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let statistics = call.shared.reclaim.map(|reclaim| (reclaim.statistics)());
     let text = match &statistics {
         Some(text) => text.as_str(),

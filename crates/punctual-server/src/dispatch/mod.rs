@@ -8,6 +8,7 @@ pub(crate) mod blocking;
 pub(crate) mod call;
 mod denial;
 pub(crate) mod from_file;
+mod memory;
 pub(crate) mod names;
 mod replay;
 pub(crate) mod table;

@@ -8,13 +8,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_store::Now;
-
-use crate::client::registry::{ClientInfo, ClientType};
-use crate::command::client_list::line;
-use crate::log;
-use crate::net::order::Order;
-use crate::shared::Shared;
+use super::Memory;
+use crate::client::registry::{ClientInfo, ClientType, Clients};
 
 /// Returns the bytes that a client counts for: none for replicas and the primary, as in Redis.
 pub(crate) fn counted(client: &ClientInfo) -> i64 {
@@ -25,30 +20,32 @@ pub(crate) fn counted(client: &ClientInfo) -> i64 {
     }
 }
 
-impl Shared {
+impl Memory {
     /// Adds to the sum of a loop's clients. Only that loop calls this.
     pub(crate) fn count_clients(&self, loop_number: usize, bytes: i64) {
-        let sum = &self.memory.clients[loop_number].0;
+        let sum = &self.clients[loop_number].0;
         sum.store(sum.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
     }
 
-    /// Disconnects the largest clients if all of them have more than `limit` bytes. O(1) below the limit, else O(clients).
-    pub(crate) fn keep_clients_below(&self, limit: u64, now: Now) {
-        let sums = self.memory.clients.iter();
-        let sum: i64 = sums.map(|sum| sum.0.load(Ordering::Relaxed)).sum();
-        if sum > limit as i64 {
-            self.evict_clients(limit as i64, now);
-        }
+    /// Returns the bytes of all clients.
+    pub(crate) fn of_clients(&self) -> i64 {
+        let sums = self.clients.iter();
+        sums.map(|sum| sum.0.load(Ordering::Relaxed)).sum()
     }
 
+    /// Calls `disconnect` with the largest clients, until the others have at most `limit` bytes. O(clients · log clients).
     #[cold]
-    fn evict_clients(&self, limit: i64, now: Now) {
+    pub(crate) fn evict_clients(
+        &self,
+        clients: &Clients,
+        limit: i64,
+        mut disconnect: impl FnMut(&ClientInfo),
+    ) {
         // One loop at a time, so that no two of them disconnect clients for the same bytes.
-        let Some(_only) = self.memory.evicting_clients.try_lock() else {
+        let Some(_only) = self.evicting_clients.try_lock() else {
             return;
         };
-        let mut all: Vec<(i64, Arc<ClientInfo>)> = self
-            .clients
+        let mut all: Vec<(i64, Arc<ClientInfo>)> = clients
             .list()
             .into_iter()
             .map(|client| (counted(&client), client))
@@ -61,18 +58,8 @@ impl Shared {
                 break;
             }
             sum -= bytes;
-            let text = line(&client, now.read_ms());
-            log::notice!(
-                self.logger,
-                "Evicting client: {}",
-                String::from_utf8_lossy(&text)
-            );
-            self.clients.kill(&client);
-            self.memory.evicted_clients.fetch_add(1, Ordering::Relaxed);
-            self.mailboxes[client.loop_number].order(Order::Kill {
-                client: client.id,
-                slot: client.slot,
-            });
+            self.evicted_clients.fetch_add(1, Ordering::Relaxed);
+            disconnect(&client);
         }
     }
 }

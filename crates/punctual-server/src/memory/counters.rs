@@ -47,7 +47,10 @@ pub fn add(bytes: i64) {
     let number = OWN.get();
     if (SHARED..COUNTERS as u32).contains(&number) {
         let counter = &ALL[number as usize].bytes;
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
+        counter.store(
+            counter.load(Ordering::Relaxed).wrapping_add(bytes),
+            Ordering::Relaxed,
+        );
     } else {
         add_shared(number, bytes);
     }
@@ -60,7 +63,9 @@ fn add_shared(mut number: u32, bytes: i64) {
         number = NEXT.fetch_add(1, Ordering::Relaxed) % SHARED;
         OWN.set(number);
     }
-    ALL[number as usize].bytes.fetch_add(bytes, Ordering::Relaxed);
+    ALL[number as usize]
+        .bytes
+        .fetch_add(bytes, Ordering::Relaxed);
 }
 
 /// Declares that the program's allocator counts. Called before the server starts.
@@ -106,7 +111,8 @@ impl Drop for OwnCounter {
 #[inline]
 pub(crate) fn own() -> i64 {
     let number = OWN.get() as usize;
-    ALL.get(number).map_or(0, |counter| counter.bytes.load(Ordering::Relaxed))
+    ALL.get(number)
+        .map_or(0, |counter| counter.bytes.load(Ordering::Relaxed))
 }
 
 #[cfg(test)]

@@ -11,14 +11,10 @@
 use std::sync::atomic::Ordering;
 
 use punctual_store::eviction::Evicted;
-use punctual_store::spec::Flags;
 use punctual_store::{Error, Turn};
 use quanta::Clock;
 
 use super::counters;
-use crate::client::session::Session;
-use crate::dispatch::Dispatcher;
-use crate::dispatch::table::Entry;
 use crate::shared::Shared;
 
 /// The most bytes that a loop allocates between two looks at the other loops' counters.
@@ -47,16 +43,6 @@ pub(crate) enum Fit {
     Unfinished,
     /// Above the limit, and no key may be evicted.
     Full,
-}
-
-/// Returns Redis's longest time for one step of eviction with this `maxmemory-eviction-tenacity`, in µs.
-pub(crate) fn step_us(tenacity: u32) -> u64 {
-    match tenacity {
-        0..=10 => 50 * u64::from(tenacity),
-        // A geometric progression to about two minutes.
-        11..=99 => (500.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
-        _ => u64::MAX,
-    }
 }
 
 impl Shared {
@@ -134,6 +120,13 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn<'_>, clo
             }
             continue;
         }
+        if scattered > 0 && turn.is_walked() {
+            // Until the snapshot is complete, free places stay where they are. Evicting more would free no more.
+            excess -= scattered as i64;
+            if excess <= 0 {
+                break Fit::Fits;
+            }
+        }
         let Some(policy) = turn.limits.eviction else {
             break Fit::Full;
         };
@@ -141,7 +134,8 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn<'_>, clo
         let mut evicted = 0;
         let mut late = false;
         let mut enough = |turn: &mut Turn<'_>| {
-            let freed = (before - counters::own()) + (evicted * PLACE) as i64
+            let freed = (before - counters::own())
+                + (evicted * PLACE) as i64
                 + (turn.discarded.evicted_bytes() - dropped) as i64;
             late = evicted > 0 && evicted % BETWEEN_LOOKS == 0 && elapsed_us() >= most_us;
             evicted += 1;
@@ -162,36 +156,4 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn<'_>, clo
     };
     memory.set_over(fit != Fit::Fits, turn.now);
     fit
-}
-
-impl Dispatcher<'_, '_> {
-    /// Makes room for a command that may need memory. Returns the error if there is none.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn make_room(&mut self, session: &Session, entry: &Entry) -> Option<Error> {
-        let flags = entry.row.flags;
-        let queued = session.executed_by(entry);
-        let denied = flags.has(Flags::DENYOOM)
-            || queued.is_some_and(|queued| queued.denies_memory())
-            // What is queued needs memory too.
-            || session.multi.is_some() && !flags.has(Flags::UNQUEUED);
-        let asks = denied || flags.has(Flags::RUNS_SCRIPTS) || flags.has(Flags::EXECUTES);
-        if !asks || self.background.is_none() {
-            return None;
-        }
-        let fit = keep(self.shared, self.loop_number, self.turn, self.clock);
-        self.out_of_memory = fit == Fit::Full;
-        (self.out_of_memory && denied).then_some(OUT_OF_MEMORY)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_step_takes_as_long_as_in_redis() {
-        let steps = [0, 5, 10, 11, 50, 99, 100].map(super::step_us);
-        assert_eq!(steps[..4], [0, 250, 500, 574]);
-        assert_eq!((steps[4], steps[6]), (133_931, u64::MAX));
-        assert!((120_000_000..140_000_000).contains(&steps[5]), "{}", steps[5]);
-    }
 }

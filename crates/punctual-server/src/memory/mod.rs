@@ -103,7 +103,9 @@ impl Memory {
         if over && before == 0 {
             since.store(now.micros(), Ordering::Relaxed);
         } else if !over && before > 0 {
-            let us = now.micros().saturating_sub(since.swap(0, Ordering::Relaxed));
+            let us = now
+                .micros()
+                .saturating_sub(since.swap(0, Ordering::Relaxed));
             self.over_us.fetch_add(us, Ordering::Relaxed);
         }
     }
@@ -122,7 +124,7 @@ impl Memory {
     pub(crate) fn apply(&self, settings: &Settings) {
         let bytes = counters::used().map_or(0, |_| settings.maxmemory);
         self.limit.store(bytes, Ordering::Relaxed);
-        let step_us = limit::step_us(settings.eviction_tenacity);
+        let step_us = step_us(settings.eviction_tenacity);
         self.step_us.store(step_us, Ordering::Relaxed);
         self.replica_ignores
             .store(settings.replica_ignores_maxmemory, Ordering::Relaxed);
@@ -130,5 +132,30 @@ impl Memory {
         for at in &self.check_at {
             at.0.store(check, Ordering::Relaxed);
         }
+    }
+}
+
+/// Returns Redis's longest time for one step of eviction with this `maxmemory-eviction-tenacity`, in µs.
+fn step_us(tenacity: u32) -> u64 {
+    match tenacity {
+        0..=10 => 50 * u64::from(tenacity),
+        // A geometric progression to about two minutes.
+        11..=99 => (500.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_step_takes_as_long_as_in_redis() {
+        let steps = [0, 5, 10, 11, 50, 99, 100].map(super::step_us);
+        assert_eq!(steps[..4], [0, 250, 500, 574]);
+        assert_eq!((steps[4], steps[6]), (133_931, u64::MAX));
+        assert!(
+            (120_000_000..140_000_000).contains(&steps[5]),
+            "{}",
+            steps[5]
+        );
     }
 }

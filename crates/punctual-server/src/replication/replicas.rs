@@ -133,7 +133,10 @@ impl Replicas {
     /// Notes by how much the backlog exceeds its size.
     pub(crate) fn note_beyond_backlog(&self) {
         let stream = self.stream.lock();
-        let beyond = stream.backlog.as_ref().map_or(0, |backlog| backlog.beyond());
+        let beyond = stream
+            .backlog
+            .as_ref()
+            .map_or(0, |backlog| backlog.beyond());
         drop(stream);
         self.beyond_backlog.store(beyond, Ordering::Relaxed);
     }

@@ -88,10 +88,25 @@ fn commands_without_memory_are_refused_as_by_redis() {
         &["EXEC"],
         &["EVAL", "return redis.call('GET', KEYS[1])", "1", "c"],
         &["EVAL", "return redis.pcall('SET', KEYS[1], 'x')", "1", "c"],
-        &["EVAL", "redis.call('DEL', 'x') return redis.pcall('SET', KEYS[1], 'x')", "1", "c"],
+        &[
+            "EVAL",
+            "redis.call('DEL', 'x') return redis.pcall('SET', KEYS[1], 'x')",
+            "1",
+            "c",
+        ],
         &["EVAL", "#!lua\nreturn 1", "0"],
-        &["EVAL", "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])", "1", "c"],
-        &["EVAL", "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], 'x')", "1", "c"],
+        &[
+            "EVAL",
+            "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])",
+            "1",
+            "c",
+        ],
+        &[
+            "EVAL",
+            "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], 'x')",
+            "1",
+            "c",
+        ],
         &["EVAL_RO", "return redis.call('GET', KEYS[1])", "1", "c"],
         &["FCALL", "writes", "1", "c"],
         &["FCALL", "allowed", "1", "c"],
@@ -126,7 +141,10 @@ fn the_memory_stays_at_the_limit() {
             wires[0].expect(&["FLUSHALL"], "+OK|");
             set(&mut wires[0], "maxmemory-policy", policy);
             let evicted = info(&mut wires[0], "stats", "evicted_keys");
-            assert_eq!(send(&mut wires[0], 1_000, |n| format!("SET fixed:{n} {n}")), 0);
+            assert_eq!(
+                send(&mut wires[0], 1_000, |n| format!("SET fixed:{n} {n}")),
+                0
+            );
             let mut most = 0;
             for (at, wire) in wires.iter_mut().enumerate() {
                 // Values in and beside their records, and collections.
@@ -161,7 +179,14 @@ fn the_memory_stays_at_the_limit() {
 fn evictions_are_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap().to_owned();
-    let persistent = ["--dir", &dir, "--appendonly", "yes", "--enable-debug-command", "yes"];
+    let persistent = [
+        "--dir",
+        &dir,
+        "--appendonly",
+        "yes",
+        "--enable-debug-command",
+        "yes",
+    ];
     let server = Process::start(&persistent);
     let replica = replication::follow_with_redis(server.port);
     let mut c = Wire::to(server.port);
@@ -235,7 +260,9 @@ fn large_values_are_not_evicted_twice() {
     let server = Process::start(&["--maxmemory-policy", "allkeys-lru"]);
     let mut c = Wire::to(server.port);
     for key in 0..8 {
-        send(&mut c, 30_000, |n| format!("HSET hash:{key} field:{n} {n:030}"));
+        send(&mut c, 30_000, |n| {
+            format!("HSET hash:{key} field:{n} {n:030}")
+        });
     }
     let limit = used(&mut c) - MIB;
     set(&mut c, "maxmemory", &limit.to_string());

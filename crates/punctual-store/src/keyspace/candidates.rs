@@ -64,6 +64,14 @@ impl Candidates {
         if policy.order == Order::Random {
             return self.draw(dbs, policy.volatile, count, batch);
         }
+        if policy.order == Order::Ttl {
+            let ended = self.draw(dbs, true, WARM_MAX, batch);
+            let deadline =
+                |(db, id): &(usize, Id)| dbs[*db].peek(*id).map_or(NEVER, |r| r.deadline);
+            batch.sort_unstable_by_key(deadline);
+            batch.truncate(count);
+            return ended;
+        }
         if self.by.replace((policy, uses)) != Some((policy, uses)) {
             self.all.clear();
         }
@@ -126,7 +134,13 @@ impl Candidates {
 
     /// Draws up to `count` random keys. Returns false if a search for keys with a deadline has not reached its end.
     fn draw(&mut self, dbs: &[Db], volatile: bool, count: usize, batch: &mut Batch) -> bool {
-        let size = |db: &Db| if volatile { db.with_deadline() } else { db.len() };
+        let size = |db: &Db| {
+            if volatile {
+                db.with_deadline()
+            } else {
+                db.len()
+            }
+        };
         let total: usize = dbs.iter().map(size).sum();
         if total == 0 {
             return true;
@@ -140,14 +154,22 @@ impl Candidates {
         let number = chosen.unwrap_or(0);
         let db = &dbs[number];
         if !volatile {
-            batch.extend((0..count.min(db.len())).filter_map(|_| Some((number, db.at_random(random)?))));
+            batch.extend(
+                (0..count.min(db.len())).filter_map(|_| Some((number, db.at_random(random)?))),
+            );
         } else if db.with_deadline() * 8 >= db.len() {
             for _ in 0..16 {
                 let drawn: SmallVec<[Id; WARM_MAX]> =
                     (0..WARM_MAX).filter_map(|_| db.at_random(random)).collect();
                 let room = count - batch.len();
                 let with_deadline = |id: &Id| db.peek(*id).is_some_and(|r| r.deadline != NEVER);
-                batch.extend(drawn.into_iter().filter(with_deadline).take(room).map(|id| (number, id)));
+                batch.extend(
+                    drawn
+                        .into_iter()
+                        .filter(with_deadline)
+                        .take(room)
+                        .map(|id| (number, id)),
+                );
                 if batch.len() >= count.min(db.with_deadline()) {
                     break;
                 }
@@ -166,7 +188,11 @@ impl Candidates {
     fn search(&mut self, dbs: &[Db], number: usize, count: usize, batch: &mut Batch) -> bool {
         let db = &dbs[number];
         let end = db.end();
-        let mut at = if self.search.0 == number { self.search.1 } else { random(end) };
+        let mut at = if self.search.0 == number {
+            self.search.1
+        } else {
+            random(end)
+        };
         for _ in 0..SEARCH.min(end) {
             at = if at + 1 >= end { 0 } else { at + 1 };
             if db.peek(at).is_some_and(|r| r.deadline != NEVER) {

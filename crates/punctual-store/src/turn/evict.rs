@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::events::Classes;
 use crate::eviction::{Evicted, Eviction, Order};
 use crate::keyspace::candidates::Batch;
+use crate::keyspace::db::Db;
 use crate::keyspace::records::{Id, Record};
 use crate::keyspace::shard::{NO_WAKEUP, Touched};
 use crate::time::NEVER;
@@ -30,7 +31,11 @@ impl Turn<'_> {
         enough: &mut dyn FnMut(&mut Self) -> bool,
     ) -> Evicted {
         if policy.order == Order::Ttl {
-            return self.evict_by_deadline(enough);
+            let done = self.evict_by_deadline(enough);
+            if done != Evicted::Nothing {
+                return done;
+            }
+            // Keys behind very many deadlines of fields are left, if any.
         }
         let shards = self.store.shards();
         let own = (first..shards).step_by(stride.max(1));
@@ -179,10 +184,20 @@ impl Turn<'_> {
         }
     }
 
+    /// Returns whether records of a held shard must stay where they are, because a snapshot walks through them.
+    pub fn is_walked(&mut self) -> bool {
+        self.held_shards()
+            .any(|(_, shard)| shard.dbs.iter().any(Db::has_walk))
+    }
+
     /// Moves records so that a page of places becomes free, in a shard and database that has many free places. Returns the
     /// number of bytes that were freed. Holds one shard at a time.
     pub fn compact(&mut self) -> u64 {
-        let rooms = self.store.rooms.iter().map(|room| room.load(Ordering::Relaxed));
+        let rooms = self
+            .store
+            .rooms
+            .iter()
+            .map(|room| room.load(Ordering::Relaxed));
         let Some((number, _)) = rooms.enumerate().max_by_key(|(_, room)| *room) else {
             return 0;
         };

@@ -267,7 +267,9 @@ impl EventLoop {
             connection.socket.shutdown();
             self.shared.detach(&replica);
         }
-        self.shared.count_clients(self.number, -connection.counted);
+        self.shared
+            .memory
+            .count_clients(self.number, -connection.counted);
         let session = &mut connection.session;
         self.shared.clients.set_waiting(&session.info, false);
         session.unsubscribe_all(&self.shared.pubsub);

@@ -5,8 +5,11 @@ use std::sync::atomic::Ordering;
 use punctual_store::Turn;
 
 use super::EventLoop;
-use crate::memory::{clients, counters};
+use crate::command::client_list::line;
+use crate::log;
 use crate::memory::limit::{self, Fit};
+use crate::memory::{clients, counters};
+use crate::net::order::Order;
 
 impl EventLoop {
     /// Goes on to evict keys, in one bounded step, while the memory is above the limit. Called once per turn.
@@ -34,16 +37,33 @@ impl EventLoop {
                 0
             };
             let before = std::mem::replace(&mut connection.counted, bytes);
-            self.shared.count_clients(self.number, bytes - before);
+            self.shared
+                .memory
+                .count_clients(self.number, bytes - before);
         }
     }
 
     /// Disconnects clients if the memory of all is above the limit. Called once per turn.
     pub(super) fn keep_clients(&self) {
-        let limit = self.settings.maxmemory_clients;
-        if limit > 0 {
-            let now = self.shared.clock.now();
-            self.shared.keep_clients_below(limit, now);
+        let limit = self.settings.maxmemory_clients as i64;
+        let shared = &self.shared;
+        if limit == 0 || shared.memory.of_clients() <= limit {
+            return;
         }
+        let now_ms = self.turn_ms;
+        shared
+            .memory
+            .evict_clients(&shared.clients, limit, |client| {
+                log::notice!(
+                    shared.logger,
+                    "Evicting client: {}",
+                    String::from_utf8_lossy(&line(client, now_ms))
+                );
+                shared.clients.kill(client);
+                shared.mailboxes[client.loop_number].order(Order::Kill {
+                    client: client.id,
+                    slot: client.slot,
+                });
+            });
     }
 }

@@ -107,7 +107,9 @@ impl Db {
             }
             Some(Value::Hash(hash)) if hash.with_deadline() > 0 => {
                 let fields = hash.table().into_iter().flat_map(|table| table.fields());
-                fields.filter_map(|(_, field)| field.timer()).for_each(&mut follow);
+                fields
+                    .filter_map(|(_, field)| field.timer())
+                    .for_each(&mut follow);
             }
             _ => {}
         }

@@ -151,6 +151,23 @@ fn volatile_ttl_is_exact() {
     }
 }
 
+/// Keys behind more deadlines of fields than are set aside are evicted too.
+#[test]
+fn volatile_ttl_finds_keys_behind_many_fields() {
+    let (mut store, policy) = fixture(1, "volatile-ttl");
+    for n in 0..1_200 {
+        store.run(&format!("HSET hash f{n} 1"));
+        store.run(&format!("HPEXPIREAT hash 1500000 FIELDS 1 f{n}"));
+    }
+    for n in 0..30 {
+        store.run(&format!("SET key:{n} v PXAT {}", 2_000_000 + n));
+    }
+    let (done, gone) = evict(&mut store, policy, 30);
+    assert_eq!((done, gone.len()), (Evicted::Enough, 30));
+    assert_eq!(evict(&mut store, policy, 1).0, Evicted::Nothing);
+    assert_eq!(store.run("HLEN hash"), ":1200");
+}
+
 impl Fixture {
     fn jumps_to_the_end(&mut self) {
         self.jump(3_000_000);
@@ -174,7 +191,10 @@ fn lru_and_lfu_find_the_worst_keys() {
         let (_, gone) = evict(&mut store, policy, 200);
         let number = |key: &str| key[4..].parse::<u32>().unwrap();
         let worst = gone.iter().filter(|(_, key)| number(key) < 1_000).count();
-        assert!(worst > 150, "{name}: {worst} of 200 are in the worst quarter");
+        assert!(
+            worst > 150,
+            "{name}: {worst} of 200 are in the worst quarter"
+        );
     }
 }
 
@@ -229,7 +249,10 @@ fn records_move_and_everything_follows() {
         (before, freed)
     });
     // At most one page of each database is not full.
-    assert!(before > 500_000 && freed > before - 4 * 16_384 * 2, "{freed} of {before}");
+    assert!(
+        before > 500_000 && freed > before - 4 * 16_384 * 2,
+        "{freed} of {before}"
+    );
     let mut hashes = 0;
     for n in 0..500 {
         store.db = 1;
@@ -263,7 +286,8 @@ fn a_snapshot_keeps_what_is_evicted() {
     let (mut store, policy) = fixture(1, "allkeys-random");
     fill(&mut store, 3_000, |_| None);
     let keys = store.with_turn(|turn| {
-        let mut snapshot = crate::snapshot::Snapshot::begin(turn, crate::snapshot::Format::default());
+        let mut snapshot =
+            crate::snapshot::Snapshot::begin(turn, crate::snapshot::Format::default());
         let mut out = Vec::new();
         let mut steps = 0;
         while snapshot.next_held(turn, &mut out).is_some() {

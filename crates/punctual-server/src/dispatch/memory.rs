@@ -1,0 +1,30 @@
+//! Memory for a command, before it runs; see [`crate::memory`].
+
+use punctual_store::Error;
+use punctual_store::spec::Flags;
+
+use super::Dispatcher;
+use crate::client::session::Session;
+use crate::dispatch::table::Entry;
+use crate::memory::limit::{Fit, OUT_OF_MEMORY, keep};
+
+impl Dispatcher<'_, '_> {
+    /// Makes room for a command that may need memory. Returns the error if there is none.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn make_room(&mut self, session: &Session, entry: &Entry) -> Option<Error> {
+        let flags = entry.row.flags;
+        let queued = session.executed_by(entry);
+        let denied = flags.has(Flags::DENYOOM)
+            || queued.is_some_and(|queued| queued.denies_memory())
+            // What is queued needs memory too.
+            || session.multi.is_some() && !flags.has(Flags::UNQUEUED);
+        let asks = denied || flags.has(Flags::RUNS_SCRIPTS) || flags.has(Flags::EXECUTES);
+        if !asks || self.background.is_none() {
+            return None;
+        }
+        let fit = keep(self.shared, self.loop_number, self.turn, self.clock);
+        self.out_of_memory = fit == Fit::Full;
+        (self.out_of_memory && denied).then_some(OUT_OF_MEMORY)
+    }
+}
