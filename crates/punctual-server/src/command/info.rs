@@ -239,7 +239,7 @@ fn memory(page: &mut Page<'_, '_>) {
         "used_memory_dataset_perc",
         format_args!("{:.2}%", breakdown.dataset_percent()),
     );
-    page.line("allocator_allocated", breakdown.used);
+    page.line("allocator_allocated", breakdown.allocated);
     page.line("allocator_active", breakdown.pages);
     page.line("allocator_resident", breakdown.pages);
     page.bytes("total_system_memory", process::total_memory());

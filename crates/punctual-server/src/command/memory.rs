@@ -14,6 +14,7 @@ use punctual_store::{Error, Turn};
 use crate::client::registry::ClientType;
 use crate::command::info::human;
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::memory::counters;
 use crate::program::process;
 use crate::reclaim::rounds;
 use crate::shared::Shared;
@@ -79,7 +80,9 @@ pub(crate) struct MemoryBreakdown {
     pub(crate) resident: u64,
     /// Bytes in use at the server's start.
     pub(crate) startup: u64,
-    /// Anonymous resident bytes: the allocator's pages and the stacks; at least the bytes in use.
+    /// Bytes that the allocator has handed out, or those of its pages if it does not count.
+    pub(crate) allocated: u64,
+    /// Anonymous resident bytes: the allocator's pages and the stacks; at least the allocated bytes.
     pub(crate) pages: u64,
     /// Bytes of connections and their buffers, without replicas.
     pub(crate) clients: u64,
@@ -123,6 +126,10 @@ impl MemoryBreakdown {
             }
         }
         let used = shared.memory.used();
+        let anonymous = process::anonymous_memory()
+            .unwrap_or(resident)
+            .min(resident);
+        let allocated = counters::used().unwrap_or(anonymous);
         let stream = shared.replicas.stream();
         let backlog = stream.backlog.as_ref().map_or(0, |b| b.memory() as u64);
         drop(stream);
@@ -132,8 +139,9 @@ impl MemoryBreakdown {
             peak: shared.memory.peak(),
             resident,
             startup: shared.startup_bytes.load(Ordering::Relaxed),
-            // Memory that was never written is in use, and not resident.
-            pages: process::anonymous_memory().unwrap_or(resident).max(used),
+            allocated,
+            // Memory that was never written is allocated, and not resident.
+            pages: anonymous.max(allocated),
             clients,
             replicas,
             backlog,
@@ -173,12 +181,12 @@ impl MemoryBreakdown {
 
     /// Returns the ratio of the allocator's pages to the bytes in use.
     pub(crate) fn fragmentation(&self) -> f64 {
-        ratio(self.pages, self.used)
+        ratio(self.pages, self.allocated)
     }
 
     /// Returns the bytes of the allocator's pages that are not in use.
     pub(crate) fn fragmented(&self) -> u64 {
-        self.pages - self.used
+        self.pages - self.allocated
     }
 
     /// Returns the ratio of resident bytes to the bytes in use.
@@ -239,7 +247,7 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     reply.double(breakdown.dataset_percent());
     reply.bulk(b"peak.percentage");
     reply.double(breakdown.peak_percent());
-    int(reply, "allocator.allocated", breakdown.used);
+    int(reply, "allocator.allocated", breakdown.allocated);
     int(reply, "allocator.active", breakdown.pages);
     int(reply, "allocator.resident", breakdown.pages);
     for (ratio, value, bytes, count) in [
@@ -395,6 +403,7 @@ mod tests {
             peak: 120 << 20,
             resident: 132 << 20,
             startup: 10 << 20,
+            allocated: 100 << 20,
             pages: 110 << 20,
             clients: 3 << 20,
             file: 1 << 20,

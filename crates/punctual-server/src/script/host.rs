@@ -44,9 +44,13 @@ impl Dispatcher<'_, '_> {
             && !allows_oom
             && !flags.has(ScriptFlags::NO_WRITES)
         {
-            return Err(Error::fixed(
-                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-            ));
+            // EXEC has been accepted, so its script is refused in other words.
+            return Err(match client.in_exec {
+                false => OUT_OF_MEMORY,
+                true => Error::fixed(
+                    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+                ),
+            });
         }
         if self.shared.monitors.any() {
             // Monitors see the script before its commands.

