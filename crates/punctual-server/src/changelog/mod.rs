@@ -13,7 +13,7 @@ mod room;
 mod unsynced;
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::Thread;
 
@@ -38,6 +38,8 @@ pub(crate) struct ChangeLog {
     failing: AtomicBool,
     unsynced: OnceLock<Unsynced>,
     room: Room,
+    /// Capacity of all buffers for the file, with those of its threads.
+    buffers: AtomicI64,
 }
 
 #[derive(Default)]
@@ -111,14 +113,20 @@ impl Default for ChangeLog {
             failing: AtomicBool::new(false),
             unsynced: OnceLock::new(),
             room: Room::default(),
+            buffers: AtomicI64::new(0),
         }
     }
 }
 
 impl ChangeLog {
-    /// Returns the bytes that are kept for the append-only file.
+    /// Returns the memory of the buffers for the append-only file.
     pub(crate) fn kept_for_file(&self) -> u64 {
-        self.room.kept(self.file_end.load(Ordering::Relaxed))
+        u64::try_from(self.buffers.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Notes that a buffer of the file is gone.
+    pub(crate) fn buffer_dropped(&self, capacity: usize) {
+        self.buffers.fetch_sub(capacity as i64, Ordering::Relaxed);
     }
 
     /// Appends what a turn has changed, to the replicas by `stream`. The turn still holds its shards.
@@ -141,10 +149,14 @@ impl ChangeLog {
             stream(effects.bytes());
         }
         if let Some(file) = file {
-            let before = file.pending.len();
+            let (before, capacity) = (file.pending.len(), file.pending.capacity());
             file.pending.extend_from_slice(&select);
             for part in effects.parts_for_files() {
                 file.pending.extend_from_slice(part);
+            }
+            let grown = file.pending.capacity() - capacity;
+            if grown > 0 {
+                self.buffers.fetch_add(grown as i64, Ordering::Relaxed);
             }
             let appended = (file.pending.len() - before) as u64;
             // Only written under the lock.
@@ -275,6 +287,8 @@ impl ChangeLog {
     pub(crate) fn set_file(&self, turn: &mut Turn<'_>, writer: Option<Thread>) {
         let end = self.file_end();
         self.room.reset(writer.is_some().then_some(end));
+        // Another thread begins with new buffers.
+        self.buffers.store(0, Ordering::Relaxed);
         self.change(turn, |state| {
             if let Some(mut old) = state.file.take() {
                 old.mark(FileMark::Close);

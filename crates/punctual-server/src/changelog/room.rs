@@ -46,15 +46,9 @@ impl Room {
         self.changed.notify_all();
     }
 
-    /// Returns the bytes that are kept.
-    #[inline]
-    pub(super) fn kept(&self, end: u64) -> u64 {
-        end.saturating_sub(self.from.load(Ordering::Relaxed))
-    }
-
     #[inline]
     pub(super) fn is_full(&self, end: u64) -> bool {
-        self.kept(end) > MOST_KEPT
+        end.saturating_sub(self.from.load(Ordering::Relaxed)) > MOST_KEPT
     }
 
     pub(super) fn wait(&self) {

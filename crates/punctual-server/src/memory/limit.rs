@@ -127,16 +127,20 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn<'_>, clo
                 break Fit::Fits;
             }
         }
+        // Flushed databases are on their way out.
+        let dropped = shared.worker.pending_objects.load(Ordering::Relaxed) > 0
+            || turn.discarded.things() > 0;
+        let full = if dropped { Fit::Unfinished } else { Fit::Full };
         let Some(policy) = turn.limits.eviction else {
-            break Fit::Full;
+            break full;
         };
-        let (before, dropped) = (counters::own(), turn.discarded.evicted_bytes());
+        let (before, discarded) = (counters::own(), turn.discarded.evicted_bytes());
         let mut evicted = 0;
         let mut late = false;
         let mut enough = |turn: &mut Turn<'_>| {
             let freed = (before - counters::own())
                 + (evicted * PLACE) as i64
-                + (turn.discarded.evicted_bytes() - dropped) as i64;
+                + (turn.discarded.evicted_bytes() - discarded) as i64;
             late = evicted > 0 && evicted % BETWEEN_LOOKS == 0 && elapsed_us() >= most_us;
             evicted += 1;
             freed >= excess + slack || late || evicted > 4 * BETWEEN_LOOKS
@@ -148,7 +152,7 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn<'_>, clo
         }
         match outcome {
             Evicted::Nothing if scattered > 0 && turn.compact() > 0 => {}
-            Evicted::Nothing => break Fit::Full,
+            Evicted::Nothing => break full,
             Evicted::Unfinished => break Fit::Unfinished,
             Evicted::Enough if late => break Fit::Unfinished,
             Evicted::Enough => {}

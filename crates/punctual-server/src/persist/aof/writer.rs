@@ -179,6 +179,10 @@ impl Writer {
             }
             return found;
         }
+        // The parts between marks are as long together.
+        self.shared
+            .changelog
+            .buffer_dropped(bytes.capacity() - bytes.len());
         let mut start = 0;
         let mut write = |queue: &mut VecDeque<Step>, to: usize| {
             if to > start {
@@ -475,6 +479,8 @@ impl Writer {
             bytes.clear();
             self.spare.push(bytes);
             self.spare_bytes += capacity;
+        } else {
+            self.shared.changelog.buffer_dropped(capacity);
         }
     }
 
