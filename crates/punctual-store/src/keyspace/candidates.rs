@@ -134,7 +134,7 @@ impl Candidates {
 
     /// Keeps a key if it is better than the worst candidate, or if there are few.
     fn examine(&mut self, dbs: &[Db], db: usize, id: Id, uses: Uses, now: Now) {
-        let Some(record) = dbs[db].peek(id) else {
+        let Some(record) = dbs[db].peek(id).filter(|_| dbs[db].may_go(id)) else {
             return;
         };
         let candidate = Candidate {
@@ -203,6 +203,7 @@ impl Candidates {
         } else {
             return self.search(dbs, number, count, batch);
         }
+        batch.retain(|(_, id)| db.may_go(*id));
         // A random key may be drawn twice.
         batch.sort_unstable();
         batch.dedup();
@@ -221,7 +222,7 @@ impl Candidates {
         };
         for _ in 0..SEARCH.min(end) {
             at = if at + 1 >= end { 0 } else { at + 1 };
-            if db.peek(at).is_some_and(|r| r.deadline != NEVER) {
+            if db.peek(at).is_some_and(|r| r.deadline != NEVER) && db.may_go(at) {
                 batch.push((number, at));
                 if batch.len() == count {
                     break;
@@ -229,6 +230,6 @@ impl Candidates {
             }
         }
         self.search = (number, at);
-        !batch.is_empty()
+        !batch.is_empty() || end <= SEARCH
     }
 }
