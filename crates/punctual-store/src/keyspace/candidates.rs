@@ -95,6 +95,9 @@ impl Candidates {
             let mut drawn = Batch::new();
             ended = self.draw(dbs, policy.volatile, WARM_MAX, &mut drawn);
             let before = self.all.len();
+            // The loads do not depend on one another, so they run at once; the sum keeps them alive.
+            let hash = |&(db, id): &(usize, Id)| dbs[db].peek(id).map_or(0, |record| record.hash);
+            std::hint::black_box(drawn.iter().map(hash).fold(0, |sum, hash| sum ^ hash));
             for (db, id) in drawn {
                 self.examine(dbs, db, id, uses, now);
             }
@@ -134,7 +137,7 @@ impl Candidates {
 
     /// Keeps a key if it is better than the worst candidate, or if there are few.
     fn examine(&mut self, dbs: &[Db], db: usize, id: Id, uses: Uses, now: Now) {
-        let Some(record) = dbs[db].peek(id) else {
+        let Some(record) = dbs[db].peek(id).filter(|_| dbs[db].may_go(id)) else {
             return;
         };
         let candidate = Candidate {
@@ -158,15 +161,9 @@ impl Candidates {
         self.all.insert(at, candidate);
     }
 
-    /// Draws up to `count` random keys. Returns false if a search for keys with a deadline has not reached its end.
+    /// Draws up to `count` random keys. Returns false if there are some, but none was found.
     fn draw(&mut self, dbs: &[Db], volatile: bool, count: usize, batch: &mut Batch) -> bool {
-        let size = |db: &Db| {
-            if volatile {
-                db.with_deadline()
-            } else {
-                db.len()
-            }
-        };
+        let size = |db: &Db| db.evictable(volatile);
         let total: usize = dbs.iter().map(size).sum();
         if total == 0 {
             return true;
@@ -179,38 +176,30 @@ impl Candidates {
         });
         let number = chosen.unwrap_or(0);
         let db = &dbs[number];
-        if !volatile {
-            batch.extend(
-                (0..count.min(db.len())).filter_map(|_| Some((number, db.at_random(random)?))),
-            );
-        } else if db.with_deadline() * 8 >= db.len() {
-            for _ in 0..16 {
-                let drawn: SmallVec<[Id; WARM_MAX]> =
-                    (0..WARM_MAX).filter_map(|_| db.at_random(random)).collect();
-                let room = count - batch.len();
-                let with_deadline = |id: &Id| db.peek(*id).is_some_and(|r| r.deadline != NEVER);
-                batch.extend(
-                    drawn
-                        .into_iter()
-                        .filter(with_deadline)
-                        .take(room)
-                        .map(|id| (number, id)),
-                );
-                if batch.len() >= count.min(db.with_deadline()) {
-                    break;
-                }
-            }
-        } else {
+        if volatile && db.evictable(true) * 8 < db.len() {
             return self.search(dbs, number, count, batch);
+        }
+        let fits = |id: &Id| {
+            db.may_go(*id) && (!volatile || db.peek(*id).is_some_and(|r| r.deadline != NEVER))
+        };
+        for _ in 0..16 {
+            let drawn: SmallVec<[Id; WARM_MAX]> =
+                (0..WARM_MAX).filter_map(|_| db.at_random(random)).collect();
+            let room = count - batch.len();
+            let fitting = drawn.into_iter().filter(fits).take(room);
+            batch.extend(fitting.map(|id| (number, id)));
+            if batch.len() >= count.min(size(db)) {
+                break;
+            }
         }
         // A random key may be drawn twice.
         batch.sort_unstable();
         batch.dedup();
-        true
+        !batch.is_empty()
     }
 
     /// Searches for keys with a deadline where these are rare, from where the last search has ended. Returns whether any
-    /// was found, or there are none.
+    /// was found.
     fn search(&mut self, dbs: &[Db], number: usize, count: usize, batch: &mut Batch) -> bool {
         let db = &dbs[number];
         let end = db.end();
@@ -221,7 +210,7 @@ impl Candidates {
         };
         for _ in 0..SEARCH.min(end) {
             at = if at + 1 >= end { 0 } else { at + 1 };
-            if db.peek(at).is_some_and(|r| r.deadline != NEVER) {
+            if db.peek(at).is_some_and(|r| r.deadline != NEVER) && db.may_go(at) {
                 batch.push((number, at));
                 if batch.len() == count {
                     break;

@@ -10,12 +10,12 @@ mod fields;
 mod streams;
 mod timers;
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use ahash::RandomState;
 use punctual::queue::wheel::{RawWheel, Step};
 
+use self::timers::ByDeadline;
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::keyspace::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD, WHOLE};
 use crate::keyspace::key::Key;
@@ -40,7 +40,7 @@ pub struct Db {
     /// Number of those of streams.
     stream_timers: usize,
     /// The values that are timers, by their deadlines; paused ones last.
-    timers: BTreeSet<(u64, Id)>,
+    timers: ByDeadline,
     hasher: RandomState,
     /// Number of the last arm; stamps are never 0.
     stamp: u32,
@@ -72,7 +72,7 @@ impl Db {
             wheel: RawWheel::new(),
             fields: FieldTimers::default(),
             stream_timers: 0,
-            timers: BTreeSet::new(),
+            timers: ByDeadline::default(),
             hasher,
             stamp: 0,
             with_deadline: 0,

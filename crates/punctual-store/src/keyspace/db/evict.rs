@@ -18,6 +18,12 @@ impl Db {
         self.records.get(id)
     }
 
+    /// Returns whether a record is there and may be evicted: a timer may not, because it must fire.
+    pub(crate) fn may_go(&self, id: Id) -> bool {
+        let record = self.records.get(id);
+        record.is_some_and(|record| !matches!(record.value, Value::Timer(_)))
+    }
+
     /// Returns a number that is greater than every index of a record.
     pub(crate) fn end(&self) -> u32 {
         self.records.end()
@@ -48,6 +54,8 @@ impl Db {
             };
             match self.wheel.step(at, &mut armed, &mut usize::MAX.clone()) {
                 Step::Due(due) if due.index & OF_FIELD != 0 => aside.push(due),
+                // A timer must fire.
+                Step::Due(due) if !self.may_go(due.index) => aside.push(due),
                 Step::Due(due) => found = Some(due.index),
                 Step::Busy | Step::Idle => break,
             }
@@ -110,6 +118,10 @@ impl Db {
                 fields
                     .filter_map(|(_, field)| field.timer())
                     .for_each(&mut follow);
+            }
+            Some(Value::Timer(_)) => {
+                self.timers.remove(&(deadline, old));
+                self.timers.insert((deadline, new));
             }
             _ => {}
         }
