@@ -4,6 +4,7 @@
 //!   the earliest of them.
 //! - One entry that is due before all others may be `held`: it is in no slot and not in front. So a timer that is the
 //!   first while it lives, and is cancelled before it is due, is never filed, and the one that was first before is known.
+//!   The entry stays held when its timer is cancelled or re-armed, for the record's next timer.
 //! - `bound` is the earlier of both. It is what a call reads that finds nothing due.
 
 use super::timers::{Due, Timers};
@@ -79,6 +80,26 @@ impl Earliest {
         self.held = entry;
     }
 
+    /// Returns whether an entry of this index is held.
+    #[inline]
+    pub(super) fn holds(&self, index: u32) -> bool {
+        self.is_held() && self.held.index == index
+    }
+
+    /// Returns whether an entry of this index is held under `deadline`.
+    #[inline]
+    pub(super) fn holds_at(&self, index: u32, deadline: u64) -> bool {
+        self.holds(index) && self.held.deadline == deadline
+    }
+
+    /// Has the held entry due earlier, under another generation.
+    #[inline]
+    pub(super) fn hold_earlier(&mut self, deadline: u64, generation: u32) {
+        debug_assert!(self.is_held() && deadline < self.held.deadline);
+        self.bound = deadline;
+        (self.held.deadline, self.held.generation) = (deadline, generation);
+    }
+
     /// Returns the held entry, which is held no longer; its timer stays the earliest.
     #[inline]
     pub(super) fn release(&mut self) -> Option<Due> {
@@ -90,11 +111,11 @@ impl Earliest {
         })
     }
 
-    /// Returns the held entry if `is_dead`, and holds it no longer.
+    /// Returns the held entry if `condition` holds for it, and holds it no longer.
     #[inline]
-    pub(super) fn release_if(&mut self, is_dead: impl FnOnce(Due) -> bool) -> Option<Due> {
+    pub(super) fn release_if(&mut self, condition: impl FnOnce(Due) -> bool) -> Option<Due> {
         let held = self.held;
-        (self.is_held() && is_dead(held)).then(|| {
+        (self.is_held() && condition(held)).then(|| {
             self.held = NEVER;
             self.bound = self.first.deadline;
             held
@@ -115,11 +136,18 @@ impl Earliest {
     /// Returns the earliest deadline if its timer confirms it.
     #[inline]
     pub(super) fn known(&self, timers: &impl Timers) -> Option<u64> {
+        // The timer of the held entry may have been re-armed later.
+        if self.is_held()
+            && let Some(deadline) = timers.deadline(self.held.index, self.held.generation)
+            && deadline <= self.first.deadline
+        {
+            return Some(deadline);
+        }
         let Due {
             deadline,
             index,
             generation,
-        } = self.named();
+        } = self.first;
         let is_known = index != NO_TIMER && timers.deadline(index, generation) == Some(deadline);
         is_known.then_some(deadline)
     }

@@ -102,6 +102,14 @@ impl<T> Wheel<T> {
     #[inline]
     pub(super) fn note_early(&mut self, deadline: u64, index: u32) {
         let earliest = &mut self.raw.earliest;
+        if earliest.holds(index) {
+            if deadline < earliest.bound() {
+                earliest.hold_earlier(deadline, Filed::FEW.generation());
+            }
+            return;
+        }
+        let records = &self.records;
+        earliest.release_if(|held| records.at(held.index).is_none());
         earliest.release();
         if deadline < earliest.first() {
             earliest.hold(Due {
@@ -119,13 +127,12 @@ impl<T> Wheel<T> {
     #[inline(never)]
     pub(super) fn find_first(&mut self) -> Option<u64> {
         if self.is_or_becomes_few() {
-            // A timer that was cancelled or re-armed hid the first one, perhaps.
-            self.raw.earliest.release_if(|_| true);
-            if let Some(deadline) = self.raw.earliest.known(&self.records) {
-                return Some(deadline);
+            if self.is_empty() {
+                return None;
             }
+            self.raw.earliest.release_if(|_| true);
             self.look();
-            return (!self.is_empty()).then_some(self.raw.earliest.bound());
+            return Some(self.raw.earliest.bound());
         }
         self.decide();
         self.raw.find_first(&mut self.records)
@@ -144,13 +151,19 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Pops the first timer if it is due. O(MOST).
-    pub(super) fn pop_few(&mut self, now: u64) -> Option<Expired<T>> {
+    /// Returns the first timer, which is not held any more. O(MOST).
+    #[inline]
+    fn named_few(&mut self) -> Due {
         self.raw.earliest.release();
         if self.raw.earliest.known(&self.records).is_none() {
             self.look();
         }
-        let first = self.raw.earliest.named();
+        self.raw.earliest.named()
+    }
+
+    /// Pops the first timer if it is due. O(MOST).
+    pub(super) fn pop_few(&mut self, now: u64) -> Option<Expired<T>> {
+        let first = self.named_few();
         if first.deadline > now || self.is_empty() {
             self.free_piece_if_any();
             return None;
@@ -170,7 +183,7 @@ impl<T> Wheel<T> {
 
     /// Does what `pop_few` does, and takes 1 from the budget.
     pub(super) fn poll_few(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
-        if self.next_deadline().is_none_or(|deadline| deadline > now) {
+        if self.named_few().deadline > now || self.is_empty() {
             self.free_piece_if_any();
             return Polled::Idle;
         }

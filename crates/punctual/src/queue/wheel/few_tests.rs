@@ -29,7 +29,10 @@ impl Wheel<u64> {
             let (first, _, key) = armed[0];
             assert_eq!(deadline, first);
             let named = self.raw.earliest.named();
-            assert_eq!(named.index, key.index(), "the first of equal ones");
+            // Or its timer was re-armed later, which is looked at when it is popped.
+            if named.deadline == deadline {
+                assert_eq!(named.index, key.index(), "the first of equal ones");
+            }
         }
     }
 }
@@ -71,10 +74,10 @@ proptest! {
 /// Asks often enough for the first timer that the wheel has few timers afterwards, if it may.
 fn settle(wheel: &mut Wheel<u64>, last: TimerKey) {
     let deadline = wheel.deadline(last).expect("armed");
-    // The first timer, which is re-armed later each other time.
-    for n in 0..100 {
-        assert!(wheel.reset(last, 1 + n % 2));
-        assert_eq!(wheel.next_deadline(), Some(1 + n % 2));
+    // The first timer, which is re-armed later before it is due.
+    for _ in 0..100 {
+        assert!(wheel.reset(last, 1) && wheel.reset(last, 2));
+        assert_eq!(wheel.pop_due(1), None);
     }
     assert!(wheel.reset(last, deadline));
 }

@@ -123,6 +123,9 @@ impl<T> Wheel<T> {
         if let Some(kept) = self.records.kept_mut(index) {
             *kept = filed;
         }
+        if deadline < self.raw.earliest.first() {
+            self.raw.settle_held(&mut self.records);
+        }
         self.raw.insert(filed.tick(), index, filed.generation());
     }
 
@@ -145,6 +148,18 @@ impl<T> Wheel<T> {
             return key;
         }
         if deadline > filed.tick() && deadline != u64::MAX {
+            return key;
+        }
+        if self.raw.earliest.holds_at(key.index(), filed.tick()) {
+            if deadline < filed.tick() {
+                let earlier = Filed::at(deadline);
+                self.raw
+                    .earliest
+                    .hold_earlier(deadline, earlier.generation());
+                if let Some(kept) = self.records.kept_mut(key.index()) {
+                    *kept = earlier;
+                }
+            }
             return key;
         }
         let mut tick = deadline;

@@ -221,6 +221,32 @@ impl RawWheel {
         self.levels[level].mixed |= u64::from(self.dead > 0) << slot;
     }
 
+    /// Drops the held entry if its timer is gone, or has it due when its timer is. Returns whether it did.
+    #[inline]
+    pub(super) fn settle_held(&mut self, timers: &mut impl Timers) -> bool {
+        let deadline = |held: Due| timers.deadline(held.index, held.generation);
+        let is_outdated = |held: Due| deadline(held) != Some(held.deadline);
+        let Some(held) = self.earliest.release_if(is_outdated) else {
+            return false;
+        };
+        let Due {
+            index, generation, ..
+        } = held;
+        match deadline(held) {
+            None => self.drop_dead(index, generation, timers),
+            Some(later) if later < self.earliest.first() => {
+                let generation = timers.refiled(index, generation, later);
+                self.earliest.hold(Due {
+                    deadline: later,
+                    index,
+                    generation,
+                });
+            }
+            Some(later) => self.refile(later, index, generation, timers),
+        }
+        true
+    }
+
     /// Files the entry that is held, if there is one. All work on entries starts with this.
     #[inline]
     pub(super) fn release_held(&mut self) {

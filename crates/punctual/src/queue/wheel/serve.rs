@@ -143,10 +143,21 @@ impl RawWheel {
         self.fired(entry.deadline);
     }
 
-    /// Updates the cached deadline and the count after the first entry fired: nothing is due before `deadline`.
+    /// Updates the cached deadline and the count after the first entry fired: nothing is due before `deadline`, nor
+    /// before the next entry of a clear run.
     #[inline]
     fn fired(&mut self, deadline: u64) {
         self.entries -= 1;
+        if let Some(next) = self.front.next()
+            && next.deadline < self.clear_until
+        {
+            self.earliest.set(Due {
+                deadline: next.deadline,
+                index: next.index,
+                generation: next.generation,
+            });
+            return;
+        }
         self.earliest.set_bound(if self.entries == 0 {
             u64::MAX
         } else {
@@ -457,12 +468,10 @@ impl RawWheel {
     /// Returns the earliest live deadline, and caches its timer.
     #[inline(never)]
     pub(super) fn find_first(&mut self, timers: &mut impl Timers) -> Option<u64> {
-        let is_dead = |held: Due| timers.deadline(held.index, held.generation).is_none();
-        if let Some(held) = self.earliest.release_if(is_dead) {
-            self.drop_dead(held.index, held.generation, timers);
-            if let Some(deadline) = self.earliest.known(timers) {
-                return Some(deadline);
-            }
+        if self.settle_held(timers)
+            && let Some(deadline) = self.earliest.known(timers)
+        {
+            return Some(deadline);
         }
         self.release_held();
         loop {
