@@ -204,7 +204,7 @@ impl Slot {
     }
 
     /// Appends an entry. Returns whether it took a new chunk. O(1).
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, pool: &mut Pool, low: u32, index: u32, generation: u32) -> bool {
         if self.tail != NONE {
             let chunk = pool.get_mut(self.tail);

@@ -200,7 +200,7 @@ impl RawWheel {
     }
 
     /// Files an entry that is not due before all others.
-    #[inline]
+    #[inline(always)]
     fn insert_later(&mut self, due: Due) {
         let Due {
             deadline,
@@ -499,7 +499,7 @@ impl RawWheel {
     }
 
     /// Files an entry that is due at or after the cursor. Returns its level and slot.
-    #[inline]
+    #[inline(always)]
     pub(super) fn file(&mut self, deadline: u64, index: u32, generation: u32) -> (usize, usize) {
         // Entries for the levels below the pending slot go into the pending slot.
         let level = level_of((deadline ^ self.cursor) | self.floor);
@@ -509,7 +509,7 @@ impl RawWheel {
         (level, slot)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn put(&mut self, level: usize, slot: usize, low: u32, index: u32, generation: u32) {
         #[cfg(test)]
         {
