@@ -14,6 +14,8 @@ use crate::contender::Role;
 pub trait Contender: 'static {
     const NAME: &'static str;
     const ROLE: Role = Role::Peer;
+    /// Whether it runs on runtimes with tokio's alternative timers.
+    const ALTERNATIVE: bool = false;
     /// Error of a timeout.
     type Elapsed;
 
@@ -60,6 +62,27 @@ impl Contender for Tokio {
 
     fn sleep(time: Duration) -> impl Future<Output = ()> + Send + 'static {
         tokio::time::sleep(time)
+    }
+}
+
+/// A wheel for each worker of a runtime that is built with `enable_alt_timer`: tokio's new timers, which only a runtime of
+/// several threads has, and only with `--cfg tokio_unstable`.
+pub struct TokioAlternative;
+
+impl Contender for TokioAlternative {
+    const NAME: &'static str = "tokio, enable_alt_timer";
+    const ALTERNATIVE: bool = true;
+    type Elapsed = tokio::time::error::Elapsed;
+
+    fn timeout<F: Future + Send>(
+        time: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        Tokio::timeout(time, future)
+    }
+
+    fn sleep(time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        Tokio::sleep(time)
     }
 }
 

@@ -13,7 +13,9 @@ use punctual_figures::progress;
 use punctual_figures::spread::Spread;
 use tokio::runtime::{Builder, Runtime};
 
-use self::contenders::{Contender, FuturesTimer, Nothing, Pingora, Punctual, Tokio};
+use self::contenders::{
+    Contender, FuturesTimer, Nothing, Pingora, Punctual, Tokio, TokioAlternative,
+};
 use self::workload::{Took, Workload, round};
 use crate::contender::Role;
 use crate::error;
@@ -25,6 +27,7 @@ use crate::table::{Table, number};
 struct Entry {
     name: &'static str,
     role: Role,
+    alternative: bool,
     round: fn(Workload, &Runtime, usize, usize, u64) -> Took,
 }
 
@@ -32,6 +35,7 @@ fn entry<C: Contender>() -> Entry {
     Entry {
         name: C::NAME,
         role: C::ROLE,
+        alternative: C::ALTERNATIVE,
         round: round::<C>,
     }
 }
@@ -40,17 +44,30 @@ fn entries() -> Vec<Entry> {
     vec![
         entry::<Punctual>(),
         entry::<Tokio>(),
+        entry::<TokioAlternative>(),
         entry::<Pingora>(),
         entry::<FuturesTimer>(),
         entry::<Nothing>(),
     ]
 }
 
-/// Runtime of the tasks.
+/// Runtimes of the tasks.
 struct Setup {
     name: String,
     threads: usize,
     runtime: Runtime,
+    /// The same with tokio's alternative timers.
+    alternative: Option<Runtime>,
+}
+
+impl Setup {
+    /// Returns the runtime for a contender, if there is one.
+    fn runtime(&self, entry: &Entry) -> Option<&Runtime> {
+        match entry.alternative {
+            true => self.alternative.as_ref(),
+            false => Some(&self.runtime),
+        }
+    }
 }
 
 /// Unit of a round's figure.
@@ -77,18 +94,17 @@ struct Study {
     workload: Workload,
     unit: Unit,
     operations: usize,
-    bar: Option<Bar>,
+    bars: Vec<Bar>,
 }
 
 fn studies(quick: bool) -> Vec<Study> {
     // A round of ours takes some 50 ms, or 10 ms with `quick`: far more than starting a task.
     let operations = if quick { 64 * 1_500 } else { 64 * 8_000 };
     let millis = if quick { 1_000 } else { 2_000 };
-    let half_of_tokio = Some(Bar {
-        most: 0.5,
-        of: Tokio::NAME,
-        threads: 2,
-    });
+    let bar = |most, of, threads| Bar { most, of, threads };
+    let of_new_tokio = [2, MANY].map(|threads| bar(0.7, TokioAlternative::NAME, threads));
+    let [with_2, with_many] = of_new_tokio;
+    let of_both_tokios = vec![bar(0.5, Tokio::NAME, 2), with_2, with_many];
     vec![
         Study {
             title: "timeout around a future that is ready",
@@ -96,7 +112,7 @@ fn studies(quick: bool) -> Vec<Study> {
             workload: Workload::Ready,
             unit: Unit::Nanos,
             operations: 8 * operations,
-            bar: half_of_tokio,
+            bars: of_both_tokios.clone(),
         },
         Study {
             title: "timeout around a future that is pending once",
@@ -104,7 +120,7 @@ fn studies(quick: bool) -> Vec<Study> {
             workload: Workload::PendingOnce,
             unit: Unit::Nanos,
             operations,
-            bar: half_of_tokio,
+            bars: of_both_tokios,
         },
         Study {
             title: "arm and drop a sleep, 1M others waiting",
@@ -114,7 +130,7 @@ fn studies(quick: bool) -> Vec<Study> {
             },
             unit: Unit::Nanos,
             operations,
-            bar: None,
+            bars: of_new_tokio.to_vec(),
         },
         Study {
             title: "1M timeouts armed and dropped a second",
@@ -125,7 +141,7 @@ fn studies(quick: bool) -> Vec<Study> {
             },
             unit: Unit::Processors,
             operations: 0,
-            bar: None,
+            bars: of_new_tokio.to_vec(),
         },
         Study {
             title: "1,000 timeouts armed and dropped a second",
@@ -136,11 +152,7 @@ fn studies(quick: bool) -> Vec<Study> {
             },
             unit: Unit::Processors,
             operations: 0,
-            bar: Some(Bar {
-                most: 1.2,
-                of: Nothing::NAME,
-                threads: 1,
-            }),
+            bars: vec![bar(1.2, Nothing::NAME, 1)],
         },
     ]
 }
@@ -150,27 +162,48 @@ fn setups() -> Vec<Setup> {
         name: format!("{threads} thread{}", if threads == 1 { "" } else { "s" }),
         threads,
         runtime: built(Builder::new_multi_thread().worker_threads(threads)),
+        alternative: alternative(threads),
     };
     let mut setups = vec![
         Setup {
             name: "current thread".into(),
             threads: 1,
             runtime: built(&mut Builder::new_current_thread()),
+            alternative: None,
         },
         many(1),
         many(2),
     ];
     let cores = available_parallelism().map_or(1, usize::from);
-    if cores > 2 {
+    setups.push(many(MANY));
+    if cores > 2 && cores != MANY {
         setups.push(many(cores));
     }
     setups
+}
+
+/// Returns a runtime with tokio's alternative timers, if tokio is built with them.
+fn alternative(threads: usize) -> Option<Runtime> {
+    #[cfg(tokio_unstable)]
+    return Some(built(
+        Builder::new_multi_thread()
+            .worker_threads(threads)
+            .enable_alt_timer(),
+    ));
+    #[cfg(not(tokio_unstable))]
+    {
+        let _ = threads;
+        None
+    }
 }
 
 fn built(builder: &mut Builder) -> Runtime {
     let built = builder.enable_all().build();
     built.unwrap_or_else(|error| panic!("tokio's runtime cannot be built: {error}"))
 }
+
+/// Number of threads of the largest setup, which may be more than there are processors.
+const MANY: usize = 8;
 
 /// Rounds by study, entry and setup.
 type Measured = Vec<Vec<Vec<Vec<Took>>>>;
@@ -219,11 +252,10 @@ fn run(
             for turn in 0..cells {
                 // Contenders run one after the other in each setup; the first one changes from round to round.
                 let (at, setup) = ((turn + number) % entries.len(), turn / entries.len());
-                let Setup {
-                    name,
-                    threads,
-                    runtime,
-                } = &setups[setup];
+                let Setup { name, threads, .. } = &setups[setup];
+                let Some(runtime) = setups[setup].runtime(&entries[at]) else {
+                    continue;
+                };
                 bar.set_message(format!("{}, {name}: {}", study.file, entries[at].name));
                 bar.inc(1);
                 let seed = seed ^ (number as u64) << 32;
@@ -337,8 +369,11 @@ fn bars(studies: &[Study], entries: &[Entry], setups: &[Setup], measured: &Measu
     let Some(ours) = named(entries, Punctual::NAME) else {
         return String::new();
     };
-    for (study, rows) in studies.iter().zip(measured) {
-        let Some(bar) = study.bar else { continue };
+    let bars = studies.iter().zip(measured).flat_map(|(study, rows)| {
+        let bars = study.bars.iter();
+        bars.map(move |bar| (study, rows, bar))
+    });
+    for (study, rows, bar) in bars {
         let setup = setups
             .iter()
             .rposition(|setup| setup.threads == bar.threads);
@@ -406,7 +441,7 @@ mod tests {
             workload,
             unit: Unit::Nanos,
             operations: 128,
-            bar: None,
+            bars: Vec::new(),
         }
     }
 
@@ -427,8 +462,11 @@ mod tests {
         let (entries, setups) = (entries(), setups());
         let measured = run(&studies, &entries, &setups, 1, 1);
         for (study, rows) in studies.iter().zip(&measured) {
-            for cells in rows {
+            for (entry, cells) in entries.iter().zip(rows) {
                 for (rounds, setup) in cells.iter().zip(&setups) {
+                    if setup.runtime(entry).is_none() {
+                        continue;
+                    }
                     let each = if study.file == "rate" {
                         (10 / setup.threads).max(1) * 3
                     } else {
@@ -455,15 +493,16 @@ mod tests {
         let judged = |ours: u64| {
             let nanos = |name| match name {
                 Punctual::NAME => ours,
-                Tokio::NAME => 100,
+                Tokio::NAME | TokioAlternative::NAME => 100,
                 _ => 1,
             };
             let row = |entry: &Entry| vec![vec![took(nanos(entry.name))]; setups.len()];
             let rows: Vec<_> = entries.iter().map(row).collect();
             bars(studies, &entries, &setups, &vec![rows.clone(), rows])
         };
-        assert_eq!(judged(50).matches("PASS").count(), 2);
+        assert_eq!(judged(50).matches("PASS").count(), 6);
         assert_eq!(judged(51).matches("MISS").count(), 2);
+        assert_eq!(judged(71).matches("MISS").count(), 6);
         assert!(judged(51).contains("0.51"));
     }
 }
