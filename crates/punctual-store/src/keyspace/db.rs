@@ -425,6 +425,18 @@ impl Db {
         self.wheel.next_wakeup()
     }
 
+    /// Tells the wheel the time. It files entries by their distance from the time that it knows, and a wheel that nothing was due in
+    /// knows an old one: a million entries would move down through all of its levels when the first is due. O(1).
+    #[inline]
+    pub(crate) fn tell_time(&mut self, now: Now) {
+        let mut armed = Armed {
+            records: &self.records,
+            fields: &self.fields,
+        };
+        // Without a budget the step moves nothing.
+        self.wheel.step(now.read_ms(), &mut armed, &mut 0);
+    }
+
     /// Returns the earliest deadline, exactly.
     pub fn next_deadline(&mut self) -> Option<u64> {
         self.wheel.next_deadline(&mut Armed {

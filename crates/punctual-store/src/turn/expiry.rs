@@ -422,6 +422,34 @@ mod tests {
         assert!(gone.0.len() <= 200, "{}", gone.0.len());
     }
 
+    /// What is filed before anything was due lies near its deadline: the first key need not wait until all others have moved.
+    #[test]
+    fn the_first_of_many_keys_expires_at_once() {
+        // The first millisecond of a slot of four minutes, so that all deadlines are in it.
+        const START: u64 = 1_790_000_000_000 >> 18 << 18;
+        for shards in [1, 4] {
+            let store = Store::new(StoreOptions {
+                shards,
+                databases: 1,
+            });
+            let mut gone = Expired::default();
+            let mut turn = Turn::new(&store, Now::from_ms(START), &mut gone, Classes::none());
+            for n in 0..20_000 {
+                run(
+                    &mut turn,
+                    0,
+                    &format!("SET key:{n} v PXAT {}", START + 1 + 10 * n),
+                );
+            }
+            turn.now = Now::from_ms(START + 1);
+            // One slot of four seconds has 410 keys.
+            for shard in 0..shards {
+                turn.expire(shard, &mut 1_000);
+            }
+            assert_eq!(turn.stats.expired, 1, "{shards} shards");
+        }
+    }
+
     /// With the smallest budget no key is lost and none expires twice.
     #[test]
     fn small_budgets_get_there() {

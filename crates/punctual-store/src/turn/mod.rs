@@ -346,12 +346,27 @@ impl<'s> Turn<'s> {
     /// Notes that deadlines of these databases may have changed since the shards were locked.
     #[inline]
     pub(crate) fn touch(&mut self, which: Touched) {
+        if self.touched == Touched::None {
+            self.tell_time(which);
+        }
         self.touched = match (self.touched, which) {
             (old, Touched::None) => old,
             (Touched::None, new) => new,
             (Touched::One(a), Touched::One(b)) if a == b => Touched::One(a),
             _ => Touched::Any,
         };
+    }
+
+    /// Tells the wheels of these databases the time before new deadlines are filed there: once a turn, or whenever locks are taken.
+    fn tell_time(&mut self, which: Touched) {
+        let now = self.now;
+        for (_, shard) in &mut self.held {
+            match which {
+                Touched::None => {}
+                Touched::One(db) => shard.dbs[db].tell_time(now),
+                Touched::Any => shard.dbs.iter_mut().for_each(|db| db.tell_time(now)),
+            }
+        }
     }
 
     /// Returns the hash of `key`. O(1) if it is a key of the running command whose hash is known, else O(length).
