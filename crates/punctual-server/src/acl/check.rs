@@ -8,7 +8,7 @@ use punctual_resp::decimal::parse_i64;
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Keys};
 
-use super::user::{Selector, User};
+use super::user::{Head, Selector, User};
 use crate::dispatch::access::{Need, Needs};
 use crate::dispatch::table::Entry;
 
@@ -133,27 +133,31 @@ fn check_keys(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), 
     if matches!(entry.needs, Needs::None) {
         return Ok(());
     }
+    if let Some(at) = entry.row.keys.only() {
+        let need = entry.needs.of_key(entry.row, args, 0);
+        return match allows_key(selector, args.at(at), need) {
+            true => Ok(()),
+            false => Err(Denied::Key(at)),
+        };
+    }
     let (mut denied, mut number) = (None, 0);
-    let mut visit = |at: usize| {
+    entry.row.keys.each(args, &mut |at| {
         let need = entry.needs.of_key(entry.row, args, number);
         number += 1;
         if denied.is_none() && !allows_key(selector, args.at(at), need) {
             denied = Some(Denied::Key(at));
         }
-    };
-    match entry.row.keys.only() {
-        Some(at) => visit(at),
-        None => entry.row.keys.each(args, &mut visit),
-    }
+    });
     denied.map_or(Ok(()), Err)
 }
 
 #[inline]
 fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
+    let head = Head::of(key);
     selector.keys.iter().any(|allowed| {
-        (allowed.read || !need.read)
+        allowed.pattern.matches_from(head, key)
+            && (allowed.read || !need.read)
             && (allowed.write || !need.write)
-            && allowed.pattern.matches(key)
     })
 }
 

@@ -170,10 +170,15 @@ impl CommandSet {
     }
 }
 
-/// A pattern of keys or channels. Most are a name, or a prefix and a star, which need no matcher.
+/// A pattern of keys or channels. Its first bytes are compared as a number before anything else: most names match none of several
+/// patterns but one, and most patterns are a short prefix and a star, of which nothing is left to compare then.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) text: Box<[u8]>,
+    /// The bytes before the first special one, at most eight; they are the low ones.
+    head: Head,
+    /// The bits of those bytes.
+    mask: u64,
     form: Form,
 }
 
@@ -185,6 +190,23 @@ enum Form {
     Glob,
 }
 
+/// The first eight bytes of a name; a shorter name ends with zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head(u64);
+
+impl Head {
+    #[inline]
+    pub(crate) fn of(name: &[u8]) -> Self {
+        Self(match name.first_chunk() {
+            Some(first) => u64::from_le_bytes(*first),
+            None => name
+                .iter()
+                .rev()
+                .fold(0, |head, &byte| head << 8 | u64::from(byte)),
+        })
+    }
+}
+
 impl Pattern {
     pub(crate) fn new(text: &[u8]) -> Self {
         let special = text.iter().position(|byte| b"*?[\\".contains(byte));
@@ -193,26 +215,33 @@ impl Pattern {
             Some(at) if text[at..] == *b"*" => Form::Prefix(at),
             Some(_) => Form::Glob,
         };
+        let literal = &text[..special.unwrap_or(text.len()).min(size_of::<Head>())];
         Self {
             text: text.into(),
+            head: Head::of(literal),
+            mask: Head::of(&[0xff; 8][..literal.len()]).0,
             form,
         }
     }
 
     /// Returns whether a name matches, by the rules of [`glob::matches`].
-    #[inline]
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
-        match self.form {
-            Form::Name => *self.text == *name,
-            // A star alone does not match the empty name.
-            Form::Prefix(length) => {
-                // Most patterns differ in the first byte, which is cheaper to compare than a call.
-                name.first()
-                    .is_some_and(|first| length == 0 || *first == self.text[0])
-                    && name.starts_with(&self.text[..length])
+        self.matches_from(Head::of(name), name)
+    }
+
+    /// As [`Pattern::matches`], for a caller with several patterns, which computes the name's `head` once.
+    #[inline]
+    pub(crate) fn matches_from(&self, head: Head, name: &[u8]) -> bool {
+        head.0 & self.mask == self.head.0
+            && match self.form {
+                Form::Name => *self.text == *name,
+                // A star alone does not match the empty name.
+                Form::Prefix(length) => {
+                    name.len() >= length.max(1)
+                        && (length <= size_of::<Head>() || name.starts_with(&self.text[..length]))
+                }
+                Form::Glob => glob::matches(&self.text, name),
             }
-            Form::Glob => glob::matches(&self.text, name),
-        }
     }
 }
 
@@ -288,9 +317,13 @@ mod tests {
     proptest! {
         #[test]
         fn patterns_match_as_the_matcher_does(
-            pattern in proptest::collection::vec(proptest::sample::select(&b"ab*?[]\\"[..]), 0..5),
-            name in proptest::collection::vec(proptest::sample::select(&b"ab*"[..]), 0..5),
+            common in proptest::collection::vec(proptest::sample::select(&b"ab\0"[..]), 0..10),
+            pattern in proptest::collection::vec(proptest::sample::select(&b"ab\0*?[]\\"[..]), 0..5),
+            name in proptest::collection::vec(proptest::sample::select(&b"ab\0*"[..]), 0..5),
+            cut in 0..10_usize,
         ) {
+            let pattern = [&common[..], &pattern].concat();
+            let name = [&common[..common.len().min(cut)], &name].concat();
             prop_assert_eq!(Pattern::new(&pattern).matches(&name), glob::matches(&pattern, &name));
         }
     }

@@ -119,12 +119,15 @@ pub(crate) fn access_of(row: &Facts, args: Args<'_>, i: usize) -> &'static str {
 #[inline]
 fn reads_old(row: &Facts, args: Args<'_>) -> bool {
     const REVEALING: [&str; 5] = ["get", "ifeq", "ifne", "ifdeq", "ifdne"];
+    if args.len() <= 3 {
+        return false;
+    }
     let from = if row.name == "delex" { 2 } else { 3 };
     let reveals = |arg: &[u8]| {
         let is = |word: &&str| arg.eq_ignore_ascii_case(word.as_bytes());
         REVEALING.iter().any(is)
     };
-    args.len() > 3 && args.iter().skip(from).any(reveals)
+    args.iter().skip(from).any(reveals)
 }
 
 /// Returns whether the valid operations of a BITFIELD only read.
