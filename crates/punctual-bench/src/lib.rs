@@ -48,6 +48,7 @@ mod reader;
 mod replication;
 mod report;
 mod rounds;
+mod rules;
 mod scripts;
 mod sheet;
 mod snapshot;
@@ -135,6 +136,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Server(options) if !options.threads.is_empty() => {
             threads::run(options, &mut report)?
         }
+        Bench::Server(options) if options.rules => rules::run(options, &mut report)?,
         Bench::Server(options) => cpu::run(options, &mut report)?,
     }
     report.close()?;

@@ -31,6 +31,7 @@ Examples:
   punctual bench server --memory       bytes per key
   punctual bench server --threads 1,2,4
   punctual bench server --idle 10000
+  punctual bench server --rules        what the rules of a user cost
   punctual bench time                  how late a program's sleeps and tickers are, and a poller's CPU
   punctual bench snapshot              BGSAVE of 5M keys under writes, and loading it
   punctual bench snapshot --large      Stalls by single values of 10M elements
@@ -68,6 +69,7 @@ Examples:
   punctual bench server --memory                   bytes per key
   punctual bench server --threads 1,2,4            200 connections on 1, 2 and 4 threads
   punctual bench server --idle 10000               what idle connections cost
+  punctual bench server --rules                    what the rules of a user cost
   punctual bench server --addr 127.0.0.1:7000 --addr 127.0.0.1:7001
 
 The server's own CPU can only be read on the machine it runs on; for others the table shows
@@ -399,7 +401,11 @@ pub(crate) struct ServerOptions {
     #[arg(long, group = "mode", value_name = "CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) idle: Option<u32>,
-    /// Commands to measure, or `all` [default: set,get,incr; with --threads those that have a bar]
+    /// Measure what a user's rules cost: three key patterns and a category
+    #[arg(long, group = "mode")]
+    pub(crate) rules: bool,
+    /// Commands to measure, or `all` [default: set,get,incr; with --threads and --rules those that
+    /// have a bar]
     #[arg(long, value_name = "LIST", value_delimiter = ',', long_help = workload::help())]
     tests: Vec<String>,
     /// Commands in flight on each connection [default: 1,16,64]
@@ -455,6 +461,7 @@ impl ServerOptions {
     /// Returns the names given with `--tests`, or this mode's defaults.
     pub(crate) fn tests(&self) -> Vec<&str> {
         match (self.tests.as_slice(), self.threads.as_slice()) {
+            ([], []) if self.rules => bars::RULES_TESTS.to_vec(),
             ([], []) => vec!["set", "get", "incr"],
             ([], _) => [&bars::LOOPS_TESTS[..], &bars::CONTENDED_TESTS].concat(),
             (given, _) => given.iter().map(String::as_str).collect(),
