@@ -92,6 +92,30 @@ impl Denied {
 /// The denial to report.
 #[inline(never)]
 pub(crate) fn check(user: &User, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+    match &user.selectors[..] {
+        [first, ..] if allows_plainly(first, entry, args) => Ok(()),
+        _ => check_each(user, entry, args),
+    }
+}
+
+/// Returns true only if a selector allows a command, and misses some cases: the fast path for commands in the set that have one key or
+/// none. O(patterns).
+#[inline(always)]
+fn allows_plainly(selector: &Selector, entry: &Entry, args: Args<'_>) -> bool {
+    if !selector.commands.has(entry.id) || entry.row.flags.has(Flags::PUBSUB) {
+        return false;
+    }
+    if selector.all_keys || matches!(entry.needs, Needs::None) {
+        return true;
+    }
+    entry.row.keys.only().is_some_and(|at| {
+        let need = entry.needs.of_key(entry.row, args, 0);
+        allows_key(selector, args.at(at), need)
+    })
+}
+
+#[inline(never)]
+fn check_each(user: &User, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
     let mut denied = None;
     for selector in &user.selectors {
         match allows(selector, entry, args) {
@@ -128,17 +152,9 @@ fn allows_first_arg(selector: &Selector, entry: &Entry, args: Args<'_>) -> bool 
     allowed.iter().any(|known| known.eq_ignore_ascii_case(arg))
 }
 
-#[inline]
 fn check_keys(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
     if matches!(entry.needs, Needs::None) {
         return Ok(());
-    }
-    if let Some(at) = entry.row.keys.only() {
-        let need = entry.needs.of_key(entry.row, args, 0);
-        return match allows_key(selector, args.at(at), need) {
-            true => Ok(()),
-            false => Err(Denied::Key(at)),
-        };
     }
     let (mut denied, mut number) = (None, 0);
     entry.row.keys.each(args, &mut |at| {
@@ -151,7 +167,7 @@ fn check_keys(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), 
     denied.map_or(Ok(()), Err)
 }
 
-#[inline]
+#[inline(always)]
 fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
     let head = Head::of(key);
     selector.keys.iter().any(|allowed| {

@@ -230,7 +230,7 @@ impl Pattern {
     }
 
     /// As [`Pattern::matches`], for a caller with several patterns, which computes the name's `head` once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn matches_from(&self, head: Head, name: &[u8]) -> bool {
         head.0 & self.mask == self.head.0
             && match self.form {
