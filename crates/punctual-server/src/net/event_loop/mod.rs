@@ -60,8 +60,12 @@ const READ_SIZE: usize = 64 << 10;
 const EXPIRY_BATCH: usize = 1_000;
 /// Longest wait for the lock of a shard with due entries.
 const LOCK_PATIENCE: Duration = Duration::from_millis(1);
-/// Maximum number of output buffers kept for the next replies.
+/// Maximum number of output buffers kept for the next replies, whatever their size.
 const SPARE_OUTPUTS: usize = 16;
+/// Maximum number of kept buffers if the others have up to [`SMALL_OUTPUT`] bytes: as many clients may have a reply in one turn.
+const SPARE_SMALL_OUTPUTS: usize = 1024;
+/// See [`SPARE_SMALL_OUTPUTS`].
+const SMALL_OUTPUT: usize = 4 << 10;
 
 const WAKER: Token = Token(usize::MAX);
 const ALARM: Token = Token(usize::MAX - 1);
@@ -385,8 +389,12 @@ impl EventLoop {
         shared.ask_for_acks();
         self.collect_mail();
         self.run_timers();
-        for slot in std::mem::take(&mut self.dirty) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for slot in dirty.drain(..) {
             self.flush(slot);
+        }
+        if self.dirty.is_empty() {
+            self.dirty = dirty;
         }
         self.remove_ended();
         self.arm_round();

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use punctual::DeadlineQueue;
 
-use super::{EventLoop, LoopTimer, SPARE_OUTPUTS};
+use super::{EventLoop, LoopTimer, SMALL_OUTPUT, SPARE_OUTPUTS, SPARE_SMALL_OUTPUTS};
 use crate::changelog::THIS_TURN;
 use crate::client::registry::REPLY_BUFFER;
 use crate::config::OutputLimit;
@@ -143,14 +143,24 @@ impl EventLoop {
                 if connection.session.closing || connection.ended {
                     self.close(slot);
                 }
-                if out.capacity() <= KEPT_OUTPUT && self.spare.len() < SPARE_OUTPUTS {
-                    self.spare.push(out);
-                }
+                self.keep_output(out);
             }
             Flushed::Blocked | Flushed::Held => {
                 let limit = limits[connection.output_class()];
                 self.check_output(slot, limit, left);
             }
+        }
+    }
+
+    /// Keeps an empty buffer for the next reply.
+    pub(super) fn keep_output(&mut self, out: Vec<u8>) {
+        let most = match out.capacity() {
+            0..=SMALL_OUTPUT => SPARE_SMALL_OUTPUTS,
+            ..=KEPT_OUTPUT => SPARE_OUTPUTS,
+            _ => 0,
+        };
+        if self.spare.len() < most {
+            self.spare.push(out);
         }
     }
 

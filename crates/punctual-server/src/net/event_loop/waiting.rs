@@ -21,7 +21,8 @@ impl EventLoop {
         connection.wait_timer = deadline.map(|at| self.timers.insert(at, LoopTimer::Wait(slot)));
         if connection.out.is_empty() && connection.out.capacity() > 0 {
             // The wait may be long, so other connections use the buffer.
-            self.spare.push(std::mem::take(&mut connection.out));
+            let out = std::mem::take(&mut connection.out);
+            self.keep_output(out);
         }
     }
 
