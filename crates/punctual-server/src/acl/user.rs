@@ -234,14 +234,20 @@ impl Pattern {
     pub(crate) fn matches_from(&self, head: Head, name: &[u8]) -> bool {
         head.0 & self.mask == self.head.0
             && match self.form {
-                Form::Name => *self.text == *name,
                 // A star alone does not match the empty name.
-                Form::Prefix(length) => {
-                    name.len() >= length.max(1)
-                        && (length <= size_of::<Head>() || name.starts_with(&self.text[..length]))
-                }
-                Form::Glob => glob::matches(&self.text, name),
+                Form::Prefix(length) if length <= size_of::<Head>() => name.len() >= length.max(1),
+                _ => self.matches_beyond(name),
             }
+    }
+
+    /// As [`Pattern::matches`], for a name whose first bytes match.
+    #[inline(never)]
+    fn matches_beyond(&self, name: &[u8]) -> bool {
+        match self.form {
+            Form::Name => *self.text == *name,
+            Form::Prefix(length) => name.starts_with(&self.text[..length]),
+            Form::Glob => glob::matches(&self.text, name),
+        }
     }
 }
 
