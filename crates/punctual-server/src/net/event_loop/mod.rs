@@ -61,12 +61,6 @@ const READ_SIZE: usize = 64 << 10;
 const EXPIRY_BATCH: usize = 1_000;
 /// Longest wait for the lock of a shard with due entries.
 const LOCK_PATIENCE: Duration = Duration::from_millis(1);
-/// Maximum number of output buffers kept for the next replies, whatever their size.
-const SPARE_OUTPUTS: usize = 16;
-/// Maximum number of kept buffers if the others have up to [`SMALL_OUTPUT`] bytes: as many clients may have a reply in one turn.
-const SPARE_SMALL_OUTPUTS: usize = 1024;
-/// See [`SPARE_SMALL_OUTPUTS`].
-const SMALL_OUTPUT: usize = 4 << 10;
 
 const WAKER: Token = Token(usize::MAX);
 const ALARM: Token = Token(usize::MAX - 1);

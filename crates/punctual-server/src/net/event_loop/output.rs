@@ -4,12 +4,19 @@ use std::sync::atomic::Ordering;
 
 use punctual::DeadlineQueue;
 
-use super::{EventLoop, LoopTimer, SMALL_OUTPUT, SPARE_OUTPUTS, SPARE_SMALL_OUTPUTS};
+use super::{EventLoop, LoopTimer};
 use crate::changelog::THIS_TURN;
 use crate::client::registry::REPLY_BUFFER;
 use crate::config::OutputLimit;
 use crate::log;
 use crate::net::connection::{Flushed, KEPT_OUTPUT, is_exceeded};
+
+/// Maximum number of output buffers kept for the next replies, whatever their size.
+const SPARE_OUTPUTS: usize = 16;
+/// Maximum number of kept buffers if the others have up to [`SMALL_OUTPUT`] bytes: as many clients may have a reply in one turn.
+const SPARE_SMALL_OUTPUTS: usize = 1024;
+/// See [`SPARE_SMALL_OUTPUTS`].
+const SMALL_OUTPUT: usize = 4 << 10;
 
 impl EventLoop {
     /// Blocks while the disk is so far behind the changes that what is kept for it has no bound. All clients wait, as those of a
@@ -154,10 +161,12 @@ impl EventLoop {
 
     /// Keeps an empty buffer for the next reply.
     pub(super) fn keep_output(&mut self, out: Vec<u8>) {
-        let most = match out.capacity() {
-            0..=SMALL_OUTPUT => SPARE_SMALL_OUTPUTS,
-            ..=KEPT_OUTPUT => SPARE_OUTPUTS,
-            _ => 0,
+        let most = if out.capacity() <= SMALL_OUTPUT {
+            SPARE_SMALL_OUTPUTS
+        } else if out.capacity() <= KEPT_OUTPUT {
+            SPARE_OUTPUTS
+        } else {
+            0
         };
         if self.spare.len() < most {
             self.spare.push(out);
