@@ -2,11 +2,11 @@
 //!
 //! Clients in tracking mode read keys, and a writer then changes random keys at a steady pace. In the case `own` each client has keys of
 //! its own and reads a key again as soon as its invalidation arrives. In the case `shared` all clients have read the same keys: at first
-//! a write invalidates a key for all of them, and then for those that have read it since; together the clients
-//! read as often as the writer writes. The invalidations that arrive are counted: both servers must send as many.
+//! a write invalidates a key for all of them, and then for those that have read it since; for each write one of
+//! the clients reads a random key. The invalidations that arrive are counted: both servers must send as many.
 
 use std::io::{ErrorKind, Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
@@ -60,6 +60,13 @@ struct Run {
     reads: u64,
     /// Growth of resident memory, in bytes, for each key that a client has read.
     bytes_per_item: f64,
+}
+
+/// How far the writer is.
+#[derive(Debug, Default)]
+struct Progress {
+    written: AtomicU64,
+    done: AtomicBool,
 }
 
 /// A client in tracking mode.
@@ -191,14 +198,14 @@ fn once(
     let bytes_per_item = after_bytes.saturating_sub(before_bytes) as f64 / items;
     std::thread::sleep(SETTLE);
     let cpu_before = CpuTime::of(pid);
-    let done = AtomicBool::new(false);
+    let progress = Progress::default();
     let (written, read) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let written = write_keys(options, case, &server, round);
-            done.store(true, Ordering::Release);
+            let written = write_keys(options, case, &server, round, &progress);
+            progress.done.store(true, Ordering::Release);
             written
         });
-        let read = read_keys(options, case, &server, &mut poll, &mut readers, &done);
+        let read = read_keys(options, case, &server, &mut poll, &mut readers, &progress);
         match writer.join() {
             Ok(written) => (written, read),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -217,7 +224,13 @@ fn once(
 }
 
 /// Writes random keys at the pace of the options. Returns how many.
-fn write_keys(options: &TrackingOptions, case: Case, server: &Server, round: u32) -> Result<u64> {
+fn write_keys(
+    options: &TrackingOptions,
+    case: Case,
+    server: &Server,
+    round: u32,
+    progress: &Progress,
+) -> Result<u64> {
     let mut random = ChaCha8Rng::seed_from_u64(round.into());
     let mut client = server.client()?;
     let value = "1".repeat(32);
@@ -235,6 +248,7 @@ fn write_keys(options: &TrackingOptions, case: Case, server: &Server, round: u32
         client.send(&bytes)?;
         client.replies((until - written) as usize, "SET")?;
         written = until;
+        progress.written.store(written, Ordering::Release);
         sleep_until(begun + step * STEP.as_micros() as u64);
     }
     Ok(written)
@@ -247,7 +261,7 @@ fn read_keys(
     server: &Server,
     poll: &mut Poll,
     readers: &mut [Reader],
-    done: &AtomicBool,
+    progress: &Progress,
 ) -> Result<(u64, u64)> {
     let broken = |source| Error::Broken {
         doing: "reading from",
@@ -258,10 +272,9 @@ fn read_keys(
     let mut events = Events::with_capacity(1024);
     let mut inbox = vec![0; 64 << 10];
     let (mut invalidations, mut reads) = (0, 0);
-    let begun = Instant::now();
     let mut heard = Instant::now();
     loop {
-        let over = done.load(Ordering::Acquire);
+        let over = progress.done.load(Ordering::Acquire);
         if over && heard.elapsed() > SETTLE {
             return Ok((invalidations, reads));
         }
@@ -296,9 +309,9 @@ fn read_keys(
             }
             reader.send(server)?;
         }
-        if case == Case::Shared && !over {
-            let due = begun.elapsed().as_secs_f64() * f64::from(options.rate());
-            while reads < due as u64 {
+        if case == Case::Shared {
+            let due = progress.written.load(Ordering::Acquire);
+            while reads < due {
                 reads += 1;
                 let reader = &mut readers[random.random_range(0..options.clients()) as usize];
                 let name = key(case, 0, random.random_range(0..options.keys()));

@@ -254,6 +254,38 @@ fn a_subscriber_that_does_not_read_is_closed() {
 }
 
 #[test]
+fn a_client_that_does_not_read_its_invalidations_is_closed() {
+    let server = Process::start(&["--client-output-buffer-limit", "normal 4mb 0 0"]);
+    let before = server.resident_mib();
+    wait_for_disconnections(&server);
+    let mut slow = server.connect();
+    slow.write_all(b"HELLO 3\r\nCLIENT TRACKING on BCAST\r\n")
+        .unwrap();
+    let mut writer = server.connect();
+    let mut sets = Vec::new();
+    for number in 0..100 {
+        write!(
+            sets,
+            "*3\r\n$3\r\nSET\r\n$1000\r\n{number:01000}\r\n$1\r\nv\r\n"
+        )
+        .unwrap();
+    }
+    // 100 KB of keys a round; the kernel's buffers take some megabytes.
+    let mut rounds = 0;
+    while info(&server, "tracking_clients") > 0 || rounds == 0 {
+        assert!(rounds < 1_000, "still tracked");
+        exchange(&mut writer, &sets, &b"+OK\r\n".repeat(100));
+        rounds += 1;
+    }
+    read_to_end(&mut slow);
+    println!(
+        "closed after {rounds} rounds; {before:.1} MiB before, {:.1} after",
+        server.wait_for_resident_mib(before + LEFT_MIB)
+    );
+    server.stop();
+}
+
+#[test]
 fn twenty_thousand_connections_with_maxclients_ten_thousand() {
     // This process's open files are limited: accepted connections stay open, refused ones are opened in rounds.
     let files = raise_open_file_limit(20_200) as usize;

@@ -185,10 +185,10 @@ impl Trackers {
             }
         }
         let number = tracking.number;
-        *tracking = Box::new(Tracking {
+        **tracking = Tracking {
             number,
             ..Tracking::default()
-        });
+        };
         (session.reader, session.caching) = (None, false);
         session.info.show_no_tracking();
     }

@@ -17,6 +17,9 @@ pub(crate) struct Mode {
     pub(crate) redirect: u64,
 }
 
+/// Prefixes of the keys that a client in BCAST mode caches.
+pub(crate) type PrefixList = Vec<Box<[u8]>>;
+
 /// A session's part of client-side caching.
 #[derive(Debug, Default)]
 pub(crate) struct Tracking {
@@ -39,7 +42,11 @@ impl Tracking {
             optout,
             ..
         } = self.mode;
-        let reads = self.on && !bcast && !(optin && !self.caching) && !(optout && self.caching);
-        self.number.filter(|_| reads)
+        let wanted = if optin {
+            self.caching
+        } else {
+            !(optout && self.caching)
+        };
+        self.number.filter(|_| self.on && !bcast && wanted)
     }
 }

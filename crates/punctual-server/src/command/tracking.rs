@@ -7,11 +7,11 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
 use crate::client::registry::ClientInfo;
-use crate::client::tracking::Mode;
+use crate::client::tracking::{Mode, PrefixList};
 use crate::dispatch::call::Call;
 
 /// Options of CLIENT TRACKING.
-fn parse(call: &Call<'_, '_>, options: Args<'_>) -> Result<(Mode, Vec<Box<[u8]>>), Error> {
+fn parse(call: &Call<'_, '_>, options: Args<'_>) -> Result<(Mode, PrefixList), Error> {
     let (mut mode, mut prefixes) = (Mode::default(), Vec::new());
     let mut at = 0;
     while let Some(option) = options.get(at) {
