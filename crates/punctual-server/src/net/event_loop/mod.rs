@@ -16,6 +16,7 @@ mod output;
 mod reclaiming;
 mod replicas;
 mod timers;
+mod tracked;
 mod upstream;
 mod waiting;
 
@@ -424,20 +425,6 @@ impl EventLoop {
         for waiter in self.ended_waiters.drain(..) {
             turn.stop_waiting(&waiter);
         }
-    }
-
-    /// Removes some of the keys that clients may have cached, if there are too many.
-    fn limit_tracked(&mut self, turn: &mut Turn<'_>) {
-        const KEYS: usize = 100;
-        let shared = Arc::clone(&self.shared);
-        if !shared.store.tracks_too_many() || shared.running.is_active() {
-            return;
-        }
-        for shard in (self.number..shared.store.shards()).step_by(shared.mailboxes.len()) {
-            turn.limit_tracked(shard, KEYS);
-        }
-        turn.release();
-        self.more_due |= shared.store.tracks_too_many();
     }
 
     /// Adds a transaction's counts to the loop's.
