@@ -243,3 +243,29 @@ fn a_handshake_byte_by_byte_succeeds_and_counts_toward_maxclients() {
         .unwrap();
     slow.text("PING");
 }
+
+#[test]
+fn new_clients_end_a_script_that_does_not_end() {
+    let authority = Authority::new();
+    let server = authority
+        .builder()
+        .option("busy-reply-threshold", "1")
+        .spawn()
+        .unwrap();
+    let config = Arc::new(authority.client(None));
+    let mut script = TlsWire::open(server.tls_port(), &config);
+    script.text("PING");
+    script.send(&["EVAL \"while true do end\" 0"]);
+    let mut plain = Wire::open(&server);
+    eventually(|| plain.text("PING").starts_with("BUSY"));
+    // More than a turn has time for.
+    let mut all: Vec<TlsWire> = (0..20)
+        .map(|_| TlsWire::open(server.tls_port(), &config))
+        .collect();
+    for c in &mut all {
+        assert!(c.text("PING").starts_with("BUSY"));
+    }
+    assert_eq!(all[19].text("SCRIPT KILL"), "OK");
+    assert!(script.value().is_error());
+    assert_eq!(all[0].text("PING"), "PONG");
+}
