@@ -15,7 +15,7 @@ use crate::client::connect;
 use crate::error::{Error, Result};
 use crate::idle::raise_descriptor_limit;
 use crate::launch::{self, Server};
-use crate::options::AttackOptions;
+use crate::options::{AttackOptions, AttackTest};
 use crate::report::{self, Report, describe};
 use crate::sheet::{Bound, Sheet, ratios, spreads};
 use crate::stall::{self, Stall, mib};
@@ -37,8 +37,9 @@ const UNREAD: usize = 64;
 const MB: usize = 1 << 20;
 
 /// An attack.
-pub(crate) struct Attack {
-    pub(crate) name: &'static str,
+struct Attack {
+    test: AttackTest,
+    name: &'static str,
     about: &'static str,
     /// Writes what the attack needs.
     prepare: fn(&Server) -> Result<()>,
@@ -47,14 +48,16 @@ pub(crate) struct Attack {
 }
 
 /// All attacks.
-pub(crate) const ATTACKS: &[Attack] = &[
+const ATTACKS: &[Attack] = &[
     Attack {
+        test: AttackTest::Keys,
         name: "keys",
         about: "KEYS with ten stars among 50,000 long names",
         prepare: long_names,
         run: |server, stop| repeat(server, stop, &[&[b"KEYS", STARS]]),
     },
     Attack {
+        test: AttackTest::Lcs,
         name: "lcs",
         about: "LCS of two strings of 8 KB",
         prepare: |server| {
@@ -64,6 +67,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         run: |server, stop| repeat(server, stop, &[&[b"LCS", b"pb:a", b"pb:b", b"LEN"]]),
     },
     Attack {
+        test: AttackTest::Sort,
         name: "sort",
         about: "SORT ALPHA of 50,000 elements",
         prepare: elements,
@@ -73,6 +77,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         },
     },
     Attack {
+        test: AttackTest::Bitop,
         name: "bitop",
         about: "BITOP XOR of two strings of 16 MB",
         prepare: |server| {
@@ -88,6 +93,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         },
     },
     Attack {
+        test: AttackTest::Setrange,
         name: "setrange",
         about: "SETRANGE at 100 MB, and DEL",
         prepare: |_| Ok(()),
@@ -97,24 +103,28 @@ pub(crate) const ATTACKS: &[Attack] = &[
         },
     },
     Attack {
+        test: AttackTest::SlowLoris,
         name: "slow-loris",
         about: "500 connections that send a command byte by byte",
         prepare: |_| Ok(()),
         run: slow_loris,
     },
     Attack {
+        test: AttackTest::Unread,
         name: "unread",
         about: "a client that requests 64 MB again and again, and reads nothing until the end",
         prepare: |server| set(server, &[(b"pb:a", &vec![b'x'; MB])]),
         run: unread,
     },
     Attack {
+        test: AttackTest::SlowSubscriber,
         name: "slow-subscriber",
         about: "a subscriber that reads nothing of messages of 32 KB",
         prepare: |_| Ok(()),
         run: slow_subscriber,
     },
     Attack {
+        test: AttackTest::Connections,
         name: "connections",
         about: "connections that are closed at once",
         prepare: |_| Ok(()),
@@ -134,7 +144,7 @@ pub(crate) fn run(options: &AttackOptions, report: &mut Report) -> Result<()> {
     raise_descriptor_limit(SLOW as u64 + SPARE)?;
     let (candidates, mut notes) = launch::candidates(&options.target)?;
     let servers = launch::open_all(&candidates, &[])?;
-    let attacks: Vec<&Attack> = ATTACKS.iter().filter(|one| options.has(one.name)).collect();
+    let attacks: Vec<&Attack> = ATTACKS.iter().filter(|one| options.has(one.test)).collect();
     notes.push("latency of another client's GETs, before and during the attack".into());
     notes.extend(
         attacks

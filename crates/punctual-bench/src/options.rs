@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::attacks::AttackOptions;
+pub(crate) use self::attacks::{AttackOptions, AttackTest};
 pub(crate) use self::eviction::{EvictionOptions, EvictionTest};
 pub(crate) use self::persistent::{
     DurabilityOptions, DurabilityTest, ReplicationOptions, ReplicationTest,

@@ -2,17 +2,29 @@
 
 use std::time::Duration;
 
-use clap::{Args, builder::PossibleValuesParser};
+use clap::{Args, ValueEnum};
 
 use super::{Output, Target, parse_seconds};
-use crate::attacks::ATTACKS;
+
+/// An attack of `bench attacks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AttackTest {
+    Keys,
+    Lcs,
+    Sort,
+    Bitop,
+    Setrange,
+    SlowLoris,
+    Unread,
+    SlowSubscriber,
+    Connections,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct AttackOptions {
     /// Attacks to run, separated by commas [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',',
-          value_parser = PossibleValuesParser::new(ATTACKS.iter().map(|attack| attack.name)))]
-    tests: Vec<String>,
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    tests: Vec<AttackTest>,
     /// Duration of each attack [default: 3; quick: 1]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     duration: Option<Duration>,
@@ -27,8 +39,8 @@ pub(crate) struct AttackOptions {
 
 impl AttackOptions {
     /// Returns whether an attack was asked for.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.tests.is_empty() || self.tests.iter().any(|test| test == name)
+    pub(crate) fn has(&self, test: AttackTest) -> bool {
+        self.tests.is_empty() || self.tests.contains(&test)
     }
 
     pub(crate) fn duration(&self) -> Duration {

@@ -67,6 +67,19 @@ impl EventLoop {
         self.more_due = true;
     }
 
+    /// Takes over the configuration after a change.
+    pub(super) fn reconfigure(&mut self) {
+        let version = self.shared.settings_version();
+        if version != self.settings_version {
+            self.settings_version = version;
+            self.settings = self.shared.settings();
+            for slot in 0..self.connections.len() {
+                self.arm_idle(slot);
+                self.count_client(slot);
+            }
+        }
+    }
+
     /// Closes every connection and stops listening. The sockets are shut down, not only closed: a child process may have
     /// inherited them, and would keep the connections and the port open.
     pub(super) fn shut_down(mut self) {

@@ -586,16 +586,4 @@ impl EventLoop {
             }
         }
     }
-
-    fn reconfigure(&mut self) {
-        let version = self.shared.settings_version();
-        if version != self.settings_version {
-            self.settings_version = version;
-            self.settings = self.shared.settings();
-            for slot in 0..self.connections.len() {
-                self.arm_idle(slot);
-                self.count_client(slot);
-            }
-        }
-    }
 }
