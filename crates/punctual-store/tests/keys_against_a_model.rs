@@ -323,8 +323,9 @@ fn apply(subject: &mut Subject, model: &mut Model, step: &Step, at: usize) {
         }
         Step::Advance(ms) => {
             model.now = Now::from_micros(now.micros() + ms * 1000);
-            let mut turn = Turn::new(&subject.store, now, &mut subject.sink, classes());
-            assert!(turn.advance(model.now));
+            assert!(
+                Turn::new(&subject.store, now, &mut subject.sink, classes()).advance(model.now)
+            );
             let expired = &subject.sink.expired;
             assert!(expired.is_sorted_by_key(|&(.., deadline)| deadline));
             apply_expired(subject, model);

@@ -10,6 +10,7 @@ mod denial;
 pub(crate) mod from_file;
 mod memory;
 pub(crate) mod names;
+mod refusal;
 mod replay;
 pub(crate) mod table;
 pub(crate) mod timers;
@@ -38,9 +39,6 @@ use crate::observe::slowlog::Slow;
 use crate::observe::stats::LoopStats;
 use crate::script::compiled::Scripts;
 use crate::shared::Shared;
-
-const LACKS_REPLICAS: Error = Error::fixed("NOREPLICAS Not enough good replicas to write.");
-const LOADING: Error = Error::fixed("LOADING Redis is loading the dataset in memory");
 
 /// Outcome of a dispatched command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -458,64 +456,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
     /// Returns whether the command calls a function that may write.
     fn calls_writer(&self, entry: &Entry, args: Args<'_>) -> bool {
         entry.row.flags.has(Flags::CALLS_FUNCTION) && self.shared.functions.may_write(args.at(1))
-    }
-
-    /// Returns the error for a command that the server cannot accept while it loads or cannot save.
-    #[cold]
-    pub(crate) fn refusal(
-        &self,
-        session: &Session,
-        entry: &Entry,
-        args: Args<'_>,
-    ) -> Option<Error> {
-        let state = &self.shared.persistence;
-        if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
-            return Some(LOADING);
-        }
-        let executing = session.executed_by(entry);
-        let changes = entry.row.flags.has(Flags::WRITE)
-            || executing.is_some_and(|queued| queued.changes_keys())
-            || self.calls_writer(entry, args);
-        if changes && self.shared.lacks_replicas() {
-            return Some(LACKS_REPLICAS);
-        }
-        // As in Redis, this includes PING, so that health checks notice.
-        let writes = changes || entry.row.flags.has(Flags::NEEDS_SAVES);
-        if writes && let Some(error) = self.refusal_to_persist() {
-            return Some(error);
-        }
-        if self.shared.replication.is_replica() {
-            return self.refusal_of_replica(session, entry);
-        }
-        None
-    }
-
-    /// Returns the error for any change, such as that of a timer that fires.
-    #[cold]
-    pub(crate) fn refusal_of_changes(&self) -> Option<Error> {
-        if self.shared.lacks_replicas() {
-            return Some(LACKS_REPLICAS);
-        }
-        self.refusal_to_persist()
-    }
-
-    /// Returns the error for a change that could not be kept.
-    fn refusal_to_persist(&self) -> Option<Error> {
-        let state = &self.shared.persistence;
-        if state.refuses_writes(&self.shared.settings()) {
-            return Some(Error::fixed(
-                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
-                 Commands that may modify the data set are disabled, because this instance is configured to report \
-                 errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check \
-                 the Redis logs for details about the RDB error.",
-            ));
-        }
-        if state.aof.is_failing() {
-            let reason = state.aof.error();
-            let text = format!("MISCONF Errors writing to the AOF file: {reason}");
-            return Some(Error::Text(text.into()));
-        }
-        None
     }
 
     /// Returns whether CLIENT PAUSE holds this command back, and freezes expiry for a command that only reads.

@@ -7,8 +7,9 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::Flags;
 use punctual_store::{Error, READ_ONLY};
 
+use super::refusal::LOADING;
 use super::table::Entry;
-use super::{Dispatcher, Flow, LOADING};
+use super::{Dispatcher, Flow};
 use crate::client::session::Session;
 use crate::log;
 use crate::replication::apply;
