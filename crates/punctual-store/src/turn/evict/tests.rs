@@ -88,7 +88,10 @@ fn only_what_a_policy_allows_is_evicted() {
         for name in POLICIES {
             for every in [1, 3, 100] {
                 let (mut store, policy) = fixture(shards, name);
-                let deadline = |n: u64| (n % every == 0).then(|| 2_000_000 + n * 7_919 % 10_007);
+                let deadline = |n: u64| {
+                    n.is_multiple_of(every)
+                        .then(|| 2_000_000 + n * 7_919 % 10_007)
+                };
                 let mut model = fill(&mut store, 1_000, deadline);
                 let may = |at: &Option<u64>| !policy.volatile || at.is_some();
                 let mut left = model.values().filter(|at| may(at)).count() as u64;
@@ -118,7 +121,7 @@ fn only_what_a_policy_allows_is_evicted() {
 fn volatile_ttl_is_exact() {
     for shards in [1, 8] {
         let (mut store, policy) = fixture(shards, "volatile-ttl");
-        let deadline = |n: u64| (n % 5 != 0).then(|| 2_000_000 + n * 7_919 % 100_003);
+        let deadline = |n: u64| (!n.is_multiple_of(5)).then(|| 2_000_000 + n * 7_919 % 100_003);
         let model = fill(&mut store, 4_000, deadline);
         for n in 0..300 {
             store.db = n % 3;
@@ -223,7 +226,7 @@ fn candidates_that_are_used_stay() {
 #[test]
 fn records_move_and_everything_follows() {
     let (mut store, policy) = fixture(1, "allkeys-random");
-    let deadline = |n: u64| (n % 2 == 0).then(|| 2_000_000 + n * 7_919 % 100_003);
+    let deadline = |n: u64| n.is_multiple_of(2).then(|| 2_000_000 + n * 7_919 % 100_003);
     let mut model = fill(&mut store, 12_000, deadline);
     for n in 0..500 {
         store.db = 1;
