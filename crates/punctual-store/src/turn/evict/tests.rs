@@ -321,12 +321,16 @@ fn timers_are_never_evicted() {
             assert_eq!(store.run_row(&SET, &line), "+OK");
         }
         store.run("PERSIST timer:7");
-        let (left, gone) = evict(&mut store, policy, u64::MAX);
-        assert_eq!(
-            (left, gone.len()),
-            (Evicted::Nothing, model.len()),
-            "{name}"
-        );
+        // The last keys are hard to find among so many timers: a call may give up before it has.
+        let mut evicted = 0;
+        loop {
+            let (left, gone) = evict(&mut store, policy, u64::MAX);
+            evicted += gone.len();
+            if left == Evicted::Nothing {
+                break;
+            }
+        }
+        assert_eq!(evicted, model.len(), "{name}");
         // Places of the evicted keys are filled by timers that move.
         store.with_turn(|turn| while turn.compact() > 0 {});
         assert_eq!(store.run("DBSIZE"), ":900");
