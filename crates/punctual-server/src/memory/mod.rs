@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_step_takes_as_long_as_in_redis() {
         let steps = [0, 5, 10, 11, 50, 99, 100].map(super::step_us);
-        assert_eq!(steps[..4], [0, 250, 500, 574]);
+        assert_eq!(steps[..4], [0, 250, 500, 575]);
         assert_eq!((steps[4], steps[6]), (133_931, u64::MAX));
         assert!(
             (120_000_000..140_000_000).contains(&steps[5]),

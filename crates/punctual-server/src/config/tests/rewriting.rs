@@ -316,12 +316,17 @@ fn save_points_are_written_all_or_none() {
 /// Returns false for directives with effects on the machine, on redis-server or on this test, and for directives newer
 /// than Debian's Redis 7.0.
 fn fit_for_redis(directive: &Directive) -> bool {
-    const UNFIT: [&str; 30] = [
+    const UNFIT: [&str; 34] = [
         "threads",
         "shards",
         "clock",
         "notify-expired-values",
         "import-skip-unknown",
+        "compatibility-version",
+        // Redis does not start with them unless there is a certificate.
+        "tls-port",
+        "tls-replication",
+        "tls-cluster",
         "locale-collate",
         "set-max-listpack-entries",
         "set-max-listpack-value",
