@@ -86,6 +86,11 @@ impl Tally {
             | Contents::ZsetListpack(listpack) => self.listpack(listpack),
             Contents::Stream(parts) => self.stream(parts)?,
             Contents::Timer(text) => self.element(text),
+            Contents::Jobs(mut parts) => {
+                while let Some(part) = parts.next()? {
+                    self.element(part);
+                }
+            }
         }
         Ok(())
     }

@@ -136,6 +136,15 @@ pub(crate) const STREAMS_PERCENTILE: f64 = 99.0;
 /// See [`STREAMS_PERCENTILE`].
 pub(crate) const STREAMS_LATENESS: Duration = Duration::from_millis(2);
 
+/// Lateness of delayed jobs at a worker that waits: the percentile and its bound.
+pub(crate) const JOBS_PERCENTILE: f64 = 99.0;
+/// See [`JOBS_PERCENTILE`].
+pub(crate) const JOBS_LATENESS: Duration = Duration::from_millis(1);
+/// Bytes of a delayed job with a payload of 100 bytes.
+pub(crate) const BYTES_PER_JOB: f64 = 260.0;
+/// Microseconds of server CPU of JOB ADD, JOB TAKE and JOB ACK, sixteen at once.
+pub(crate) const JOB_CPU_US: f64 = 3.0;
+
 /// CPU time of XREADGROUP COUNT 10 and its XACK, to redis-server's.
 pub(crate) const STREAMS_GROUP_CPU_RATIO: f64 = 0.6;
 /// Bytes of a pending entry, to redis-server's.

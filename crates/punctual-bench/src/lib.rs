@@ -34,6 +34,7 @@ mod events;
 mod eviction;
 mod expiring;
 mod idle;
+mod jobs;
 mod keyload;
 mod large;
 mod lateness;
@@ -130,6 +131,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Replication(options) => replication::run(options, &mut report)?,
         Bench::Eviction(options) => eviction::run(options, &mut report)?,
         Bench::Streams(options) => streams::run(options, &mut report)?,
+        Bench::Jobs(options) => jobs::run(options, &mut report)?,
         Bench::Attacks(options) => attacks::run(options, &mut report)?,
         Bench::Tracking(options) => tracking::run(options, &mut report)?,
         Bench::Tls(options) => tls::run(options, &mut report)?,

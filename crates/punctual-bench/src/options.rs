@@ -2,6 +2,7 @@
 
 mod attacks;
 mod eviction;
+mod jobs;
 mod persistent;
 mod streams;
 mod tls;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::attacks::{AttackOptions, AttackTest};
 pub(crate) use self::eviction::{EvictionOptions, EvictionTest};
+pub(crate) use self::jobs::{JobsOptions, JobsTest};
 pub(crate) use self::persistent::{
     DurabilityOptions, DurabilityTest, ReplicationOptions, ReplicationTest,
 };
@@ -44,6 +46,7 @@ Examples:
   punctual bench tracking              what client-side caching costs: 1,000 clients x 1,000 keys
   punctual bench eviction              SETs into a full store, and hit rates
   punctual bench streams               how late entries are delivered again, and leave because of their age
+  punctual bench jobs                  how late delayed jobs are, and what a job costs
   punctual bench attacks               what other clients see of KEYS, LCS, slow readers, floods of connections
   punctual bench tls                   CPU per encrypted command and per new encrypted connection
 
@@ -118,6 +121,8 @@ pub(crate) enum Bench {
     Eviction(EvictionOptions),
     /// Lateness of streams: entries whose lease or age ends
     Streams(StreamsOptions),
+    /// Jobs: lateness at a worker that waits, memory, CPU
+    Jobs(JobsOptions),
     /// Latency of other clients while one does its worst
     Attacks(AttackOptions),
     /// Server CPU of client-side caching: clients that read keys, and writes that invalidate them
@@ -139,6 +144,7 @@ impl Bench {
             Self::Replication(options) => &options.common.output,
             Self::Eviction(options) => &options.output,
             Self::Streams(options) => &options.output,
+            Self::Jobs(options) => &options.output,
             Self::Attacks(options) => &options.output,
             Self::Tls(options) => &options.output,
         }

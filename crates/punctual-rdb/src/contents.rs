@@ -10,7 +10,7 @@ use crate::input::{Fallible, Input, Span};
 use crate::intset::Intset;
 use crate::kind::{FIELD_EXPIRY_MAX, Kind, container};
 use crate::listpack::{Element, Listpack};
-use crate::opaque::{read_timer, skip_module_parts};
+use crate::opaque::{Own, read_end, read_own, read_part, skip_module_parts};
 use crate::source::Source;
 use crate::stream::{Parts, Progress};
 use crate::ziplist::Ziplist;
@@ -42,6 +42,8 @@ pub(crate) enum Item {
     Expiring {
         base: Option<u64>,
     },
+    /// A part of a queue of jobs, or, if it is the last item, the end of the value.
+    Job,
 }
 
 impl Rest {
@@ -79,7 +81,7 @@ impl Rest {
                     input.skip_string()?;
                 }
                 Layout::Stream => *self = Rest::Stream(Box::new(Progress::open(input, kind)?)),
-                Layout::Timer => skip_module_parts(input)?,
+                Layout::Own => skip_module_parts(input)?,
                 Layout::Opaque => return Err(opaque(input, kind)),
             }
         }
@@ -112,6 +114,10 @@ impl Rest {
                     input.skip_string()?;
                     input.skip_string()?;
                 }
+                Item::Job => match self.count() {
+                    0 => read_end(input)?,
+                    _ => drop(read_part(input)?),
+                },
             }
         }
         Ok(())
@@ -122,8 +128,8 @@ enum Layout {
     Items(Item),
     Blob,
     Stream,
-    /// The id has been read.
-    Timer,
+    /// A timer or a queue of jobs. The id has been read.
+    Own,
     Opaque,
 }
 
@@ -138,7 +144,7 @@ impl Layout {
             Kind::ZsetText => Item::ScoredText,
             Kind::HashExpiry | Kind::HashExpiryPreGa => Item::Expiring { base: None },
             Kind::Stream | Kind::Stream2 | Kind::Stream3 => return Layout::Stream,
-            Kind::Module => return Layout::Timer,
+            Kind::Module => return Layout::Own,
             Kind::ModulePreGa => return Layout::Opaque,
             _ => return Layout::Blob,
         })
@@ -161,7 +167,7 @@ fn open<S: Source>(input: &mut Input<S>, kind: Kind, item: Item) -> Fallible<Res
             (Item::Expiring { base: Some(base) }, 3)
         }
         Item::Expiring { .. } => (item, 3),
-        Item::Single | Item::Ziplist => (item, 1),
+        Item::Single | Item::Ziplist | Item::Job => (item, 1),
         Item::Node | Item::Pair | Item::ScoredText => (item, 2),
         Item::Scored => (item, 9),
     };
@@ -206,6 +212,8 @@ pub enum Contents<'r, S> {
     Stream(Parts<'r, S>),
     /// A timer of Punctual's, which knows what the text means.
     Timer(Element<'r>),
+    /// The parts of a queue of jobs of Punctual's, which knows what they mean.
+    Jobs(Jobs<'r, S>),
 }
 
 impl<'r, S: Source> Value<'r, S> {
@@ -234,7 +242,16 @@ impl<'r, S: Source> Value<'r, S> {
                 *rest = Rest::Stream(Box::new(Progress::open(input, kind)?));
                 return Ok(Contents::Stream(Parts { input, rest }));
             }
-            Layout::Timer => return read_timer(input).map(Contents::Timer),
+            Layout::Own => {
+                return Ok(match read_own(input)? {
+                    Own::Timer(span) => Contents::Timer(input.element(span)),
+                    Own::Jobs(parts) => {
+                        // And the end.
+                        *rest = Rest::Items(Item::Job, parts.saturating_add(1));
+                        Contents::Jobs(Jobs { input, rest })
+                    }
+                });
+            }
             Layout::Opaque => return Err(opaque(input, kind)),
         };
         *rest = open(input, kind, item)?;
@@ -362,6 +379,28 @@ items! {
     ExpiringPairs
     /// The members of a sorted set with their scores.
     Scored
+    /// The parts of a queue of jobs.
+    Jobs
+}
+
+impl<S: Source> Jobs<'_, S> {
+    /// Returns the next part, or `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`]; the reader cannot be used after that.
+    #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
+    pub fn next(&mut self) -> Fallible<Option<Element<'_>>, S> {
+        if self.take().is_none() {
+            return Ok(None);
+        }
+        if self.rest.count() == 0 {
+            read_end(self.input)?;
+            return Ok(None);
+        }
+        let span = read_part(self.input)?;
+        Ok(Some(self.input.element(span)))
+    }
 }
 
 /// A node of a list.

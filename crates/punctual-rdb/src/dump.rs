@@ -7,7 +7,7 @@ use crate::crc64::crc64;
 use crate::error::{Error, Reason};
 use crate::input::Input;
 use crate::kind::{Kind, VERSION, VERSION_MAX};
-use crate::opaque::TIMER;
+use crate::opaque::is_own;
 
 /// Length of version and checksum.
 const FOOTER_LEN: usize = 10;
@@ -115,7 +115,7 @@ impl<'p> Restore<'p> {
                 reason: Reason::Type(byte),
             });
         };
-        if kind == Kind::Module && self.input.number()? != TIMER {
+        if kind == Kind::Module && !is_own(self.input.number()?) {
             return Err(Error {
                 offset: 0,
                 reason: Reason::Type(byte),

@@ -45,7 +45,7 @@ kinds! {
     Zset = 5,
     /// A module's value that only the module can read (release candidates of 4.0).
     ModulePreGa = 6,
-    /// A module's value, or a timer of Punctual's.
+    /// A module's value, or a timer or a queue of jobs of Punctual's.
     Module = 7,
     /// A hash as a zipmap (before 2.6).
     HashZipmap = 9,

@@ -43,7 +43,7 @@ pub mod ziplist;
 pub mod zipmap;
 
 pub use contents::{
-    Contents, ExpiringPair, ExpiringPairs, Members, Node, Nodes, Pairs, Scored, Value,
+    Contents, ExpiringPair, ExpiringPairs, Jobs, Members, Node, Nodes, Pairs, Scored, Value,
 };
 pub use corrupt::{Corrupt, Flaw};
 pub use crc64::crc64;

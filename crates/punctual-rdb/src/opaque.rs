@@ -1,11 +1,10 @@
-//! Modules' values. Their form is known; they are skipped, except for timers, which Punctual writes in this form because a
-//! redis-server refuses a snapshot with a module that it does not have, instead of dropping the key.
+//! Modules' values. Their form is known; they are skipped, except for timers and queues of jobs, which Punctual writes in this
+//! form because a redis-server refuses a snapshot with a module that it does not have, instead of dropping the key.
 
 use std::fmt;
 
 use crate::error::Reason;
-use crate::input::{Fallible, Input};
-use crate::listpack::Element;
+use crate::input::{Fallible, Input, Span};
 use crate::record::{Encoder, write_len};
 use crate::source::Source;
 
@@ -81,26 +80,77 @@ impl fmt::Debug for ModuleName {
 /// The id of timers: a name that no module has, and the version of their bytes.
 pub(crate) const TIMER: u64 = ModuleName::id(*b"punctimer", 1);
 
+/// The id of queues of jobs.
+pub(crate) const JOBS: u64 = ModuleName::id(*b"punctjobs", 1);
+
+/// Returns whether an id is of a type that Punctual writes.
+pub(crate) const fn is_own(id: u64) -> bool {
+    id == TIMER || id == JOBS
+}
+
+/// Writes the start of a queue of jobs, of which `parts` strings follow.
+pub(crate) fn begin_jobs(out: &mut Vec<u8>, parts: u64) {
+    write_len(out, JOBS);
+    write_len(out, mark::UNSIGNED);
+    write_len(out, parts);
+}
+
+/// Writes a part of a queue of jobs.
+pub(crate) fn write_job(to: &mut Encoder, out: &mut Vec<u8>, text: &[u8]) {
+    write_len(out, mark::STRING);
+    to.string(out, text);
+}
+
+/// Writes the end of a queue of jobs.
+pub(crate) fn end_jobs(out: &mut Vec<u8>) {
+    write_len(out, mark::END);
+}
+
+/// A value of Punctual's whose id has been read.
+pub(crate) enum Own {
+    Timer(Span),
+    /// The number of parts that follow.
+    Jobs(u64),
+}
+
+/// Reads a value of Punctual's after its id: a timer, or the start of a queue of jobs.
+pub(crate) fn read_own<S: Source>(input: &mut Input<S>) -> Fallible<Own, S> {
+    let start = input.offset();
+    match input.number()? {
+        mark::STRING => {
+            let span = input.string()?;
+            read_end(input)?;
+            Ok(Own::Timer(span))
+        }
+        mark::UNSIGNED => Ok(Own::Jobs(input.count(2)?)),
+        _ => Err(input.error(start, Reason::Length)),
+    }
+}
+
+/// Reads a part of a queue of jobs.
+pub(crate) fn read_part<S: Source>(input: &mut Input<S>) -> Fallible<Span, S> {
+    let start = input.offset();
+    if input.number()? != mark::STRING {
+        return Err(input.error(start, Reason::Length));
+    }
+    input.string()
+}
+
+/// Reads the end of a value.
+pub(crate) fn read_end<S: Source>(input: &mut Input<S>) -> Fallible<(), S> {
+    let start = input.offset();
+    if input.number()? != mark::END {
+        return Err(input.error(start, Reason::Length));
+    }
+    Ok(())
+}
+
 /// Writes a timer's value.
 pub(crate) fn write_timer(to: &mut Encoder, out: &mut Vec<u8>, text: &[u8]) {
     write_len(out, TIMER);
     write_len(out, mark::STRING);
     to.string(out, text);
     write_len(out, mark::END);
-}
-
-/// Reads a timer's value after its id.
-pub(crate) fn read_timer<S: Source>(input: &mut Input<S>) -> Fallible<Element<'_>, S> {
-    let start = input.offset();
-    if input.number()? != mark::STRING {
-        return Err(input.error(start, Reason::Length));
-    }
-    let span = input.string()?;
-    let end = input.offset();
-    if input.number()? != mark::END {
-        return Err(input.error(end, Reason::Length));
-    }
-    Ok(input.element(span))
 }
 
 /// The type codes of the parts of a module's value.
@@ -113,10 +163,10 @@ mod mark {
     pub(super) const STRING: u64 = 5;
 }
 
-/// Skips a module's value, unless it is a timer: then returns `None` behind its id.
+/// Skips a module's value, unless it is one of Punctual's: then returns `None` behind its id.
 pub(crate) fn skip_module<S: Source>(input: &mut Input<S>) -> Fallible<Option<Opaque>, S> {
     let id = input.number()?;
-    if id == TIMER {
+    if is_own(id) {
         return Ok(None);
     }
     skip_module_parts(input)?;

@@ -12,13 +12,14 @@
 //! | sorted set | `Zset` | `len`; each member as `string` and its [`score`](Encoder::score), from the highest as Redis does |
 //! | sorted set | `ZsetListpack` | `listpack` |
 //! | timer | `Module` | [`timer`](Encoder::timer) |
+//! | queue of jobs | `Module` | [`jobs`](Encoder::jobs) with the number of parts; each [`job`](Encoder::job); [`jobs_end`](Encoder::jobs_end) |
 //! | stream | `Stream2`, `Stream3` | `len`; each [`stream_block`](Encoder::stream_block); [`stream_totals`](Encoder::stream_totals); `len`; each group |
 //!
 //! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each [`stream_pending`](Encoder::stream_pending) in
 //! ascending order; `len`; each consumer. A consumer is: [`stream_consumer`](Encoder::stream_consumer); `len`; each
 //! [`stream_owned`](Encoder::stream_owned) in ascending order. Each pending entry has exactly one consumer.
 //!
-//! redis-server 7.0 reads all of these but `HashExpiry`, `Stream3` and timers.
+//! redis-server 7.0 reads all of these but `HashExpiry`, `Stream3` and `Module`.
 
 use punctual_resp::decimal;
 
@@ -196,6 +197,21 @@ impl Encoder {
     /// Writes a timer.
     pub fn timer(&mut self, out: &mut Vec<u8>, text: &[u8]) {
         opaque::write_timer(self, out, text);
+    }
+
+    /// Writes the start of a queue of jobs.
+    pub fn jobs(&self, out: &mut Vec<u8>, parts: u64) {
+        opaque::begin_jobs(out, parts);
+    }
+
+    /// Writes a part of a queue of jobs.
+    pub fn job(&mut self, out: &mut Vec<u8>, text: &[u8]) {
+        opaque::write_job(self, out, text);
+    }
+
+    /// Writes the end of a queue of jobs.
+    pub fn jobs_end(&self, out: &mut Vec<u8>) {
+        opaque::end_jobs(out);
     }
 
     /// Writes a score.

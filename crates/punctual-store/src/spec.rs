@@ -8,6 +8,7 @@ mod keys;
 
 use punctual_resp::Args;
 
+pub(crate) use keys::until;
 pub use keys::{KeyOrOption, Keys, OptionKeys};
 
 /// Command flags of Redis, under the names of COMMAND INFO.
@@ -128,6 +129,8 @@ pub enum Group {
     Cluster,
     /// Timers.
     Timer,
+    /// Queues of jobs.
+    Job,
 }
 
 impl Group {
@@ -151,6 +154,7 @@ impl Group {
             Self::Scripting => "scripting",
             Self::Cluster => "cluster",
             Self::Timer => "timer",
+            Self::Job => "job",
         }
     }
 
@@ -173,7 +177,7 @@ impl Group {
             // PUBSUB HELP lacks the category; the other commands get it from their flag.
             Self::Pubsub | Self::Server | Self::Cluster => None,
             // Redis has no such category.
-            Self::Timer => Some("keyspace"),
+            Self::Timer | Self::Job => Some("keyspace"),
         }
     }
 }
@@ -414,6 +418,13 @@ impl<H> Row<H> {
     #[must_use]
     pub const fn stream_keys(mut self, from: usize) -> Self {
         self.facts.keys = Keys::Streams { from };
+        self
+    }
+
+    /// Sets the keys to those from `first` on, up to one of these words.
+    #[must_use]
+    pub const fn keys_until(mut self, first: usize, words: &'static [&'static str]) -> Self {
+        self.facts.keys = Keys::Until { first, words };
         self
     }
 

@@ -126,6 +126,13 @@ pub fn plain<S: Source>(contents: Contents<'_, S>) -> Result<Plain, Failure<S::E
         ),
         Contents::Stream(parts) => Plain::Stream(streams::plain(parts)?),
         Contents::Timer(element) => Plain::String(text(element)),
+        Contents::Jobs(mut parts) => {
+            let mut all = Vec::new();
+            while let Some(part) = parts.next()? {
+                all.push(text(part));
+            }
+            Plain::List(all)
+        }
     };
     if new {
         Ok(plain)

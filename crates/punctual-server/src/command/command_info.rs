@@ -106,7 +106,11 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
     let mut flags: Vec<&str> = row.flags.names().collect();
     let movable = matches!(
         row.keys,
-        Keys::Counted { .. } | Keys::Options(_) | Keys::KeyOrOption(_) | Keys::Streams { .. }
+        Keys::Counted { .. }
+            | Keys::Options(_)
+            | Keys::KeyOrOption(_)
+            | Keys::Streams { .. }
+            | Keys::Until { .. }
     );
     if movable && !flags.contains(&"movablekeys") {
         flags.push("movablekeys");
@@ -116,7 +120,10 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
         Keys::Counted {
             destination: true, ..
         }
-        | Keys::Options(_) => (1, 1, 1),
+        | Keys::Options(OptionKeys { first: 1, .. }) => (1, 1, 1),
+        Keys::Options(&OptionKeys { first, .. }) | Keys::Until { first, .. } => {
+            (first as i64, first as i64, 1)
+        }
         Keys::KeyOrOption(keys) => (keys.first as i64, keys.first as i64, 1),
         Keys::None | Keys::Streams { .. } | Keys::Counted { .. } => (0, 0, 0),
     };
@@ -180,6 +187,10 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
             }
         }
         Keys::Options(options) => option_specs(access, options, reply),
+        Keys::Until { .. } => {
+            reply.set(1);
+            unknown_key_spec(access.first().unwrap_or(&""), reply);
+        }
         Keys::Streams { from } => {
             reply.set(1);
             let begin = Begin::Keyword("STREAMS", from as i64);
@@ -206,7 +217,7 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
 fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
     reply.set(access.len());
     let (first, others) = access.split_first().unwrap_or((&"", &[]));
-    key_range(first, &Begin::Index(1), [0, 1, 0], reply);
+    key_range(first, &Begin::Index(options.first), [0, 1, 0], reply);
     for (i, words) in others.iter().enumerate() {
         // The keys that patterns with `*` produce cannot be specified.
         if !options.patterned.is_empty() {

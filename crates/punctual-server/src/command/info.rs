@@ -388,6 +388,11 @@ fn stats(page: &mut Page<'_, '_>) {
         "timer_commands_failed",
         page.sum(|s| &s.timers_failed) + counted.timers_failed,
     );
+    page.line(
+        "jobs_made_ready",
+        page.sum(|s| &s.jobs_moved) + counted.jobs_moved,
+    );
+    page.line("jobs_died", page.sum(|s| &s.jobs_died) + counted.jobs_died);
     page.line("expired_stale_perc", "0.00");
     page.line("expired_time_cap_reached_count", 0);
     page.line(

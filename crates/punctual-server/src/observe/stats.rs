@@ -85,6 +85,10 @@ pub struct LoopStats {
     pub timers_run: Counter,
     /// Commands of timers that have failed.
     pub timers_failed: Counter,
+    /// Jobs whose due time has come, or whose lease has ended.
+    pub jobs_moved: Counter,
+    /// Jobs that have died.
+    pub jobs_died: Counter,
     /// Changes to the keyspace.
     pub dirty: Counter,
     /// Id of the client whose commands ran last, for crash reports; 0 if there was none.
@@ -139,6 +143,8 @@ impl LoopStats {
             dead_letter_errors: Counter::default(),
             timers_run: Counter::default(),
             timers_failed: Counter::default(),
+            jobs_moved: Counter::default(),
+            jobs_died: Counter::default(),
             dirty: Counter::default(),
             client: AtomicU64::new(0),
             expiry_nanos: Counter::default(),
@@ -173,6 +179,8 @@ impl LoopStats {
         self.dead_letter_errors.add(counted.dead_letter_errors);
         self.timers_run.add(counted.timers_run);
         self.timers_failed.add(counted.timers_failed);
+        self.jobs_moved.add(counted.jobs_moved);
+        self.jobs_died.add(counted.jobs_died);
         self.dirty.add(counted.dirty);
     }
 
@@ -205,6 +213,8 @@ impl LoopStats {
             &self.dead_letter_errors,
             &self.timers_run,
             &self.timers_failed,
+            &self.jobs_moved,
+            &self.jobs_died,
             &self.expiry_nanos,
             &self.errors,
             &self.reads,

@@ -36,7 +36,9 @@ mod functions_kept;
 mod gathered;
 mod hashes;
 mod info;
+
 mod inside;
+mod jobs;
 mod killed;
 mod killed_log;
 mod many_clients;

@@ -19,28 +19,41 @@ fn python() -> Option<PathBuf> {
     })
 }
 
-#[test]
-fn redis_py_works() {
+/// Runs a script with these arguments, unless there is no Python for it.
+fn run(script: &str, args: &[&str]) {
     let Some(python) = python() else {
         eprintln!(
             "NOT RUN: no Python has the module redis; scripts/setup python makes one that has"
         );
         return;
     };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/redis_py");
+    let output = Command::new(&python)
+        .arg(folder.join(script))
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{script} {args:?}:\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn redis_py_works() {
     for protocol in ["2", "3"] {
         let server = Server::builder().port(0).spawn().unwrap();
-        let script =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/redis_py/everyday.py");
-        let output = Command::new(&python)
-            .arg(script)
-            .args([&server.port().to_string(), protocol])
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "protocol {protocol}:\n{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
+        run("everyday.py", &[&server.port().to_string(), protocol]);
     }
+}
+
+#[test]
+fn workers_of_the_python_package_work() {
+    let module =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/python/python/punctual/jobs.py");
+    let server = Server::builder().port(0).spawn().unwrap();
+    let port = server.port().to_string();
+    run("jobs.py", &[&port, module.to_str().unwrap()]);
 }

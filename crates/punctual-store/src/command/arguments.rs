@@ -93,6 +93,21 @@ impl DeadlineOption {
     }
 }
 
+/// Parses a timeout of BLOCK in milliseconds into a deadline in unix ms; `None` for 0, which means no timeout.
+pub(crate) fn block_deadline(now: Now, ms: &[u8]) -> Result<Option<u64>, Error> {
+    let ms = parse_i64(ms).ok_or(Error::fixed(
+        "ERR timeout is not an integer or out of range",
+    ))?;
+    let ms = u64::try_from(ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
+    if ms == 0 {
+        return Ok(None);
+    }
+    let at = now.base_ms().checked_add(ms);
+    at.filter(|at| i64::try_from(*at).is_ok())
+        .ok_or(Error::fixed("ERR timeout is out of range"))
+        .map(Some)
+}
+
 /// Iterator over alternating names and values.
 #[derive(Clone)]
 pub(crate) struct Pairs<'a>(pub(crate) Args<'a>);

@@ -59,7 +59,7 @@ impl Digest {
             Value::Zset(_) => 3,
             Value::Hash(_) => 4,
             // Where Redis has its modules.
-            Value::Timer(_) => 5,
+            Value::Timer(_) | Value::Jobs(_) => 5,
             Value::Stream(_) => 6,
         };
         self.chain(&kind.to_be_bytes());
@@ -94,6 +94,14 @@ impl Digest {
                 }
             }
             Value::Timer(timer) => self.chain(timer.as_bytes()),
+            Value::Jobs(jobs) => {
+                let mut bytes = Vec::new();
+                for job in jobs.iter() {
+                    bytes.clear();
+                    job.write(&mut bytes);
+                    self.add(&bytes);
+                }
+            }
             Value::Stream(stream) => {
                 for entry in stream.iter() {
                     self.chain(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());

@@ -14,6 +14,7 @@ pub mod expire;
 pub mod geo;
 pub mod hashes;
 pub mod hyperloglog;
+pub mod jobs;
 pub mod keys;
 pub mod lists;
 pub mod notify;
@@ -46,6 +47,7 @@ pub static FAMILIES: &[&[Command]] = &[
     geo::COMMANDS,
     hashes::COMMANDS,
     hyperloglog::COMMANDS,
+    jobs::COMMANDS,
     keys::COMMANDS,
     lists::COMMANDS,
     notify::COMMANDS,

@@ -51,6 +51,7 @@ pub static COMMANDS: &[Command] = &[
 ];
 
 const OPTIONS: OptionKeys = OptionKeys {
+    first: 1,
     from: 2,
     keyed: &[],
     patterned: &["by", "get"],
@@ -202,7 +203,9 @@ fn elements(cx: &mut Cx<'_, '_>, key: &[u8], options: &Options<'_>) -> Result<El
             .walk(0..zset.len(), backwards)
             .map(|(name, _)| Text::of(name))
             .collect(),
-        Some(Value::Str(_) | Value::Hash(_) | Value::Stream(_) | Value::Timer(_)) => {
+        Some(
+            Value::Str(_) | Value::Hash(_) | Value::Stream(_) | Value::Timer(_) | Value::Jobs(_),
+        ) => {
             return Err(Error::WrongType);
         }
     };

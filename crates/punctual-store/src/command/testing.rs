@@ -1,7 +1,7 @@
 //! Fixture for the tests of the command families: command lines in, replies and events out, with a clock that tests
 //! set.
 
-use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
+use punctual_resp::{Args, OwnedArgs, Parser, Protocol, Reply};
 
 use punctual_rdb::{Event, Kind, Reader, VERSION_FIELD_EXPIRY, Writer};
 
@@ -12,6 +12,7 @@ use crate::keyspace::db::Db;
 use crate::keyspace::shard::{Store, StoreOptions};
 use crate::snapshot::{Format, Snapshot};
 use crate::time::Now;
+use crate::turn::effects::Effects;
 use crate::turn::{Command, Stats, Turn};
 use crate::value::SETTINGS_FIELD;
 use crate::value::decode::read_value;
@@ -28,6 +29,8 @@ pub(crate) struct Fixture {
     pub(crate) classes: Classes,
     /// Due entries are hidden and stay, as on a replica.
     pub(crate) frozen: bool,
+    /// Commands are those of a log.
+    replays: bool,
     /// Statistics since the start.
     pub(crate) stats: Stats,
     sink: RecordingSink,
@@ -38,6 +41,8 @@ pub(crate) struct Fixture {
 struct RecordingSink {
     events: Vec<String>,
     last_values: Vec<String>,
+    /// What the log of changes would have, if it is on.
+    log: Vec<u8>,
 }
 
 impl Sink for RecordingSink {
@@ -63,6 +68,10 @@ impl Sink for RecordingSink {
     }
 
     fn wake(&mut self, _: usize, _: u64) {}
+
+    fn log(&mut self, effects: &Effects) {
+        self.log.extend_from_slice(effects.bytes());
+    }
 }
 
 /// Returns a snapshot file of the records that `next` returns.
@@ -104,6 +113,7 @@ impl Fixture {
             protocol: Protocol::Resp2,
             classes: Classes::parse(b"KEAmn").expect("known letters"),
             frozen: false,
+            replays: false,
             stats: Stats::default(),
             sink: RecordingSink::default(),
         }
@@ -171,6 +181,7 @@ impl Fixture {
         let mut reply = Reply::new(&mut out, self.protocol);
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         turn.frozen = self.frozen;
+        turn.replays = self.replays;
         let done = if command.takes(args.len()) {
             turn.run(command, self.db, true, args, &mut reply)
         } else {
@@ -264,6 +275,37 @@ impl Fixture {
     /// Advances the clock. Due keys stay until [`Fixture::expire`] or a command finds them.
     pub(crate) fn advance(&mut self, ms: u64) {
         self.now = Now::from_micros(self.now.micros() + ms * 1000);
+    }
+
+    /// Begins to log changes, or ends it.
+    pub(crate) fn set_logged(&mut self, logged: bool) {
+        self.store.set_logged(logged);
+    }
+
+    /// Returns what was logged since the last call: commands of one database, in RESP.
+    pub(crate) fn take_log(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.sink.log)
+    }
+
+    /// Applies a log of changes, as a replica and a start do.
+    pub(crate) fn apply(&mut self, mut log: &[u8]) {
+        let now = self.now;
+        self.now = now.replaying();
+        let mut parser = Parser::new();
+        while !log.is_empty() {
+            let command = parser
+                .parse(log, &punctual_resp::Limits::default())
+                .expect("RESP")
+                .expect("whole commands");
+            log = &log[command.consumed..];
+            let name = command.args[0].to_ascii_lowercase();
+            if !matches!(&name[..], b"multi" | b"exec") {
+                self.replays = true;
+                let reply = self.reply(command.args);
+                assert_ne!(reply.first(), Some(&b'-'), "{}", reply.escape_ascii());
+            }
+        }
+        (self.now, self.replays) = (now, false);
     }
 
     /// Expires all due keys and fields, as the event loop does.

@@ -7,7 +7,7 @@
 
 mod evict;
 mod fields;
-mod streams;
+mod timelines;
 mod timers;
 
 use std::num::NonZeroU32;
@@ -35,10 +35,10 @@ pub struct Db {
     index: HashTable,
     records: Records,
     wheel: RawWheel,
-    /// Timers of hash fields and of streams.
+    /// Timers of hash fields, and of values with a timeline.
     fields: FieldTimers,
-    /// Number of those of streams.
-    stream_timers: usize,
+    /// Number of those of values.
+    timelines: usize,
     /// The values that are timers, by their deadlines; paused ones last.
     timers: ByDeadline,
     hasher: RandomState,
@@ -55,8 +55,8 @@ pub enum Expiry {
     Due(Id),
     /// This timer of a hash field is due; the field is still there.
     DueField(u32),
-    /// The timer of this record, a stream, has fired and is gone. The stream may have another deadline.
-    DueStream(Id),
+    /// The timer of this record, whose value has a timeline, has fired and is gone. The value may have another deadline.
+    DueTimeline(Id),
     /// The budget is used up, there may be more.
     Busy,
     /// Nothing is due.
@@ -71,7 +71,7 @@ impl Db {
             records: Records::default(),
             wheel: RawWheel::new(),
             fields: FieldTimers::default(),
-            stream_timers: 0,
+            timelines: 0,
             timers: ByDeadline::default(),
             hasher,
             stamp: 0,
@@ -458,7 +458,7 @@ impl Db {
                 let timer = due.index & !OF_FIELD;
                 let armed = self.fields.get(timer).expect("it was due");
                 if armed.field == WHOLE {
-                    return Expiry::DueStream(self.stream_fired(timer));
+                    return Expiry::DueTimeline(self.timeline_fired(timer));
                 }
                 Expiry::DueField(timer)
             }
@@ -533,9 +533,7 @@ impl Db {
         let fields = match &record.value {
             Value::Hash(hash) => hash.with_deadline() * (FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES),
             Value::Timer(_) => TIMER_ENTRY_BYTES,
-            Value::Stream(stream) if stream.timer().is_some() => {
-                FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES
-            }
+            value if value.timeline_timer().is_some() => FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES,
             _ => 0,
         };
         RECORD_BYTES + record.key.heap_bytes() + record.value.heap_bytes() + table + entry + fields

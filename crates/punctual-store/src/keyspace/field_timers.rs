@@ -1,9 +1,9 @@
-//! Timers of hash fields and of streams, on the wheel that expires the keys.
+//! Timers of hash fields, of streams and of queues of jobs, on the wheel that expires the keys.
 //!
 //! Ground rules: the wheel has one entry a deadline, whether of a key or of a field, and tells them apart by the
 //! index's top bit. A key's timer is its record; a field's timer is here and names the record of its hash and the field's
-//! number in it. A stream has at most one timer, whose field number is [`WHOLE`]: it is armed at the stream's next deadline or
-//! earlier, and its expiry looks at what is due in the stream. Only [`Db`](crate::keyspace::db::Db) changes timers, together with the deadlines in the hashes.
+//! number in it. A stream or a queue has at most one timer, whose field number is [`WHOLE`]: it is armed at the value's next deadline or
+//! earlier, and its expiry looks at what is due in the value. Only [`Db`](crate::keyspace::db::Db) changes timers, together with the deadlines in the hashes.
 
 use std::num::NonZeroU32;
 
@@ -19,7 +19,7 @@ pub(crate) const OF_FIELD: u32 = 1 << 31;
 /// The field number of a timer of a whole value.
 pub(crate) const WHOLE: u32 = u32::MAX;
 
-/// Timer of one field, or of one stream.
+/// Timer of one field, stream or queue of jobs.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldTimer {
     /// Unix time in ms.

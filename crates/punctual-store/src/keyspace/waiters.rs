@@ -27,6 +27,8 @@ pub enum Wants {
     /// An entry of a stream that the consumer group of this name has not read, or whose lease has ended, or that has been idle for
     /// this number of ms.
     Group(Box<[u8]>, Option<u64>),
+    /// A job of a queue.
+    Jobs,
     /// Nothing in the keyspace: the server ends the wait.
     Nothing,
 }
@@ -58,6 +60,7 @@ impl Wants {
                 None => return Some(Err(GROUP_GONE)),
             },
             (Self::Group(..), _) => return Some(Err(STREAM_GONE)),
+            (Self::Jobs, Some(Value::Jobs(jobs))) => jobs.can_take(now),
             _ => false,
         };
         served.then_some(Ok(()))
@@ -65,6 +68,11 @@ impl Wants {
 
     const fn is_group(&self) -> bool {
         matches!(self, Self::Group(..))
+    }
+
+    /// Returns whether a key that does not serve one waiter does not serve another one with the same wants.
+    const fn is_shared(&self) -> bool {
+        matches!(self, Self::Group(..) | Self::Jobs)
     }
 }
 
@@ -319,7 +327,7 @@ impl Waiters {
             return false;
         };
         let ready = match part.find(key).map(|id| &part.get(id).value) {
-            Some(Value::List(_) | Value::Zset(_) | Value::Stream(_)) => true,
+            Some(Value::List(_) | Value::Zset(_) | Value::Stream(_) | Value::Jobs(_)) => true,
             _ => queue.groups > 0,
         };
         ready && !std::mem::replace(&mut queue.ready, true)
@@ -345,7 +353,7 @@ impl Waiters {
         now: Now,
     ) -> Option<(Arc<Waiter>, Outcome)> {
         let queue = self.dbs.get(db)?.get(key)?;
-        // Many workers wait for the same group: the second need not look.
+        // Many workers wait for the same group or queue: the second need not look.
         let mut unserved: Option<&Wants> = None;
         for (_, waiter) in queue.waiters.range(ticket + 1..) {
             let wants = &waiter.wait.wants;
@@ -354,7 +362,7 @@ impl Waiters {
             }
             match waiter.outcome(key, value, now) {
                 Some(outcome) => return Some((Arc::clone(waiter), outcome)),
-                None if wants.is_group() => unserved = Some(wants),
+                None if wants.is_shared() => unserved = Some(wants),
                 None => {}
             }
         }

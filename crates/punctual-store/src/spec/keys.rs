@@ -28,8 +28,15 @@ pub enum Keys {
         /// The first argument is a key too: the destination.
         destination: bool,
     },
-    /// The first argument is a key; further keys are arguments of options.
+    /// One argument is a key; further keys are arguments of options.
     Options(&'static OptionKeys),
+    /// Keys from position `first` on, up to the first of these words behind it.
+    Until {
+        /// Position of the first key.
+        first: usize,
+        /// The first words of what follows.
+        words: &'static [&'static str],
+    },
     /// Keys are the first half of the arguments after the word STREAMS.
     Streams {
         /// Position from which on the word may stand, for COMMAND INFO.
@@ -68,11 +75,12 @@ impl Keys {
                 keys.step_by(step).for_each(visit);
             }
             Self::Options(options) => {
-                if args.len() > 1 {
-                    visit(1);
+                if args.len() > options.first {
+                    visit(options.first);
                 }
                 options.each_key(args, visit);
             }
+            Self::Until { first, words } => until(args, first, words).for_each(visit),
             Self::Streams { .. } => streams(args).for_each(visit),
             Self::KeyOrOption(keys) => keys.each(args, visit),
         }
@@ -96,6 +104,8 @@ impl Keys {
 /// Keys that are arguments of options.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionKeys {
+    /// Position of the key that is no option.
+    pub first: usize,
     /// Position of the first option.
     pub from: usize,
     /// Options with a key as argument. If an option is repeated, its last key counts.
@@ -172,6 +182,18 @@ impl KeyOrOption {
             at += 1 + skipped.map_or(0, |(_, count)| *count);
         }
     }
+}
+
+/// Returns the positions from `first` on, where a key always stands, up to one of the words.
+pub(crate) fn until(args: Args<'_>, first: usize, words: &[&str]) -> Range<usize> {
+    let is_word = |arg: &[u8]| {
+        words
+            .iter()
+            .any(|word| arg.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let behind = first + 1..args.len();
+    let end = behind.into_iter().find(|at| is_word(&args[*at]));
+    first..end.unwrap_or(args.len())
 }
 
 /// Returns the positions of the keys after the option STREAMS of XREAD and XREADGROUP; empty if the arguments are wrong.

@@ -269,6 +269,11 @@ impl<'s> Cx<'_, 's> {
         K::of_mut(&mut self.db_at(place).get_mut(id).value).ok_or(Error::WrongType)
     }
 
+    /// Arms the timer of a stream or a queue of jobs that has changed.
+    pub(crate) fn rearm(&mut self, place: Place, id: Id) {
+        self.db_at(place).rearm(id);
+    }
+
     /// Expires the due fields among `names`. Returns the hash, or `None` if it was removed with its last field. O(1) if no
     /// field has a deadline, else O(names).
     #[inline]

@@ -1,4 +1,5 @@
-//! Expiry of keys and hash fields, from the wheel to the event. What is due in a stream is in `streams`.
+//! Expiry of keys and hash fields, from the wheel to the event. What is due in a stream is in `streams`, in a queue of
+//! jobs in `jobs`.
 //!
 //! The wheel returns due keys and fields ([`Turn::expire`], [`Turn::advance`]), or a command meets them first
 //! ([`Turn::expire_touched`], [`Turn::expire_fields`]). Either way they are removed, reported to the sink and counted once.
@@ -141,7 +142,10 @@ impl Turn<'_> {
                 Some(Expiry::DueField(timer)) => {
                     self.expire_due_field(number, db, timer, &mut published);
                 }
-                Some(Expiry::DueStream(id)) => self.stream_due(number, db, id, until, budget),
+                Some(Expiry::DueTimeline(id)) => match self.shard_db(number, db).get(id).value {
+                    Value::Jobs(_) => self.jobs_due(number, db, id, until, budget),
+                    _ => self.stream_due(number, db, id, until, budget),
+                },
                 Some(Expiry::Busy) => return false,
                 Some(Expiry::Idle) => return true,
             }

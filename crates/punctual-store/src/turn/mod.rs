@@ -9,6 +9,7 @@ pub(crate) mod cx;
 pub(crate) mod effects;
 mod evict;
 mod expiry;
+pub(crate) mod jobs;
 mod locks;
 mod notify;
 mod restore;
@@ -78,6 +79,10 @@ pub struct Stats {
     pub timers_run: u64,
     /// Those that have ended with an error, and timers that were stopped because their user may not run the command.
     pub timers_failed: u64,
+    /// Jobs whose due time has come, and whose lease has ended.
+    pub jobs_moved: u64,
+    /// Jobs that have died.
+    pub jobs_died: u64,
     /// Changes to the keyspace.
     pub dirty: u64,
 }
@@ -171,7 +176,7 @@ pub struct Turn<'s> {
     pub may_lock: bool,
     /// Keys that clients wait for, in the order in which they became ready.
     ready: VecDeque<ReadyKey>,
-    /// Streams with entries that are due for a dead-letter stream, which may be in another shard.
+    /// Streams with entries that are due for a dead-letter stream, and queues with jobs for another one: these may be in other shards.
     dead_letters: Vec<(usize, Box<[u8]>)>,
     /// Timers that are due and wait for the caller to fire them.
     due_timers: Vec<DueTimer>,

@@ -62,7 +62,7 @@ impl Turn<'_> {
         }
         self.note_ready(db, &key);
         self.renew_claims(number, db, &key);
-        self.shard_db(number, db).rearm_stream(id);
+        self.shard_db(number, db).rearm(id);
     }
 
     /// Removes entries that are too old at `now`, at most those of `blocks` blocks and one more. Returns whether there were any.
@@ -100,7 +100,7 @@ impl Turn<'_> {
         if !self.frozen {
             self.touch(Touched::One(db));
             self.trim_old(number, db, key, id, self.now, usize::MAX);
-            self.shard_db(number, db).rearm_stream(id);
+            self.shard_db(number, db).rearm(id);
         }
     }
 
@@ -150,7 +150,7 @@ impl Turn<'_> {
         for (group, idle_ms) in &waiting {
             part.expect_claims(id, group, *idle_ms);
         }
-        part.rearm_stream(id);
+        part.rearm(id);
         if !waiting.is_empty() {
             self.touch(Touched::One(db));
         }
@@ -165,6 +165,7 @@ impl Turn<'_> {
             return false;
         }
         for (db, key) in std::mem::take(&mut self.dead_letters) {
+            self.move_dead_jobs(db, &key);
             for dead in self.dead_of(db, &key) {
                 self.lock_keys([&key[..], &dead.key].into_iter());
                 self.touch(Touched::One(db));
@@ -257,7 +258,7 @@ impl Turn<'_> {
                 timeline.retry_ms = retry_ms;
             }
         });
-        part.rearm_stream(id);
+        part.rearm(id);
     }
 
     /// Moves one entry. An entry that was deleted from its stream only stops to be pending.
@@ -363,7 +364,7 @@ impl Turn<'_> {
             Some(age_max_ms) => self.keep_for(number, db, key, id, age_max_ms),
             None => {
                 self.retain(number, db, key, id);
-                self.shard_db(number, db).rearm_stream(id);
+                self.shard_db(number, db).rearm(id);
             }
         }
         Ok(())
@@ -394,6 +395,6 @@ impl Turn<'_> {
         ];
         self.effect(db, words.iter());
         self.retain(number, db, key, id);
-        self.shard_db(number, db).rearm_stream(id);
+        self.shard_db(number, db).rearm(id);
     }
 }

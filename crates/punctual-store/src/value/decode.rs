@@ -6,6 +6,7 @@ use crate::limits::Limits;
 use crate::time::NEVER;
 use crate::value::Value;
 use crate::value::hash::Hash;
+use crate::value::jobs::Jobs;
 use crate::value::list::{List, PieceSize};
 use crate::value::packed::Packed;
 use crate::value::set::{Ints, Set};
@@ -30,6 +31,9 @@ pub enum Unreadable<E> {
     /// A timer that is not understood.
     #[error("a timer that is not understood")]
     Timer,
+    /// A queue of jobs that is not understood.
+    #[error("a queue of jobs that is not understood")]
+    Jobs,
 }
 
 /// Preallocation limit in elements: a length read from the input is not trustworthy.
@@ -127,6 +131,7 @@ pub fn read_value<S: Source>(
             let timer = text.with_text(Timer::from_bytes);
             Value::Timer(timer.ok_or(Unreadable::Timer)?)
         }
+        Contents::Jobs(parts) => Value::Jobs(Box::new(Jobs::read(parts)?)),
     };
     Ok((!value.is_empty_collection()).then_some(value))
 }

@@ -33,7 +33,7 @@ pub(crate) fn kind(value: &Value) -> Kind {
         Value::Zset(zset) if zset.packed().is_some() => Kind::ZsetListpack,
         Value::Zset(_) => Kind::Zset,
         Value::Stream(_) => stream::snapshot::KIND,
-        Value::Timer(_) => Kind::Module,
+        Value::Timer(_) | Value::Jobs(_) => Kind::Module,
     }
 }
 
@@ -67,6 +67,7 @@ pub(crate) fn write_value(to: &mut Encoder, out: &mut Vec<u8>, value: &Value) {
         Value::Zset(zset) => write_zset(to, out, zset),
         Value::Stream(stream) => stream.write(to, out),
         Value::Timer(timer) => to.timer(out, timer.as_bytes()),
+        Value::Jobs(jobs) => jobs.write(to, out),
     }
 }
 

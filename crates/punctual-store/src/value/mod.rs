@@ -4,6 +4,7 @@ pub mod decode;
 pub mod encode;
 pub mod float;
 pub mod hash;
+pub mod jobs;
 pub mod keyed;
 pub mod list;
 pub mod packed;
@@ -12,6 +13,7 @@ pub mod stream;
 pub mod string;
 pub mod text;
 pub mod timer;
+mod varint;
 pub(crate) mod walk;
 pub mod zset;
 
@@ -20,6 +22,7 @@ use smallvec::SmallVec;
 
 use crate::hash_table::WARM_MAX;
 use hash::Hash;
+use jobs::Jobs;
 use list::List;
 use set::Set;
 use stream::Stream;
@@ -47,6 +50,8 @@ pub enum Value {
     Stream(Box<Stream>),
     /// A command that runs at the key's deadline.
     Timer(Timer),
+    /// A queue of jobs, which may be empty.
+    Jobs(Box<Jobs>),
 }
 
 const _: () = assert!(size_of::<Value>() == 24);
@@ -95,6 +100,7 @@ kinds! {
     Zset: Zset, content => content;
     Stream: Stream, content => Box::new(content);
     Timer: Timer, content => content;
+    Jobs: Jobs, content => Box::new(content);
 }
 
 impl Value {
@@ -155,7 +161,12 @@ impl Value {
                     drop(table.keyed().warm(&hashes));
                 }
             }
-            Self::Str(_) | Self::List(_) | Self::Zset(_) | Self::Stream(_) | Self::Timer(_) => {}
+            Self::Str(_)
+            | Self::List(_)
+            | Self::Zset(_)
+            | Self::Stream(_)
+            | Self::Timer(_)
+            | Self::Jobs(_) => {}
         }
     }
 
@@ -177,6 +188,35 @@ impl Value {
         }
     }
 
+    /// Returns the timer and the next deadline of a value with a timeline of its own: a stream with settings, a queue of jobs.
+    pub(crate) fn timeline(&self) -> Option<(Option<u32>, Option<u64>)> {
+        match self {
+            Self::Stream(stream) if stream.is_timed() => {
+                Some((stream.timer(), stream.next_deadline()))
+            }
+            Self::Jobs(jobs) => Some((jobs.timer(), jobs.next_deadline())),
+            _ => None,
+        }
+    }
+
+    /// Returns the timer of a value with a timeline of its own.
+    pub(crate) fn timeline_timer(&self) -> Option<u32> {
+        match self {
+            Self::Stream(stream) => stream.timer(),
+            Self::Jobs(jobs) => jobs.timer(),
+            _ => None,
+        }
+    }
+
+    /// Notes the timer of a value with a timeline of its own.
+    pub(crate) fn set_timeline_timer(&mut self, timer: Option<u32>) {
+        match self {
+            Self::Stream(stream) => stream.set_timer(timer),
+            Self::Jobs(jobs) => jobs.set_timer(timer),
+            _ => {}
+        }
+    }
+
     /// Returns the type's name for TYPE.
     pub const fn type_name(&self) -> &'static str {
         match self {
@@ -187,6 +227,7 @@ impl Value {
             Self::Zset(_) => "zset",
             Self::Stream(_) => "stream",
             Self::Timer(_) => "timer",
+            Self::Jobs(_) => "jobs",
         }
     }
 
@@ -200,6 +241,7 @@ impl Value {
             Self::Zset(zset) => zset.encoding(),
             Self::Stream(_) => "stream",
             Self::Timer(_) => "raw",
+            Self::Jobs(_) => "jobs",
         }
     }
 
@@ -212,13 +254,15 @@ impl Value {
             Self::Set(set) => set.len(),
             Self::Zset(zset) => zset.len(),
             Self::Stream(stream) => stream.len() as usize,
+            Self::Jobs(jobs) => jobs.len(),
         }
     }
 
-    /// Returns true for a collection without elements, whose key must be removed. A stream stays.
+    /// Returns true for a collection without elements, whose key must be removed. A stream stays, and so does a
+    /// queue of jobs.
     pub fn is_empty_collection(&self) -> bool {
         match self {
-            Self::Str(_) | Self::Stream(_) | Self::Timer(_) => false,
+            Self::Str(_) | Self::Stream(_) | Self::Timer(_) | Self::Jobs(_) => false,
             Self::List(list) => list.is_empty(),
             Self::Hash(hash) => hash.is_empty(),
             Self::Set(set) => set.is_empty(),
@@ -236,6 +280,7 @@ impl Value {
             Self::Zset(zset) => zset.heap_bytes(),
             Self::Stream(stream) => size_of::<Stream>() + stream.heap_bytes(),
             Self::Timer(timer) => timer.heap_bytes(),
+            Self::Jobs(jobs) => size_of::<Jobs>() + jobs.heap_bytes(),
         }
     }
 }

@@ -15,6 +15,8 @@ use punctual_resp::{OwnedArgs, Protocol};
 
 pub use schedule::{CatchUp, Repeat, When};
 
+use super::varint::{Input, write_number, write_text};
+
 /// Longest text of an error that a timer keeps.
 const ERROR_MAX: usize = 256;
 
@@ -175,58 +177,10 @@ fn read(bytes: &[u8]) -> Option<Plan> {
     if parts & part::REPEAT != 0 {
         plan.repeat = Some(Repeat::read(&mut from)?);
     }
-    while !from.0.is_empty() {
+    while !from.is_empty() {
         plan.words.push(from.text()?).ok()?;
     }
     (!plan.words.as_args().is_empty()).then_some(plan)
-}
-
-/// What is left of a timer's bytes.
-pub(super) struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    /// Reads a number: seven bits a byte, the lowest first.
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            if bits << shift >> shift != bits {
-                return None;
-            }
-            number |= bits << shift;
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn text(&mut self) -> Option<&'a [u8]> {
-        let len = usize::try_from(self.number()?).ok()?;
-        let (text, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(text)
-    }
-}
-
-fn write_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn write_text(out: &mut Vec<u8>, text: &[u8]) {
-    write_number(out, text.len() as u64);
-    out.extend_from_slice(text);
 }
 
 /// Returns the words of a command as one RESP command, for replies and tests.

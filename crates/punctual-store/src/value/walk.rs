@@ -27,6 +27,7 @@ impl Value {
             Self::Str(_) | Self::Timer(_) => false,
             Self::List(list) => list.piece_count() >= LARGE_PIECES,
             Self::Stream(stream) => stream.blocks() >= LARGE_PIECES,
+            Self::Jobs(jobs) => jobs.len() >= LARGE,
             Self::Hash(hash) => hash.table().is_some_and(|table| table.len() >= LARGE),
             Self::Set(set) => match set.view() {
                 super::set::View::Table(table) => table.members().len() >= LARGE,
@@ -46,6 +47,7 @@ impl Value {
         match self {
             Self::Str(_) | Self::Timer(_) => debug_assert!(false, "one piece is never large"),
             Self::Stream(stream) => stream.begin_walk(to, out),
+            Self::Jobs(jobs) => jobs.begin_walk(to, out),
             Self::List(list) => {
                 to.len(out, list.piece_count() as u64);
                 list.begin_walk();
@@ -86,6 +88,7 @@ impl Value {
         match self {
             Self::Str(_) | Self::Timer(_) => true,
             Self::Stream(stream) => stream.walk_on(to, out, full),
+            Self::Jobs(jobs) => jobs.walk_on(to, out, full),
             Self::List(list) => list.walk_pieces(|piece| {
                 write_piece(to, out, piece);
                 out.len() < full
@@ -123,6 +126,7 @@ impl Value {
         match self {
             Self::Str(_) | Self::Timer(_) => {}
             Self::Stream(stream) => stream.end_walk(),
+            Self::Jobs(jobs) => jobs.end_walk(),
             Self::List(list) => list.end_walk(),
             Self::Hash(hash) => {
                 if let Some(table) = hash.table_mut() {

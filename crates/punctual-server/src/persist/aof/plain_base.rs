@@ -4,8 +4,8 @@
 //! to [`ITEMS`] elements each. So the keyspace is walked in one way only, and the copies that the walk keeps are freed as early as in a
 //! save.
 //!
-//! Commands cannot restore every stream: XCLAIM drops pending entries whose entry is deleted. If the keyspace has a stream, the
-//! snapshot is the base.
+//! Commands cannot restore every stream: XCLAIM drops pending entries whose entry is deleted. The same is true of queues of jobs.
+//! If the keyspace has one of these, the snapshot is the base.
 
 use std::fs::File;
 use std::path::Path;
@@ -30,10 +30,10 @@ enum Next {
     More,
     End,
     /// A value that no commands make.
-    Stream,
+    Snapshot,
 }
 
-/// Reads the snapshot at `path`, and hands the commands to `sink` in blocks. Returns false if it holds a stream.
+/// Reads the snapshot at `path`, and hands the commands to `sink` in blocks. Returns false if it holds a stream or a queue of jobs.
 pub(super) fn write(
     path: &Path,
     mut sink: impl FnMut(&[u8]) -> Result<(), SaveError>,
@@ -56,7 +56,7 @@ pub(super) fn write(
                 Failure::Format(error) => std::io::Error::other(error.to_string()),
             })
         })?;
-        if next == Next::Stream {
+        if next == Next::Snapshot {
             return Ok(false);
         }
         if next == Next::End || out.len() >= BLOCK_BYTES {
@@ -152,7 +152,7 @@ fn key<S: Source>(record: Record<'_, S>, out: &mut Vec<u8>) -> Result<Next, Fail
                 many.word(member);
             }
         }
-        Contents::Stream(_) => return Ok(Next::Stream),
+        Contents::Stream(_) | Contents::Jobs(_) => return Ok(Next::Snapshot),
         Contents::Timer(text) => {
             let mut payload = vec![Kind::Module.byte()];
             text.with_text(|text| Encoder::new(false).timer(&mut payload, text));

@@ -46,9 +46,4 @@ impl Cx<'_, '_> {
         }
         Ok((place, found))
     }
-
-    /// Arms the timer of a stream that has changed.
-    pub(super) fn rearm(&mut self, place: Place, id: RecordId) {
-        self.db_at(place).rearm_stream(id);
-    }
 }

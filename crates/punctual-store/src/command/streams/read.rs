@@ -12,7 +12,7 @@ use super::arguments::id;
 use super::effects::{log_claims, log_consumer, log_group};
 use super::redeliver::{min_idle, reply_deleted, reply_delivered};
 use super::reply::{Deferred, no_group, reply_entries, reply_entry};
-use crate::command::arguments::{int, is};
+use crate::command::arguments::{block_deadline, int, is};
 use crate::error::{Error, c_string};
 use crate::events::Classes;
 use crate::keyspace::records::Id as RecordId;
@@ -156,7 +156,7 @@ impl<'a> Asked<'a> {
                     ));
                 }
                 at += 1;
-                asked.block = Some(deadline(cx, &args[at])?);
+                asked.block = Some(block_deadline(cx.now(), &args[at])?);
             } else if is(arg, "COUNT") && more > 0 {
                 at += 1;
                 asked.count = match int(&args[at])? {
@@ -204,21 +204,6 @@ impl<'a> Asked<'a> {
         }
         Ok(asked)
     }
-}
-
-/// Parses a timeout in milliseconds into a deadline in unix ms; `None` for 0, which means no timeout.
-fn deadline(cx: &Cx<'_, '_>, ms: &[u8]) -> Result<Option<u64>, Error> {
-    let ms = punctual_resp::decimal::parse_i64(ms).ok_or(Error::fixed(
-        "ERR timeout is not an integer or out of range",
-    ))?;
-    let ms = u64::try_from(ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
-    if ms == 0 {
-        return Ok(None);
-    }
-    let at = cx.now().base_ms().checked_add(ms);
-    at.filter(|at| i64::try_from(*at).is_ok())
-        .ok_or(Error::fixed("ERR timeout is out of range"))
-        .map(Some)
 }
 
 /// Looks at all keys, their groups and IDs.

@@ -18,10 +18,11 @@ impl Db {
         self.records.get(id)
     }
 
-    /// Returns whether a record is there and may be evicted: a timer may not, because it must fire.
+    /// Returns whether a record is there and may be evicted: a timer may not, because it must fire, nor
+    /// jobs, which must be done.
     pub(crate) fn may_go(&self, id: Id) -> bool {
         let record = self.records.get(id);
-        record.is_some_and(|record| !matches!(record.value, Value::Timer(_)))
+        record.is_some_and(|record| !matches!(record.value, Value::Timer(_) | Value::Jobs(_)))
     }
 
     /// Returns a number that is greater than every index of a record.
@@ -54,7 +55,7 @@ impl Db {
             };
             match self.wheel.step(at, &mut armed, &mut usize::MAX.clone()) {
                 Step::Due(due) if due.index & OF_FIELD != 0 => aside.push(due),
-                // A timer must fire.
+                // A timer must fire, and jobs must be done.
                 Step::Due(due) if !self.may_go(due.index) => aside.push(due),
                 Step::Due(due) => found = Some(due.index),
                 Step::Busy | Step::Idle => break,
@@ -110,8 +111,8 @@ impl Db {
             }
         };
         match self.records.get(new).map(|record| &record.value) {
-            Some(Value::Stream(stream)) => {
-                stream.timer().into_iter().for_each(&mut follow);
+            Some(value @ (Value::Stream(_) | Value::Jobs(_))) => {
+                value.timeline_timer().into_iter().for_each(&mut follow);
             }
             Some(Value::Hash(hash)) if hash.with_deadline() > 0 => {
                 let fields = hash.table().into_iter().flat_map(|table| table.fields());

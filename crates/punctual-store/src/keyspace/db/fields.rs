@@ -150,7 +150,7 @@ impl Db {
         }
     }
 
-    /// Arms the fields of a value that was added, or the stream. O(1) if none has a deadline, else O(fields).
+    /// Arms the fields of a value that was added, or its timeline. O(1) if none has a deadline, else O(fields).
     pub(super) fn arm_fields(&mut self, id: Id) {
         let Some(record) = self.records.get_mut(id) else {
             return;
@@ -161,10 +161,10 @@ impl Db {
                 self.timers.insert((record.deadline, id));
                 return;
             }
-            Value::Stream(stream) => {
-                // A number from the database that the stream comes from.
-                stream.set_timer(None);
-                return self.rearm_stream(id);
+            value @ (Value::Stream(_) | Value::Jobs(_)) => {
+                // A number from the database that the value comes from.
+                value.set_timeline_timer(None);
+                return self.rearm(id);
             }
             _ => return,
         };
@@ -183,11 +183,8 @@ impl Db {
 
     /// Removes the timers of the fields of a value that was removed. O(1) if none has a deadline, else O(fields).
     pub(super) fn disarm_fields(&mut self, value: &Value) {
-        if let Value::Stream(stream) = value {
-            return self.disarm_stream(stream);
-        }
         let Value::Hash(hash) = value else {
-            return;
+            return self.disarm_timeline(value);
         };
         if hash.with_deadline() > 0
             && let Some(table) = hash.table()
@@ -209,7 +206,7 @@ impl Db {
 
     /// Returns the number of fields with a deadline.
     pub fn fields_with_deadline(&self) -> usize {
-        self.fields.len() - self.stream_timers
+        self.fields.len() - self.timelines
     }
 
     /// Renames a key to a name that no key has; value, deadline and last use stay. O(length of the name) amortised.

@@ -1,8 +1,8 @@
-//! Streams in a database: their timers.
+//! Values with a timeline of their own, streams and queues of jobs: one timer for each of them.
 //!
-//! Invariant: a stream whose next deadline is known has a timer in `fields` that is armed at that deadline or earlier. Changes that make
-//! the deadline earlier call [`Db::rearm_stream`] (entries that are added or delivered, settings). Those that make it later
-//! (entries that are acknowledged or removed) need not: the timer then fires early, finds nothing due, and is armed anew, at most once for each
+//! Invariant: a value whose next deadline is known has a timer in `fields` that is armed at that deadline or earlier. Changes that make
+//! the deadline earlier call [`Db::rearm`] (entries or jobs that are added or delivered, settings). Those that make it later
+//! (what is acknowledged or removed) need not: the timer then fires early, finds nothing due, and is armed anew, at most once for each
 //! time that it was armed.
 
 use super::Db;
@@ -17,26 +17,30 @@ impl Db {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }
 
-    /// Arms a stream's timer at its next deadline. O(1) if the stream has no settings, else O(groups · log pending).
+    /// Arms the timer of a value at its next deadline. O(1) for a stream without settings, O(groups · log pending) with them;
+    /// O(log jobs) for a queue.
     #[inline]
-    pub(crate) fn rearm_stream(&mut self, id: Id) {
-        if let Some(Value::Stream(stream)) = self.records.get(id).map(|record| &record.value)
-            && stream.is_timed()
-        {
-            let (deadline, timer) = (stream.next_deadline(), stream.timer());
-            self.set_stream_deadline(id, timer, deadline);
+    pub(crate) fn rearm(&mut self, id: Id) {
+        let value = self.records.get(id).map(|record| &record.value);
+        if let Some((timer, deadline)) = value.and_then(Value::timeline) {
+            self.set_timeline(id, timer, deadline);
         }
     }
 
-    fn set_stream_deadline(&mut self, id: Id, timer: Option<u32>, deadline: Option<u64>) {
+    /// Notes the timer of a value, which is no change of it.
+    fn note_timer(&mut self, id: Id, timer: Option<u32>) {
+        if let Some(record) = self.records.get_mut(id) {
+            record.value.set_timeline_timer(timer);
+        }
+    }
+
+    fn set_timeline(&mut self, id: Id, timer: Option<u32>, deadline: Option<u64>) {
         match (timer, deadline) {
             (None, None) => {}
             (None, Some(deadline)) => {
                 let timer = self.arm(id, WHOLE, deadline);
-                self.stream_timers += 1;
-                if let Some(stream) = self.stream_beside(id) {
-                    stream.set_timer(Some(timer));
-                }
+                self.timelines += 1;
+                self.note_timer(id, Some(timer));
             }
             (Some(timer), Some(deadline)) => {
                 let armed = self.fields.get(timer).map(|armed| armed.deadline);
@@ -46,30 +50,26 @@ impl Db {
                 }
             }
             (Some(timer), None) => {
-                self.stream_timers -= 1;
+                self.timelines -= 1;
                 self.disarm([timer]);
-                if let Some(stream) = self.stream_beside(id) {
-                    stream.set_timer(None);
-                }
+                self.note_timer(id, None);
             }
         }
     }
 
-    /// Removes the timer of a stream that was removed.
-    pub(super) fn disarm_stream(&mut self, stream: &Stream) {
-        if let Some(timer) = stream.timer() {
-            self.stream_timers -= 1;
+    /// Removes the timer of a value that was removed.
+    pub(super) fn disarm_timeline(&mut self, value: &Value) {
+        if let Some(timer) = value.timeline_timer() {
+            self.timelines -= 1;
             self.disarm([timer]);
         }
     }
 
-    /// Removes a timer that has fired. Returns the record of its stream.
-    pub(super) fn stream_fired(&mut self, timer: u32) -> Id {
+    /// Removes a timer that has fired. Returns the record of its value.
+    pub(super) fn timeline_fired(&mut self, timer: u32) -> Id {
         let timer = self.fields.remove(timer).expect("it was due");
-        self.stream_timers -= 1;
-        if let Some(stream) = self.stream_beside(timer.record) {
-            stream.set_timer(None);
-        }
+        self.timelines -= 1;
+        self.note_timer(timer.record, None);
         timer.record
     }
 
@@ -88,7 +88,7 @@ impl Db {
                 claims.push(idle_ms);
             }
         }
-        self.rearm_stream(id);
+        self.rearm(id);
     }
 
     /// Calls `act` with each timeline of a stream, which it may change: they are no part of a snapshot.

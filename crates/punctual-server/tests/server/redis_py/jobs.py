@@ -1,0 +1,137 @@
+"""Workers of `punctual.jobs` on a server: `jobs.py PORT MODULE`, where MODULE is the file of the module.
+
+The module is loaded from its file, because the package itself needs its extension.
+"""
+
+import asyncio
+import importlib.util
+import os
+import signal
+import sys
+import threading
+import time
+
+import redis
+import redis.asyncio
+
+PORT, MODULE = int(sys.argv[1]), sys.argv[2]
+spec = importlib.util.spec_from_file_location("jobs", MODULE)
+jobs = sys.modules["jobs"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(jobs)
+
+
+def client():
+    return redis.Redis(port=PORT, decode_responses=True)
+
+
+def info(queue):
+    reply = client().execute_command("JOB", "INFO", queue)
+    return dict(zip(reply[::2], reply[1::2])) if isinstance(reply, list) else reply
+
+
+def add_some(queue):
+    mails = jobs.Queue(client(), queue)
+    assert mails.add("fine", id="a", priority=3) == "a"
+    assert mails.add("again", id="a") is None
+    assert mails.add("fails", id="b", retry=1, backoff=(0.01, 0.02), jitter=50, priority=2) == "b"
+    assert mails.add("later", id="c", delay=0.05, keep=60) == "c"
+    # Longer than its lease: it is renewed.
+    assert mails.add("long", id="d", priority=1, retry=0) == "d"
+
+
+def check(queue, seen):
+    expected = [("a", 1), ("b", 1), ("b", 2), ("c", 1), ("d", 1)]
+    assert sorted(seen) == expected, seen
+    counts = info(queue)
+    assert (counts["dead"], counts["done"], counts["ready"], counts["leased"]) == (1, 1, 0, 0), counts
+    dead = client().execute_command("JOB", "GET", queue, "b")
+    dead = dict(zip(dead[::2], dead[1::2])) if isinstance(dead, list) else dead
+    assert dead["error"] == "ValueError: no", dead
+
+
+add_some("mails")
+seen = []
+
+
+def handle(job):
+    seen.append((job.id, job.attempt))
+    if job.id == "b":
+        raise ValueError("no")
+    if job.id == "d":
+        time.sleep(0.7)
+    if len(seen) == 5:
+        # As a supervisor does; the job that runs is done first.
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def work():
+    before = signal.getsignal(signal.SIGTERM)
+    jobs.Worker(client(), ["urgent", "mails"], handle, lease=0.3).run()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+work()
+check("mails", seen)
+
+# Several threads, stopped from another one.
+for n in range(100):
+    jobs.Queue(client(), "many").add(str(n))
+done, lock = set(), threading.Lock()
+worker = jobs.Worker(
+    client(), ["many"], lambda job: (lock.acquire(), done.add(job.payload), lock.release()), threads=4
+)
+runs = threading.Thread(target=worker.run)
+runs.start()
+while len(done) < 100:
+    time.sleep(0.01)
+worker.stop()
+runs.join(30)
+assert not runs.is_alive()
+assert info("many")["leased"] == 0
+
+add_some("amails")
+seen = []
+
+
+async def ahandle(job):
+    seen.append((job.id, job.attempt))
+    if job.id == "b":
+        raise ValueError("no")
+    if job.id == "d":
+        await asyncio.sleep(0.7)
+
+
+async def main():
+    connection = redis.asyncio.Redis(port=PORT, decode_responses=True)
+    assert await jobs.Queue(connection, "amails").add("x", id="a") is None
+    worker = jobs.AsyncWorker(connection, ["amails"], ahandle, lease=0.3, tasks=2)
+    running = asyncio.ensure_future(worker.run())
+    while len(seen) < 5 or info("amails")["leased"]:
+        await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(running, 30)
+    await connection.aclose()
+
+
+asyncio.run(main())
+check("amails", seen)
+
+# A function may ask for another time.
+jobs.Queue(client(), "waits").add("x", id="w", retry=0)
+
+
+def wait(job):
+    worker.stop()
+    raise jobs.RetryError("not yet", delay=60)
+
+
+worker = jobs.Worker(client(), ["waits"], wait)
+worker.run()
+assert info("waits")["dead"] == 1
+try:
+    jobs.Worker(client(), "waits", wait)
+except ValueError:
+    pass
+else:
+    raise AssertionError("a name is no sequence of names")
+print("ok")

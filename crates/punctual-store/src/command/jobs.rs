@@ -1,0 +1,223 @@
+//! JOB: queues of jobs. No command of Redis.
+//!
+//! `add` has JOB ADD, `take` JOB TAKE, `held` what a worker says of its jobs, `manage` what people do to queues, `look` the
+//! readers, and `effects` what the log of changes has. Every handler finds its queue by [`queue`], which first takes the steps that are due.
+
+mod add;
+mod effects;
+mod held;
+mod look;
+mod manage;
+#[cfg(test)]
+mod model_tests;
+mod take;
+#[cfg(test)]
+mod tests;
+
+use punctual_resp::{Args, Reply};
+
+use crate::error::Error;
+use crate::keyspace::records::Id as RecordId;
+use crate::spec::{Flags, Group, OptionKeys};
+use crate::turn::cx::Place;
+use crate::turn::{Command, Cx, Handler};
+use crate::value::jobs::Jobs;
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[Command::container("job", Group::Job, SUBCOMMANDS).doc(
+    OWN,
+    "Depends on subcommand.",
+    "A container for queues of jobs.",
+)];
+
+/// "Since" of commands that no Redis has.
+const OWN: &str = super::timers::OWN;
+
+const LOOKS: Flags = Flags::READONLY;
+const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
+const GROWS: Flags = CHANGES.or(Flags::DENYOOM);
+const UPDATE: &[&str] = &["RW update"];
+
+/// First words of the options of JOB TAKE.
+const TAKE_OPTIONS: &[&str] = &["BLOCK", "COUNT", "LEASE"];
+
+const ADD_KEYS: OptionKeys = OptionKeys {
+    first: 2,
+    from: 4,
+    keyed: &["dead"],
+    patterned: &[],
+    skipped: &[
+        ("id", 1),
+        ("unique", 1),
+        ("delay", 1),
+        ("at", 1),
+        ("priority", 1),
+        ("lease", 1),
+        ("retry", 1),
+        ("backoff", 2),
+        ("jitter", 1),
+        ("ttl", 1),
+        ("keep", 1),
+    ],
+};
+
+static SUBCOMMANDS: &[Command] = &[
+    keyed("ack", -5, CHANGES, held::ack)
+        .access(&["RW delete"])
+        .doc(
+            OWN,
+            "O(log J) for each job, of J jobs in the queue.",
+            "Ends jobs that a worker has done.",
+        ),
+    row("add", -4, GROWS, add::add)
+        .option_keys(&ADD_KEYS)
+        .access(&["RW insert", "RW insert"])
+        .tips(&["nondeterministic_output"])
+        .doc(
+            OWN,
+            "O(log J) for J jobs in the queue.",
+            "Adds a job to a queue. Creates the key if it doesn't exist.",
+        ),
+    keyed("del", -4, CHANGES, manage::del)
+        .access(&["RW delete"])
+        .doc(
+            OWN,
+            "O(log J) for each job, of J jobs in the queue.",
+            "Deletes jobs, whatever their state is.",
+        ),
+    keyed("get", 4, LOOKS.or(Flags::FAST), look::get)
+        .access(&["RO access"])
+        .doc(OWN, "O(1)", "Returns a job."),
+    row("help", 2, Flags::LOADING.or(Flags::STALE), show_help).doc(
+        OWN,
+        "O(1)",
+        "Returns helpful text about the subcommands.",
+    ),
+    keyed("info", 3, LOOKS.or(Flags::FAST), look::info)
+        .access(&["RO access"])
+        .doc(
+            OWN,
+            "O(P log J) for P priorities of ready jobs.",
+            "Returns the numbers of jobs by state, and what has happened so far.",
+        ),
+    keyed(
+        "leased",
+        -7,
+        Flags::WRITE.or(Flags::NOSCRIPT),
+        effects::leased,
+    )
+    .access(UPDATE)
+    .internal()
+    .doc(
+        OWN,
+        "O(log J) for each job.",
+        "Sets leases in a log of changes.",
+    ),
+    keyed("nack", -5, CHANGES, held::nack).access(UPDATE).doc(
+        OWN,
+        "O(log J) for each job, of J jobs in the queue.",
+        "Gives up jobs, which are tried again or die.",
+    ),
+    keyed("pause", 3, GROWS, manage::pause).access(UPDATE).doc(
+        OWN,
+        "O(1)",
+        "Lets no worker take a job of a queue.",
+    ),
+    keyed("put", 4, Flags::WRITE.or(Flags::NOSCRIPT), effects::put)
+        .access(UPDATE)
+        .internal()
+        .doc(OWN, "O(log J)", "Sets a job in a log of changes."),
+    keyed("range", 6, LOOKS, look::range)
+        .access(&["RO access"])
+        .doc(
+            OWN,
+            "O(from + N) for N jobs that are returned, at most 100000.",
+            "Returns jobs in a state, the next one first.",
+        ),
+    keyed("resume", 3, CHANGES, manage::resume)
+        .access(UPDATE)
+        .doc(OWN, "O(1)", "Lets workers take jobs of a queue again."),
+    keyed("revive", -4, CHANGES, manage::revive)
+        .access(UPDATE)
+        .doc(
+            OWN,
+            "O(log J) for each job, at most 10000, of J jobs in the queue.",
+            "Makes dead jobs ready again.",
+        ),
+    row("take", -3, Flags::WRITE.or(Flags::BLOCKING), take::take)
+        .keys_until(2, TAKE_OPTIONS)
+        .access(UPDATE)
+        .tips(&["nondeterministic_output"])
+        .doc(
+            OWN,
+            "O(log J) for each job, of J jobs in the queue.",
+            "Leases jobs of queues to a worker. Blocks until there are any.",
+        ),
+    keyed("touch", -5, CHANGES, held::touch).access(UPDATE).doc(
+        OWN,
+        "O(log J) for each job, of J jobs in the queue.",
+        "Begins leases anew.",
+    ),
+];
+
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::Job, handler)
+}
+
+const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    row(name, arity, flags, handler).keys(2, 2, 1)
+}
+
+/// Finds a queue to change or to look at, and takes the steps that are due: at least `count` if so many are.
+///
+/// # Errors
+/// [`Error::WrongType`] if the value has another type.
+fn queue(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    count: usize,
+) -> Result<(Place, Option<RecordId>), Error> {
+    let (place, found) = cx.seek_as::<Jobs>(key)?;
+    if let Some(id) = found {
+        cx.turn
+            .settle_jobs(place.shard(), place.db(), key, id, count);
+    }
+    Ok((place, found))
+}
+
+fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "JOB",
+        &[
+            "ACK <queue> <id> <token> [<id> <token> ...]",
+            "    End jobs that are done. Return the number of those whose token was right.",
+            "ADD <queue> <payload> [ID <id>] [UNIQUE <ms>] [DELAY <ms> | AT <ms>] [PRIORITY <n>]",
+            "    [LEASE <ms>] [RETRY <n>] [BACKOFF <base> <max> [JITTER <percent>]] [TTL <ms>]",
+            "    [DEAD <queue>] [KEEP <ms>]",
+            "    Add a job. Return its ID, or nil if the ID is taken.",
+            "DEL <queue> <id> [<id> ...]",
+            "    Delete jobs, whatever their state is.",
+            "GET <queue> <id>",
+            "    Return a job.",
+            "INFO <queue>",
+            "    Return the numbers of jobs by state, and what has happened so far.",
+            "NACK <queue> <id> <token> [<id> <token> ...] [DELAY <ms>] [ERROR <text>]",
+            "    Give up jobs, which are tried again or die.",
+            "PAUSE <queue>",
+            "    Let no worker take a job.",
+            "RANGE <queue> READY|DELAYED|LEASED|DEAD|DONE <from> <to>",
+            "    Return jobs in a state by their positions.",
+            "RESUME <queue>",
+            "    Let workers take jobs again.",
+            "REVIVE <queue> <id> [<id> ...] | ALL",
+            "    Make dead jobs ready again; of all, at most 10000.",
+            "TAKE <queue> [<queue> ...] [COUNT <n>] [BLOCK <ms>] [LEASE <ms>]",
+            "    Lease jobs to a worker. Return the queue, the ID, the token, the number of the",
+            "    attempt, the due time and the payload of each.",
+            "TOUCH <queue> <id> <token> [<id> <token> ...] [LEASE <ms>]",
+            "    Begin leases anew.",
+        ],
+    );
+    Ok(())
+}

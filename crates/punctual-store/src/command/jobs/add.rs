@@ -1,0 +1,190 @@
+//! JOB ADD.
+//!
+//! An ID is taken as long as a job has it, in any state. UNIQUE is built on that: without an ID, the job gets one that is a digest
+//! of its payload, so the same payload is the same job; and a job that is done keeps its ID until the time is over. The reply to an ID
+//! that is taken is nil, as of SET with NX: a caller that adds must learn whether it did.
+
+use punctual_resp::{Args, Reply};
+use sha1::{Digest as _, Sha1};
+
+use super::{effects, queue};
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+use crate::events::Classes;
+use crate::time::Now;
+use crate::turn::Cx;
+use crate::value::Kind;
+use crate::value::jobs::{Backoff, Details, ID_MAX, Job, Jobs, TIME_MAX};
+
+/// Longest payload: a job and what belongs to it fits a bulk string of the log with ease.
+const PAYLOAD_MAX: usize = 128 << 20;
+
+/// The options, with times from now.
+struct Asked<'a> {
+    id: Option<&'a [u8]>,
+    unique_ms: u64,
+    /// A time, or from now.
+    due: Option<(u64, bool)>,
+    priority: i16,
+    ttl_ms: Option<u64>,
+    details: Details<'a>,
+}
+
+/// Parses a number of ms, at least `least`.
+pub(super) fn millis(arg: &[u8], least: u64) -> Result<u64, Error> {
+    let ms = u64::try_from(int(arg)?).ok();
+    ms.filter(|ms| (least..=TIME_MAX).contains(ms))
+        .ok_or(Error::fixed("ERR a time in milliseconds is out of range"))
+}
+
+impl<'a> Asked<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let mut asked = Self {
+            id: None,
+            unique_ms: 0,
+            due: None,
+            priority: 0,
+            ttl_ms: None,
+            details: Details::new(b"", args.at(3)),
+        };
+        let (mut jitter, mut at) = (None, 4);
+        while at < args.len() {
+            let option = args.at(at);
+            let value = *args.get(at + 1).as_ref().ok_or(Error::Syntax)?;
+            let details = &mut asked.details;
+            at += 2;
+            match () {
+                () if is(option, "ID") => asked.id = Some(value),
+                () if is(option, "UNIQUE") => asked.unique_ms = millis(value, 1)?,
+                () if is(option, "DELAY") && asked.due.is_none() => {
+                    asked.due = Some((millis(value, 0)?, true));
+                }
+                () if is(option, "AT") && asked.due.is_none() => {
+                    asked.due = Some((millis(value, 0)?, false));
+                }
+                () if is(option, "PRIORITY") => {
+                    asked.priority = i16::try_from(int(value)?).map_err(|_| {
+                        Error::fixed("ERR a priority is a number from -32768 to 32767")
+                    })?;
+                }
+                () if is(option, "LEASE") => details.lease_ms = millis(value, 1)?,
+                () if is(option, "RETRY") => {
+                    details.retries = u32::try_from(int(value)?)
+                        .map_err(|_| Error::fixed("ERR RETRY is out of range"))?;
+                }
+                () if is(option, "BACKOFF") => {
+                    let max = args.get(at).ok_or(Error::Syntax)?;
+                    let (base_ms, max_ms) = (millis(value, 0)?, millis(max, 0)?);
+                    if max_ms < base_ms {
+                        return Err(Error::fixed("ERR the maximum of BACKOFF is below its base"));
+                    }
+                    details.backoff = Some(Backoff {
+                        base_ms,
+                        max_ms,
+                        jitter: 0,
+                    });
+                    at += 1;
+                }
+                () if is(option, "JITTER") => {
+                    let percent = u8::try_from(int(value)?).ok().filter(|p| *p <= 100);
+                    jitter =
+                        Some(percent.ok_or(Error::fixed("ERR JITTER is a number of percent"))?);
+                }
+                () if is(option, "TTL") => asked.ttl_ms = Some(millis(value, 1)?),
+                () if is(option, "DEAD") => {
+                    if *value == args[2] {
+                        return Err(Error::fixed(
+                            "ERR the queue for dead jobs must be another queue",
+                        ));
+                    }
+                    details.dead = Some(value);
+                }
+                () if is(option, "KEEP") => details.keep_ms = millis(value, 0)?,
+                () => return Err(Error::Syntax),
+            }
+        }
+        match (&mut asked.details.backoff, jitter) {
+            (_, None) => {}
+            (Some(backoff), Some(jitter)) => backoff.jitter = jitter,
+            (None, Some(_)) => return Err(Error::fixed("ERR JITTER needs BACKOFF")),
+        }
+        if asked
+            .id
+            .is_some_and(|id| id.is_empty() || id.len() > ID_MAX)
+        {
+            return Err(Error::fixed("ERR an ID has 1 to 512 bytes"));
+        }
+        if asked.details.payload.len() > PAYLOAD_MAX {
+            return Err(Error::fixed("ERR the payload is longer than 128 MB"));
+        }
+        Ok(asked)
+    }
+
+    fn due_ms(&self, now: Now) -> u64 {
+        match self.due {
+            // As early as what is added next.
+            None | Some((0, true)) => now.read_ms(),
+            Some((ms, true)) => now.base_ms().saturating_add(ms).min(TIME_MAX),
+            Some((at, false)) => at,
+        }
+    }
+}
+
+pub(super) fn add(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let asked = Asked::parse(args)?;
+    let (key, now) = (&args[2], cx.now());
+    let (place, found) = queue(cx, key, 0)?;
+    let chosen = match asked.id {
+        Some(id) => Some(id.to_vec()),
+        None if asked.unique_ms > 0 => {
+            let digest = Sha1::digest(asked.details.payload);
+            Some(
+                digest
+                    .iter()
+                    .flat_map(|byte| format!("{byte:02x}").into_bytes())
+                    .collect(),
+            )
+        }
+        None => None,
+    };
+    if let (Some(record), Some(id)) = (found, &chosen)
+        && let Some(index) = cx.view::<Jobs>(place, record)?.find(id)
+    {
+        if !cx.view::<Jobs>(place, record)?.is_over(index, now) {
+            reply.null();
+            return Ok(());
+        }
+        // More was due than a command does.
+        cx.edit::<Jobs>(place, record)?.remove(index);
+        cx.effect(&[b"JOB", b"DEL", key, id]);
+    }
+    let record = match found {
+        Some(record) => record,
+        None => cx.add_at(place, key, Jobs::default().into_value()),
+    };
+    let jobs = cx.edit::<Jobs>(place, record)?;
+    let id = chosen.unwrap_or_else(|| jobs.new_id(now).into_bytes());
+    let base = now.base_ms();
+    let from_now = |ms: u64| base.saturating_add(ms).min(TIME_MAX);
+    let details = Details {
+        id: &id,
+        unique_ms: Some(asked.unique_ms)
+            .filter(|ms| *ms > 0)
+            .map_or(0, from_now),
+        expires_ms: asked.ttl_ms.map(from_now),
+        ..asked.details
+    };
+    let job = Job::new(
+        &details,
+        asked.priority,
+        asked.due_ms(now),
+        jobs.next_order(),
+    );
+    let index = jobs.put(job);
+    jobs.note_due(index, now);
+    cx.rearm(place, record);
+    effects::log_put(cx, place, record, key, index)?;
+    cx.commit(key, Classes::GENERIC, "jobadd", 1);
+    reply.bulk(&id);
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! What a worker says of the jobs that it has: JOB ACK, NACK and TOUCH.
+//!
+//! A job that the worker's token does not name any more is not touched: its lease has ended, and another worker may have it. The reply is the
+//! number of the others.
+
+use punctual_resp::decimal::parse_u64;
+use punctual_resp::{Args, Reply};
+use smallvec::SmallVec;
+
+use super::add::millis;
+use super::{effects, queue};
+use crate::command::arguments::is;
+use crate::error::Error;
+use crate::events::Classes;
+use crate::keyspace::records::Id as RecordId;
+use crate::turn::Cx;
+use crate::turn::cx::Place;
+use crate::value::jobs::{Details, Jobs, State, TIME_MAX};
+
+/// A job's ID and token, and the text of the token.
+type Pair<'a> = (&'a [u8], u64, &'a [u8]);
+type Pairs<'a> = SmallVec<[Pair<'a>; 4]>;
+
+/// Parses pairs of IDs and tokens. Returns the position behind them: that of one of the words, or the end.
+fn pairs<'a>(args: Args<'a>, words: &[&str]) -> Result<(Pairs<'a>, usize), Error> {
+    let (mut pairs, mut at) = (Pairs::new(), 3);
+    while at < args.len() && (at == 3 || !words.iter().any(|word| is(&args[at], word))) {
+        let text = args.get(at + 1).ok_or(Error::Syntax)?;
+        let token = parse_u64(text).ok_or(Error::fixed("ERR a token is a number"))?;
+        pairs.push((args.at(at), token, args.at(at + 1)));
+        at += 2;
+    }
+    Ok((pairs, at))
+}
+
+/// Finds the queue; `None` if it does not exist.
+fn held_queue(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<Option<(Place, RecordId)>, Error> {
+    let (place, found) = queue(cx, key, 0)?;
+    Ok(found.map(|record| (place, record)))
+}
+
+pub(super) fn ack(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (pairs, _) = pairs(args, &[])?;
+    let (key, now) = (&args[2], cx.now());
+    let Some((place, record)) = held_queue(cx, key)? else {
+        reply.int(0);
+        return Ok(());
+    };
+    let replays = cx.turn.replays;
+    let (mut finished, mut kept) = (Pairs::new(), SmallVec::<[u32; 4]>::new());
+    for pair in &pairs {
+        let Some(index) = cx.view::<Jobs>(place, record)?.held(pair.0, pair.1, now) else {
+            continue;
+        };
+        let jobs = cx.edit::<Jobs>(place, record)?;
+        let details = jobs.get(index).details();
+        let keep_until = match details.keep_ms {
+            0 => 0,
+            ms => now.base_ms().saturating_add(ms).min(TIME_MAX),
+        };
+        let until = keep_until.max(details.unique_ms);
+        // Nothing is due while a log is replayed; what it acknowledges was not kept.
+        if until == 0 || now.is_due(until) || replays {
+            jobs.finish(index);
+            finished.push(*pair);
+            continue;
+        }
+        let mut job = jobs.get(index).clone();
+        (job.state, job.at, job.token) = (State::Done, until, 0);
+        if keep_until == 0 {
+            // Only the ID is needed.
+            job.set_details(&Details::new(details.id, b""));
+        }
+        kept.push(jobs.put(job));
+    }
+    let done = finished.len() + kept.len();
+    if done > 0 {
+        // The words of the client are the effect if they are all there is to say.
+        if finished.len() < pairs.len() && !finished.is_empty() {
+            let mut words: Vec<&[u8]> = vec![b"JOB", b"ACK", key];
+            words.extend(finished.iter().flat_map(|pair| [pair.0, pair.2]));
+            cx.effect(&words);
+        }
+        for index in kept {
+            effects::log_put(cx, place, record, key, index)?;
+        }
+        cx.rearm(place, record);
+        cx.commit_silently(key, done as u64);
+    }
+    reply.int(done as i64);
+    Ok(())
+}
+
+pub(super) fn nack(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (pairs, mut at) = pairs(args, &["DELAY", "ERROR"])?;
+    let (mut delay, mut error) = (None, None);
+    while at < args.len() {
+        let value = args.get(at + 1).ok_or(Error::Syntax)?;
+        match () {
+            () if is(&args[at], "DELAY") => delay = Some(millis(value, 0)?),
+            () if is(&args[at], "ERROR") => error = Some(value),
+            () => return Err(Error::Syntax),
+        }
+        at += 2;
+    }
+    let (key, now) = (&args[2], cx.now());
+    let Some((place, record)) = held_queue(cx, key)? else {
+        reply.int(0);
+        return Ok(());
+    };
+    let mut failed = 0;
+    for (id, token, _) in pairs {
+        let Some(index) = cx.view::<Jobs>(place, record)?.held(id, token, now) else {
+            continue;
+        };
+        let jobs = cx.edit::<Jobs>(place, record)?;
+        let due_ms = match delay {
+            None => jobs.get(index).due_after(now.read_ms()),
+            Some(ms) => now.base_ms().saturating_add(ms),
+        };
+        let job = jobs.failed(index, now.read_ms(), due_ms, error);
+        let died = job.state == State::Dead;
+        let index = jobs.put(job);
+        jobs.note_due(index, now);
+        effects::log_put(cx, place, record, key, index)?;
+        if died {
+            cx.turn.stats.jobs_died += 1;
+            cx.announce(Classes::GENERIC, "jobdead", key);
+        }
+        failed += 1;
+    }
+    if failed > 0 {
+        cx.rearm(place, record);
+        cx.commit_silently(key, failed);
+    }
+    reply.int(failed.cast_signed());
+    Ok(())
+}
+
+pub(super) fn touch(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (pairs, at) = pairs(args, &["LEASE"])?;
+    let lease_ms = match args.len() - at {
+        0 => None,
+        2 => Some(millis(&args[at + 1], 1)?),
+        _ => return Err(Error::Syntax),
+    };
+    let (key, now) = (&args[2], cx.now());
+    let Some((place, record)) = held_queue(cx, key)? else {
+        reply.int(0);
+        return Ok(());
+    };
+    let mut touched: SmallVec<[u32; 4]> = SmallVec::new();
+    for (id, token, _) in pairs {
+        let Some(index) = cx.view::<Jobs>(place, record)?.held(id, token, now) else {
+            continue;
+        };
+        let jobs = cx.edit::<Jobs>(place, record)?;
+        let job = jobs.get(index);
+        let ms = lease_ms.unwrap_or_else(|| job.details().lease_ms);
+        let (until, attempt) = (now.base_ms().saturating_add(ms).min(TIME_MAX), job.attempt);
+        jobs.lease(index, until, token, attempt);
+        touched.push(index);
+    }
+    let count = touched.len();
+    if count > 0 {
+        cx.rearm(place, record);
+        effects::log_leases(cx, place, record, key, touched.into_iter())?;
+        cx.commit_silently(key, count as u64);
+    }
+    reply.int(count as i64);
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! What there is in a queue: JOB GET, INFO and RANGE.
+
+use punctual_resp::{Args, Reply};
+
+use super::queue;
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+use crate::turn::Cx;
+use crate::value::jobs::{Job, Jobs, Set, State};
+use crate::value::keyed::Element as _;
+
+/// Most jobs that JOB RANGE returns: some milliseconds under the lock.
+const RANGE_MAX: usize = 100_000;
+
+pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let now = cx.now();
+    let (place, found) = queue(cx, &args[2], 0)?;
+    if let Some(record) = found {
+        let jobs = cx.view::<Jobs>(place, record)?;
+        if let Some(index) = jobs.find(&args[3])
+            && !jobs.is_over(index, now)
+        {
+            write_job(reply, jobs.get(index), now);
+            return Ok(());
+        }
+    }
+    reply.null();
+    Ok(())
+}
+
+fn number(reply: &mut Reply<'_>, name: &str, number: u64) {
+    reply.bulk(name.as_bytes());
+    reply.int(i64::try_from(number).unwrap_or(i64::MAX));
+}
+
+/// Writes a job as a map.
+fn write_job(reply: &mut Reply<'_>, job: &Job, now: crate::Now) {
+    let details = job.details();
+    let state = match job.state {
+        State::Waiting if !now.is_due(job.at) => "delayed",
+        State::Waiting | State::Ready => "ready",
+        State::Leased => "leased",
+        State::Dead => "dead",
+        State::Done => "done",
+    };
+    let mut numbers = vec![
+        ("at", job.at),
+        ("attempts", job.attempt.into()),
+        ("lease", details.lease_ms),
+        ("retry", details.retries.into()),
+    ];
+    if job.state == State::Leased {
+        numbers.push(("token", job.token));
+    }
+    if let Some(backoff) = details.backoff {
+        numbers.push(("backoff-base", backoff.base_ms));
+        numbers.push(("backoff-max", backoff.max_ms));
+        numbers.push(("jitter", backoff.jitter.into()));
+    }
+    numbers.extend(details.expires_ms.map(|at| ("expires", at)));
+    for (name, value) in [
+        ("keep", details.keep_ms),
+        ("unique-until", details.unique_ms),
+    ] {
+        if value > 0 {
+            numbers.push((name, value));
+        }
+    }
+    let mut texts: Vec<(&str, &[u8])> = vec![("payload", details.payload)];
+    for (name, text) in [
+        ("dead", details.dead),
+        ("from", details.from),
+        ("error", details.error),
+    ] {
+        texts.extend(text.map(|text| (name, text)));
+    }
+    reply.map(3 + numbers.len() + texts.len());
+    reply.bulk(b"id");
+    reply.bulk(job.name());
+    reply.bulk(b"state");
+    reply.bulk(state.as_bytes());
+    reply.bulk(b"priority");
+    reply.int(job.priority.into());
+    for (name, value) in numbers {
+        number(reply, name, value);
+    }
+    for (name, text) in texts {
+        reply.bulk(name.as_bytes());
+        reply.bulk(text);
+    }
+}
+
+pub(super) fn info(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let now = cx.now();
+    let (place, found) = queue(cx, &args[2], 0)?;
+    let Some(record) = found else {
+        reply.null();
+        return Ok(());
+    };
+    let jobs = cx.view::<Jobs>(place, record)?;
+    let totals = jobs.totals();
+    let leaving = jobs.count(Set::Leaving, now);
+    let age = jobs
+        .oldest_ready()
+        .map(|due| now.read_ms().saturating_sub(due));
+    reply.map(13);
+    for (name, count) in [
+        ("ready", jobs.count(Set::Ready, now)),
+        ("delayed", jobs.count(Set::Delayed, now)),
+        ("leased", jobs.count(Set::Leased, now)),
+        ("dead", jobs.count(Set::Dead, now) + leaving),
+        ("done", jobs.count(Set::Done, now)),
+        ("paused", usize::from(jobs.paused)),
+    ] {
+        number(reply, name, count as u64);
+    }
+    for (name, count) in [
+        ("total-added", totals.added),
+        ("total-taken", totals.taken),
+        ("total-done", totals.done),
+        ("total-failed", totals.failed),
+        ("total-died", totals.died),
+    ] {
+        number(reply, name, count);
+    }
+    for (name, time) in [("oldest-ready-ms", age), ("next-due", jobs.next_due())] {
+        match time {
+            Some(time) => number(reply, name, time),
+            None => {
+                reply.bulk(name.as_bytes());
+                reply.null();
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn range(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let set = match &args[3] {
+        word if is(word, "READY") => Set::Ready,
+        word if is(word, "DELAYED") => Set::Delayed,
+        word if is(word, "LEASED") => Set::Leased,
+        word if is(word, "DEAD") => Set::Dead,
+        word if is(word, "DONE") => Set::Done,
+        _ => return Err(Error::Syntax),
+    };
+    let (from, to) = (int(&args[4])?, int(&args[5])?);
+    let now = cx.now();
+    let (place, found) = queue(cx, &args[2], 0)?;
+    let Some(record) = found else {
+        reply.array(0);
+        return Ok(());
+    };
+    let jobs = cx.view::<Jobs>(place, record)?;
+    let len = jobs.count(set, now);
+    let position = |at: i64| match usize::try_from(at) {
+        Ok(at) => Some(at),
+        Err(_) => len.checked_sub(usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX)),
+    };
+    let from = position(from).unwrap_or(0);
+    let behind = position(to).map_or(0, |to| to.saturating_add(1).min(len));
+    let wanted = behind.saturating_sub(from);
+    if wanted > RANGE_MAX {
+        return Err(Error::fixed("ERR a range has at most 100000 jobs"));
+    }
+    reply.array(wanted);
+    for job in jobs.list(set, now).skip(from).take(wanted) {
+        write_job(reply, job, now);
+    }
+    Ok(())
+}

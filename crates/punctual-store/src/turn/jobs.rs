@@ -1,0 +1,249 @@
+//! What is due in queues of jobs.
+//!
+//! Ground rules: the wheel fires a queue's timer under the lock of its shard ([`Turn::jobs_due`]), which takes some steps
+//! ([`Jobs::step`]) and tells the workers that wait. A command takes steps before it looks ([`Turn::settle_jobs`]). What a
+//! time that has come means for a job is a matter of its record (`value/jobs.rs`), so the log has no word of it; removals and deaths
+//! are logged. A job that goes to another queue may go to another shard: it waits as `leaving` until the expiry step is done, as the entries for
+//! dead-letter streams do.
+//!
+//! The log knows three commands beside those of clients: JOB PUT with a whole job, JOB LEASED, and JOB DEL.
+
+use super::Turn;
+use super::expiry::Name;
+use crate::events::Classes;
+use crate::keyspace::records::Id as RecordId;
+use crate::keyspace::shard::Touched;
+use crate::time::Now;
+use crate::value::Kind;
+use crate::value::jobs::{Details, Job, Jobs, State, Step};
+use crate::value::keyed::Element as _;
+
+/// Number of steps that a queue takes before others follow.
+const STEPS: usize = 64;
+/// Number of jobs that leave a queue for others before others follow.
+const LEAVING: usize = 64;
+
+/// A job on its way: its ID, and the queue that it goes to.
+type Leaves = (Box<[u8]>, Box<[u8]>);
+
+/// Returns a job as the log has it.
+pub(crate) fn written(job: &Job) -> Vec<u8> {
+    let mut out = Vec::new();
+    job.write(&mut out);
+    out
+}
+
+impl Turn<'_> {
+    fn jobs_at(&mut self, number: usize, db: usize, id: RecordId) -> Option<&mut Jobs> {
+        Jobs::of_mut(&mut self.shard_db(number, db).get_mut(id).value)
+    }
+
+    /// Does what is due in a queue whose timer has fired, and arms the timer again.
+    pub(super) fn jobs_due(
+        &mut self,
+        number: usize,
+        db: usize,
+        id: RecordId,
+        until: Now,
+        budget: &mut usize,
+    ) {
+        let record = self.shard_db(number, db).get(id);
+        let key = Name::from_slice(record.key.as_bytes());
+        let steps = STEPS.min(*budget).max(1);
+        let taken = self.step_jobs(number, db, &key, id, until, steps);
+        *budget = budget.saturating_sub(taken);
+        if let Some(jobs) = self.jobs_at(number, db, id)
+            && jobs.has_leaving()
+        {
+            // If nobody gets to them.
+            jobs.retry_at(until.read_ms() + 1);
+            self.dead_letters.push((db, key[..].into()));
+        }
+        self.note_ready(db, &key);
+        self.shard_db(number, db).rearm(id);
+    }
+
+    /// Takes steps that are due in a queue, at most `steps`. Returns their number.
+    fn step_jobs(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        id: RecordId,
+        now: Now,
+        steps: usize,
+    ) -> usize {
+        let (mut moved, mut taken) = (0, 0);
+        while taken < steps
+            && let Some(jobs) = self.jobs_at(number, db, id)
+        {
+            match jobs.step(now) {
+                Step::Idle => break,
+                Step::Moved => moved += 1,
+                Step::Removed(job) => {
+                    self.expiry_effect(db, &[b"JOB", b"DEL", key, &job]);
+                    self.commit_expiry(db, key, Classes::GENERIC, "jobdel", None);
+                }
+                Step::Died(index) => {
+                    let bytes = written(jobs.get(index));
+                    self.stats.jobs_died += 1;
+                    self.expiry_effect(db, &[b"JOB", b"PUT", key, &bytes]);
+                    self.commit_expiry(db, key, Classes::GENERIC, "jobdead", None);
+                }
+            }
+            taken += 1;
+        }
+        self.stats.jobs_moved += moved;
+        if moved > 0 {
+            // Nobody need be told by the log, but whoever watches the key, or keeps replies about it, must be.
+            self.commit_expiry(db, key, Classes::GENERIC, "jobready", None);
+        }
+        taken
+    }
+
+    /// Takes steps in a queue that a command has met, unless the turn is frozen: `count`, or some if that is fewer. O(1) if
+    /// nothing is due.
+    pub(crate) fn settle_jobs(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        id: RecordId,
+        count: usize,
+    ) {
+        let now = self.now;
+        let value = &self.shard_db(number, db).get(id).value;
+        let deadline = Jobs::of(value).and_then(Jobs::next_deadline);
+        if self.frozen || deadline.is_none_or(|at| !now.is_due(at)) {
+            return;
+        }
+        self.touch(Touched::One(db));
+        self.step_jobs(number, db, key, id, now, count.max(STEPS));
+        self.shard_db(number, db).rearm(id);
+    }
+
+    /// Moves jobs that are on the way from a queue to others, up to some. Both shards are locked.
+    pub(super) fn move_dead_jobs(&mut self, db: usize, key: &[u8]) {
+        let number = self.store.shard_of(key);
+        self.lock_one(number);
+        let mut leaving: Vec<Leaves> = Vec::new();
+        if let Some(id) = self.find_jobs(number, db, key)
+            && let Some(jobs) = Jobs::of(&self.shard_db(number, db).get(id).value)
+        {
+            for index in jobs.leaving(LEAVING) {
+                let job = jobs.get(index);
+                let to = job.details().dead.unwrap_or_default();
+                leaving.push((job.name().into(), to.into()));
+            }
+        }
+        if leaving.is_empty() {
+            return;
+        }
+        for (job, to) in &leaving {
+            self.lock_keys([key, to].into_iter());
+            self.touch(Touched::One(db));
+            self.framed(|turn| turn.move_job(db, key, job, to));
+        }
+        self.lock_one(number);
+        self.touch(Touched::One(db));
+        if let Some(id) = self.find_jobs(number, db, key) {
+            if let Some(jobs) = self.jobs_at(number, db, id) {
+                jobs.retry_at(0);
+            }
+            self.shard_db(number, db).rearm(id);
+        }
+    }
+
+    /// Finds a queue that has not expired. Its shard must be held.
+    fn find_jobs(&mut self, number: usize, db: usize, key: &[u8]) -> Option<RecordId> {
+        let now = self.now;
+        let part = self.shard_db(number, db);
+        let id = part.find(key)?;
+        let record = part.get(id);
+        (!record.has_expired(now) && Jobs::of(&record.value).is_some()).then_some(id)
+    }
+
+    /// Moves one job to the queue `to`, where it is due now, without its number of attempts. If that key holds something
+    /// else, the job stays among the dead ones of its own queue. The job may be gone: between the looks others had the lock.
+    fn move_job(&mut self, db: usize, key: &[u8], name: &[u8], to: &[u8]) {
+        let (now, number, other) = (self.now, self.store.shard_of(key), self.store.shard_of(to));
+        let Some(id) = self.find_jobs(number, db, key) else {
+            return;
+        };
+        let Some(jobs) = self.jobs_at(number, db, id) else {
+            return;
+        };
+        let Some(index) = jobs.find(name) else {
+            return;
+        };
+        let mut job = jobs.get(index).clone();
+        let old = job.clone();
+        if job.state != State::Dead || old.details().dead != Some(to) {
+            return;
+        }
+        let mut found = self.shard_db(other, db).find(to);
+        if let Some(expired) = found
+            && self.shard_db(other, db).get(expired).has_expired(now)
+        {
+            self.expire_met(other, db, expired);
+            found = None;
+        }
+        let target = match found {
+            None => {
+                let uses = self.limits.uses.initial(now);
+                let part = self.shard_db(other, db);
+                let target = part.insert(to, Jobs::default().into_value(), uses);
+                self.announce(db, Classes::NEW, "new", to);
+                Some(target)
+            }
+            found => {
+                found.filter(|id| Jobs::of(&self.shard_db(other, db).get(*id).value).is_some())
+            }
+        };
+        let Some(target) = target else {
+            job.set_details(&Details {
+                dead: None,
+                error: Some(b"the queue for dead jobs is a key of another type"),
+                ..old.details()
+            });
+            let bytes = written(&job);
+            if let Some(jobs) = self.jobs_at(number, db, id) {
+                jobs.put(job);
+            }
+            self.commit_silently(db, key, 1);
+            self.effect(db, [&b"JOB"[..], b"PUT", key, &bytes].iter());
+            return;
+        };
+        let Some(queue) = self.jobs_at(other, db, target) else {
+            return;
+        };
+        // An ID that is taken there may not hide the job.
+        let new_id = match queue.find(name) {
+            Some(_) => queue.new_id(now).into_bytes(),
+            None => name.to_vec(),
+        };
+        let details = Details {
+            id: &new_id,
+            dead: None,
+            expires_ms: None,
+            unique_ms: 0,
+            from: Some(key),
+            ..old.details()
+        };
+        let order = queue.next_order();
+        let job = Job::new(&details, old.priority, now.read_ms(), order);
+        let bytes = written(&job);
+        let index = queue.put(job);
+        queue.note_due(index, now);
+        self.shard_db(other, db).rearm(target);
+        self.commit(db, to, Classes::GENERIC, "jobadd", 1);
+        self.effect(db, [&b"JOB"[..], b"PUT", to, &bytes].iter());
+        if let Some(jobs) = self.jobs_at(number, db, id)
+            && let Some(index) = jobs.find(name)
+        {
+            jobs.remove(index);
+        }
+        self.commit(db, key, Classes::GENERIC, "jobdel", 1);
+        self.effect(db, [&b"JOB"[..], b"DEL", key, name].iter());
+    }
+}

@@ -1,0 +1,405 @@
+//! One job: a fixed part that changes with its state, and one boxed byte string with the rest.
+//!
+//! The bytes are the ID, the options that differ from the defaults, and the payload. [`Details`] is the same unpacked. A job as
+//! snapshots, DUMP and the log of changes have it is [`Job::write`]: so whoever reads one, also from outside, passes [`Job::read`].
+
+use crate::value::keyed::{Element, hash_of};
+use crate::value::varint::{Input, write_number, write_text};
+
+/// Time that a worker has for a job by default.
+pub const LEASE_MS: u64 = 30_000;
+/// Number of attempts after the first by default.
+pub const RETRIES: u32 = 25;
+/// Longest ID.
+pub const ID_MAX: usize = 512;
+/// Longest text of an error that a job keeps.
+pub const ERROR_MAX: usize = 1024;
+
+/// What a job is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Waits for its due time, `at`.
+    Waiting,
+    /// Its due time, `at`, has come. Only a note of what is in which order: written as [`State::Waiting`].
+    Ready,
+    /// A worker has it until `at`.
+    Leased,
+    /// It has failed too often, at `at`.
+    Dead,
+    /// It is done. Its ID is taken until `at`.
+    Done,
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The `place` of the ID's hash.
+    hash: u32,
+    /// Number that orders jobs of the same priority and time.
+    pub order: u32,
+    /// A time in unix ms; see [`State`].
+    pub at: u64,
+    /// Names the worker that has the job; 0: none has it.
+    pub token: u64,
+    /// Number of attempts, the present one included.
+    pub attempt: u32,
+    /// The greatest is first.
+    pub priority: i16,
+    /// What the job is about to do.
+    pub state: State,
+    bytes: Box<[u8]>,
+}
+
+/// Bytes of a job in its page.
+pub(super) const JOB_BYTES: usize = size_of::<Option<Job>>();
+const _: () = assert!(JOB_BYTES == 48);
+
+/// Waiting time between two attempts: the base, doubled with each attempt, up to the maximum, less the jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// After the first attempt.
+    pub base_ms: u64,
+    /// At most.
+    pub max_ms: u64,
+    /// Up to this part of it is left out, in percent.
+    pub jitter: u8,
+}
+
+/// The parts of a job that seldom change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Details<'a> {
+    /// Names the job in its queue.
+    pub id: &'a [u8],
+    /// Time that a worker has.
+    pub lease_ms: u64,
+    /// Number of attempts after the first.
+    pub retries: u32,
+    /// Waiting time between attempts.
+    pub backoff: Option<Backoff>,
+    /// The job is removed at this time unless a worker has it.
+    pub expires_ms: Option<u64>,
+    /// The record stays for this time after the job is done.
+    pub keep_ms: u64,
+    /// The ID stays taken until this time.
+    pub unique_ms: u64,
+    /// Queue that the job goes to when it is dead.
+    pub dead: Option<&'a [u8]>,
+    /// Queue that the job comes from, dead.
+    pub from: Option<&'a [u8]>,
+    /// What the last failure was.
+    pub error: Option<&'a [u8]>,
+    /// What there is to do.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Details<'a> {
+    /// Returns a job's parts without options.
+    pub fn new(id: &'a [u8], payload: &'a [u8]) -> Self {
+        Self {
+            id,
+            lease_ms: LEASE_MS,
+            retries: RETRIES,
+            backoff: None,
+            expires_ms: None,
+            keep_ms: 0,
+            unique_ms: 0,
+            dead: None,
+            from: None,
+            error: None,
+            payload,
+        }
+    }
+
+    fn pack(&self) -> Box<[u8]> {
+        let mut parts = 0;
+        for (bit, present) in [
+            (part::LEASE, self.lease_ms != LEASE_MS),
+            (part::RETRIES, self.retries != RETRIES),
+            (part::BACKOFF, self.backoff.is_some()),
+            (part::EXPIRES, self.expires_ms.is_some()),
+            (part::KEEP, self.keep_ms > 0),
+            (part::UNIQUE, self.unique_ms > 0),
+            (part::DEAD, self.dead.is_some()),
+            (part::FROM, self.from.is_some()),
+            (part::ERROR, self.error.is_some()),
+        ] {
+            parts |= if present { bit } else { 0 };
+        }
+        let has = |bit| parts & bit != 0;
+        let texts = [self.dead, self.from, self.error];
+        let texts: usize = texts.iter().flatten().map(|text| text.len() + 3).sum();
+        let mut out = Vec::with_capacity(self.id.len() + texts + self.payload.len() + 16);
+        write_text(&mut out, self.id);
+        write_number(&mut out, parts);
+        if has(part::LEASE) {
+            write_number(&mut out, self.lease_ms);
+        }
+        if has(part::RETRIES) {
+            write_number(&mut out, self.retries.into());
+        }
+        if let Some(backoff) = &self.backoff {
+            write_number(&mut out, backoff.base_ms);
+            write_number(&mut out, backoff.max_ms);
+            write_number(&mut out, backoff.jitter.into());
+        }
+        if let Some(at) = self.expires_ms {
+            write_number(&mut out, at);
+        }
+        if has(part::KEEP) {
+            write_number(&mut out, self.keep_ms);
+        }
+        if has(part::UNIQUE) {
+            write_number(&mut out, self.unique_ms);
+        }
+        for text in [self.dead, self.from, self.error].into_iter().flatten() {
+            write_text(&mut out, text);
+        }
+        out.extend_from_slice(self.payload);
+        out.into_boxed_slice()
+    }
+
+    fn unpack(bytes: &'a [u8]) -> Option<Self> {
+        let mut from = Input(bytes);
+        let mut details = Self::new(from.text()?, b"");
+        let parts = from.number()?;
+        let has = |bit| parts & bit != 0;
+        if has(part::LEASE) {
+            details.lease_ms = from.number()?;
+        }
+        if has(part::RETRIES) {
+            details.retries = u32::try_from(from.number()?).ok()?;
+        }
+        if has(part::BACKOFF) {
+            details.backoff = Some(Backoff {
+                base_ms: from.number()?,
+                max_ms: from.number()?,
+                jitter: u8::try_from(from.number()?).ok()?,
+            });
+        }
+        if has(part::EXPIRES) {
+            details.expires_ms = Some(from.number()?);
+        }
+        if has(part::KEEP) {
+            details.keep_ms = from.number()?;
+        }
+        if has(part::UNIQUE) {
+            details.unique_ms = from.number()?;
+        }
+        if has(part::DEAD) {
+            details.dead = Some(from.text()?);
+        }
+        if has(part::FROM) {
+            details.from = Some(from.text()?);
+        }
+        if has(part::ERROR) {
+            details.error = Some(from.text()?);
+        }
+        details.payload = from.0;
+        (parts & !part::ALL == 0 && !details.id.is_empty() && details.id.len() <= ID_MAX)
+            .then_some(details)
+    }
+}
+
+/// Bits of the parts that a job has.
+mod part {
+    pub(super) const LEASE: u64 = 1;
+    pub(super) const RETRIES: u64 = 2;
+    pub(super) const BACKOFF: u64 = 4;
+    pub(super) const EXPIRES: u64 = 8;
+    pub(super) const KEEP: u64 = 16;
+    pub(super) const UNIQUE: u64 = 32;
+    pub(super) const DEAD: u64 = 64;
+    pub(super) const FROM: u64 = 128;
+    pub(super) const ERROR: u64 = 256;
+    pub(super) const ALL: u64 = 511;
+}
+
+impl Job {
+    /// Creates a job that is due at `at`.
+    pub fn new(details: &Details<'_>, priority: i16, at: u64, order: u32) -> Self {
+        Self {
+            hash: hash_of(details.id).place,
+            order,
+            at,
+            token: 0,
+            attempt: 0,
+            priority,
+            state: State::Waiting,
+            bytes: details.pack(),
+        }
+    }
+
+    /// Returns the parts that seldom change. O(options).
+    pub fn details(&self) -> Details<'_> {
+        Details::unpack(&self.bytes).unwrap_or_else(|| Details::new(b"", b""))
+    }
+
+    /// Replaces the parts that seldom change; the ID must be the same.
+    pub(crate) fn set_details(&mut self, details: &Details<'_>) {
+        debug_assert_eq!(details.id, self.name());
+        self.bytes = details.pack();
+    }
+
+    /// Returns when the job is due again after its attempt has ended at `ended_ms`. A function of the job alone, jitter included:
+    /// whoever has the same job comes to the same time.
+    pub fn due_after(&self, ended_ms: u64) -> u64 {
+        let Some(backoff) = self.details().backoff else {
+            return ended_ms;
+        };
+        let doubled = self.attempt.saturating_sub(1).min(63);
+        let wait = backoff.base_ms.saturating_mul(1 << doubled);
+        let wait = wait.min(backoff.max_ms);
+        let jitter = u128::from(wait) * u128::from(backoff.jitter) / 100;
+        let part = u128::from(scatter(self.name(), self.token)) * (jitter + 1);
+        ended_ms.saturating_add(wait - (part >> 64) as u64)
+    }
+
+    /// Returns whether the present attempt is the last.
+    pub fn is_last_attempt(&self) -> bool {
+        self.attempt > self.details().retries
+    }
+
+    /// Appends the job.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(match self.state {
+            State::Ready => State::Waiting as u8,
+            state => state as u8,
+        });
+        for number in [
+            u64::from(self.order),
+            self.at,
+            self.token,
+            u64::from(self.attempt),
+            u64::from(self.priority.cast_unsigned()),
+        ] {
+            write_number(out, number);
+        }
+        out.extend_from_slice(&self.bytes);
+    }
+
+    /// Reads what [`Job::write`] has written. Returns `None` if the bytes are no job.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Input(bytes);
+        let state = match from.byte()? {
+            0 => State::Waiting,
+            2 => State::Leased,
+            3 => State::Dead,
+            4 => State::Done,
+            _ => return None,
+        };
+        let order = u32::try_from(from.number()?).ok()?;
+        let at = from.number()?;
+        let token = from.number()?;
+        let attempt = u32::try_from(from.number()?).ok()?;
+        let priority = u16::try_from(from.number()?).ok()?.cast_signed();
+        let details = Details::unpack(from.0)?;
+        let mut job = Self::new(&details, priority, at, order);
+        (job.state, job.token, job.attempt) = (state, token, attempt);
+        Some(job)
+    }
+
+    /// Returns the number of bytes outside of the page.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl Element for Job {
+    fn name(&self) -> &[u8] {
+        Input(&self.bytes).text().unwrap_or_default()
+    }
+
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+}
+
+/// Returns 64 bits that look random and depend only on the arguments.
+fn scatter(id: &[u8], number: u64) -> u64 {
+    // FNV-1a, then the last steps of SplitMix64.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in id.iter().chain(&number.to_le_bytes()) {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_reads_as_it_was_written() {
+        let plain = Details::new(b"7", b"payload");
+        let full = Details {
+            lease_ms: 5,
+            retries: 0,
+            backoff: Some(Backoff {
+                base_ms: 100,
+                max_ms: 1 << 40,
+                jitter: 100,
+            }),
+            expires_ms: Some(u64::MAX),
+            keep_ms: 1,
+            unique_ms: 2,
+            dead: Some(b"grave"),
+            from: Some(b""),
+            error: Some(b"no"),
+            ..plain
+        };
+        for details in [plain, full] {
+            let mut job = Job::new(&details, -3, 1 << 45, u32::MAX);
+            (job.state, job.attempt, job.token) = (State::Leased, 9, u64::MAX);
+            let mut out = Vec::new();
+            job.write(&mut out);
+            let read = Job::read(&out).unwrap();
+            assert_eq!(read.details(), details);
+            assert_eq!(read.name(), b"7");
+            let mut again = Vec::new();
+            read.write(&mut again);
+            assert_eq!(again, out);
+            // No part of it is a job, unless only the payload is shorter.
+            for len in 0..out.len() - details.payload.len() {
+                assert!(Job::read(&out[..len]).is_none(), "{len}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_waiting_time_doubles_up_to_the_maximum() {
+        let mut details = Details::new(b"id", b"");
+        details.backoff = Some(Backoff {
+            base_ms: 100,
+            max_ms: 1_500,
+            jitter: 0,
+        });
+        let mut job = Job::new(&details, 0, 0, 0);
+        let due: Vec<u64> = (1..8)
+            .map(|attempt| {
+                job.attempt = attempt;
+                job.due_after(10)
+            })
+            .collect();
+        assert_eq!(due, [110, 210, 410, 810, 1510, 1510, 1510]);
+        details.backoff = Some(Backoff {
+            base_ms: 1_000,
+            max_ms: u64::MAX,
+            jitter: 50,
+        });
+        job.set_details(&details);
+        job.attempt = 1;
+        let due: Vec<u64> = (1..1_000)
+            .map(|token| {
+                job.token = token;
+                job.due_after(0)
+            })
+            .collect();
+        assert!(due.iter().all(|at| (500..=1_000).contains(at)));
+        assert!(due.iter().min() < Some(&520) && due.iter().max() > Some(&980));
+        job.attempt = u32::MAX;
+        assert!(job.due_after(5) > u64::MAX / 2);
+    }
+}
