@@ -186,26 +186,18 @@ mod tests {
     }
 
     /// The classes are mimalloc's own, for the alignments of this program's types.
-    #[test]
     fn blocks_count_as_what_they_take() {
         let mut sizes: Vec<usize> = (1..5_000).collect();
         sizes.extend((5_000..CLASS_MAX).step_by(977));
         sizes.extend((10..20).map(|bits| 1 << bits));
         for size in sizes {
-            let layout = Layout::from_size_align(size, 8).unwrap();
-            // SAFETY: the layout is not empty, and the block is freed with it.
-            let bytes = unsafe {
-                let block = MiMalloc.alloc(layout);
-                let bytes = libmimalloc_sys::mi_usable_size(block.cast());
-                MiMalloc.dealloc(block, layout);
-                bytes
-            };
+            // SAFETY: the function takes no pointer.
+            let bytes = unsafe { libmimalloc_sys::mi_good_size(size) };
             assert_eq!(class(size), bytes as i64, "{size}");
         }
     }
 
     /// What is counted for live blocks is what mimalloc says of them, after many changes of their sizes.
-    #[test]
     fn the_count_is_near_the_truth() {
         let (mut live, mut counted, mut random) = (Vec::new(), 0, 1_u64);
         for round in 0..300_000_usize {
@@ -249,8 +241,15 @@ mod tests {
         }
     }
 
-    /// Checks the option numbers, which may change with mimalloc's version. One test, because it measures the whole process.
+    /// One test, because the first part measures the whole process.
     #[test]
+    fn memory_is_counted_and_returned() {
+        the_last_block_of_a_page_may_be_freed_by_any_thread();
+        blocks_count_as_what_they_take();
+        the_count_is_near_the_truth();
+    }
+
+    /// Checks the option numbers, which may change with mimalloc's version.
     fn the_last_block_of_a_page_may_be_freed_by_any_thread() {
         assert_eq!(_mi_option_last, 47);
         // SAFETY: the function takes no pointer.
