@@ -2,9 +2,9 @@
 //!
 //! - [`counters`] count what the allocator has handed out. A program whose allocator does not count has resident memory in
 //!   its place, and no limit: resident memory does not shrink when keys leave.
-//! - [`limit`] keeps the keyspace below `maxmemory`: it evicts keys before commands that may need memory, in bounded steps, and
+//! - `limit` keeps the keyspace below `maxmemory`: it evicts keys before commands that may need memory, in bounded steps, and
 //!   refuses those commands if nothing can be evicted.
-//! - [`clients`] keeps the clients' buffers below `maxmemory-clients`.
+//! - `clients` keeps the clients' buffers below `maxmemory-clients`.
 
 pub(crate) mod clients;
 pub mod counters;

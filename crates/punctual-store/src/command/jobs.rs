@@ -1,7 +1,7 @@
 //! JOB: queues of jobs. No command of Redis.
 //!
 //! `add` has JOB ADD, `take` JOB TAKE, `held` what a worker says of its jobs, `manage` what people do to queues, `look` the
-//! readers, and `effects` what the log of changes has. Every handler finds its queue by [`queue`], which first takes the steps that are due.
+//! readers, and `effects` what the log of changes has. Every handler finds its queue by `queue`, which first takes the steps that are due.
 
 mod add;
 mod effects;

@@ -6,7 +6,7 @@
 //! is next is the first entry of an ordered set of small references: one set for each thing that may be next.
 //!
 //! Ground rules:
-//! - A job is in the set of its state, and in that of expiries if it may expire now. [`Jobs::change`] and [`Jobs::put`] keep this.
+//! - A job is in the set of its state, and in that of expiries if it may expire now. `Jobs::change` and [`Jobs::put`] keep this.
 //! - *What a job is follows from its record and the time.* A due time or the end of a lease that has come changes nothing that
 //!   anybody must be told: a waiting job whose time has come is ready, and a lease that has ended makes its job wait until a time
 //!   that [`Job::due_after`] computes from the record alone, jitter included. So the log of changes has no word of either: a replica
