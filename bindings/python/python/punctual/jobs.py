@@ -74,7 +74,7 @@ class Queue:
         self,
         payload: Text,
         *,
-        id: Text | None = None,  # noqa: A002
+        id: Text | None = None,
         unique: float | None = None,
         delay: float | None = None,
         at: float | None = None,
@@ -87,7 +87,7 @@ class Queue:
         dead: Text | None = None,
         keep: float | None = None,
     ) -> Any:
-        """Adds a job. Returns its ID, or `None` if the ID is taken."""
+        """Add a job, and return its ID, or `None` if the ID is taken."""
         words: list[Any] = []
         for word, text in (("ID", id), ("DEAD", dead)):
             words += [word, text] if text is not None else []
@@ -142,7 +142,7 @@ class _Words:
 
 
 def _lost() -> tuple[type[BaseException], ...]:
-    """Returns the errors of a connection that may come back."""
+    """Return the errors of a connection that may come back."""
     from redis import exceptions
 
     return (exceptions.ConnectionError, exceptions.TimeoutError)
@@ -151,8 +151,8 @@ def _lost() -> tuple[type[BaseException], ...]:
 class Worker:
     """Calls `handle(job)` for each job of the queues, in `threads` threads.
 
-    Queues that are named first come first. While a job runs, its lease of `lease` seconds is renewed, so
-    it ends only with the process. An exception gives the job up.
+    Queues that are named first come first. While a job runs, its lease of `lease` seconds is
+    renewed, so it ends only with the process. An exception gives the job up.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class Worker:
                 job = self._words.job(self._client.execute_command(*self._words.take))
                 if job is not None:
                     self._work(job)
-            except lost:
+            except lost:  # noqa: PERF203
                 self._stopped.wait(_PAUSE)
 
     def _work(self, job: Job) -> None:
@@ -275,7 +275,7 @@ class AsyncWorker:
                 job = self._words.job(await self._client.execute_command(*self._words.take))
                 if job is not None:
                     await self._work(job)
-            except lost:
+            except lost:  # noqa: PERF203
                 await asyncio.sleep(_PAUSE)
 
     async def _work(self, job: Job) -> None:
