@@ -241,8 +241,8 @@ def test_duplicate_options_are_refused() -> None:
 
 
 def test_options_without_effect_warn() -> None:
-    with pytest.warns(UserWarning, match="no effect in punctual.Server: maxmemory"):
-        Server(maxmemory="100mb")
+    with pytest.warns(UserWarning, match="no effect in punctual.Server: lazyfree-lazy-expire"):
+        Server(lazyfree_lazy_expire="yes")
 
 
 def test_password() -> None:
