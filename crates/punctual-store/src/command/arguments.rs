@@ -44,6 +44,7 @@ impl TimeUnit {
     ///
     /// # Errors
     /// [`Error::ExpireTime`] with `command` on overflow.
+    #[inline]
     pub(crate) fn deadline(
         self,
         amount: i64,

@@ -9,7 +9,9 @@ use crate::command::arguments::{TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::spec::{Flags, Group};
+use crate::time::NEVER;
 use crate::turn::{Command, Cx, Handler};
+use crate::value::Value;
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
@@ -184,11 +186,14 @@ fn set_deadline(
         reply.int(0);
         return Ok(());
     };
-    if !condition.holds(cx.db_of(key).deadline(id), deadline) {
+    let record = cx.db_of(key).get(id);
+    let before = (record.deadline != NEVER).then_some(record.deadline);
+    let is_timer = matches!(record.value, Value::Timer(_));
+    if !condition.holds(before, deadline) {
         reply.int(0);
         return Ok(());
     }
-    if cx.db_of(key).timer(id).is_some() {
+    if is_timer {
         // A timer whose time has come fires; it does not vanish.
         let at = u64::try_from(deadline).unwrap_or(0);
         let at = cx.turn.timer_deadline(at.max(cx.now().read_ms()));

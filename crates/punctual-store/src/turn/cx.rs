@@ -368,6 +368,7 @@ impl<'s> Cx<'_, 's> {
     }
 
     /// Sets a key's deadline in unix ms, or removes it. O(1).
+    #[inline]
     pub fn set_deadline(&mut self, key: &[u8], id: Id, deadline: Option<u64>) {
         self.db_of(key).set_deadline(id, deadline);
     }

@@ -449,7 +449,11 @@ impl<'s> Turn<'s> {
     ///
     /// # Panics
     /// If the shard is not held.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "every look-up takes it: 24 instructions a command"
+    )]
+    #[inline(always)]
     pub(crate) fn shard_db(&mut self, number: usize, db: usize) -> &mut Db {
         let at = self.held_at(number);
         &mut self.held[at].1.dbs[db]
@@ -465,7 +469,8 @@ impl<'s> Turn<'s> {
     }
 
     /// Returns the place of shard `number` among the held ones.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `shard_db`")]
+    #[inline(always)]
     fn held_at(&self, number: usize) -> usize {
         match self.held.get(self.held_last) {
             Some(held) if held.0 == number => self.held_last,
