@@ -122,6 +122,13 @@ impl Turn<'_> {
                     break None;
                 }
             };
+            // What belongs to a key of the batch goes with it.
+            let goes = match &last {
+                Some(Expiry::DueField(timer)) => part.owner_of_field(*timer),
+                Some(Expiry::DueTimeline(id)) => Some(*id),
+                _ => None,
+            };
+            let last = last.filter(|_| goes.is_none_or(|id| !batch.contains(&id)));
             // Keys that nobody has used are in no cache; their misses overlap here.
             if batch.len() > 1 {
                 part.warm_due(&batch);
@@ -137,7 +144,7 @@ impl Turn<'_> {
                 self.discarded.value(record.value);
             }
             match last {
-                _ if self.has_due_timers() => return false,
+                Some(Expiry::Busy | Expiry::Idle) if self.has_due_timers() => return false,
                 None | Some(Expiry::Due(_)) => {}
                 Some(Expiry::DueField(timer)) => {
                     self.expire_due_field(number, db, timer, &mut published);
@@ -148,6 +155,9 @@ impl Turn<'_> {
                 },
                 Some(Expiry::Busy) => return false,
                 Some(Expiry::Idle) => return true,
+            }
+            if self.has_due_timers() {
+                return false;
             }
         }
     }

@@ -346,3 +346,17 @@ fn hscan_returns_each_field_once() {
         assert!(names.iter().all(|name| name.starts_with('f')));
     }
 }
+
+/// A key and what belongs to it may be due in the same millisecond.
+#[test]
+fn a_field_is_due_with_its_key() {
+    let mut fixture = Fixture::new();
+    fixture.run("HSET h f v g w");
+    fixture.run("HPEXPIRE h 12 FIELDS 1 f");
+    fixture.run("PEXPIRE h 12");
+    fixture.run("XADD s * f v");
+    fixture.run("XRETAIN s 12");
+    fixture.run("PEXPIRE s 12");
+    fixture.jump(1_000_012);
+    assert_eq!(fixture.run("EXISTS h s"), ":0");
+}

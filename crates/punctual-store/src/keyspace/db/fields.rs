@@ -193,6 +193,11 @@ impl Db {
         }
     }
 
+    /// Returns the record of the hash that has the field of a timer.
+    pub(crate) fn owner_of_field(&self, timer: u32) -> Option<Id> {
+        self.fields.get(timer).map(|timer| timer.record)
+    }
+
     /// Removes a field that [`Db::next_due`] has returned. Returns the record of its hash, which may be empty now, and the
     /// field. O(1) amortised.
     ///

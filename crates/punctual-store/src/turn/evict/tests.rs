@@ -97,13 +97,14 @@ fn only_what_a_policy_allows_is_evicted() {
                 let mut left = model.values().filter(|at| may(at)).count() as u64;
                 while left > 0 {
                     let (done, gone) = evict(&mut store, policy, left.min(100));
-                    assert_eq!(done, Evicted::Enough, "{name}");
-                    assert_eq!(gone.len() as u64, left.min(100), "{name}");
+                    // The last keys with a deadline are hard to find: a call may give up before it has.
+                    assert_ne!(done, Evicted::Nothing, "{name}");
+                    assert!(done == Evicted::Unfinished || gone.len() as u64 == left.min(100));
+                    left -= gone.len() as u64;
                     for key in gone {
                         let at = model.remove(&key).expect("it was there");
                         assert!(may(&at), "{name}: {key:?}");
                     }
-                    left -= left.min(100);
                 }
                 assert_eq!(evict(&mut store, policy, 1).0, Evicted::Nothing, "{name}");
                 for ((db, key), _) in model {
