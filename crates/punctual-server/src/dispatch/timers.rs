@@ -29,7 +29,7 @@ use crate::log;
 use crate::script::compiled::Scripts;
 use crate::shared::Shared;
 
-/// Time after which a timer is tried again that the server could not run: it cannot write to its files, or lacks replicas.
+/// Delay of the next attempt at a timer that the server could not run, because it cannot write to its files or lacks replicas.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What became of a timer that was due.

@@ -52,7 +52,7 @@ impl Listener {
     /// Opens all configured sockets.
     ///
     /// # Errors
-    /// When an address that is not optional cannot be listened on.
+    /// If the server cannot listen on an address that is not optional.
     pub(crate) fn open(
         settings: &Settings,
         free: FreePorts,
@@ -74,7 +74,7 @@ impl Listener {
     /// Opens the TCP sockets of connections that are not encrypted.
     ///
     /// # Errors
-    /// When an address that is not optional cannot be listened on.
+    /// If the server cannot listen on an address that is not optional.
     pub(crate) fn open_plain(
         settings: &Settings,
         free: FreePorts,
@@ -85,7 +85,7 @@ impl Listener {
     /// Opens the sockets of encrypted connections.
     ///
     /// # Errors
-    /// When an address that is not optional cannot be listened on.
+    /// If the server cannot listen on an address that is not optional.
     pub(crate) fn open_tls(
         settings: &Settings,
         free: FreePorts,

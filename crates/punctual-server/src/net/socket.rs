@@ -84,7 +84,7 @@ impl Socket {
         }
     }
 
-    /// Returns true if there is more to read than readiness tells.
+    /// Returns true if a read returns data or the end although the system does not report the socket as readable.
     pub(crate) fn has_more(&self) -> bool {
         match self {
             Self::Tls(_, session) => session.lock().has_more(),

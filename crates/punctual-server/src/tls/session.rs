@@ -313,7 +313,7 @@ impl Session {
         })
     }
 
-    /// Processes records. Returns how many bytes of them are done with.
+    /// Processes records. Returns the number of bytes of `input` that are no longer needed.
     fn step(&mut self, input: &mut [u8], place: &mut [u8], filled: &mut usize) -> usize {
         let mut used = 0;
         loop {

@@ -17,7 +17,7 @@ use crate::uses::Uses;
 const KEPT: usize = 64;
 /// Number of candidates below which more keys are examined.
 const FEW: usize = 16;
-/// Records that one search for keys with a deadline visits, where these are rare: about half a millisecond of work.
+/// Records that one search visits where few keys may be evicted: about half a millisecond of work.
 const SEARCH: u32 = 65_536;
 
 /// A key as it was when it was examined.
@@ -37,12 +37,17 @@ pub(crate) struct Candidates {
     by: Option<(Eviction, Uses)>,
     /// Number of keys to examine for what was evicted.
     owed: usize,
-    /// Database and index at which the next search for keys with a deadline begins.
+    /// Database and index at which the next search begins.
     search: (usize, u32),
 }
 
 /// A batch of keys: database and record.
 pub(crate) type Batch = SmallVec<[(usize, Id); WARM_MAX]>;
+
+/// Returns whether a key may be evicted. `volatile`: only if it has a deadline.
+fn fits(db: &Db, id: Id, volatile: bool) -> bool {
+    db.may_go(id) && (!volatile || db.peek(id).is_some_and(|r| r.deadline != NEVER))
+}
 
 /// Returns a random number below `end`.
 fn random(end: u32) -> u32 {
@@ -176,31 +181,36 @@ impl Candidates {
         });
         let number = chosen.unwrap_or(0);
         let db = &dbs[number];
-        if volatile && db.evictable(true) * 8 < db.len() {
-            return self.search(dbs, number, count, batch);
-        }
-        let fits = |id: &Id| {
-            db.may_go(*id) && (!volatile || db.peek(*id).is_some_and(|r| r.deadline != NEVER))
-        };
-        for _ in 0..16 {
-            let drawn: SmallVec<[Id; WARM_MAX]> =
-                (0..WARM_MAX).filter_map(|_| db.at_random(random)).collect();
-            let room = count - batch.len();
-            let fitting = drawn.into_iter().filter(fits).take(room);
-            batch.extend(fitting.map(|id| (number, id)));
-            if batch.len() >= count.min(size(db)) {
-                break;
+        if size(db) * 8 >= db.len() {
+            for _ in 0..16 {
+                let drawn: SmallVec<[Id; WARM_MAX]> =
+                    (0..WARM_MAX).filter_map(|_| db.at_random(random)).collect();
+                let room = count - batch.len();
+                let fitting = drawn.into_iter().filter(|id| fits(db, *id, volatile));
+                batch.extend(fitting.take(room).map(|id| (number, id)));
+                if batch.len() >= count.min(size(db)) {
+                    break;
+                }
             }
+        }
+        if batch.is_empty() {
+            return self.search(dbs, number, volatile, count, batch);
         }
         // A random key may be drawn twice.
         batch.sort_unstable();
         batch.dedup();
-        !batch.is_empty()
+        true
     }
 
-    /// Searches for keys with a deadline where these are rare, from where the last search has ended. Returns whether any
-    /// was found.
-    fn search(&mut self, dbs: &[Db], number: usize, count: usize, batch: &mut Batch) -> bool {
+    /// Searches for keys where few may be evicted, from where the last search has ended. Returns whether any was found.
+    fn search(
+        &mut self,
+        dbs: &[Db],
+        number: usize,
+        volatile: bool,
+        count: usize,
+        batch: &mut Batch,
+    ) -> bool {
         let db = &dbs[number];
         let end = db.end();
         let mut at = if self.search.0 == number {
@@ -210,7 +220,7 @@ impl Candidates {
         };
         for _ in 0..SEARCH.min(end) {
             at = if at + 1 >= end { 0 } else { at + 1 };
-            if db.peek(at).is_some_and(|r| r.deadline != NEVER) && db.may_go(at) {
+            if fits(db, at, volatile) {
                 batch.push((number, at));
                 if batch.len() == count {
                     break;

@@ -38,8 +38,9 @@ impl Turn<'_> {
             // Keys behind very many deadlines of fields are left, if any.
         }
         let shards = self.store.shards();
-        let own = (first..shards).step_by(stride.max(1));
-        let others = (0..shards).filter(|n| n % stride.max(1) != first % stride.max(1));
+        let stride = stride.max(1);
+        let own = (first % stride..shards).step_by(stride);
+        let others = (0..shards).filter(|n| n % stride != first % stride);
         let mut left = Evicted::Nothing;
         for number in own.chain(others) {
             if !self.try_lock_one(number, PATIENCE) {

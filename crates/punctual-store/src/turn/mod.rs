@@ -99,7 +99,7 @@ pub struct Discarded {
     values: Vec<Value>,
     /// Keys that clients may have cached, before a flush.
     tracked: Vec<Tracked>,
-    /// Bytes of the evicted ones among them.
+    /// Bytes of the evicted values among `values`.
     bytes: usize,
 }
 
