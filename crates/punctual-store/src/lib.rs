@@ -37,6 +37,7 @@ pub mod pages;
 pub mod snapshot;
 pub mod spec;
 mod time;
+mod tree;
 mod turn;
 mod unwritten;
 pub mod uses;

@@ -278,7 +278,7 @@ impl Db {
         let record = self.get_mut(id);
         let (mut old, deadline) = (std::mem::replace(&mut record.value, value), record.deadline);
         if let Value::Timer(_) = old {
-            self.timers.remove(&(deadline, id));
+            self.timers.remove((deadline, id));
         }
         self.disarm_fields(&old);
         if let Some(walk) = &mut self.walk {
@@ -354,7 +354,7 @@ impl Db {
         self.index.remove(hash, id, |i| place(records, i));
         let record = self.records.remove(id).expect("looked at just now");
         if let Value::Timer(_) = record.value {
-            self.timers.remove(&(record.deadline, id));
+            self.timers.remove((record.deadline, id));
         }
         self.disarm_fields(&record.value);
         record
@@ -379,7 +379,7 @@ impl Db {
             .expect("the id was found under this lock");
         let old = std::mem::replace(&mut record.deadline, new);
         if let Value::Timer(_) = record.value {
-            self.timers.remove(&(old, id));
+            self.timers.remove((old, id));
             self.timers.insert((new, id));
         }
         match (old, new) {

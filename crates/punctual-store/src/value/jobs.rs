@@ -22,10 +22,11 @@
 mod job;
 mod snapshot;
 
-use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::keyed::{Element as _, Keyed, hash_of};
 use crate::time::Now;
+use crate::tree::{Tree, count_before};
 
 pub use job::{Backoff, Details, ERROR_MAX, ID_MAX, Job, State};
 
@@ -90,9 +91,9 @@ pub enum Step {
 #[derive(Clone, Debug, Default)]
 pub struct Jobs {
     jobs: Keyed<Job>,
-    sets: [BTreeSet<Reference>; SETS],
+    sets: [Tree<Reference>; SETS],
     /// Jobs that wait and have a time of expiry, by that.
-    expiring: BTreeSet<Reference>,
+    expiring: Tree<Reference>,
     /// Nobody gets a job.
     pub paused: bool,
     /// Last number that was given out as an ID or a token.
@@ -172,31 +173,44 @@ impl Jobs {
         self.jobs.iter().map(|(_, job)| job)
     }
 
-    /// Returns the number of jobs in a state, as it is at `now`. O(1) but for jobs whose time has come and that nobody has moved: as
-    /// many as a step moves, or on a replica all of them.
+    /// Returns the number of jobs in a state, as it is at `now`. O(1), O(log jobs) for those that are ready or delayed.
     pub fn count(&self, set: Set, now: Now) -> usize {
         match set {
-            Set::Ready => self.sets[Set::Ready as usize].len() + self.due(now).count(),
-            Set::Delayed => self.sets[Set::Delayed as usize].len() - self.due(now).count(),
+            Set::Ready => self.sets[Set::Ready as usize].len() + self.due(now),
+            Set::Delayed => self.sets[Set::Delayed as usize].len() - self.due(now),
             set => self.sets[set as usize].len(),
         }
     }
 
-    /// Returns the waiting jobs whose time has come and that nobody has moved.
-    fn due(&self, now: Now) -> impl Iterator<Item = &Reference> {
+    /// Returns the number of waiting jobs whose time has come and that nobody has moved. They are the first of those that wait.
+    fn due(&self, now: Now) -> usize {
         let delayed = &self.sets[Set::Delayed as usize];
-        delayed.iter().take_while(move |entry| now.is_due(entry.0))
+        match delayed.first() {
+            Some(first) if now.is_due(first.0) => {
+                delayed.rank(|slots| count_before(slots, |entry: Reference| now.is_due(entry.0)))
+            }
+            _ => 0,
+        }
     }
 
-    /// Returns the jobs in a state at `now`, the next one first.
-    pub fn list(&self, set: Set, now: Now) -> impl Iterator<Item = &Job> {
-        let due = self.due(now).filter(move |_| set == Set::Ready);
-        let early = match set {
-            Set::Delayed => self.due(now).count(),
-            _ => 0,
+    /// Adds to each of `counts` the number of delayed jobs that are due in its part of a range of time, which is divided evenly.
+    /// O(log jobs) for each part with jobs.
+    pub fn spread(&self, range: Range<u64>, now: Now, counts: &mut [u64]) {
+        self.sets[Set::Delayed as usize].spread(range, self.due(now), counts);
+    }
+
+    /// Returns the jobs in a state at `now`, the next one first, from this position on. O(log jobs), then O(1) each.
+    pub fn list(&self, set: Set, now: Now, from: usize) -> impl Iterator<Item = &Job> {
+        let (due, len) = (self.due(now), self.sets[set as usize].len());
+        let (moved, late) = match set {
+            Set::Delayed => (due + from..len, 0..0),
+            Set::Ready => (from..len, from.saturating_sub(len)..due),
+            _ => (from..len, 0..0),
         };
-        let moved = self.sets[set as usize].iter().skip(early);
-        moved.chain(due).map(|entry| self.get(index_of(*entry)))
+        let moved = self.sets[set as usize].walk(moved, false);
+        let late = self.sets[Set::Delayed as usize].walk(late, false);
+        let entries = moved.chain(late);
+        entries.map(|entry| self.get(index_of(entry)))
     }
 
     /// Returns the due time of the job that has been ready for longest. O(priorities · log jobs).
@@ -204,7 +218,7 @@ impl Jobs {
         let ready = &self.sets[Set::Ready as usize];
         let (mut oldest, mut from) = (None, Some(0));
         while let Some(rank) = from
-            && let Some((rank, _)) = ready.range((rank, 0)..).next()
+            && let Some((rank, _)) = ready.get(ready.before(rank))
         {
             let due = rank & TIME_MAX;
             oldest = Some(oldest.map_or(due, |before: u64| before.min(due)));
@@ -224,7 +238,8 @@ impl Jobs {
     }
 
     fn first_ready(&self, now: Now) -> Option<u32> {
-        let ready = self.sets[Set::Ready as usize].iter().copied().map(index_of);
+        let ready = &self.sets[Set::Ready as usize];
+        let ready = ready.walk(0..ready.len(), false).map(index_of);
         // Those that have expired are in the way for one step at most.
         let lives = |index: &u32| expiry(self.get(*index)).is_none_or(|at| !now.is_due(at));
         ready.into_iter().find(lives)
@@ -267,9 +282,9 @@ impl Jobs {
         let job = self.jobs.get(index);
         let (set, key) = place(job);
         let entry = reference(key, job, index);
-        self.sets[set as usize].insert(entry);
+        self.sets[set as usize].add(entry);
         if let Some(at) = expiry(job) {
-            self.expiring.insert((at, entry.1));
+            self.expiring.add((at, entry.1));
         }
     }
 
@@ -277,10 +292,9 @@ impl Jobs {
         let job = self.jobs.get(index);
         let (set, key) = place(job);
         let entry = reference(key, job, index);
-        let was_there = self.sets[set as usize].remove(&entry);
-        debug_assert!(was_there, "a job is in the set of its state");
+        self.sets[set as usize].discard(entry);
         if let Some(at) = expiry(job) {
-            self.expiring.remove(&(at, entry.1));
+            self.expiring.discard((at, entry.1));
         }
     }
 
@@ -392,9 +406,9 @@ impl Jobs {
 
     /// Does one thing that is due at `now`. O(log jobs).
     pub fn step(&mut self, now: Now) -> Step {
-        let due = |set: &BTreeSet<Reference>| {
+        let due = |set: &Tree<Reference>| {
             let first = set.first().filter(|first| now.is_due(first.0))?;
-            Some(index_of(*first))
+            Some(index_of(first))
         };
         let gone = due(&self.expiring).or_else(|| due(&self.sets[Set::Done as usize]));
         if let Some(index) = gone {
@@ -430,13 +444,13 @@ impl Jobs {
 
     /// Returns whether there are jobs on the way to another queue.
     pub fn has_leaving(&self) -> bool {
-        !self.sets[Set::Leaving as usize].is_empty()
+        self.sets[Set::Leaving as usize].first().is_some()
     }
 
     /// Returns the first jobs on the way to another queue.
     pub fn leaving(&self, count: usize) -> Vec<u32> {
-        let leaving = self.sets[Set::Leaving as usize].iter().take(count);
-        leaving.copied().map(index_of).collect()
+        let leaving = self.sets[Set::Leaving as usize].walk(0..count, false);
+        leaving.map(index_of).collect()
     }
 
     /// Sets when jobs that leave do so.
@@ -477,15 +491,15 @@ impl Jobs {
     /// Checks that every job is in its set, and that nothing else is.
     #[cfg(test)]
     pub(crate) fn assert_whole(&self) {
-        let filed: usize = self.sets.iter().map(BTreeSet::len).sum();
+        let filed: usize = self.sets.iter().map(Tree::len).sum();
         assert_eq!(filed, self.len());
         let mut expiring = 0;
         for (index, job) in self.jobs.iter() {
             let (set, key) = place(job);
-            assert!(self.sets[set as usize].contains(&reference(key, job, index)));
+            assert!(self.sets[set as usize].contains(reference(key, job, index)));
             if let Some(at) = expiry(job) {
                 expiring += 1;
-                assert!(self.expiring.contains(&reference(at, job, index)));
+                assert!(self.expiring.contains(reference(at, job, index)));
             }
         }
         assert_eq!(expiring, self.expiring.len());

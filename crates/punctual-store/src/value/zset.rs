@@ -10,7 +10,6 @@ mod score;
 mod table;
 #[cfg(test)]
 mod tests;
-mod tree;
 
 use std::ops::Range;
 

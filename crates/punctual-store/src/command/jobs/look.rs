@@ -172,7 +172,7 @@ pub(super) fn range(
         return Err(Error::fixed("ERR a range has at most 100000 jobs"));
     }
     reply.array(wanted);
-    for job in jobs.list(set, now).skip(from).take(wanted) {
+    for job in jobs.list(set, now, from).take(wanted) {
         write_job(reply, job, now);
     }
     Ok(())

@@ -95,7 +95,7 @@ pub(super) fn revive(
     let dead = |index: &u32| jobs.is_in(*index, Set::Dead);
     let indexes: SmallVec<[u32; 8]> = match args.len() == 4 && is(&args[3], "ALL") {
         true => {
-            let all = jobs.list(Set::Dead, now).take(REVIVED_MAX);
+            let all = jobs.list(Set::Dead, now, 0).take(REVIVED_MAX);
             all.filter_map(|job| jobs.find(job.name())).collect()
         }
         false => {

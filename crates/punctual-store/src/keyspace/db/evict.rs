@@ -121,7 +121,7 @@ impl Db {
                     .for_each(&mut follow);
             }
             Some(Value::Timer(_)) => {
-                self.timers.remove(&(deadline, old));
+                self.timers.remove((deadline, old));
                 self.timers.insert((deadline, new));
             }
             _ => {}

@@ -3,43 +3,43 @@
 //! Invariant: `timers` has an entry for each record whose value is a timer, with the record's deadline. It answers what is due when; what
 //! fires is the wheel's business, as for any key.
 
-use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::Db;
 use crate::keyspace::records::Id;
 use crate::time::NEVER;
+use crate::tree::{Slot, Sorted as _, Tree};
 use crate::value::timer::Timer;
 use crate::value::{Kind, Value};
 
 /// Records by their deadlines.
 #[derive(Default)]
-pub(super) struct ByDeadline {
-    all: BTreeSet<(u64, Id)>,
-    /// Number of those that are not paused.
-    armed: usize,
-}
+pub(super) struct ByDeadline(Tree<Slot>);
 
 impl ByDeadline {
     pub(super) fn insert(&mut self, (deadline, id): (u64, Id)) {
-        let new = self.all.insert((deadline, id));
-        self.armed += usize::from(new && deadline != NEVER);
+        self.0.add(Slot::new(deadline, id));
     }
 
-    pub(super) fn remove(&mut self, (deadline, id): &(u64, Id)) {
-        let there = self.all.remove(&(*deadline, *id));
-        self.armed -= usize::from(there && *deadline != NEVER);
+    pub(super) fn remove(&mut self, (deadline, id): (u64, Id)) {
+        self.0.discard(Slot::new(deadline, id));
     }
 
     pub(super) fn len(&self) -> usize {
-        self.all.len()
+        self.0.len()
+    }
+
+    /// Returns the number of those that are not paused.
+    fn armed(&self) -> usize {
+        self.0.before(NEVER)
     }
 }
 
 impl Db {
-    /// Returns the number of keys that may be evicted: all of them, or those with a deadline. O(1).
+    /// Returns the number of keys that may be evicted: all of them, or those with a deadline. O(log timers).
     pub(crate) fn evictable(&self, volatile: bool) -> usize {
         match volatile {
-            true => self.with_deadline() - self.timers.armed,
+            true => self.with_deadline() - self.timers.armed(),
             false => self.len() - self.timers.len(),
         }
     }
@@ -54,8 +54,22 @@ impl Db {
         &self,
         range: std::ops::RangeInclusive<u64>,
     ) -> impl Iterator<Item = (u64, Id)> {
-        let (from, to) = (*range.start(), *range.end());
-        self.timers.all.range((from, 0)..=(to, Id::MAX)).copied()
+        let tree = &self.timers.0;
+        let end = range.end().checked_add(1);
+        let ranks = tree.before(*range.start())..end.map_or(tree.len(), |end| tree.before(end));
+        let slots = tree.walk(ranks, false);
+        slots.map(|slot| (slot.ordinal(), slot.id))
+    }
+
+    /// Returns the number of timers that are not paused and due before a time, or at any time. O(log timers).
+    pub fn timers_before(&self, ms: u64) -> usize {
+        self.timers.0.before(ms)
+    }
+
+    /// Adds to each of `counts` the number of timers that are due in its part of a range of time, which is divided evenly.
+    /// O(log timers) for each part with timers.
+    pub(crate) fn spread_timers(&self, range: Range<u64>, counts: &mut [u64]) {
+        self.timers.0.spread(range, 0, counts);
     }
 
     /// Returns the timer of a record, if it is one.

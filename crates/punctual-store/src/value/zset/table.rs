@@ -5,9 +5,9 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::range::{LexRange, ScoreRange};
-use super::tree::{Slot, Tree, Walk, count_before};
 use super::{Scores, WARM_SCORES};
 use crate::hash_table::{Hash, WARM_MAX};
+use crate::tree::{Slot, Sorted as _, Tree, Walk, count_before};
 use crate::value::keyed::{Element, Keyed, hash_of};
 use crate::value::text::Text;
 
@@ -37,7 +37,7 @@ impl Element for Entry {
 #[derive(Clone, Default)]
 pub(super) struct Table {
     entries: Keyed<Entry>,
-    order: Tree,
+    order: Tree<Slot>,
 }
 
 /// Maps a score to a number with the same order; -0 and 0 map to the same one.
@@ -72,7 +72,7 @@ fn at_gap<'a>(
     name: &'a [u8],
 ) -> impl Fn(&[Slot]) -> usize + 'a {
     move |slots| {
-        let start = count_before(slots, |other| other < ordinal);
+        let start = count_before(slots, |other: Slot| other.ordinal() < ordinal);
         match slots.get(start) {
             Some(slot) if slot.ordinal() == ordinal => {
                 start + smaller_names(entries, &slots[start..], ordinal, name)
@@ -92,7 +92,7 @@ fn at_entry(
     through: bool,
 ) -> impl Fn(&[Slot]) -> usize {
     move |slots| {
-        let start = count_before(slots, |other| other < ordinal);
+        let start = count_before(slots, |other: Slot| other.ordinal() < ordinal);
         let rest = &slots[start..];
         let mut run = rest.iter().take_while(|slot| slot.ordinal() == ordinal);
         match run.position(|slot| slot.id == id) {
@@ -111,9 +111,9 @@ fn at_score(score: f64, through: bool) -> impl Fn(&[Slot]) -> usize {
     let ordinal = ordinal(score);
     move |slots| {
         if through {
-            count_before(slots, |other| other <= ordinal)
+            count_before(slots, |other: Slot| other.ordinal() <= ordinal)
         } else {
-            count_before(slots, |other| other < ordinal)
+            count_before(slots, |other: Slot| other.ordinal() < ordinal)
         }
     }
 }
@@ -295,7 +295,7 @@ impl Table {
 /// Iterator over entries of consecutive ranks.
 pub(super) struct TableWalk<'a> {
     entries: &'a Keyed<Entry>,
-    slots: Walk<'a>,
+    slots: Walk<'a, Slot>,
 }
 
 impl<'a> Iterator for TableWalk<'a> {

@@ -17,7 +17,7 @@ fn through(wanted: (u64, u32)) -> impl Fn(&[Slot]) -> usize {
 }
 
 /// Checks a node. Returns its depth.
-fn check<const L: usize, const F: usize>(node: &Node, root: bool) -> usize {
+fn check<const L: usize, const F: usize>(node: &Node<Slot>, root: bool) -> usize {
     match node {
         Node::Leaf(slots) => {
             assert!(root || !slots.is_empty());
@@ -40,7 +40,7 @@ fn check<const L: usize, const F: usize>(node: &Node, root: bool) -> usize {
     }
 }
 
-fn compare<const L: usize, const F: usize>(tree: &Tree<L, F>, model: &[(u64, u32)]) {
+fn compare<const L: usize, const F: usize>(tree: &Tree<Slot, L, F>, model: &[(u64, u32)]) {
     check::<L, F>(&tree.root, true);
     assert_eq!(tree.len(), model.len());
     let all: Vec<_> = tree.walk(0..usize::MAX, false).map(key).collect();
@@ -61,7 +61,7 @@ fn behaves_as_a_vector<const L: usize, const F: usize>(start: usize, steps: &[(u
     model.sort_unstable();
     model.dedup();
     let slots: Vec<Slot> = model.iter().map(|&(o, id)| Slot::new(o, id)).collect();
-    let mut tree = Tree::<L, F>::from_sorted(&slots);
+    let mut tree = Tree::<Slot, L, F>::from_sorted(&slots);
     compare(&tree, &model);
     for (n, &(what, a, b)) in steps.iter().enumerate() {
         let wanted = (u64::from(a) % 1000, u32::from(b) % 3);
@@ -143,7 +143,7 @@ proptest! {
 #[test]
 fn slots_in_order_fill_their_leaves() {
     for backwards in [false, true] {
-        let mut tree = Tree::<64, 64>::default();
+        let mut tree = Tree::<Slot, 64, 64>::default();
         for n in 0..100_000u64 {
             let wanted = (if backwards { 1_000_000 - n } else { n }, 0);
             tree.insert(Slot::new(wanted.0, 0), before(wanted));
@@ -155,7 +155,7 @@ fn slots_in_order_fill_their_leaves() {
 
 #[test]
 fn removals_release_memory() {
-    let mut tree = Tree::<64, 64>::default();
+    let mut tree = Tree::<Slot, 64, 64>::default();
     let scattered = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
     for n in 0..100_000 {
         let wanted = (scattered(n), n as u32);

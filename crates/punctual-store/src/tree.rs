@@ -1,4 +1,4 @@
-//! The order of a large sorted set: a B+ tree of scores and ids with the number of slots under each child.
+//! A B+ tree of small slots with the number of slots under each child: the order of a large sorted set, of timers and of jobs.
 //!
 //! The tree is that of Bayer and McCreight ("Organization and Maintenance of Large Ordered Indices", 1972) with all
 //! entries in the leaves; the counts make it an order-statistics tree (Cormen et al., "Introduction to Algorithms",
@@ -9,6 +9,7 @@
 //! under each child, so every id in it is alive. Leaves have little spare capacity. A node that a removal leaves sparse
 //! is merged with a neighbour if both fit well into one node; slots never move between neighbours otherwise.
 
+mod ordered;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -16,32 +17,48 @@ mod warm;
 
 use std::ops::Range;
 
-pub(super) use walk::Walk;
+pub(crate) use walk::Walk;
 
-/// A score and its entry's id, in 12 bytes.
+/// What a tree holds.
+pub(crate) trait Sorted: Copy + PartialEq + std::fmt::Debug {
+    /// Returns the number that slots are sorted by first: a score, or a time.
+    fn ordinal(self) -> u64;
+
+    /// Returns the slot with another number.
+    #[must_use]
+    fn with_ordinal(self, ordinal: u64) -> Self;
+}
+
+/// A score or a deadline, and the id of its entry, in 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     low: u32,
     high: u32,
     /// The entry's index in its collection.
-    pub(super) id: u32,
+    pub(crate) id: u32,
 }
 
 const _: () = assert!(size_of::<Slot>() == 12);
 
 impl Slot {
-    pub(super) const fn new(ordinal: u64, id: u32) -> Self {
+    pub(crate) const fn new(ordinal: u64, id: u32) -> Self {
         Self {
             low: ordinal as u32,
             high: (ordinal >> 32) as u32,
             id,
         }
     }
+}
 
-    /// Returns the score as a number with the same order.
+impl Sorted for Slot {
     #[inline]
-    pub(super) const fn ordinal(self) -> u64 {
-        (self.high as u64) << 32 | self.low as u64
+    fn ordinal(self) -> u64 {
+        u64::from(self.high) << 32 | u64::from(self.low)
+    }
+
+    #[inline]
+    fn with_ordinal(self, ordinal: u64) -> Self {
+        Self::new(ordinal, self.id)
     }
 }
 
@@ -50,19 +67,16 @@ impl Slot {
 /// Probes every eighth slot, then eight slots. All these loads are independent and there is no branch to mispredict,
 /// while a binary search waits for memory at each of its first steps.
 #[inline]
-pub(super) fn count_before(slots: &[Slot], is_before: impl Fn(u64) -> bool) -> usize {
+pub(crate) fn count_before<S: Sorted>(slots: &[S], is_before: impl Fn(S) -> bool) -> usize {
     const RUN: usize = 8;
     let (runs, _) = slots.as_chunks::<RUN>();
     let whole: usize = runs
         .iter()
-        .map(|run| usize::from(is_before(run[RUN - 1].ordinal())))
+        .map(|run| usize::from(is_before(run[RUN - 1])))
         .sum();
     let rest = &slots[whole * RUN..];
     let rest = &rest[..rest.len().min(RUN)];
-    let more: usize = rest
-        .iter()
-        .map(|slot| usize::from(is_before(slot.ordinal())))
-        .sum();
+    let more: usize = rest.iter().map(|slot| usize::from(is_before(*slot))).sum();
     whole * RUN + more
 }
 
@@ -76,25 +90,35 @@ impl std::fmt::Debug for Slot {
 ///
 /// Insertion and removal are O(log n), and move the slots of a leaf.
 #[derive(Clone)]
-pub(super) struct Tree<const LEAF: usize = 64, const FAN: usize = 64> {
-    root: Node,
+pub(crate) struct Tree<S = Slot, const LEAF: usize = 64, const FAN: usize = 64> {
+    root: Node<S>,
 }
 
 #[derive(Clone)]
-enum Node {
+enum Node<S> {
     /// Empty only at the root.
-    Leaf(Vec<Slot>),
-    Inner(Box<Inner>),
+    Leaf(Vec<S>),
+    Inner(Box<Inner<S>>),
 }
 
 /// Children in order; the three vectors have the same length, at least 1.
-#[derive(Clone, Default)]
-struct Inner {
+#[derive(Clone)]
+struct Inner<S> {
     /// First slot under each child.
-    firsts: Vec<Slot>,
+    firsts: Vec<S>,
     /// Number of slots under each child.
     counts: Vec<u32>,
-    children: Vec<Node>,
+    children: Vec<Node<S>>,
+}
+
+impl<S> Default for Inner<S> {
+    fn default() -> Self {
+        Self {
+            firsts: Vec::new(),
+            counts: Vec::new(),
+            children: Vec::new(),
+        }
+    }
 }
 
 /// The edges of the tree that a node lies on.
@@ -105,49 +129,49 @@ struct Edges {
 }
 
 /// The target of a removal: selects a child or a slot at each level.
-trait Target {
-    fn child(&mut self, inner: &Inner) -> usize;
-    fn slot(&mut self, slots: &[Slot]) -> usize;
+trait Target<S> {
+    fn child(&mut self, inner: &Inner<S>) -> usize;
+    fn slot(&mut self, slots: &[S]) -> usize;
 }
 
 /// Selects the last slot before a split.
-struct Before<S>(S);
+struct Before<F>(F);
 
 /// Selects the slot of a rank.
 struct Rank(usize);
 
-impl<S: Fn(&[Slot]) -> usize> Target for Before<S> {
+impl<S, F: Fn(&[S]) -> usize> Target<S> for Before<F> {
     #[inline]
-    fn child(&mut self, inner: &Inner) -> usize {
+    fn child(&mut self, inner: &Inner<S>) -> usize {
         (self.0)(&inner.firsts).saturating_sub(1)
     }
 
     #[inline]
-    fn slot(&mut self, slots: &[Slot]) -> usize {
+    fn slot(&mut self, slots: &[S]) -> usize {
         (self.0)(slots).saturating_sub(1)
     }
 }
 
-impl Target for Rank {
+impl<S> Target<S> for Rank {
     #[inline]
-    fn child(&mut self, inner: &Inner) -> usize {
+    fn child(&mut self, inner: &Inner<S>) -> usize {
         inner.child_of(&mut self.0)
     }
 
     #[inline]
-    fn slot(&mut self, _: &[Slot]) -> usize {
+    fn slot(&mut self, _: &[S]) -> usize {
         self.0
     }
 }
 
 /// Result of [`Tree::take`].
-enum Taken {
-    Removed(Slot),
+enum Taken<S> {
+    Removed(S),
     /// The slot got the new score in place.
     Changed,
 }
 
-impl Inner {
+impl<S> Inner<S> {
     /// Returns the child that holds a rank, and makes `rank` relative to it.
     #[inline]
     fn child_of(&self, rank: &mut usize) -> usize {
@@ -159,18 +183,20 @@ impl Inner {
         }
         panic!("a rank below the number of slots");
     }
+}
 
-    fn push(&mut self, node: Node) {
+impl<S: Sorted> Inner<S> {
+    fn push(&mut self, node: Node<S>) {
         self.insert(self.children.len(), node);
     }
 
-    fn insert(&mut self, at: usize, node: Node) {
+    fn insert(&mut self, at: usize, node: Node<S>) {
         self.firsts.insert(at, node.first());
         self.counts.insert(at, node.count());
         self.children.insert(at, node);
     }
 
-    fn remove(&mut self, at: usize) -> Node {
+    fn remove(&mut self, at: usize) -> Node<S> {
         self.firsts.remove(at);
         self.counts.remove(at);
         self.children.remove(at)
@@ -192,14 +218,20 @@ impl Inner {
     }
 }
 
-impl Node {
+impl<S: Sorted> Node<S> {
     /// Returns the first slot.
     #[inline]
-    fn first(&self) -> Slot {
+    fn first(&self) -> S {
         match self {
             Self::Leaf(slots) => slots[0],
             Self::Inner(inner) => inner.firsts[0],
         }
+    }
+
+    /// Returns whether there are any slots.
+    #[inline]
+    fn nonempty(&self) -> bool {
+        !matches!(self, Self::Leaf(slots) if slots.is_empty())
     }
 
     fn count(&self) -> u32 {
@@ -211,10 +243,10 @@ impl Node {
 
     fn memory(&self) -> usize {
         match self {
-            Self::Leaf(slots) => slots.capacity() * size_of::<Slot>(),
+            Self::Leaf(slots) => slots.capacity() * size_of::<S>(),
             Self::Inner(inner) => {
-                size_of::<Inner>()
-                    + inner.firsts.capacity() * size_of::<Slot>()
+                size_of::<Inner<S>>()
+                    + inner.firsts.capacity() * size_of::<S>()
                     + inner.counts.capacity() * size_of::<u32>()
                     + inner.children.capacity() * size_of::<Self>()
                     + inner.children.iter().map(Self::memory).sum::<usize>()
@@ -223,7 +255,13 @@ impl Node {
     }
 }
 
-impl<const LEAF: usize, const FAN: usize> Default for Tree<LEAF, FAN> {
+impl<S: Sorted, const LEAF: usize, const FAN: usize> std::fmt::Debug for Tree<S, LEAF, FAN> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tree({} slots)", self.len())
+    }
+}
+
+impl<S, const LEAF: usize, const FAN: usize> Default for Tree<S, LEAF, FAN> {
     fn default() -> Self {
         Self {
             root: Node::Leaf(Vec::new()),
@@ -231,7 +269,7 @@ impl<const LEAF: usize, const FAN: usize> Default for Tree<LEAF, FAN> {
     }
 }
 
-impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
+impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
     /// Below this, leaves and inner nodes are sparse; two are merged if they have at most `FULL` together.
     const SPARSE: (usize, usize) = (LEAF.div_ceil(3), FAN.div_ceil(3));
     const FULL: (usize, usize) = (LEAF - LEAF / 4, FAN - FAN / 4);
@@ -239,14 +277,14 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
     const FILLED: (usize, usize) = (LEAF - LEAF / 6, FAN - FAN / 6);
 
     /// Builds a tree of slots in order. O(n).
-    pub(super) fn from_sorted(slots: &[Slot]) -> Self {
+    pub(crate) fn from_sorted(slots: &[S]) -> Self {
         let leaves = slots.chunks(Self::FILLED.0);
-        let mut nodes: Vec<Node> = leaves.map(|chunk| Node::Leaf(chunk.to_vec())).collect();
+        let mut nodes: Vec<Node<S>> = leaves.map(|chunk| Node::Leaf(chunk.to_vec())).collect();
         while nodes.len() > 1 {
             let mut above = Vec::with_capacity(nodes.len().div_ceil(Self::FILLED.1));
             let mut rest = nodes.into_iter().peekable();
             while rest.peek().is_some() {
-                let mut inner = Box::<Inner>::default();
+                let mut inner = Box::<Inner<S>>::default();
                 rest.by_ref()
                     .take(Self::FILLED.1)
                     .for_each(|node| inner.push(node));
@@ -259,7 +297,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
 
     /// Returns the number of slots before the split. O(log n).
     #[inline]
-    pub(super) fn rank(&self, split: impl Fn(&[Slot]) -> usize) -> usize {
+    pub(crate) fn rank(&self, split: impl Fn(&[S]) -> usize) -> usize {
         let mut node = &self.root;
         let mut rank = 0;
         loop {
@@ -279,13 +317,13 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
 
     /// Inserts a slot at the split. O(log n).
     #[inline]
-    pub(super) fn insert(&mut self, slot: Slot, split: impl Fn(&[Slot]) -> usize) {
+    pub(crate) fn insert(&mut self, slot: S, split: impl Fn(&[S]) -> usize) {
         let edges = Edges {
             left: true,
             right: true,
         };
         if let Some(sibling) = Self::put(&mut self.root, slot, &split, edges) {
-            let mut inner = Box::<Inner>::default();
+            let mut inner = Box::<Inner<S>>::default();
             inner.push(std::mem::replace(&mut self.root, Node::Leaf(Vec::new())));
             inner.push(sibling);
             self.root = Node::Inner(inner);
@@ -296,7 +334,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
     ///
     /// # Panics
     /// If the tree is empty.
-    pub(super) fn remove(&mut self, split: impl Fn(&[Slot]) -> usize) -> Slot {
+    pub(crate) fn remove(&mut self, split: impl Fn(&[S]) -> usize) -> S {
         match self.take(Before(split), None) {
             Taken::Removed(slot) => slot,
             Taken::Changed => unreachable!("no new score was given"),
@@ -307,7 +345,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
     ///
     /// # Panics
     /// If the rank is out of range.
-    pub(super) fn remove_at(&mut self, rank: usize) -> Slot {
+    pub(crate) fn remove_at(&mut self, rank: usize) -> S {
         match self.take(Rank(rank), None) {
             Taken::Removed(slot) => slot,
             Taken::Changed => unreachable!("no new score was given"),
@@ -320,23 +358,23 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
     /// # Panics
     /// If the tree is empty.
     #[must_use = "a slot that was taken out must be inserted"]
-    pub(super) fn change(&mut self, split: impl Fn(&[Slot]) -> usize, ordinal: u64) -> bool {
+    pub(crate) fn change(&mut self, split: impl Fn(&[S]) -> usize, ordinal: u64) -> bool {
         matches!(self.take(Before(split), Some(ordinal)), Taken::Changed)
     }
 
     /// Returns the slot of a rank. O(log n).
-    pub(super) fn get(&self, rank: usize) -> Option<Slot> {
+    pub(crate) fn get(&self, rank: usize) -> Option<S> {
         self.walk(rank..rank + 1, false).next()
     }
 
     /// Returns the number of slots. O(1).
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.root.count() as usize
     }
 
     /// Iterates over the slots of a range of ranks, in reverse order if `backwards`; ignores ranks beyond the last
     /// slot. O(log n), then O(1) per slot.
-    pub(super) fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_> {
+    pub(crate) fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_, S> {
         Walk::new(
             &self.root,
             ranks.start..ranks.end.min(self.len()),
@@ -345,17 +383,17 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
     }
 
     /// Returns the number of heap bytes. O(nodes).
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.root.memory()
     }
 
     /// Inserts a slot below `node`. Returns the new right sibling if `node` had to split.
     fn put(
-        node: &mut Node,
-        slot: Slot,
-        split: &impl Fn(&[Slot]) -> usize,
+        node: &mut Node<S>,
+        slot: S,
+        split: &impl Fn(&[S]) -> usize,
         edges: Edges,
-    ) -> Option<Node> {
+    ) -> Option<Node<S>> {
         match node {
             Node::Leaf(slots) => {
                 let at = split(slots);
@@ -392,12 +430,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
 
     /// Inserts a slot at `at`. A full leaf splits in half, except at the edges of the tree: there it stays full and the
     /// new slot starts a leaf, which suits insertion in order.
-    fn put_in_leaf(
-        slots: &mut Vec<Slot>,
-        at: usize,
-        slot: Slot,
-        edges: Edges,
-    ) -> Option<Vec<Slot>> {
+    fn put_in_leaf(slots: &mut Vec<S>, at: usize, slot: S, edges: Edges) -> Option<Vec<S>> {
         if slots.len() < LEAF {
             if slots.len() == slots.capacity() {
                 slots.reserve_exact(Self::room(slots.len() + 1) - slots.len());
@@ -444,7 +477,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         }
     }
 
-    fn take(&mut self, mut target: impl Target, ordinal: Option<u64>) -> Taken {
+    fn take(&mut self, mut target: impl Target<S>, ordinal: Option<u64>) -> Taken<S> {
         let taken = Self::take_below(&mut self.root, &mut target, ordinal);
         while let Node::Inner(inner) = &mut self.root
             && inner.children.len() <= 1
@@ -454,7 +487,11 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         taken
     }
 
-    fn take_below(node: &mut Node, target: &mut impl Target, ordinal: Option<u64>) -> Taken {
+    fn take_below(
+        node: &mut Node<S>,
+        target: &mut impl Target<S>,
+        ordinal: Option<u64>,
+    ) -> Taken<S> {
         match node {
             Node::Leaf(slots) => {
                 let at = target.slot(slots);
@@ -464,7 +501,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
                     && slots[at - 1].ordinal() < ordinal
                     && ordinal < slots[at + 1].ordinal()
                 {
-                    slots[at] = Slot::new(ordinal, slots[at].id);
+                    slots[at] = slots[at].with_ordinal(ordinal);
                     return Taken::Changed;
                 }
                 Taken::Removed(slots.remove(at))
@@ -491,7 +528,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
 
     /// Merges child `i` with a neighbour if it is sparse and both fit into one node. Otherwise shrinks a leaf's excess
     /// capacity.
-    fn compact_child(inner: &mut Inner, i: usize) {
+    fn compact_child(inner: &mut Inner<S>, i: usize) {
         let sparse = match &inner.children[i] {
             Node::Leaf(slots) => slots.len() < Self::SPARSE.0,
             Node::Inner(below) => below.children.len() < Self::SPARSE.1,
@@ -517,7 +554,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         }
     }
 
-    fn fit(left: &Node, right: &Node) -> bool {
+    fn fit(left: &Node<S>, right: &Node<S>) -> bool {
         match (left, right) {
             (Node::Leaf(left), Node::Leaf(right)) => left.len() + right.len() <= Self::FULL.0,
             (Node::Inner(left), Node::Inner(right)) => {
@@ -527,7 +564,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         }
     }
 
-    fn merge(left: &mut Node, right: Node) {
+    fn merge(left: &mut Node<S>, right: Node<S>) {
         match (left, right) {
             (Node::Leaf(left), Node::Leaf(right)) => {
                 let len = left.len() + right.len();

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::{Inner, Node, Slot};
+use super::{Inner, Node};
 
 /// Iterator over slots of consecutive ranks.
-pub(in crate::value::zset) struct Walk<'t> {
+pub(crate) struct Walk<'t, S> {
     /// Nodes from the root down, each with the index of the next child.
-    path: SmallVec<[(&'t Inner, usize); 4]>,
-    leaf: &'t [Slot],
+    path: SmallVec<[(&'t Inner<S>, usize); 4]>,
+    leaf: &'t [S],
     /// Position of the next slot in the leaf.
     at: usize,
     /// Number of slots left.
@@ -18,9 +18,9 @@ pub(in crate::value::zset) struct Walk<'t> {
     backwards: bool,
 }
 
-impl<'t> Walk<'t> {
+impl<'t, S> Walk<'t, S> {
     /// Starts at `ranks`, a possibly empty range of ranks below `root`.
-    pub(super) fn new(root: &'t Node, ranks: Range<usize>, backwards: bool) -> Self {
+    pub(super) fn new(root: &'t Node<S>, ranks: Range<usize>, backwards: bool) -> Self {
         let mut walk = Self {
             path: SmallVec::new(),
             leaf: &[],
@@ -78,11 +78,11 @@ impl<'t> Walk<'t> {
     }
 }
 
-impl Iterator for Walk<'_> {
-    type Item = Slot;
+impl<S: Copy> Iterator for Walk<'_, S> {
+    type Item = S;
 
     #[inline]
-    fn next(&mut self) -> Option<Slot> {
+    fn next(&mut self) -> Option<S> {
         if self.left == 0 {
             return None;
         }
@@ -109,4 +109,4 @@ impl Iterator for Walk<'_> {
     }
 }
 
-impl ExactSizeIterator for Walk<'_> {}
+impl<S: Copy> ExactSizeIterator for Walk<'_, S> {}
