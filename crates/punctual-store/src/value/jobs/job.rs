@@ -146,7 +146,8 @@ impl<'a> Details<'a> {
         let numbers = if parts == 0 { 1 } else { 16 };
         let head = if self.id.len() < 0x80 { 1 } else { 2 };
         // Exact without options: such a job is not copied again.
-        let mut out = Vec::with_capacity(head + self.id.len() + numbers + texts + self.payload.len());
+        let mut out =
+            Vec::with_capacity(head + self.id.len() + numbers + texts + self.payload.len());
         write_text(&mut out, self.id);
         write_number(&mut out, parts);
         if has(part::LEASE) {
