@@ -5,12 +5,17 @@
 //!
 //! Memory: the growth of resident memory while delayed jobs with payloads of 100 bytes are added, divided by their number.
 //!
+//! Storm: all these jobs are due in one millisecond, while another client reads (`jobs/storm.rs`).
+//!
 //! Cost: the CPU time of the server's process for a JOB ADD, a JOB TAKE and a JOB ACK, each sixteen at once.
+
+mod storm;
 
 use hdrhistogram::Histogram;
 use punctual_resp::{Value, encode_command};
 
 use crate::bars;
+use crate::client::Client;
 use crate::clock::unix_micros;
 use crate::csv::Measurement;
 use crate::error::{Error, Result};
@@ -32,6 +37,9 @@ const PIPELINE: u64 = 16;
 /// Time after the last due time after which a job counts as lost.
 const TIME_LIMIT_US: u64 = 10_000_000;
 
+/// An hour.
+const FAR_MS: u64 = 3_600_000;
+
 const COLUMNS: [(&str, f64); 5] = [
     ("p50", 50.0),
     ("p90", 90.0),
@@ -44,6 +52,7 @@ const COLUMNS: [(&str, f64); 5] = [
 #[derive(Debug, Default)]
 struct Run {
     late: Option<Late>,
+    storm: Option<storm::Storm>,
     /// Bytes of a delayed job.
     bytes: Option<f64>,
     /// Microseconds of CPU of a job.
@@ -56,6 +65,8 @@ struct Late {
     early: u64,
     lost: u64,
     again: u64,
+    /// Time of the last reply, in unix µs.
+    end_us: u64,
 }
 
 /// Getter of a count.
@@ -78,9 +89,10 @@ pub(crate) fn run(options: &JobsOptions, report: &mut Report) -> Result<()> {
     }
     report.header(
         &format!(
-            "Jobs: {} due over {} s, {} added, taken and acknowledged; {} round(s)",
+            "Jobs: {} due over {} s among {} due later, {} added, taken and acknowledged; {} round(s)",
             thousands(options.delayed() as f64),
             options.spread().as_secs_f64(),
+            thousands(options.pending as f64),
             thousands(options.passing() as f64),
             options.rounds(),
         ),
@@ -101,6 +113,9 @@ pub(crate) fn run(options: &JobsOptions, report: &mut Report) -> Result<()> {
             if options.has(JobsTest::Late) {
                 run.late = Some(late(options, server)?);
             }
+            if options.has(JobsTest::Storm) {
+                run.storm = Some(storm::run(options, server)?);
+            }
             if options.has(JobsTest::Cost) {
                 run.cpu_us = cost(options, server)?;
             }
@@ -108,14 +123,13 @@ pub(crate) fn run(options: &JobsOptions, report: &mut Report) -> Result<()> {
             runs.push(run);
         }
     }
-    print_sheet(report, &able, &runs);
+    print_sheet(options, report, &able, &runs);
     Ok(())
 }
 
 /// Adds jobs that are due at `due_ms`, with payloads of 100 bytes.
 fn add(server: &Server, count: u64, due_ms: impl Fn(u64) -> u64) -> Result<()> {
     let mut client = server.client()?;
-    client.expect(&["DEL", KEY])?;
     let bar = report::progress(count, &format!("{}: loading", server.label));
     keyload::load(&mut client, count, "JOB", &bar, |index, out| {
         let payload = format!("{index:0100}");
@@ -147,18 +161,56 @@ fn taken(reply: &Value) -> impl Iterator<Item = Taken<'_>> {
     })
 }
 
+/// Appends the acknowledgement of jobs, if there are any: pairs of IDs and tokens.
+fn write_ack(pairs: &mut Vec<Vec<u8>>, out: &mut Vec<u8>) -> bool {
+    if pairs.is_empty() {
+        return false;
+    }
+    let mut words: Vec<Vec<u8>> = vec![b"JOB".into(), b"ACK".into(), KEY.into()];
+    words.append(pairs);
+    encode_command(out, &words);
+    true
+}
+
+/// Returns a time within an hour, in no order.
+fn far(index: u64) -> u64 {
+    index.wrapping_mul(0x9e37_79b9_7f4a_7c15) % FAR_MS
+}
+
 /// Measures delayed jobs at a worker that waits.
 fn late(options: &JobsOptions, server: &Server) -> Result<Late> {
     let mut worker = server.client()?;
     let (count, spread_ms) = (options.delayed(), millis_of(options.spread()));
-    // A job is longer than what the trial loads.
-    let lead = keyload::lead(&mut worker, count)? * 2;
-    let first_ms = unix_micros() / 1000 + millis_of(lead);
+    worker.expect(&["DEL", KEY])?;
+    add(server, options.pending, |index| {
+        unix_micros() / 1000 + FAR_MS + far(index)
+    })?;
+    let first_ms = first_ms(&mut worker, count)?;
     // Not in the order of their addition.
     let place = |index: u64| (index * 7_919) % count;
     add(server, count, |index| {
         first_ms + place(index) * spread_ms / count
     })?;
+    let late = work(server, &mut worker, count, first_ms, spread_ms)?;
+    worker.expect(&["DEL", KEY])?;
+    Ok(late)
+}
+
+/// Returns the earliest due time that so many jobs may have, which are about to be added.
+fn first_ms(client: &mut Client, count: u64) -> Result<u64> {
+    // A job is longer than what the trial loads.
+    let lead = keyload::lead(client, count)? * 2;
+    Ok(unix_micros() / 1000 + millis_of(lead))
+}
+
+/// Takes and acknowledges jobs that are due from `first_ms` on, as they come.
+fn work(
+    server: &Server,
+    worker: &mut Client,
+    count: u64,
+    first_ms: u64,
+    spread_ms: u64,
+) -> Result<Late> {
     if unix_micros() / 1000 >= first_ms {
         return Err(Error::Invalid("loading took longer than expected".into()));
     }
@@ -167,6 +219,7 @@ fn late(options: &JobsOptions, server: &Server) -> Result<Late> {
         early: 0,
         lost: 0,
         again: 0,
+        end_us: 0,
     };
     let bar = report::progress(count, &format!("{}: due", server.label));
     let give_up_us = (first_ms + spread_ms) * 1000 + TIME_LIMIT_US;
@@ -175,12 +228,7 @@ fn late(options: &JobsOptions, server: &Server) -> Result<Late> {
     let mut bytes = Vec::new();
     while left > 0 && unix_micros() < give_up_us {
         bytes.clear();
-        let acknowledged = !acknowledge.is_empty();
-        if acknowledged {
-            let mut words: Vec<Vec<u8>> = vec![b"JOB".into(), b"ACK".into(), KEY.into()];
-            words.append(&mut acknowledge);
-            encode_command(&mut bytes, &words);
-        }
+        let acknowledged = write_ack(&mut acknowledge, &mut bytes);
         encode_command(
             &mut bytes,
             &["JOB", "TAKE", KEY, "COUNT", COUNT, "BLOCK", "500"],
@@ -208,8 +256,13 @@ fn late(options: &JobsOptions, server: &Server) -> Result<Late> {
         bar.set_position(count - left);
     }
     bar.finish_and_clear();
+    bytes.clear();
+    if write_ack(&mut acknowledge, &mut bytes) {
+        worker.send(&bytes)?;
+        worker.replies(1, "JOB")?;
+    }
     late.lost = left;
-    worker.expect(&["DEL", KEY])?;
+    late.end_us = unix_micros();
     Ok(late)
 }
 
@@ -218,9 +271,11 @@ fn memory(options: &JobsOptions, server: &Server) -> Result<Option<f64>> {
     let count = options.delayed();
     let resident = || server.pid.and_then(resident_bytes);
     // The buffers of the connection are there before.
+    server.client()?.expect(&["DEL", KEY])?;
     add(server, 2_000, |index| (1 << 42) + index)?;
     let before = resident();
-    let due = |index: u64| (1 << 42) + index.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 3_600_000;
+    server.client()?.expect(&["DEL", KEY])?;
+    let due = |index: u64| (1 << 42) + far(index);
     add(server, count, due)?;
     let after = resident();
     server.client()?.expect(&["DEL", KEY])?;
@@ -290,14 +345,22 @@ fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result
     write("early", "jobs", late(|late| late.early))?;
     write("lost", "jobs", late(|late| late.lost))?;
     write("again", "jobs", late(|late| late.again))?;
+    let storm = run.storm.as_ref();
+    for (name, value) in storm.map(storm::Storm::figures).unwrap_or_default() {
+        write(name, "ms", Some(value))?;
+    }
     write("memory", "bytes", run.bytes)?;
     write("cpu", "us", run.cpu_us)
 }
 
-fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
+fn print_sheet(options: &JobsOptions, report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     let mut sheet = Sheet::new("jobs", servers);
     let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
     let is_there = |figures: &[Option<_>]| figures.iter().any(Option::is_some);
+    let bound = match options.pending {
+        0 => bars::JOBS_LATENESS,
+        _ => bars::JOBS_LATENESS_PENDING,
+    };
     for (name, percentile) in COLUMNS {
         let late = of(&|run| lateness(run, percentile));
         if !is_there(&late) {
@@ -305,7 +368,7 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
         }
         let name_ms = format!("lateness {name}, ms");
         if percentile == bars::JOBS_PERCENTILE {
-            sheet.within(report, &name_ms, &late, bars::JOBS_LATENESS);
+            sheet.within(report, &name_ms, &late, bound);
         } else {
             sheet.shown(&name_ms, &late, millis);
         }
@@ -321,6 +384,7 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
             sheet.none(report, name, &figures);
         }
     }
+    storm::print(report, &mut sheet, runs);
     let bytes = of(&|run| run.bytes);
     if is_there(&bytes) {
         let bar = bars::BYTES_PER_JOB;

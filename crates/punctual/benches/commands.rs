@@ -4,9 +4,9 @@
 
 use gungraun::Callgrind;
 use gungraun::prelude::*;
-use punctual_resp::{Limits, Parser, Protocol, Reply, encode_command};
+use punctual_resp::{Args, Limits, Parser, Protocol, Reply, encode_command};
 use punctual_store::events::{Classes, Silent};
-use punctual_store::{Now, Store, StoreOptions, Turn, command};
+use punctual_store::{Command, Now, Store, StoreOptions, Turn, command};
 use std::hint::black_box;
 
 /// Number of commands in each benchmark, all of them on one key: the keyspace's hashes differ from run to run.
@@ -18,13 +18,20 @@ struct Stage {
     pipeline: Vec<u8>,
 }
 
+/// Returns the row of a command, or of its subcommand.
+fn row_of(args: Args<'_>) -> &'static Command {
+    let row = command::find(args.at(0)).expect("a known command");
+    let named = |sub: &&Command| sub.name.as_bytes() == args.at(1);
+    row.subcommands.iter().find(named).unwrap_or(row)
+}
+
 /// Parses and runs a pipeline in one turn, as an event loop does.
 fn run(store: &Store, mut pipeline: &[u8]) -> Vec<u8> {
     let (mut sink, mut out) = (Silent, Vec::with_capacity(1 << 20));
     let (mut parser, limits) = (Parser::new(), Limits::default());
     let mut turn = Turn::new(store, Now::from_ms(1_000), &mut sink, Classes::none());
     while let Some(parsed) = parser.parse(pipeline, &limits).expect("commands") {
-        let row = command::find(parsed.args.at(0)).expect("a known command");
+        let row = row_of(parsed.args);
         let mut reply = Reply::new(&mut out, Protocol::Resp2);
         turn.run(row, 0, true, parsed.args, &mut reply)
             .expect("it succeeds");
@@ -56,6 +63,46 @@ fn stage(line: &str, logged: bool) -> Stage {
     }
 }
 
+/// Returns a keyspace with a queue of jobs, and [`OPS`] jobs from JOB ADD to JOB ACK, `at_once` in each step.
+fn jobs(at_once: usize, logged: bool) -> Stage {
+    let store = Store::new(StoreOptions {
+        shards: 1,
+        databases: 16,
+    });
+    let (mut pipeline, payload) = (Vec::new(), "p".repeat(100));
+    // IDs and tokens are of one sequence, which begins at the time in µs.
+    let mut id = 1_000_000;
+    for start in (0..OPS).step_by(at_once) {
+        let count = at_once.min(OPS - start);
+        for _ in 0..count {
+            encode_command(&mut pipeline, &["job", "add", "queue", &payload]);
+        }
+        for _ in 0..count {
+            encode_command(&mut pipeline, &["job", "take", "queue"]);
+        }
+        for _ in 0..count {
+            let (name, token) = (id.to_string(), (id + count).to_string());
+            encode_command(&mut pipeline, &["job", "ack", "queue", &name, &token]);
+            id += 1;
+        }
+        id += count;
+    }
+    // The numbers are right: every job is acknowledged.
+    let out = run(&store, &pipeline);
+    assert!(out.ends_with(b":1\r\n"));
+    let store = Store::new(StoreOptions {
+        shards: 1,
+        databases: 16,
+    });
+    store.set_logged(logged);
+    let mut pause = Vec::new();
+    for word in ["pause", "resume"] {
+        encode_command(&mut pause, &["job", word, "queue"]);
+    }
+    run(&store, &pause);
+    Stage { store, pipeline }
+}
+
 macro_rules! benchmark {
     ($name:ident, $line:literal) => {
         #[library_benchmark]
@@ -77,9 +124,17 @@ benchmark!(hset, "hset key:000001 field value");
 benchmark!(lpush, "lpush key:000001 value");
 benchmark!(zincrby, "zincrby key:000001 1.5 member");
 
+#[library_benchmark]
+#[bench::unlogged(jobs(16, false))]
+#[bench::logged(jobs(16, true))]
+fn job(stage: Stage) -> Stage {
+    black_box(run(&stage.store, &stage.pipeline));
+    stage
+}
+
 library_benchmark_group!(
     name = commands,
-    benchmarks = [get, set, set_px, incr, pexpire, hset, lpush, zincrby]
+    benchmarks = [get, set, set_px, incr, pexpire, hset, lpush, zincrby, job]
 );
 
 main!(

@@ -15,6 +15,8 @@ pub(crate) enum JobsTest {
     Memory,
     /// CPU time of a job from its addition to its acknowledgement.
     Cost,
+    /// Time until all delayed jobs, due in the same millisecond, are done, and GETs of another client meanwhile.
+    Storm,
 }
 
 #[derive(Debug, Args)]
@@ -25,7 +27,10 @@ pub(crate) struct JobsOptions {
     /// Delayed jobs [default: 1000000; quick: 50000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     delayed: Option<u64>,
-    /// Duration in which these fall due [default: 45; quick: 4]
+    /// Jobs that are due in some hours, in the same queue as those of `late`
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
+    pub(crate) pending: u64,
+    /// Duration in which the delayed jobs fall due [default: 45; quick: 4]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     spread: Option<Duration>,
     /// Jobs that are added, taken and acknowledged [default: 1000000; quick: 100000]

@@ -113,8 +113,8 @@ impl Turn<'_> {
     ) {
         let now = self.now;
         let value = &self.shard_db(number, db).get(id).value;
-        let deadline = Jobs::of(value).and_then(Jobs::next_deadline);
-        if self.frozen || deadline.is_none_or(|at| !now.is_due(at)) {
+        let due = Jobs::of(value).is_some_and(|jobs| jobs.may_be_due(now));
+        if self.frozen || !due {
             return;
         }
         self.touch(Touched::One(db));
@@ -219,8 +219,8 @@ impl Turn<'_> {
         };
         // An ID that is taken there may not hide the job.
         let new_id = match queue.find(name) {
-            Some(_) => queue.new_id(now).into_bytes(),
-            None => name.to_vec(),
+            Some(_) => queue.new_id(now),
+            None => name.into(),
         };
         let details = Details {
             id: &new_id,
@@ -230,11 +230,8 @@ impl Turn<'_> {
             from: Some(key),
             ..old.details()
         };
-        let order = queue.next_order();
-        let job = Job::new(&details, old.priority, now.read_ms(), order);
-        let bytes = written(&job);
-        let index = queue.put(job);
-        queue.note_due(index, now);
+        let index = queue.add(&details, old.priority, now.read_ms(), now);
+        let bytes = written(queue.get(index));
         self.shard_db(other, db).rearm(target);
         self.commit(db, to, Classes::GENERIC, "jobadd", 1);
         self.effect(db, [&b"JOB"[..], b"PUT", to, &bytes].iter());

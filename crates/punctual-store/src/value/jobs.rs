@@ -24,11 +24,17 @@ mod snapshot;
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::keyed::{Element as _, Keyed, hash_of};
+use crate::hash_table::Hash;
 use crate::time::Now;
 use crate::tree::{Tree, count_before};
 
 pub use job::{Backoff, Details, ERROR_MAX, ID_MAX, Job, State};
+
+/// An ID that the server has chosen.
+pub type Id = SmallVec<[u8; 40]>;
 
 /// A reference to a job: a time or rank, then the job's order and its index.
 type Reference = (u64, u64);
@@ -103,6 +109,8 @@ pub struct Jobs {
     totals: Totals,
     /// Number of the armed timer in its database.
     timer: Option<u32>,
+    /// The next deadline when the timer was armed last: that, or an earlier time.
+    noted: Option<u64>,
     /// Jobs that leave do so at this time.
     retry_ms: u64,
 }
@@ -134,7 +142,7 @@ fn place(job: &Job) -> (Set, u64) {
 /// Returns when a job expires, if it waits.
 fn expiry(job: &Job) -> Option<u64> {
     match job.state {
-        State::Waiting | State::Ready => job.details().expires_ms,
+        State::Waiting | State::Ready => job.expires_ms(),
         _ => None,
     }
 }
@@ -234,10 +242,14 @@ impl Jobs {
 
     /// Returns whether a worker gets a job at `now`.
     pub fn can_take(&self, now: Now) -> bool {
-        !self.paused && self.first_ready(now).is_some()
+        self.next_ready(now).is_some()
     }
 
-    fn first_ready(&self, now: Now) -> Option<u32> {
+    /// Returns the job that the next worker gets. O(log jobs).
+    pub fn next_ready(&self, now: Now) -> Option<u32> {
+        if self.paused {
+            return None;
+        }
         let ready = &self.sets[Set::Ready as usize];
         let ready = ready.walk(0..ready.len(), false).map(index_of);
         // Those that have expired are in the way for one step at most.
@@ -252,18 +264,14 @@ impl Jobs {
     }
 
     /// Returns an ID that no job has.
-    pub fn new_id(&mut self, now: Now) -> String {
+    pub fn new_id(&mut self, now: Now) -> Id {
         loop {
-            let id = self.next_number(now).to_string();
-            if self.find(id.as_bytes()).is_none() {
+            let number = self.next_number(now);
+            let id = Id::from(itoa::Buffer::new().format(number).as_bytes());
+            if self.find(&id).is_none() {
                 return id;
             }
         }
-    }
-
-    /// Returns the order of a job that is about to be added.
-    pub fn next_order(&self) -> u32 {
-        self.order
     }
 
     /// Returns whether a job is in this state.
@@ -305,13 +313,24 @@ impl Jobs {
         self.file(index);
     }
 
+    /// Adds a job whose ID no job has, after all others of its priority and time. It is ready if its time has come at `now`. Returns
+    /// its index. O(log jobs).
+    pub fn add(&mut self, details: &Details<'_>, priority: i16, at: u64, now: Now) -> u32 {
+        debug_assert!(self.find(details.id).is_none());
+        let hash = hash_of(details.id);
+        let mut job = Job::hashed(hash, details, priority, at, self.order);
+        if now.is_due(at) {
+            job.state = State::Ready;
+        }
+        self.append(hash, job)
+    }
+
     /// Adds a job, or replaces the one with its ID. Returns its index. O(log jobs).
     pub fn put(&mut self, job: Job) -> u32 {
         self.last = self.last.max(job.token);
-        let Some(index) = self.find(job.name()) else {
-            self.order = job.order.wrapping_add(1);
-            self.totals.added += 1;
-            return self.insert(job);
+        let hash = hash_of(job.name());
+        let Some(index) = self.jobs.find(hash, job.name()) else {
+            return self.append(hash, job);
         };
         let (before, after) = (self.get(index).state, job.state);
         self.totals.done += u64::from(after == State::Done && before != State::Done);
@@ -325,8 +344,13 @@ impl Jobs {
         index
     }
 
-    fn insert(&mut self, job: Job) -> u32 {
-        let hash = hash_of(job.name());
+    fn append(&mut self, hash: Hash, job: Job) -> u32 {
+        self.order = job.order.wrapping_add(1);
+        self.totals.added += 1;
+        self.insert(hash, job)
+    }
+
+    fn insert(&mut self, hash: Hash, job: Job) -> u32 {
         let index = self.jobs.insert(hash, job);
         self.file(index);
         index
@@ -352,19 +376,15 @@ impl Jobs {
         self.remove(index);
     }
 
-    /// Leases the next job to a worker. Returns its index, and when it was due. O(log jobs).
-    pub fn take(&mut self, now: Now, lease_ms: Option<u64>) -> Option<(u32, u64)> {
-        if self.paused {
-            return None;
-        }
-        let index = self.first_ready(now)?;
+    /// Leases a job that is ready to a worker. Returns when it was due. O(log jobs).
+    pub fn take(&mut self, index: u32, now: Now, lease_ms: Option<u64>) -> u64 {
         let token = self.next_number(now);
         let job = self.get(index);
-        let lease_ms = lease_ms.unwrap_or_else(|| job.details().lease_ms);
+        let lease_ms = lease_ms.unwrap_or_else(|| job.lease_ms());
         let until = now.base_ms().saturating_add(lease_ms).min(TIME_MAX);
         let (attempt, due) = (job.attempt.saturating_add(1), job.at);
         self.lease(index, until, token, attempt);
-        Some((index, due))
+        due
     }
 
     /// Gives a job to the worker with this token until a time.
@@ -428,7 +448,7 @@ impl Jobs {
     fn lapse(&mut self, index: u32) -> Step {
         let job = self.get(index);
         let ended = job.at;
-        if job.details().expires_ms.is_some_and(|at| at <= ended) {
+        if job.expires_ms().is_some_and(|at| at <= ended) {
             return Step::Removed(self.remove(index).name().into());
         }
         if job.is_last_attempt() {
@@ -469,6 +489,18 @@ impl Jobs {
             self.has_leaving().then_some(self.retry_ms),
         ];
         times.into_iter().flatten().min()
+    }
+
+    /// Returns and notes the next deadline, for which the timer is about to be armed; `None` if it is.
+    pub(crate) fn changed_deadline(&mut self) -> Option<Option<u64>> {
+        let next = self.next_deadline();
+        let before = std::mem::replace(&mut self.noted, next);
+        (before != next || self.timer.is_some() != next.is_some()).then_some(next)
+    }
+
+    /// Returns whether [`Jobs::step`] may have something to do. O(1).
+    pub fn may_be_due(&self, now: Now) -> bool {
+        self.noted.is_some_and(|at| now.is_due(at))
     }
 
     /// Returns the number of the armed timer.

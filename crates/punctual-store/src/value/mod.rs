@@ -188,13 +188,14 @@ impl Value {
         }
     }
 
-    /// Returns the timer and the next deadline of a value with a timeline of its own: a stream with settings, a queue of jobs.
-    pub(crate) fn timeline(&self) -> Option<(Option<u32>, Option<u64>)> {
+    /// Returns the timer and the next deadline of a value with a timeline of its own: a stream with settings, a queue of jobs. `None` if
+    /// the timer may stay as it is.
+    pub(crate) fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
         match self {
             Self::Stream(stream) if stream.is_timed() => {
                 Some((stream.timer(), stream.next_deadline()))
             }
-            Self::Jobs(jobs) => Some((jobs.timer(), jobs.next_deadline())),
+            Self::Jobs(jobs) => Some((jobs.timer(), jobs.changed_deadline()?)),
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use crate::events::Classes;
 use crate::time::Now;
 use crate::turn::Cx;
 use crate::value::Kind;
-use crate::value::jobs::{Backoff, Details, ID_MAX, Job, Jobs, TIME_MAX};
+use crate::value::jobs::{Backoff, Details, ID_MAX, Id, Jobs, TIME_MAX};
 
 /// Longest payload: a job and what belongs to it fits a bulk string of the log with ease.
 const PAYLOAD_MAX: usize = 128 << 20;
@@ -135,7 +135,7 @@ pub(super) fn add(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     let (key, now) = (&args[2], cx.now());
     let (place, found) = queue(cx, key, 0)?;
     let chosen = match asked.id {
-        Some(id) => Some(id.to_vec()),
+        Some(id) => Some(Id::from(id)),
         None if asked.unique_ms > 0 => {
             let digest = Sha1::digest(asked.details.payload);
             Some(
@@ -163,7 +163,7 @@ pub(super) fn add(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
         None => cx.add_at(place, key, Jobs::default().into_value()),
     };
     let jobs = cx.edit::<Jobs>(place, record)?;
-    let id = chosen.unwrap_or_else(|| jobs.new_id(now).into_bytes());
+    let id = chosen.unwrap_or_else(|| jobs.new_id(now));
     let base = now.base_ms();
     let from_now = |ms: u64| base.saturating_add(ms).min(TIME_MAX);
     let details = Details {
@@ -174,14 +174,7 @@ pub(super) fn add(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
         expires_ms: asked.ttl_ms.map(from_now),
         ..asked.details
     };
-    let job = Job::new(
-        &details,
-        asked.priority,
-        asked.due_ms(now),
-        jobs.next_order(),
-    );
-    let index = jobs.put(job);
-    jobs.note_due(index, now);
+    let index = jobs.add(&details, asked.priority, asked.due_ms(now), now);
     cx.rearm(place, record);
     effects::log_put(cx, place, record, key, index)?;
     cx.commit(key, Classes::GENERIC, "jobadd", 1);

@@ -53,12 +53,14 @@ pub(super) fn ack(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
             continue;
         };
         let jobs = cx.edit::<Jobs>(place, record)?;
-        let details = jobs.get(index).details();
-        let keep_until = match details.keep_ms {
-            0 => 0,
-            ms => now.base_ms().saturating_add(ms).min(TIME_MAX),
-        };
-        let until = keep_until.max(details.unique_ms);
+        let (mut keep_until, mut until) = (0, 0);
+        if jobs.get(index).has_options() {
+            let details = jobs.get(index).details();
+            if details.keep_ms > 0 {
+                keep_until = now.base_ms().saturating_add(details.keep_ms).min(TIME_MAX);
+            }
+            until = keep_until.max(details.unique_ms);
+        }
         // Nothing is due while a log is replayed; what it acknowledges was not kept.
         if until == 0 || now.is_due(until) || replays {
             jobs.finish(index);
@@ -69,7 +71,7 @@ pub(super) fn ack(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
         (job.state, job.at, job.token) = (State::Done, until, 0);
         if keep_until == 0 {
             // Only the ID is needed.
-            job.set_details(&Details::new(details.id, b""));
+            job.set_details(&Details::new(pair.0, b""));
         }
         kept.push(jobs.put(job));
     }
@@ -164,7 +166,7 @@ pub(super) fn touch(
         };
         let jobs = cx.edit::<Jobs>(place, record)?;
         let job = jobs.get(index);
-        let ms = lease_ms.unwrap_or_else(|| job.details().lease_ms);
+        let ms = lease_ms.unwrap_or_else(|| job.lease_ms());
         let (until, attempt) = (now.base_ms().saturating_add(ms).min(TIME_MAX), job.attempt);
         jobs.lease(index, until, token, attempt);
         touched.push(index);

@@ -69,11 +69,10 @@ pub(super) fn take(
     for (key, place, record) in queues {
         let first = taken.len();
         // Looks before it changes: a snapshot that runs must not copy an unchanged queue.
-        while taken.len() < count && cx.view::<Jobs>(place, record)?.can_take(now) {
-            let jobs = cx.edit::<Jobs>(place, record)?;
-            let Some((index, due_ms)) = jobs.take(now, lease_ms) else {
-                break;
-            };
+        while taken.len() < count
+            && let Some(index) = cx.view::<Jobs>(place, record)?.next_ready(now)
+        {
+            let due_ms = cx.edit::<Jobs>(place, record)?.take(index, now, lease_ms);
             taken.push(Taken {
                 key,
                 found: (place, record),
@@ -111,7 +110,7 @@ pub(super) fn take(
         reply.int(job.token.cast_signed());
         reply.int(job.attempt.into());
         reply.int(due_ms.cast_signed());
-        reply.bulk(job.details().payload);
+        reply.bulk(job.payload());
     }
     Ok(())
 }

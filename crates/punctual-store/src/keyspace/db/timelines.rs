@@ -21,7 +21,7 @@ impl Db {
     /// O(log jobs) for a queue.
     #[inline]
     pub(crate) fn rearm(&mut self, id: Id) {
-        let value = self.records.get(id).map(|record| &record.value);
+        let value = self.records.get_mut(id).map(|record| &mut record.value);
         if let Some((timer, deadline)) = value.and_then(Value::timeline) {
             self.set_timeline(id, timer, deadline);
         }

@@ -3,6 +3,7 @@
 //! The bytes are the ID, the options that differ from the defaults, and the payload. [`Details`] is the same unpacked. A job as
 //! snapshots, DUMP and the log of changes have it is [`Job::write`]: so whoever reads one, also from outside, passes [`Job::read`].
 
+use crate::hash_table::Hash;
 use crate::value::keyed::{Element, hash_of};
 use crate::value::varint::{Input, write_number, write_text};
 
@@ -48,7 +49,20 @@ pub struct Job {
     pub priority: i16,
     /// What the job is about to do.
     pub state: State,
+    /// What every step needs to know of `bytes`, so that it need not unpack them.
+    options: Options,
     bytes: Box<[u8]>,
+}
+
+/// Which options the bytes of a job have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Options {
+    /// All are the defaults.
+    None,
+    /// Some, but no time of expiry.
+    Lasting,
+    /// Some, and a time of expiry.
+    Expiring,
 }
 
 /// Bytes of a job in its page.
@@ -111,7 +125,7 @@ impl<'a> Details<'a> {
         }
     }
 
-    fn pack(&self) -> Box<[u8]> {
+    fn pack(&self) -> (Options, Box<[u8]>) {
         let mut parts = 0;
         for (bit, present) in [
             (part::LEASE, self.lease_ms != LEASE_MS),
@@ -129,7 +143,11 @@ impl<'a> Details<'a> {
         let has = |bit| parts & bit != 0;
         let texts = [self.dead, self.from, self.error];
         let texts: usize = texts.iter().flatten().map(|text| text.len() + 3).sum();
-        let mut out = Vec::with_capacity(self.id.len() + texts + self.payload.len() + 16);
+        let numbers = if parts == 0 { 1 } else { 16 };
+        let head = if self.id.len() < 0x80 { 1 } else { 2 };
+        // Exact without options: such a job is not copied again.
+        let mut out =
+            Vec::with_capacity(head + self.id.len() + numbers + texts + self.payload.len());
         write_text(&mut out, self.id);
         write_number(&mut out, parts);
         if has(part::LEASE) {
@@ -156,7 +174,12 @@ impl<'a> Details<'a> {
             write_text(&mut out, text);
         }
         out.extend_from_slice(self.payload);
-        out.into_boxed_slice()
+        let options = match parts {
+            0 => Options::None,
+            _ if has(part::EXPIRES) => Options::Expiring,
+            _ => Options::Lasting,
+        };
+        (options, out.into_boxed_slice())
     }
 
     fn unpack(bytes: &'a [u8]) -> Option<Self> {
@@ -218,15 +241,28 @@ mod part {
 impl Job {
     /// Creates a job that is due at `at`.
     pub fn new(details: &Details<'_>, priority: i16, at: u64, order: u32) -> Self {
+        Self::hashed(hash_of(details.id), details, priority, at, order)
+    }
+
+    /// As [`Job::new`], when the ID's hash is known.
+    pub(super) fn hashed(
+        hash: Hash,
+        details: &Details<'_>,
+        priority: i16,
+        at: u64,
+        order: u32,
+    ) -> Self {
+        let (options, bytes) = details.pack();
         Self {
-            hash: hash_of(details.id).place,
+            hash: hash.place,
             order,
             at,
             token: 0,
             attempt: 0,
             priority,
             state: State::Waiting,
-            bytes: details.pack(),
+            options,
+            bytes,
         }
     }
 
@@ -238,7 +274,40 @@ impl Job {
     /// Replaces the parts that seldom change; the ID must be the same.
     pub(crate) fn set_details(&mut self, details: &Details<'_>) {
         debug_assert_eq!(details.id, self.name());
-        self.bytes = details.pack();
+        (self.options, self.bytes) = details.pack();
+    }
+
+    /// Returns whether there are options that differ from the defaults. O(1).
+    pub fn has_options(&self) -> bool {
+        self.options != Options::None
+    }
+
+    /// Returns when the job expires. O(1) without options.
+    pub fn expires_ms(&self) -> Option<u64> {
+        match self.options {
+            Options::Expiring => self.details().expires_ms,
+            _ => None,
+        }
+    }
+
+    /// Returns the time that a worker has. O(1) without options.
+    pub fn lease_ms(&self) -> u64 {
+        match self.options {
+            Options::None => LEASE_MS,
+            _ => self.details().lease_ms,
+        }
+    }
+
+    /// Returns what there is to do. O(1) without options.
+    pub fn payload(&self) -> &[u8] {
+        if self.has_options() {
+            return self.details().payload;
+        }
+        let mut from = Input(&self.bytes);
+        // The ID, and the number that says that there are no options.
+        let read = (from.text(), from.byte());
+        debug_assert_eq!(read.1, Some(0));
+        from.0
     }
 
     /// Returns when the job is due again after its attempt has ended at `ended_ms`. A function of the job alone, jitter included:

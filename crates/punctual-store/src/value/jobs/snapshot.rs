@@ -4,6 +4,7 @@ use punctual_rdb::{Encoder, Source};
 
 use super::{Job, Jobs, Totals};
 use crate::value::decode::Unreadable;
+use crate::value::keyed::{Element as _, hash_of};
 use crate::value::varint::{Input, write_number};
 
 impl Jobs {
@@ -54,13 +55,11 @@ impl Jobs {
         read.ok_or(Unreadable::Jobs)?;
         while let Some(part) = parts.next()? {
             let job = part.with_text(Job::read).ok_or(Unreadable::Jobs)?;
-            if jobs
-                .find(crate::value::keyed::Element::name(&job))
-                .is_some()
-            {
+            let hash = hash_of(job.name());
+            if jobs.jobs.find(hash, job.name()).is_some() {
                 return Err(Unreadable::Elements);
             }
-            jobs.insert(job);
+            jobs.insert(hash, job);
         }
         Ok(jobs)
     }
