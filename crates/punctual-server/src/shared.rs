@@ -271,7 +271,7 @@ impl Shared {
             listeners = Some((plain, tls));
         }
         if changes.contains("maxclients") {
-            let possible = make_room_for(settings.max_clients, &self.logger).unwrap_or(0);
+            let possible = make_room_for(settings, &self.logger).unwrap_or(0);
             if possible < settings.max_clients {
                 let reason = format!(
                     "The operating system is not able to handle the specified number of clients, try with {possible}"
