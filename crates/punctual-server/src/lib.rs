@@ -12,6 +12,7 @@ mod clock;
 mod command;
 pub mod config;
 mod dispatch;
+mod http;
 pub mod log;
 pub mod memory;
 mod migrate;

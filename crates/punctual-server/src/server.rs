@@ -20,10 +20,11 @@ use crate::command;
 use crate::config::{Config, ConfigError, Settings};
 use crate::dispatch::from_file::FromFile;
 use crate::dispatch::names::CommandNames;
+use crate::http::Http;
 use crate::log::{self, Logger, Role};
 use crate::memory::counters::OwnCounter;
 use crate::net::event_loop::{EventLoop, WAKER_TOKEN};
-use crate::net::listener::{FreePorts, ListenError, Listener};
+use crate::net::listener::{FreePorts, ListenError, Listener, open_tcp};
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
 use crate::observe::crash_report::CrashReporter;
@@ -116,6 +117,13 @@ impl Builder {
     pub fn tls_port(mut self, port: u16) -> Self {
         self.free.tls = port == 0;
         self.option("tls-port", &port.to_string())
+    }
+
+    /// Sets the port of the metrics and the page on the addresses of `metrics-bind`; 0 selects a free port.
+    #[must_use]
+    pub fn metrics_port(mut self, port: u16) -> Self {
+        self.free.metrics = port == 0;
+        self.option("metrics-port", &port.to_string())
     }
 
     /// Sets the number of event loops.
@@ -243,6 +251,7 @@ impl Builder {
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    http: Option<Http>,
     addr: Option<SocketAddr>,
     unix: Option<PathBuf>,
     _pid_file: Option<PidFile>,
@@ -274,7 +283,7 @@ impl Server {
         let names = CommandNames::new(command::table(), &config)?;
         let users = Users::of_config(command::table(), &config, &logger)?;
         let wanted = config.settings().max_clients;
-        let possible = make_room_for(wanted, &logger)?;
+        let possible = make_room_for(&config.settings(), &logger)?;
         if possible < wanted {
             config.load(
                 format!("maxclients {possible}\n").as_bytes(),
@@ -298,6 +307,9 @@ impl Server {
             tls.set(Some(Context::new(&settings.tls, &logger)?));
         }
         let listeners = Listener::open(&settings, builder.free, &tls)?;
+        let metrics = &settings.metrics;
+        let (port, free) = (metrics.port, builder.free.metrics);
+        let http = open_tcp(&metrics.bind, port, free, settings.tcp_backlog, |l| l)?;
         let addr = listeners.iter().find_map(Listener::tcp_addr);
         let tls_addr = listeners.iter().find_map(Listener::tls_addr);
         let unix = settings.unixsocket.clone();
@@ -357,10 +369,12 @@ impl Server {
         let mut server = Self {
             shared,
             threads,
+            http: None,
             addr,
             unix,
             _pid_file: pid_file,
         };
+        server.http = Http::start(&server.shared, http)?;
         let shared = &server.shared;
         if let Some(start) = must_load
             && let Err(error) = load::at_start(shared, start, &mut FromFile::new(shared))
@@ -403,6 +417,11 @@ impl Server {
     pub fn tls_port(&self) -> u16 {
         let port = self.shared.tls_port.load(Ordering::Relaxed);
         u16::try_from(port).unwrap_or(0)
+    }
+
+    /// Returns the first address of the metrics and the page.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(Http::addr)
     }
 
     /// Returns the path of the unix socket.
@@ -497,6 +516,7 @@ impl Server {
             // A panicking loop has printed its message and stops the others.
             let _ = thread.join();
         }
+        drop(self.http.take());
         self.shared.upstream.join();
     }
 
@@ -505,6 +525,7 @@ impl Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+        drop(self.http.take());
         self.shared.upstream.join();
         aof::switch::finish(&self.shared);
     }

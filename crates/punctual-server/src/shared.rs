@@ -16,6 +16,7 @@ use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
 use crate::client::trackers::{Post, Trackers};
 use crate::clock::{Move, MoveError, ServerClock};
+use crate::command::info::JobFigures;
 use crate::config::{Changes, Config, SetError, Settings, TlsSettings};
 use crate::dispatch::names::CommandNames;
 use crate::log::Logger;
@@ -101,6 +102,8 @@ pub struct Shared {
     pub started_ms: u64,
     /// Commands and bytes per second.
     pub rates: Rates,
+    /// Numbers of jobs in all queues.
+    pub(crate) job_figures: JobFigures,
     /// Run id: 40 random hexadecimal digits.
     pub run_id: String,
     /// TCP port; 0 if the server does not listen on TCP.
@@ -190,6 +193,7 @@ impl Shared {
             trackers: Trackers::default(),
             mailboxes,
             rates: Rates::default(),
+            job_figures: JobFigures::default(),
             run_id: (0..40)
                 .map(|_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0'))
                 .collect(),
@@ -267,7 +271,7 @@ impl Shared {
             listeners = Some((plain, tls));
         }
         if changes.contains("maxclients") {
-            let possible = make_room_for(settings.max_clients, &self.logger).unwrap_or(0);
+            let possible = make_room_for(settings, &self.logger).unwrap_or(0);
             if possible < settings.max_clients {
                 let reason = format!(
                     "The operating system is not able to handle the specified number of clients, try with {possible}"

@@ -49,6 +49,6 @@ pub use notify::{FIELD as NOTIFY_FIELD, notify_rule_parts};
 pub use time::Now;
 pub use turn::effects::{Effects, write_select};
 pub use turn::{
-    Command, Cx, Discarded, DueTimer, Firing, Handler, READ_ONLY, RestoreBatch, Restored, Stats,
-    Taken, Turn,
+    Command, Cx, Discarded, DueTimer, Firing, Handler, JobCensus, JobCounts, READ_ONLY,
+    RestoreBatch, Restored, SPANS_MS, Stats, Taken, Turn,
 };

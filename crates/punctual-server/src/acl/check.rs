@@ -186,6 +186,19 @@ fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
     false
 }
 
+/// Returns whether a user may run a command and read a key that it has met.
+pub(crate) fn may_read(user: &User, entry: &Entry, args: Args<'_>, key: &[u8]) -> bool {
+    let need = Need {
+        read: true,
+        write: false,
+    };
+    user.is_unrestricted()
+        || user.selectors.iter().any(|selector| {
+            let reads = selector.all_keys || allows_key(selector, key, need);
+            reads && allows(selector, entry, args).is_ok()
+        })
+}
+
 /// Returns whether a user may run a command that also reads keys whose names it builds: SORT with BY or GET.
 pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args<'_>) -> bool {
     user.selectors.iter().any(|selector| {

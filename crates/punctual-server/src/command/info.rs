@@ -4,6 +4,7 @@
 //! otherwise; the test of INFO lists the absent fields and the reasons.
 
 mod persistence;
+mod timers;
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ use crate::program::process;
 use crate::pubsub::Kind;
 use crate::replication::shown;
 use crate::shared::Shared;
+
+pub(crate) use timers::JobFigures;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -71,7 +74,7 @@ const SECTIONS: &[Section] = &[
         page.line("cluster_enabled", 0)
     }),
     ("keyspace", true, true, keyspace),
-    ("timers", true, true, timers),
+    ("timers", true, true, timers::timers),
 ];
 
 fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -536,41 +539,6 @@ fn keyspace(page: &mut Page<'_, '_>) {
             );
         }
     }
-}
-
-fn timers(page: &mut Page<'_, '_>) {
-    page.turn.lock_all();
-    let (mut pending, mut entries) = (0, 0);
-    for db in 0..page.shared.store.databases() {
-        for (_, part) in page.turn.held_dbs(db) {
-            pending += part.with_deadline() + part.fields_with_deadline();
-            entries += part.wheel_entries();
-        }
-    }
-    let next = page.turn.next_deadline();
-    let late = lateness(page.shared);
-    page.line("timers_pending", pending);
-    page.line("timers_entries", entries);
-    page.line("timers_next_deadline_ms", next.map_or(-1, |at| at as i64));
-    let counted = page.turn.stats;
-    page.line(
-        "timers_fired",
-        page.sum(|s| &s.expired)
-            + page.sum(|s| &s.expired_fields)
-            + counted.expired
-            + counted.expired_fields,
-    );
-    page.line(
-        "timers_lateness_usec_mean",
-        format_args!("{:.1}", late.mean()),
-    );
-    for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99_9", 99.9)] {
-        page.line(
-            &format!("timers_lateness_usec_{name}"),
-            late.value_at_percentile(percent),
-        );
-    }
-    page.line("timers_lateness_usec_max", late.max());
 }
 
 /// Returns the lateness of expiry over all loops, in µs.

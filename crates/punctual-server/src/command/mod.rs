@@ -12,6 +12,7 @@ pub(crate) mod connection;
 pub(crate) mod debug;
 pub(crate) mod function;
 pub(crate) mod info;
+pub(crate) mod job;
 pub(crate) mod latency;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
@@ -52,6 +53,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     debug::COMMANDS,
     function::COMMANDS,
     info::COMMANDS,
+    job::COMMANDS,
     latency::COMMANDS,
     lolwut::COMMANDS,
     memory::COMMANDS,

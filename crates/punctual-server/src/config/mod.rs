@@ -16,6 +16,7 @@
 mod directive;
 mod error;
 mod invocation;
+mod metrics;
 mod parse;
 pub(crate) mod quoting;
 mod rewrite;
@@ -37,6 +38,7 @@ use punctual_store::glob;
 pub(crate) use self::error::io_reason;
 pub use self::error::{ConfigError, Place, RewriteError, SetError};
 pub use self::invocation::{Invocation, Override};
+pub use self::metrics::MetricsSettings;
 pub(crate) use self::rewrite::replace as replace_file;
 pub use self::settings::{
     AppendSync, BindAddress, ClockKind, Permission, ReplicaSettings, Settings, ShutdownOptions,

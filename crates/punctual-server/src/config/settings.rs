@@ -7,6 +7,7 @@ use punctual_store::eviction::{Eviction, Order};
 use punctual_store::limits::Limits;
 use punctual_store::uses::Uses;
 
+use super::metrics::MetricsSettings;
 use super::table;
 use super::tls::TlsSettings;
 use super::value::{OutputLimit, SHUTDOWN_OPTIONS, SavePoint, Value};
@@ -22,6 +23,8 @@ pub struct Settings {
     pub port: u16,
     /// Encrypted connections.
     pub tls: TlsSettings,
+    /// Metrics and the page.
+    pub metrics: MetricsSettings,
     /// Path of the unix socket.
     pub unixsocket: Option<PathBuf>,
     /// Permission bits of the unix socket; 0 leaves those of the umask.
@@ -260,9 +263,10 @@ impl Settings {
         let policy = values.word("maxmemory-policy");
         let eviction = Eviction::of_name(policy, values.number("maxmemory-samples"));
         Self {
-            bind: bind(values.words("bind")),
+            bind: values.addresses("bind"),
             port: values.number("port"),
             tls: TlsSettings::from_values(&values, &dir),
+            metrics: MetricsSettings::from_values(&values),
             unixsocket: values.path("unixsocket").map(|path| dir.join(path)),
             unixsocket_mode: match values.of("unixsocketperm") {
                 Value::Octal(bits) => *bits,
@@ -398,28 +402,6 @@ impl Settings {
     }
 }
 
-fn bind(words: &[Vec<u8>]) -> Vec<BindAddress> {
-    words
-        .iter()
-        .map(|word| {
-            let text = String::from_utf8_lossy(word);
-            let (optional, host) = match text.strip_prefix('-') {
-                Some(host) => (true, host),
-                None => (false, &*text),
-            };
-            let host = match host {
-                "*" => "0.0.0.0",
-                "::*" => "::",
-                host => host,
-            };
-            BindAddress {
-                host: host.to_owned(),
-                optional,
-            }
-        })
-        .collect()
-}
-
 /// The directives of a replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaSettings {
@@ -532,6 +514,28 @@ impl<'a> Values<'a> {
             Value::Words(words) => words,
             _ => &[],
         }
+    }
+
+    pub(super) fn addresses(&self, name: &str) -> Vec<BindAddress> {
+        self.words(name)
+            .iter()
+            .map(|word| {
+                let text = String::from_utf8_lossy(word);
+                let (optional, host) = match text.strip_prefix('-') {
+                    Some(host) => (true, host),
+                    None => (false, &*text),
+                };
+                let host = match host {
+                    "*" => "0.0.0.0",
+                    "::*" => "::",
+                    host => host,
+                };
+                BindAddress {
+                    host: host.to_owned(),
+                    optional,
+                }
+            })
+            .collect()
     }
 
     pub(super) fn path(&self, name: &str) -> Option<PathBuf> {

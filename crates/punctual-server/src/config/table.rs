@@ -50,6 +50,11 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("import-skip-unknown", "no").implemented(),
     choice("compatibility-version", version::COMPATIBLE, "7.2").at_start().implemented(),
 
+    // The HTTP port of the metrics and the page.
+    integer("metrics-port", 0, 65535, "0").at_start().implemented(),
+    special("metrics-bind", Kind::Addresses, "127.0.0.1 -::1").at_start().implemented(),
+    optional("metrics-password").sensitive().implemented(),
+
     // Network.
     special("bind", Kind::Addresses, "* -::*").implemented(),
     integer("port", 0, 65535, "6379").implemented(),

@@ -1,7 +1,7 @@
 //! Listening sockets and accepted connections.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use mio::net::{TcpListener, UnixListener};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as RawSocket, TcpKeepalive, Type};
 
-use crate::config::Settings;
+use crate::config::{BindAddress, Settings};
 use crate::net::socket::Socket;
 use crate::tls::Tls;
 
@@ -35,6 +35,7 @@ pub(crate) enum Listener {
 pub(crate) struct FreePorts {
     pub(crate) plain: bool,
     pub(crate) tls: bool,
+    pub(crate) metrics: bool,
 }
 
 /// A connection that has been accepted.
@@ -46,6 +47,8 @@ pub(crate) struct Arrival {
     pub(crate) fd: i32,
     pub(crate) unix: bool,
     pub(crate) local: bool,
+    /// A connection of the server's own, from another thread; it may do everything.
+    pub(crate) own: bool,
 }
 
 impl Listener {
@@ -79,7 +82,10 @@ impl Listener {
         settings: &Settings,
         free: FreePorts,
     ) -> Result<Vec<Self>, ListenError> {
-        Self::open_tcp(settings, settings.port, free.plain, Self::Tcp)
+        let (bind, backlog) = (&settings.bind, settings.tcp_backlog);
+        open_tcp(bind, settings.port, free.plain, backlog, |listener| {
+            Self::Tcp(TcpListener::from_std(listener))
+        })
     }
 
     /// Opens the sockets of encrypted connections.
@@ -91,43 +97,10 @@ impl Listener {
         free: FreePorts,
         tls: &Arc<Tls>,
     ) -> Result<Vec<Self>, ListenError> {
-        Self::open_tcp(settings, settings.tls.port, free.tls, |listener| {
-            Self::Tls(listener, Arc::clone(tls))
+        let (bind, backlog) = (&settings.bind, settings.tcp_backlog);
+        open_tcp(bind, settings.tls.port, free.tls, backlog, |listener| {
+            Self::Tls(TcpListener::from_std(listener), Arc::clone(tls))
         })
-    }
-
-    fn open_tcp(
-        settings: &Settings,
-        port: u16,
-        free_port: bool,
-        kind: impl Fn(TcpListener) -> Self,
-    ) -> Result<Vec<Self>, ListenError> {
-        let mut all = Vec::new();
-        let mut port = if free_port { 0 } else { port };
-        if free_port || port != 0 {
-            for bind in &settings.bind {
-                match tcp(&bind.host, port, settings.tcp_backlog) {
-                    Ok(listeners) => {
-                        for listener in listeners {
-                            // A free port must be the same on every address.
-                            if port == 0 {
-                                port = listener.local_addr().map_or(0, |a| a.port());
-                            }
-                            all.push(kind(listener));
-                        }
-                    }
-                    Err(_) if bind.optional => {}
-                    Err(source) => {
-                        return Err(ListenError {
-                            what: "TCP",
-                            address: format!("{}:{port}", bind.host),
-                            source,
-                        });
-                    }
-                }
-            }
-        }
-        Ok(all)
     }
 
     pub(crate) fn source(&mut self) -> &mut dyn mio::event::Source {
@@ -178,6 +151,7 @@ impl Listener {
                         .unwrap_or_default(),
                     unix: false,
                     local: is_loopback(peer.ip()),
+                    own: false,
                     socket: match self {
                         Self::Tls(_, tls) => Socket::encrypted(stream, tls.accept()?),
                         _ => Socket::Tcp(stream),
@@ -193,6 +167,7 @@ impl Listener {
                     laddr: name,
                     unix: true,
                     local: true,
+                    own: false,
                     socket: Socket::Unix(stream),
                 })
             }
@@ -232,7 +207,7 @@ impl Arrival {
     }
 }
 
-fn is_loopback(ip: IpAddr) -> bool {
+pub(crate) fn is_loopback(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_loopback(),
         IpAddr::V6(v6) => {
@@ -241,7 +216,46 @@ fn is_loopback(ip: IpAddr) -> bool {
     }
 }
 
-fn tcp(host: &str, port: u16, backlog: u32) -> io::Result<Vec<TcpListener>> {
+/// Opens TCP sockets on these addresses; `kind` wraps each of them. A port of 0 opens none, unless any free one will do.
+///
+/// # Errors
+/// If the server cannot listen on an address that is not optional.
+pub(crate) fn open_tcp<T>(
+    addresses: &[BindAddress],
+    port: u16,
+    free_port: bool,
+    backlog: u32,
+    kind: impl Fn(StdListener) -> T,
+) -> Result<Vec<T>, ListenError> {
+    let mut all = Vec::new();
+    let mut port = if free_port { 0 } else { port };
+    if free_port || port != 0 {
+        for bind in addresses {
+            match tcp(&bind.host, port, backlog) {
+                Ok(listeners) => {
+                    for listener in listeners {
+                        // A free port must be the same on every address.
+                        if port == 0 {
+                            port = listener.local_addr().map_or(0, |a| a.port());
+                        }
+                        all.push(kind(listener));
+                    }
+                }
+                Err(_) if bind.optional => {}
+                Err(source) => {
+                    return Err(ListenError {
+                        what: "TCP",
+                        address: format!("{}:{port}", bind.host),
+                        source,
+                    });
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn tcp(host: &str, port: u16, backlog: u32) -> io::Result<Vec<StdListener>> {
     (host, port)
         .to_socket_addrs()?
         .map(|addr| {
@@ -254,7 +268,7 @@ fn tcp(host: &str, port: u16, backlog: u32) -> io::Result<Vec<TcpListener>> {
             socket.set_nonblocking(true)?;
             socket.bind(&SockAddr::from(addr))?;
             socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-            Ok(TcpListener::from_std(socket.into()))
+            Ok(socket.into())
         })
         .collect()
 }

@@ -2,6 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::config::Settings;
+use crate::http;
 use crate::log::{self, Logger};
 
 /// Open files reserved for listeners, the log and the event loops. Redis reserves the same number.
@@ -17,13 +19,15 @@ pub struct TooFewFiles {
     needed: u64,
 }
 
-/// Raises this process's limit for `clients` clients, as far as the system allows. Returns the number of clients that
+/// Raises this process's limit for `maxclients` clients, as far as the system allows. Returns the number of clients that
 /// the limit allows.
 ///
 /// # Errors
 /// The limit leaves no room for any client.
-pub(crate) fn make_room_for(clients: usize, logger: &Logger) -> Result<usize, TooFewFiles> {
-    let wanted = clients as u64 + RESERVED;
+pub(crate) fn make_room_for(settings: &Settings, logger: &Logger) -> Result<usize, TooFewFiles> {
+    let clients = settings.max_clients;
+    let reserved = RESERVED + http::open_files(&settings.metrics);
+    let wanted = clients as u64 + reserved;
     let before = limit();
     if before >= wanted {
         return Ok(clients);
@@ -38,13 +42,13 @@ pub(crate) fn make_room_for(clients: usize, logger: &Logger) -> Result<usize, To
         }
         Err(e) => {
             let limit = limit();
-            if limit <= RESERVED {
+            if limit <= reserved {
                 return Err(TooFewFiles {
                     limit,
-                    needed: RESERVED + 1,
+                    needed: reserved + 1,
                 });
             }
-            let possible = limit - RESERVED;
+            let possible = limit - reserved;
             log::warning!(
                 logger,
                 "You requested maxclients of {clients} requiring at least {wanted} max file descriptors."

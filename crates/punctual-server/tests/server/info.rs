@@ -242,6 +242,62 @@ fn sections_are_selected_as_in_redis() {
 }
 
 #[test]
+fn timers_and_jobs_are_counted_in_all_databases() {
+    for threads in [1, 3] {
+        let server = Server::builder()
+            .port(0)
+            .virtual_clock()
+            .threads(threads)
+            .spawn();
+        let server = server.unwrap();
+        let mut c = Wire::open(&server);
+        c.expect(&["CLOCK SET 2000000000000"], ":2000000000000|");
+        for (db, times) in [
+            (0, [59_999, 60_000, 3_599_999]),
+            (5, [86_399_999, 86_400_000, 1]),
+        ] {
+            c.expect(&[&format!("SELECT {db}")], "+OK|");
+            for at in times {
+                c.expect(&[&format!("TIMER SET t{at} IN {at} DO SET a b")], "+OK|");
+                c.send(&[&format!("JOB ADD q{} p DELAY {at}", at % 7)]);
+                c.value();
+            }
+        }
+        c.expect(&["TIMER PAUSE t1"], ":1|");
+        c.send(&[
+            "JOB ADD lost p RETRY 0 ID lost",
+            "JOB ADD ready p",
+            "JOB TAKE lost LEASE 5",
+        ]);
+        (0..3).for_each(|_| drop(c.value()));
+        let figures = |c: &mut Wire| -> String {
+            let fields = info(c, "timers").remove("Timers").unwrap();
+            let names = [
+                "timers_keys",
+                "timers_paused",
+                "timers_due_minute",
+                "timers_due_hour",
+                "timers_due_day",
+                "job_queues",
+                "jobs_ready",
+                "jobs_delayed",
+                "jobs_leased",
+                "jobs_dead",
+                "jobs_due_minute",
+                "jobs_due_hour",
+                "jobs_due_day",
+            ];
+            names.map(|name| fields[name].as_str()).join(" ")
+        };
+        assert_eq!(figures(&mut c), "6 1 1 3 4 7 1 6 1 0 2 4 5", "{threads}");
+        c.int("CLOCK ADVANCE 5");
+        assert_eq!(figures(&mut c), "6 1 2 3 5 7 2 5 0 1 2 3 5", "{threads}");
+        c.expect(&["FLUSHALL"], "+OK|");
+        assert_eq!(figures(&mut c), "0 0 0 0 0 0 0 0 0 0 0 0 0");
+    }
+}
+
+#[test]
 fn fields_have_exact_values() {
     let server = Server::builder()
         .port(0)

@@ -188,6 +188,39 @@ fn users_reach_the_queues_that_they_may() {
         let reply = show(&mut user, line);
         assert!(reply.starts_with("NOPERM"), "{line}: {reply}");
     }
+    // What it may not read is not counted, and not shown.
+    run(
+        &mut c,
+        &[
+            "JOB ADD theirs p AT 9999999999999",
+            "JOB ADD mine p AT 9999999999998",
+        ],
+    );
+    assert_eq!(show(&mut user, "JOB COUNT - +"), "1");
+    assert_eq!(show(&mut c, "JOB COUNT - +"), "2");
+    let range = "JOB COUNT 9999999999998 10000000000000 BUCKETS 2";
+    assert_eq!(show(&mut c, range), "[1 1]");
+    assert_eq!(show(&mut user, range), "[1 0]");
+    let names = |c: &mut Wire, line: &str| -> Vec<String> {
+        let queues = c.ask(&line.split(' ').collect::<Vec<_>>());
+        let maps = queues.as_slice().unwrap().iter();
+        maps.map(|map| text(&map.as_slice().unwrap()[1])).collect()
+    };
+    run(&mut c, &["JOB ADD seen p"]);
+    assert_eq!(names(&mut user, "JOB QUEUES"), ["mine", "seen"]);
+    assert_eq!(names(&mut c, "JOB QUEUES"), ["mine", "seen", "theirs"]);
+    assert_eq!(names(&mut c, "JOB QUEUES MATCH *e* COUNT 1"), ["mine"]);
+    assert_eq!(
+        names(&mut c, "JOB QUEUES MATCH nobody"),
+        Vec::<String>::new()
+    );
+    run(
+        &mut c,
+        &["MULTI", "JOB QUEUES", "TIMER COUNT - +", "JOB COUNT - +"],
+    );
+    let all = text(&c.ask(&["EXEC"]));
+    assert!(all.starts_with("[[[name mine ready"), "{all}");
+    assert!(all.ends_with("] 0 2]"), "{all}");
     run(
         &mut user,
         &["JOB ADD mine p ID DEAD DEAD mine-dead", "JOB INFO seen"],

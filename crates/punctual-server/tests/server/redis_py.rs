@@ -8,23 +8,26 @@ use std::process::Command;
 
 use punctual_server::Server;
 
-/// Returns a Python that has the module: that of `scripts/setup`, or the system's.
-fn python() -> Option<PathBuf> {
+/// Returns a Python that has the module: that of `scripts/setup`, or the system's. Without one it says that the test was not run.
+pub fn python_with(module: &str) -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python-venv/bin/python");
-    [own, PathBuf::from("python3")].into_iter().find(|python| {
+    let found = [own, PathBuf::from("python3")].into_iter().find(|python| {
         Command::new(python)
-            .args(["-c", "import redis"])
+            .args(["-c", &format!("import {module}")])
             .output()
             .is_ok_and(|output| output.status.success())
-    })
+    });
+    if found.is_none() {
+        eprintln!(
+            "NOT RUN: no Python has the module {module}; scripts/setup python makes one that has"
+        );
+    }
+    found
 }
 
 /// Runs a script with these arguments, unless there is no Python for it.
 fn run(script: &str, args: &[&str]) {
-    let Some(python) = python() else {
-        eprintln!(
-            "NOT RUN: no Python has the module redis; scripts/setup python makes one that has"
-        );
+    let Some(python) = python_with("redis") else {
         return;
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/redis_py");

@@ -1,12 +1,14 @@
 //! JOB: queues of jobs. No command of Redis.
 //!
+//! JOB COUNT and JOB QUEUES belong to the server, which knows what a user may read; their other half is in `look`.
+//!
 //! `add` has JOB ADD, `take` JOB TAKE, `held` what a worker says of its jobs, `manage` what people do to queues, `look` the
 //! readers, and `effects` what the log of changes has. Every handler finds its queue by `queue`, which first takes the steps that are due.
 
 mod add;
 mod effects;
 mod held;
-mod look;
+pub mod look;
 mod manage;
 #[cfg(test)]
 mod model_tests;
@@ -196,6 +198,9 @@ fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
             "    [LEASE <ms>] [RETRY <n>] [BACKOFF <base> <max> [JITTER <percent>]] [TTL <ms>]",
             "    [DEAD <queue>] [KEEP <ms>]",
             "    Add a job. Return its ID, or nil if the ID is taken.",
+            "COUNT <from> <to> [BUCKETS <count>]",
+            "    Return the number of delayed jobs of all queues that are due from a unix time in",
+            "    milliseconds until before another one, or the numbers for equal parts of that time.",
             "DEL <queue> <id> [<id> ...]",
             "    Delete jobs, whatever their state is.",
             "GET <queue> <id>",
@@ -206,6 +211,8 @@ fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
             "    Give up jobs, which are tried again or die.",
             "PAUSE <queue>",
             "    Let no worker take a job.",
+            "QUEUES [MATCH <pattern>] [COUNT <count>]",
+            "    Return the queues with their names as INFO does, in the order of their names.",
             "RANGE <queue> READY|DELAYED|LEASED|DEAD|DONE <from> <to>",
             "    Return jobs in a state by their positions.",
             "RESUME <queue>",

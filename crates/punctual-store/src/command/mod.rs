@@ -8,6 +8,7 @@ pub mod bitmap;
 pub mod blocking;
 pub mod database;
 pub mod digest;
+pub mod due;
 pub mod dump;
 mod element_scan;
 pub mod expire;

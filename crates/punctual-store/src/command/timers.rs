@@ -2,7 +2,7 @@
 //!
 //! TIMER SET and TIMER RUN belong to the server, which knows the commands and the users; SET's other half is here.
 
-mod look;
+pub(crate) mod look;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -32,6 +32,11 @@ const LOOKS: Flags = Flags::READONLY;
 const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
 
 static SUBCOMMANDS: &[Command] = &[
+    row("count", -4, LOOKS, look::count).doc(
+        OWN,
+        "O(S B log T) for T timers in S shards and B buckets, of which empty ones cost nothing.",
+        "Returns the number of timers that are due in a range of time, or in equal parts of it.",
+    ),
     keyed("get", 3, LOOKS.or(Flags::FAST), look::get)
         .access(&["RO access"])
         .doc(OWN, "O(1)", "Returns the schedule, the command and the counts of a timer."),
@@ -155,6 +160,9 @@ fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
         reply,
         "TIMER",
         &[
+            "COUNT <from> <to> [BUCKETS <count>]",
+            "    Return the number of timers that are due from a unix time in milliseconds until",
+            "    before another one, or the numbers for equal parts of that time.",
             "GET <key>",
             "    Return the schedule, the command and the counts of a timer.",
             "LIST [MATCH <pattern>] [COUNT <count>]",

@@ -10,6 +10,7 @@ mod fields;
 mod timelines;
 mod timers;
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use ahash::RandomState;
@@ -28,7 +29,9 @@ use crate::value::Value;
 /// Size of a wheel entry: the low half of the deadline, the record's index, its stamp.
 const WHEEL_ENTRY_BYTES: usize = 3 * size_of::<u32>();
 /// Size of an entry of the ordered set of timers, with the part of its node that is empty.
-const TIMER_ENTRY_BYTES: usize = 24;
+const TIMER_ENTRY_BYTES: usize = 18;
+/// As [`TIMER_ENTRY_BYTES`], for the set of queues.
+const QUEUE_ENTRY_BYTES: usize = 8;
 
 /// One database of one shard.
 pub struct Db {
@@ -41,6 +44,8 @@ pub struct Db {
     timelines: usize,
     /// The values that are timers, by their deadlines; paused ones last.
     timers: ByDeadline,
+    /// The values that are queues of jobs.
+    queues: BTreeSet<Id>,
     hasher: RandomState,
     /// Number of the last arm; stamps are never 0.
     stamp: u32,
@@ -73,6 +78,7 @@ impl Db {
             fields: FieldTimers::default(),
             timelines: 0,
             timers: ByDeadline::default(),
+            queues: BTreeSet::new(),
             hasher,
             stamp: 0,
             with_deadline: 0,
@@ -277,9 +283,7 @@ impl Db {
     pub fn replace(&mut self, id: Id, value: Value) -> Value {
         let record = self.get_mut(id);
         let (mut old, deadline) = (std::mem::replace(&mut record.value, value), record.deadline);
-        if let Value::Timer(_) = old {
-            self.timers.remove((deadline, id));
-        }
+        self.unlist(&old, deadline, id);
         self.disarm_fields(&old);
         if let Some(walk) = &mut self.walk {
             walk.keep(id, &mut old);
@@ -353,9 +357,7 @@ impl Db {
         let records = &self.records;
         self.index.remove(hash, id, |i| place(records, i));
         let record = self.records.remove(id).expect("looked at just now");
-        if let Value::Timer(_) = record.value {
-            self.timers.remove((record.deadline, id));
-        }
+        self.unlist(&record.value, record.deadline, id);
         self.disarm_fields(&record.value);
         record
     }
@@ -512,7 +514,8 @@ impl Db {
             index: self.index.memory(),
             wheel: self.wheel.memory()
                 + self.fields.memory()
-                + self.timers.len() * TIMER_ENTRY_BYTES,
+                + self.timers.len() * TIMER_ENTRY_BYTES
+                + self.queues.len() * QUEUE_ENTRY_BYTES,
             index_slots: self.index.slots(),
         }
     }

@@ -10,12 +10,13 @@
 
 use super::Turn;
 use super::expiry::Name;
+use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::records::Id as RecordId;
 use crate::keyspace::shard::Touched;
 use crate::time::Now;
 use crate::value::Kind;
-use crate::value::jobs::{Details, Job, Jobs, State, Step};
+use crate::value::jobs::{Details, Job, Jobs, Set, State, Step};
 use crate::value::keyed::Element as _;
 
 /// Number of steps that a queue takes before others follow.
@@ -33,7 +34,108 @@ pub(crate) fn written(job: &Job) -> Vec<u8> {
     out
 }
 
+/// Numbers of the jobs in some queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobCounts {
+    /// Queues.
+    pub queues: u64,
+    /// Jobs that are ready.
+    pub ready: u64,
+    /// Jobs that wait for their time.
+    pub delayed: u64,
+    /// Jobs that workers have.
+    pub leased: u64,
+    /// Dead jobs.
+    pub dead: u64,
+    /// Delayed jobs that are due in the next minute, hour and day.
+    pub due: [u64; 3],
+}
+
+/// Times from now in ms: a minute, an hour, a day.
+pub const SPANS_MS: [u64; 3] = [60_000, 3_600_000, 86_400_000];
+
+impl JobCounts {
+    fn add(&mut self, jobs: &Jobs, now: Now) {
+        let count = |set| jobs.count(set, now) as u64;
+        self.queues += 1;
+        self.ready += count(Set::Ready);
+        self.delayed += count(Set::Delayed);
+        self.leased += count(Set::Leased);
+        self.dead += count(Set::Dead) + count(Set::Leaving);
+        for (due, span) in self.due.iter_mut().zip(SPANS_MS) {
+            jobs.spread(0..now.read_ms() + span, now, std::slice::from_mut(due));
+        }
+    }
+}
+
+/// A count of the jobs in all databases, which goes on where its last step has ended.
+#[derive(Clone, Debug, Default)]
+pub struct JobCensus {
+    counted: JobCounts,
+    /// Shard, database and record of the next step.
+    next: (usize, usize, RecordId),
+}
+
 impl Turn<'_> {
+    /// Counts up to `most` queues. Locks one shard after the other. Returns the counts at the end of the last shard, from where
+    /// the next step begins anew. Between two steps jobs may move on, so the counts are those of one instant only if one step is
+    /// enough. O(shards · databases + queues · log jobs).
+    pub fn count_jobs(&mut self, census: &mut JobCensus, most: usize) -> Option<JobCounts> {
+        let (now, mut left) = (self.now, most);
+        let (shard, mut db, mut record) = census.next;
+        for number in shard..self.store.shards() {
+            self.lock_one(number);
+            while db < self.store.databases() {
+                let part = self.shard_db_ref(number, db);
+                for (id, found, jobs) in part.queues_from(record) {
+                    if left == 0 {
+                        census.next = (number, db, id);
+                        return None;
+                    }
+                    left -= 1;
+                    if !found.has_expired(now) {
+                        census.counted.add(jobs, now);
+                    }
+                }
+                (db, record) = (db + 1, 0);
+            }
+            db = 0;
+        }
+        Some(std::mem::take(census).counted)
+    }
+
+    /// Calls `see` with each queue of a database. Locks one shard after the other.
+    ///
+    /// # Errors
+    /// That of `see`, which ends the walk.
+    pub fn each_queue(
+        &mut self,
+        db: usize,
+        mut see: impl FnMut(&[u8], &Jobs) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let now = self.now;
+        for number in 0..self.store.shards() {
+            self.lock_one(number);
+            for (_, record, jobs) in self.shard_db_ref(number, db).queues_from(0) {
+                if !record.has_expired(now) {
+                    see(record.key.as_bytes(), jobs)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `see` with a queue, if there is one of this name. Locks its shard.
+    pub fn see_queue(&mut self, db: usize, key: &[u8], see: impl FnOnce(&Jobs)) {
+        let number = self.store.shard_of(key);
+        self.lock_one(number);
+        if let Some(id) = self.find_jobs(number, db, key)
+            && let Some(jobs) = Jobs::of(&self.shard_db(number, db).get(id).value)
+        {
+            see(jobs);
+        }
+    }
+
     fn jobs_at(&mut self, number: usize, db: usize, id: RecordId) -> Option<&mut Jobs> {
         Jobs::of_mut(&mut self.shard_db(number, db).get_mut(id).value)
     }

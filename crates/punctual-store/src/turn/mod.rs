@@ -40,6 +40,7 @@ use crate::value::Value;
 
 use ahead::{Name, Names};
 use effects::Effects;
+pub use jobs::{JobCensus, JobCounts, SPANS_MS};
 use notify::Recorder;
 pub use restore::{RestoreBatch, Restored, Taken};
 pub use timers::{DueTimer, Firing};

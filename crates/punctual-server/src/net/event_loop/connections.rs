@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 
 use mio::{Interest, Token};
 use punctual::DeadlineQueue;
+use punctual_resp::Protocol;
 use punctual_store::Now;
 
 use super::{EventLoop, LISTENERS, LoopTimer, handshakes};
+use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
 use crate::client::session::Session;
 use crate::log;
@@ -137,7 +139,15 @@ impl EventLoop {
             ..ClientInfo::default()
         });
         self.shared.clients.add(Arc::clone(&info));
-        let session = Session::new(info, self.shared.users.default_user());
+        let mut session = match arrival.own {
+            true => Session::new(info, User::internal()),
+            false => Session::new(info, self.shared.users.default_user()),
+        };
+        if arrival.own {
+            session.set_protocol(&self.shared.pubsub, Protocol::Resp3);
+            session.set_no_touch(true);
+            session.set_no_evict(true);
+        }
         self.connections[slot] = Some(Box::new(Connection::new(arrival.socket, session)));
         self.arm_idle(slot);
         Some(slot)

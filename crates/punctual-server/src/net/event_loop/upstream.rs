@@ -67,6 +67,7 @@ impl EventLoop {
             fd: stream.as_raw_fd(),
             unix: false,
             local: false,
+            own: false,
             socket: match session {
                 None => Socket::Tcp(TcpStream::from_std(stream)),
                 Some(session) => Socket::encrypted(TcpStream::from_std(stream), *session),

@@ -4,13 +4,21 @@ use punctual_resp::{Args, Reply};
 
 use super::queue;
 use crate::command::arguments::{int, is};
+use crate::command::due::DueCounts;
+use crate::command::timers::look::Filter;
 use crate::error::Error;
-use crate::turn::Cx;
+use crate::turn::{Cx, Turn};
 use crate::value::jobs::{Job, Jobs, Set, State};
 use crate::value::keyed::Element as _;
 
 /// Most jobs that JOB RANGE returns: some milliseconds under the lock.
 const RANGE_MAX: usize = 100_000;
+/// Most queues and parts with jobs that JOB COUNT looks at: some milliseconds.
+const COUNT_LOOKS_MAX: usize = 100_000;
+/// Most queues that JOB QUEUES looks at.
+const QUEUES_MAX: usize = 10_000;
+/// Default of JOB QUEUES' COUNT.
+const QUEUES_DEFAULT: usize = 100;
 
 pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let now = cx.now();
@@ -101,13 +109,22 @@ pub(super) fn info(
         reply.null();
         return Ok(());
     };
-    let jobs = cx.view::<Jobs>(place, record)?;
+    write_info(reply, None, cx.view::<Jobs>(place, record)?, now);
+    Ok(())
+}
+
+/// Writes the reply of JOB INFO, which begins with the queue's name if there is one.
+pub(crate) fn write_info(reply: &mut Reply<'_>, name: Option<&[u8]>, jobs: &Jobs, now: crate::Now) {
     let totals = jobs.totals();
     let leaving = jobs.count(Set::Leaving, now);
     let age = jobs
         .oldest_ready()
         .map(|due| now.read_ms().saturating_sub(due));
-    reply.map(13);
+    reply.map(13 + usize::from(name.is_some()));
+    if let Some(name) = name {
+        reply.bulk(b"name");
+        reply.bulk(name);
+    }
     for (name, count) in [
         ("ready", jobs.count(Set::Ready, now)),
         ("delayed", jobs.count(Set::Delayed, now)),
@@ -136,6 +153,77 @@ pub(super) fn info(
             }
         }
     }
+}
+
+/// Writes the reply of JOB COUNT or JOB QUEUES, of the queues of a database for which `may_read` returns true.
+///
+/// # Errors
+/// Those of the arguments, and one if there is too much to look at.
+pub fn count(
+    turn: &mut Turn<'_>,
+    db: usize,
+    may_read: &dyn Fn(&[u8]) -> bool,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let mut due = DueCounts::parse(args.skip(2))?;
+    let (now, mut looks) = (turn.now, 0);
+    turn.each_queue(db, |name, jobs| {
+        looks += 1 + due.counts.len().min(jobs.count(Set::Delayed, now));
+        if looks > COUNT_LOOKS_MAX {
+            return Err(Error::fixed(
+                "ERR there are too many queues to count that many buckets, ask for fewer",
+            ));
+        }
+        if may_read(name) {
+            jobs.spread(due.range.clone(), now, &mut due.counts);
+        }
+        Ok(())
+    })?;
+    due.write(reply);
+    Ok(())
+}
+
+/// As [`count`], for JOB QUEUES: the queues in the order of their names.
+///
+/// # Errors
+/// Those of the arguments, and one if there are too many queues.
+pub fn queues(
+    turn: &mut Turn<'_>,
+    db: usize,
+    may_read: &dyn Fn(&[u8]) -> bool,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let filter = Filter::parse(args.skip(2), QUEUES_DEFAULT)?;
+    let mut looks = 0;
+    let mut names: Vec<Box<[u8]>> = Vec::new();
+    turn.each_queue(db, |name, _| {
+        looks += 1;
+        if looks > QUEUES_MAX {
+            return Err(Error::fixed(
+                "ERR there are more than 10000 queues, SCAN with TYPE jobs returns them in steps",
+            ));
+        }
+        if filter.matches(name) && may_read(name) {
+            names.push(name.into());
+        }
+        Ok(())
+    })?;
+    names.sort_unstable();
+    names.truncate(filter.count);
+    let (now, mut written) = (turn.now, 0);
+    let mut maps = Vec::new();
+    let mut write = Reply::new(&mut maps, reply.protocol());
+    for name in &names {
+        // A queue may go between the looks.
+        turn.see_queue(db, name, |jobs| {
+            write_info(&mut write, Some(name), jobs, now);
+            written += 1;
+        });
+    }
+    reply.array(written);
+    reply.out().extend_from_slice(&maps);
     Ok(())
 }
 

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use punctual_resp::{OwnedArgs, Protocol, Reply};
 
+use crate::JobCensus;
 use crate::command::testing::Fixture;
 use crate::value::Value;
 
@@ -317,8 +319,9 @@ impl Run {
         let leased = count(|state| matches!(state, State::Leased(..)));
         let dead = count(|state| state == State::Dead);
         let kept = count(|state| matches!(state, State::Kept(_)));
-        let info = counts(&self.fixture.run("JOB INFO q"));
+        let info = counts_of(&self.fixture.run("JOB INFO q"));
         assert_eq!(info, [waiting, leased, dead, kept], "at {}", self.now());
+        self.count();
         for fixture in [&mut self.fixture, &mut self.replica] {
             fixture.with_turn(|turn| {
                 turn.lock_all();
@@ -331,6 +334,65 @@ impl Run {
                 }
             });
         }
+    }
+
+    /// Compares the counts of what is due when, and of all queues in steps.
+    fn count(&mut self) {
+        let now = self.now();
+        let delayed: Vec<u64> = self
+            .jobs
+            .iter()
+            .filter_map(|job| match job.state {
+                State::Waits(due) if due > now => Some(due),
+                _ => None,
+            })
+            .collect();
+        let within = |from: u64, to: u64| {
+            delayed
+                .iter()
+                .filter(|due| (from..to).contains(*due))
+                .count() as u64
+        };
+        let edge = |part: u64| now + 90 * part / 4;
+        let expected: Vec<u64> = (0..4)
+            .map(|part| within(edge(part), edge(part + 1)))
+            .collect();
+        let args = [
+            "JOB",
+            "COUNT",
+            &now.to_string(),
+            &(now + 90).to_string(),
+            "BUCKETS",
+            "4",
+        ];
+        let words: OwnedArgs = args.iter().collect();
+        let mut out = Vec::new();
+        let (counts, all) = self.fixture.with_turn(|turn| {
+            let mut reply = Reply::new(&mut out, Protocol::Resp2);
+            super::look::count(turn, 0, &|name| name == b"q", words.as_args(), &mut reply).unwrap();
+            let mut census = JobCensus::default();
+            let steps = (0..10).find_map(|_| turn.count_jobs(&mut census, 1));
+            (steps, turn.count_jobs(&mut JobCensus::default(), 100))
+        });
+        let shown: String = expected
+            .iter()
+            .map(|count| format!(":{count}\r\n"))
+            .collect();
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            format!("*4\r\n{shown}"),
+            "at {now}"
+        );
+        assert_eq!(counts, all, "in steps, and at once");
+        let (q, grave) = ("JOB INFO q", "JOB INFO grave");
+        let infos = [q, grave].map(|line| counts_of(&self.fixture.run(line)));
+        let sum: Vec<u64> = (0..3)
+            .map(|at| infos.iter().map(|info| info[at] as u64).sum())
+            .collect();
+        let all = all.unwrap();
+        assert_eq!([all.ready + all.delayed, all.leased, all.dead], sum[..]);
+        assert_eq!(all.due, [within(now, now + 60_000); 3]);
+        assert_eq!(all.delayed, delayed.len() as u64);
     }
 
     /// Lets the replica's timers run, as after a promotion, on a copy: it is what the primary is.
@@ -383,7 +445,7 @@ impl Run {
 }
 
 /// Returns the numbers of jobs that wait, are leased, dead and done.
-fn counts(info: &str) -> [usize; 4] {
+fn counts_of(info: &str) -> [usize; 4] {
     let words: Vec<&str> = info.split(' ').collect();
     let number = |name: &str| -> usize {
         let at = words.iter().position(|word| *word == name);

@@ -4,6 +4,7 @@ use punctual_resp::{Args, Reply};
 
 use super::shown;
 use crate::command::arguments::{int, is};
+use crate::command::due::DueCounts;
 use crate::error::Error;
 use crate::glob;
 use crate::time::NEVER;
@@ -124,14 +125,14 @@ pub(super) fn next(
     Ok(())
 }
 
-/// Options of TIMER LIST, RANGE and NEXT.
-struct Filter<'a> {
+/// Options of TIMER LIST, RANGE and NEXT, and of JOB QUEUES.
+pub(crate) struct Filter<'a> {
     pattern: Option<&'a [u8]>,
-    count: usize,
+    pub(crate) count: usize,
 }
 
 impl<'a> Filter<'a> {
-    fn parse(options: Args<'a>, count: usize) -> Result<Self, Error> {
+    pub(crate) fn parse(options: Args<'a>, count: usize) -> Result<Self, Error> {
         let mut filter = Self {
             pattern: None,
             count,
@@ -150,6 +151,11 @@ impl<'a> Filter<'a> {
             at += 2;
         }
         Ok(filter)
+    }
+
+    pub(crate) fn matches(&self, name: &[u8]) -> bool {
+        self.pattern
+            .is_none_or(|pattern| glob::matches(pattern, name))
     }
 }
 
@@ -175,6 +181,23 @@ pub(super) fn range(
     let to = end(&args[3], b"+", NEVER - 1)?;
     let filter = Filter::parse(args.skip(4), COUNT_DEFAULT)?;
     write_range(cx, from, to, &filter, reply)
+}
+
+/// Counts one shard after the other, so that a large keyspace is not locked for the time that all parts take.
+pub(super) fn count(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let mut due = DueCounts::parse(args.skip(2))?;
+    let db = cx.db;
+    for number in 0..cx.store().shards() {
+        cx.turn.lock_one(number);
+        let part = cx.turn.shard_db(number, db);
+        part.spread_timers(due.range.clone(), &mut due.counts);
+    }
+    due.write(reply);
+    Ok(())
 }
 
 /// Writes the timers between two deadlines, in order.
@@ -205,10 +228,7 @@ fn write_range(
                     ));
                 }
                 let key = part.get(id).key.as_bytes();
-                if filter
-                    .pattern
-                    .is_none_or(|pattern| glob::matches(pattern, key))
-                {
+                if filter.matches(key) {
                     found.push((at, key.into()));
                     wanted -= 1;
                 }

@@ -157,6 +157,22 @@ proptest! {
             let known: Vec<&str> = known.split(' ').filter(|word| word.starts_with('t')).collect();
             prop_assert_eq!(known.len(), all.len());
             prop_assert!(known.iter().all(|key| all.contains_key(*key)));
+            let (from, width, parts) = (fixture.now.read_ms() - 20 + ms % 50, ms % 211, 1 + ms % 7);
+            let mut counts = vec![0; parts as usize];
+            for at in all.values().filter_map(|timer| timer.deadline) {
+                // Edges are rounded down.
+                let part = (0..parts).find(|part| {
+                    let edge = |part| from + width * part / parts;
+                    (edge(*part)..edge(part + 1)).contains(&at)
+                });
+                part.into_iter().for_each(|part| counts[part as usize] += 1);
+            }
+            let shown: String = counts.iter().map(|count| format!(" :{count}")).collect();
+            let line = format!("TIMER COUNT {from} {}", from + width);
+            prop_assert_eq!(fixture.run(&format!("{line} BUCKETS {parts}")), format!("*{parts}{shown}"));
+            prop_assert_eq!(fixture.run(&line), format!(":{}", counts.iter().sum::<u64>()));
+            let armed = all.values().filter(|timer| timer.deadline.is_some()).count();
+            prop_assert_eq!(fixture.run("TIMER COUNT - +"), format!(":{armed}"));
         }
         let now = fixture.now.read_ms();
         let fired = jump(&mut fixture, now + 1_000);
@@ -255,4 +271,26 @@ fn a_range_is_in_order_and_bounded() {
         fixture.run("TIMER LIST COUNT 100001"),
         "-ERR COUNT is at most 100000"
     );
+}
+
+#[test]
+fn counts_refuse_bad_ranges() {
+    let mut fixture = Fixture::new();
+    set(&mut fixture, "t AT 5 DO w");
+    for (line, reply) in [
+        ("0 5", ":0"),
+        ("5 6", ":1"),
+        ("-9 +", ":1"),
+        ("5 5 BUCKETS 2", "*2 :0 :0"),
+        ("0 6 buckets 1", "*1 :1"),
+        ("6 5", "-ERR the range ends before it begins"),
+        ("x 5", "-ERR value is not an integer or out of range"),
+        ("0 5 BUCKETS", "-ERR syntax error"),
+        ("0 5 BUCKETS 0", "-ERR BUCKETS is from 1 to 1440"),
+        ("0 5 BUCKETS 1441", "-ERR BUCKETS is from 1 to 1440"),
+        ("- 5 BUCKETS 3", "-ERR BUCKETS needs a range with two times"),
+        ("0 5 PARTS 3", "-ERR syntax error"),
+    ] {
+        assert_eq!(fixture.run(&format!("TIMER COUNT {line}")), reply, "{line}");
+    }
 }

@@ -110,6 +110,9 @@ impl Db {
                 timer.record = new;
             }
         };
+        if self.queues.remove(&old) {
+            self.queues.insert(new);
+        }
         match self.records.get(new).map(|record| &record.value) {
             Some(value @ (Value::Stream(_) | Value::Jobs(_))) => {
                 value.timeline_timer().into_iter().for_each(&mut follow);

@@ -164,6 +164,9 @@ impl Db {
             value @ (Value::Stream(_) | Value::Jobs(_)) => {
                 // A number from the database that the value comes from.
                 value.set_timeline_timer(None);
+                if let Value::Jobs(_) = value {
+                    self.queues.insert(id);
+                }
                 return self.rearm(id);
             }
             _ => return,

@@ -7,7 +7,8 @@
 
 use super::Db;
 use crate::keyspace::field_timers::WHOLE;
-use crate::keyspace::records::Id;
+use crate::keyspace::records::{Id, Record};
+use crate::value::jobs::Jobs;
 use crate::value::stream::Stream;
 use crate::value::{Kind, Value};
 
@@ -63,6 +64,17 @@ impl Db {
             self.timelines -= 1;
             self.disarm([timer]);
         }
+    }
+
+    /// Returns the queues of jobs from this record on.
+    pub(crate) fn queues_from(&self, id: Id) -> impl Iterator<Item = (Id, &Record, &Jobs)> {
+        let queues = self.queues.range(id..).map(|id| (*id, self.get(*id)));
+        queues.filter_map(|(id, record)| Some((id, record, Jobs::of(&record.value)?)))
+    }
+
+    /// Returns the number of queues of jobs.
+    pub fn queue_count(&self) -> usize {
+        self.queues.len()
     }
 
     /// Removes a timer that has fired. Returns the record of its value.

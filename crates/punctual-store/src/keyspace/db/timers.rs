@@ -72,6 +72,17 @@ impl Db {
         self.timers.0.spread(range, 0, counts);
     }
 
+    /// Removes a value that leaves its record from the set of timers, or of queues.
+    pub(super) fn unlist(&mut self, value: &Value, deadline: u64, id: Id) {
+        match value {
+            Value::Timer(_) => self.timers.remove((deadline, id)),
+            Value::Jobs(_) => {
+                self.queues.remove(&id);
+            }
+            _ => {}
+        }
+    }
+
     /// Returns the timer of a record, if it is one.
     pub(crate) fn timer(&self, id: Id) -> Option<&Timer> {
         Timer::of(&self.get(id).value)

@@ -1,0 +1,99 @@
+//! The section `timers`: deadlines, lateness, timers and jobs.
+//!
+//! Ground rules: a scrape must not be felt. Timers are counted by their ranks, all shards locked, O(shards · databases · log timers).
+//! Queues of jobs are counted one by one, at most [`QUEUES_MAX`] in one call and one shard after the other; if there are more, the next
+//! call goes on, and the figures are those of the last whole count.
+
+use parking_lot::Mutex;
+use punctual_store::{JobCensus, JobCounts, SPANS_MS, Turn};
+
+use super::{Page, lateness};
+
+/// Most queues that one call counts: a millisecond or two.
+const QUEUES_MAX: usize = 4_000;
+/// Names of [`SPANS_MS`] in fields.
+const SPANS: [&str; 3] = ["minute", "hour", "day"];
+
+/// Numbers of jobs, and the count that goes on.
+#[derive(Debug, Default)]
+pub(crate) struct JobFigures {
+    census: Mutex<JobCensus>,
+    last: Mutex<JobCounts>,
+}
+
+impl JobFigures {
+    /// Counts on, unless another loop does. Returns the last whole count.
+    fn renewed(&self, turn: &mut Turn<'_>) -> JobCounts {
+        // Only tried: whoever holds it waits for shards.
+        if let Some(mut census) = self.census.try_lock()
+            && let Some(counts) = turn.count_jobs(&mut census, QUEUES_MAX)
+        {
+            *self.last.lock() = counts;
+        }
+        *self.last.lock()
+    }
+}
+
+pub(super) fn timers(page: &mut Page<'_, '_>) {
+    // What an earlier section has locked need not be locked while queues are counted.
+    page.turn.release_whole();
+    let jobs = page.shared.job_figures.renewed(page.turn);
+    page.turn.lock_all();
+    let now_ms = page.turn.now.read_ms();
+    let (mut pending, mut entries) = (0, 0);
+    let (mut keys, mut armed, mut due) = (0, 0, [0; 3]);
+    for db in 0..page.shared.store.databases() {
+        for (_, part) in page.turn.held_dbs(db) {
+            pending += part.with_deadline() + part.fields_with_deadline();
+            entries += part.wheel_entries();
+            if part.timer_count() > 0 {
+                keys += part.timer_count();
+                armed += part.timers_before(u64::MAX);
+                for (due, span) in due.iter_mut().zip(SPANS_MS) {
+                    *due += part.timers_before(now_ms + span);
+                }
+            }
+        }
+    }
+    let next = page.turn.next_deadline();
+    let late = lateness(page.shared);
+    page.line("timers_pending", pending);
+    page.line("timers_entries", entries);
+    page.line("timers_next_deadline_ms", next.map_or(-1, |at| at as i64));
+    let counted = page.turn.stats;
+    page.line(
+        "timers_fired",
+        page.sum(|s| &s.expired)
+            + page.sum(|s| &s.expired_fields)
+            + counted.expired
+            + counted.expired_fields,
+    );
+    page.line(
+        "timers_lateness_usec_mean",
+        format_args!("{:.1}", late.mean()),
+    );
+    for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99_9", 99.9)] {
+        page.line(
+            &format!("timers_lateness_usec_{name}"),
+            late.value_at_percentile(percent),
+        );
+    }
+    page.line("timers_lateness_usec_max", late.max());
+    page.line("timers_keys", keys);
+    page.line("timers_paused", keys - armed);
+    for (span, due) in SPANS.iter().zip(due) {
+        page.line(&format!("timers_due_{span}"), due);
+    }
+    page.line("job_queues", jobs.queues);
+    for (name, count) in [
+        ("ready", jobs.ready),
+        ("delayed", jobs.delayed),
+        ("leased", jobs.leased),
+        ("dead", jobs.dead),
+    ] {
+        page.line(&format!("jobs_{name}"), count);
+    }
+    for (span, due) in SPANS.iter().zip(jobs.due) {
+        page.line(&format!("jobs_due_{span}"), due);
+    }
+}

@@ -1,0 +1,280 @@
+//! Who may see and do what over HTTP.
+//!
+//! - The page itself holds no data: anybody may load it.
+//! - The metrics are numbers: whoever reaches the port may read them, but no web page of elsewhere through somebody's browser.
+//! - The data of the page names keys. It needs the password if a Redis client would need one, and from other machines.
+//! - Actions need the password, and a page of this server as their origin.
+//!
+//! A page of elsewhere may give its own name this server's address (DNS rebinding). Its requests then count as of one origin, but they
+//! have that name in the header Host, and not the password.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use tokio::sync::Mutex;
+
+use crate::config::Settings;
+use crate::net::listener::is_loopback;
+use crate::shared::Shared;
+
+/// Time that a wrong password takes, one after the other.
+const WRONG_PASSWORD: Duration = Duration::from_millis(250);
+
+/// What a request has shown.
+pub(super) struct Visitor {
+    /// The host that the request names is no name that anybody can give this server.
+    host_is_safe: bool,
+    local: bool,
+    /// Whether the request has the password; `None` if it has none at all.
+    pub(super) password: Option<bool>,
+    /// A page of this server has sent the request, or no page.
+    same_origin: bool,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error(
+        "The host of this request is a name that the server does not know. Use its address, localhost, or the password."
+    )]
+    Host,
+    #[error("Wrong password.")]
+    WrongPassword,
+    #[error("This needs the password of the directive metrics-password.")]
+    NoPassword,
+    #[error("The server was started without metrics-password, so the page cannot change anything.")]
+    ReadOnly,
+    #[error(
+        "Clients of this server need a password. Set metrics-password to see its timers and queues here."
+    )]
+    Closed,
+    #[error("The request comes from a page of another site.")]
+    Origin,
+}
+
+impl Visitor {
+    pub(super) fn of(headers: &HeaderMap, peer: SocketAddr, settings: &Settings) -> Self {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let host = text(HOST).unwrap_or_default();
+        let given = text(AUTHORIZATION).and_then(|value| {
+            let (scheme, password) = value.split_once(' ')?;
+            scheme
+                .eq_ignore_ascii_case("bearer")
+                .then(|| password.trim())
+        });
+        let right = settings.metrics.password.as_deref();
+        let names = settings.metrics.bind.iter().map(|bind| bind.host.as_str());
+        Self {
+            host_is_safe: host_is_safe(host, names),
+            local: is_loopback(peer.ip()),
+            password: given.map(|given| {
+                right.is_some_and(|right| {
+                    // `&`, not `&&`: both are always compared.
+                    same_bytes(given.as_bytes(), right) | same_bytes(&decoded(given), right)
+                })
+            }),
+            same_origin: is_same_origin(headers, host),
+        }
+    }
+
+    /// Checks whether the visitor may read the metrics. A scraper on another machine may know the server by any name.
+    pub(super) fn may_scrape(&self) -> Result<(), Refusal> {
+        match self.host_is_safe || !self.local || self.password == Some(true) {
+            true => Ok(()),
+            false => Err(Refusal::Host),
+        }
+    }
+
+    /// Checks whether the visitor may see the data of the page.
+    pub(super) fn may_look(&self, shared: &Shared) -> Result<(), Refusal> {
+        match self.password {
+            Some(true) => return Ok(()),
+            Some(false) => return Err(Refusal::WrongPassword),
+            None => {}
+        }
+        if !self.host_is_safe {
+            return Err(Refusal::Host);
+        }
+        if self.local && shared.users.default_user().is_open() {
+            return Ok(());
+        }
+        match shared.settings().metrics.password {
+            Some(_) => Err(Refusal::NoPassword),
+            None => Err(Refusal::Closed),
+        }
+    }
+
+    /// Checks whether the visitor may change something.
+    pub(super) fn may_act(&self, shared: &Shared) -> Result<(), Refusal> {
+        if !self.same_origin {
+            return Err(Refusal::Origin);
+        }
+        match (self.password, &shared.settings().metrics.password) {
+            (_, None) => Err(Refusal::ReadOnly),
+            (Some(true), _) => Ok(()),
+            (Some(false), _) => Err(Refusal::WrongPassword),
+            (None, _) => Err(Refusal::NoPassword),
+        }
+    }
+}
+
+/// Holds up wrong passwords, so that guesses over all connections are a few a second.
+#[derive(Default)]
+pub(super) struct Brake(Mutex<()>);
+
+impl Brake {
+    pub(super) async fn wait(&self) {
+        let _turn = self.0.lock().await;
+        tokio::time::sleep(WRONG_PASSWORD).await;
+    }
+}
+
+/// Returns whether no other site can have this host: an address, `localhost`, or what the server was told to bind to.
+fn host_is_safe<'a>(host: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, port)) if is_port(port) => address,
+            _ => return false,
+        },
+        None => match host.split_once(':') {
+            Some((name, _)) if is_port(&host[name.len()..]) => name,
+            Some(_) => return false,
+            None => host,
+        },
+    };
+    name.parse::<IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || !name.is_empty() && names.any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Returns whether the text is empty or a colon and a port.
+fn is_port(text: &str) -> bool {
+    text.is_empty()
+        || text
+            .strip_prefix(':')
+            .is_some_and(|port| port.parse::<u16>().is_ok())
+}
+
+/// Browsers name the origin of every POST. Programs that are no browsers name none.
+fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
+    let text = |value: &hyper::header::HeaderValue| value.to_str().map(str::to_owned);
+    let origin = headers.get(ORIGIN).map(text);
+    let site = headers.get("sec-fetch-site").map(text);
+    let same_host = |origin: &str| {
+        let rest = origin
+            .strip_prefix("http://")
+            .or(origin.strip_prefix("https://"));
+        rest.is_some_and(|rest| !host.is_empty() && rest.eq_ignore_ascii_case(host))
+    };
+    let origin_fits = match origin {
+        None => true,
+        Some(origin) => origin.is_ok_and(|origin| same_host(&origin)),
+    };
+    let site_fits = match site {
+        None => true,
+        Some(site) => site.is_ok_and(|site| site == "same-origin" || site == "none"),
+    };
+    origin_fits && site_fits
+}
+
+/// Undoes percent-encoding: a header has no other bytes than visible ASCII.
+pub(super) fn decoded(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let byte = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = &after[if byte.is_some() { 2 } else { 0 }..];
+    }
+    bytes
+}
+
+/// Compares in a time that does not depend on where the first difference is.
+fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+    let difference = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
+    std::hint::black_box(difference) == 0 && a.len() == b.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_no_other_site_can_have() {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:9121",
+            "[::1]:9121",
+            "[::1]",
+            "10.1.2.3:80",
+            "localhost",
+            "LocalHost:9121",
+            "metrics.internal:9121",
+        ] {
+            assert!(
+                host_is_safe(host, ["metrics.internal"].into_iter()),
+                "{host}"
+            );
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:9121",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.1:9121:1",
+            "127.0.0.1:",
+            "127.0.0.1:port",
+            "[::1",
+            "[::1]x",
+            "::1",
+            ":9121",
+            "localhost@evil.example",
+        ] {
+            assert!(
+                !host_is_safe(host, ["metrics.internal"].into_iter()),
+                "{host}"
+            );
+        }
+    }
+
+    #[test]
+    fn origins() {
+        let same = |pairs: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, value.parse().unwrap());
+            }
+            is_same_origin(&headers, "127.0.0.1:9121")
+        };
+        assert!(same(&[]));
+        assert!(same(&[("origin", "http://127.0.0.1:9121")]));
+        assert!(same(&[
+            ("origin", "https://127.0.0.1:9121"),
+            ("sec-fetch-site", "same-origin")
+        ]));
+        assert!(!same(&[("origin", "http://127.0.0.1:9122")]));
+        assert!(!same(&[("origin", "null")]));
+        assert!(!same(&[("origin", "http://evil.example")]));
+        assert!(!same(&[("sec-fetch-site", "cross-site")]));
+        assert!(!same(&[
+            ("origin", "http://127.0.0.1:9121"),
+            ("sec-fetch-site", "same-site")
+        ]));
+    }
+
+    #[test]
+    fn passwords_of_any_bytes() {
+        assert_eq!(decoded("abc"), b"abc");
+        assert_eq!(decoded("%C3%A4%20%25"), "ä %".as_bytes());
+        assert_eq!(decoded("100%"), b"100%");
+        assert_eq!(decoded("%zz%4"), b"%zz%4");
+        assert!(same_bytes(b"", b"") && same_bytes(b"secret", b"secret"));
+        assert!(!same_bytes(b"secret", b"secre") && !same_bytes(b"secret", b"secreT"));
+        assert!(!same_bytes(b"", b"x"));
+    }
+}

@@ -1,0 +1,188 @@
+//! The HTTP port: metrics for Prometheus, and a page that shows what is due and what has been late.
+//!
+//! Ground rules: one thread with an executor of its own serves all connections. It takes no lock of the keyspace: what it wants to
+//! know of keys it asks over connections to the event loops ([`link`]), as any client does; statistics it reads from [`Shared`].
+//! Whatever a peer does, it holds one of a few places, each for a limited time and until newer connections need it.
+
+mod api;
+mod exposition;
+mod gate;
+mod json;
+mod link;
+mod metrics;
+mod names;
+mod respond;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use self::link::LINKS_MAX;
+use self::respond::Site;
+use crate::config::MetricsSettings;
+use crate::log;
+use crate::shared::Shared;
+
+/// Most connections at a time. A further one takes the place of the oldest.
+const CONNECTIONS_MAX: usize = 32;
+/// Longest wait for the head of a request, also between two requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest life of a connection. A browser opens another one.
+const LIFETIME: Duration = Duration::from_secs(60);
+/// Time after it for the response that is being sent.
+const GRACE: Duration = Duration::from_secs(10);
+/// Delay before the next attempt after accepting has failed, for example at the limit of open files.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Largest head of a request, in bytes.
+const HEAD_MAX: usize = 16 << 10;
+
+/// Returns the number of files that the port may open.
+pub(crate) fn open_files(settings: &MetricsSettings) -> u64 {
+    /// The executor's, and room for the listeners.
+    const OTHERS: usize = 8;
+    match settings.port {
+        0 => 0,
+        _ => (CONNECTIONS_MAX + 2 * LINKS_MAX + OTHERS) as u64,
+    }
+}
+
+/// The thread of the HTTP port. Dropping it stops the thread.
+pub(crate) struct Http {
+    addr: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Http {
+    /// Starts the thread. Returns `None` if there is no address to listen on.
+    ///
+    /// # Errors
+    /// A resource that the system refuses.
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        listeners: Vec<StdListener>,
+    ) -> io::Result<Option<Self>> {
+        let Some(first) = listeners.first() else {
+            return Ok(None);
+        };
+        let addr = first.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let site = Arc::new(Site::new(Arc::clone(shared)));
+        let thread = std::thread::Builder::new()
+            .name("punctual-http".to_owned())
+            .spawn(move || {
+                runtime.block_on(async {
+                    let places = Arc::new(Places::default());
+                    for listener in listeners {
+                        match TcpListener::from_std(listener) {
+                            Ok(listener) => {
+                                let (site, places) = (Arc::clone(&site), Arc::clone(&places));
+                                tokio::spawn(accept(listener, site, places));
+                            }
+                            Err(e) => log::warning!(site.shared.logger, "Listening on: {e}"),
+                        }
+                    }
+                    // Ends with a message or when the sender is gone, which is the same.
+                    let _ = stopped.await;
+                });
+            })?;
+        log::notice!(
+            shared.logger,
+            "Metrics and the page are on http://{addr}, {}",
+            match shared.settings().metrics.password {
+                Some(_) => "with a password",
+                None => "read-only",
+            }
+        );
+        Ok(Some(Self {
+            addr,
+            stop: Some(stop),
+            thread: Some(thread),
+        }))
+    }
+
+    /// Returns the first address that the thread listens on.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic has printed its message.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The connections, oldest first.
+#[derive(Default)]
+struct Places(Mutex<VecDeque<AbortHandle>>);
+
+impl Places {
+    /// Adds a connection. The oldest one is closed if there are too many, so that whoever holds many open keeps nobody out.
+    fn add(&self, connection: AbortHandle) {
+        let mut all = self.0.lock();
+        all.retain(|one| !one.is_finished());
+        all.push_back(connection);
+        if all.len() > CONNECTIONS_MAX
+            && let Some(oldest) = all.pop_front()
+        {
+            oldest.abort();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, site: Arc<Site>, places: Arc<Places>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let connection = tokio::spawn(serve(stream, peer, Arc::clone(&site)));
+                places.add(connection.abort_handle());
+            }
+            Err(e) => {
+                log::warning!(site.shared.logger, "Accepting client connection: {e}");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
+    // Not vital: the bytes arrive in any case.
+    let _ = stream.set_nodelay(true);
+    let respond = service_fn(move |request| {
+        let site = Arc::clone(&site);
+        async move { Ok::<_, Infallible>(site.respond(peer, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_MAX)
+        .serve_connection(TokioIo::new(stream), respond);
+    let mut connection = pin!(connection);
+    // Errors are those of the peer, which has gone or sends no HTTP.
+    if timeout(LIFETIME, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(GRACE, connection).await;
+    }
+}

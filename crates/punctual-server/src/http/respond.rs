@@ -1,0 +1,200 @@
+//! From a request to its response: paths, methods, headers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::{Value as Json, json};
+use tokio::time::timeout;
+
+use super::api::{self, ApiError, Query};
+use super::exposition::Format;
+use super::gate::{Brake, Refusal, Visitor};
+use super::link::{LinkError, Links};
+use super::metrics::Metrics;
+use crate::shared::Shared;
+
+const PAGE: &str = include_str!("page/index.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+
+/// Largest body of a request, in bytes.
+const BODY_MAX: usize = 64 << 10;
+/// Longest wait for it.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The page may load its own style and script and ask its own server, and nothing else; nobody may frame it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What the port serves.
+pub(super) struct Site {
+    pub(super) shared: Arc<Shared>,
+    links: Links,
+    metrics: Metrics,
+    brake: Brake,
+}
+
+type Page = Response<Full<Bytes>>;
+
+impl Site {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            links: Links::new(Arc::clone(&shared)),
+            shared,
+            metrics: Metrics::default(),
+            brake: Brake::default(),
+        }
+    }
+
+    /// Returns the response to a request of `peer`.
+    pub(super) async fn respond(&self, peer: SocketAddr, request: Request<Incoming>) -> Page {
+        let path = request.uri().path().to_owned();
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        let mut response = match (&*path, reads) {
+            ("/", true) => text(StatusCode::OK, "text/html; charset=utf-8", PAGE),
+            ("/page.css", true) => text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
+            ("/page.js", true) => text(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT),
+            ("/metrics", true) => self.metrics(peer, &request).await,
+            ("/api/state" | "/api/future" | "/api/timers" | "/api/queues", true) => {
+                self.look(peer, &path, &request).await
+            }
+            ("/api/command", _) if request.method() == Method::POST => {
+                self.act(peer, request).await
+            }
+            ("/api/command", _) => not_allowed("POST"),
+            (
+                "/" | "/page.css" | "/page.js" | "/metrics" | "/api/state" | "/api/future"
+                | "/api/timers" | "/api/queues",
+                false,
+            ) => not_allowed("GET, HEAD"),
+            _ => problem(StatusCode::NOT_FOUND, "There is nothing here."),
+        };
+        let headers = response.headers_mut();
+        let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
+        set(CACHE_CONTROL, "no-store");
+        set(CONTENT_SECURITY_POLICY, POLICY);
+        set(X_CONTENT_TYPE_OPTIONS, "nosniff");
+        set(X_FRAME_OPTIONS, "DENY");
+        set(REFERRER_POLICY, "no-referrer");
+        for name in ["cross-origin-resource-policy", "cross-origin-opener-policy"] {
+            set(HeaderName::from_static(name), "same-origin");
+        }
+        response
+    }
+
+    fn visitor(&self, peer: SocketAddr, request: &Request<Incoming>) -> Visitor {
+        Visitor::of(request.headers(), peer, &self.shared.settings())
+    }
+
+    async fn metrics(&self, peer: SocketAddr, request: &Request<Incoming>) -> Page {
+        if let Err(refusal) = self.visitor(peer, request).may_scrape() {
+            return self.refuse(refusal).await;
+        }
+        let accept = request.headers().get(ACCEPT);
+        let accept = accept.and_then(|value| value.to_str().ok());
+        let format = Format::accepted(accept.unwrap_or_default());
+        let body = self.metrics.scrape(&self.shared, &self.links, format);
+        text(StatusCode::OK, format.content_type(), body.await)
+    }
+
+    /// Answers with what the page shows.
+    async fn look(&self, peer: SocketAddr, path: &str, request: &Request<Incoming>) -> Page {
+        let visitor = self.visitor(peer, request);
+        if let Err(refusal) = visitor.may_look(&self.shared) {
+            return self.refuse(refusal).await;
+        }
+        let query = Query(request.uri().query().unwrap_or_default());
+        let (shared, links) = (&*self.shared, &self.links);
+        let answer = match path {
+            "/api/future" => api::future(shared, links, query).await,
+            "/api/timers" => api::timers(links, query).await,
+            "/api/queues" => api::queues(links, query).await,
+            _ => api::state(shared, links, visitor.may_act(shared).is_ok()).await,
+        };
+        answered(answer)
+    }
+
+    /// Runs a command of the page.
+    async fn act(&self, peer: SocketAddr, request: Request<Incoming>) -> Page {
+        if let Err(refusal) = self.visitor(peer, &request).may_act(&self.shared) {
+            return self.refuse(refusal).await;
+        }
+        let kind = request.headers().get(CONTENT_TYPE);
+        if kind.is_none_or(|kind| kind != "application/json") {
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return problem(status, "The body must be application/json.");
+        }
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let body = Limited::new(request.into_body(), BODY_MAX).collect();
+        match timeout(BODY_TIMEOUT, body).await {
+            Ok(Ok(body)) => {
+                let body = body.to_bytes();
+                answered(api::command(&self.links, Query(&query), &body).await)
+            }
+            Ok(Err(_)) => problem(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large."),
+            Err(_) => problem(StatusCode::REQUEST_TIMEOUT, "The body did not arrive."),
+        }
+    }
+
+    async fn refuse(&self, refusal: Refusal) -> Page {
+        let status = match refusal {
+            Refusal::Host => StatusCode::MISDIRECTED_REQUEST,
+            Refusal::WrongPassword | Refusal::NoPassword => StatusCode::UNAUTHORIZED,
+            Refusal::ReadOnly | Refusal::Closed | Refusal::Origin => StatusCode::FORBIDDEN,
+        };
+        if refusal == Refusal::WrongPassword {
+            self.brake.wait().await;
+        }
+        let mut response = problem(status, &refusal.to_string());
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+fn text(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Page {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn json(status: StatusCode, body: &Json) -> Page {
+    text(status, "application/json", body.to_string())
+}
+
+fn problem(status: StatusCode, error: &str) -> Page {
+    json(status, &json!({ "error": error }))
+}
+
+fn not_allowed(methods: &'static str) -> Page {
+    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "Not this method.");
+    let methods = HeaderValue::from_static(methods);
+    response.headers_mut().insert(ALLOW, methods);
+    response
+}
+
+fn answered(answer: Result<Json, ApiError>) -> Page {
+    match answer {
+        Ok(body) => json(StatusCode::OK, &body),
+        Err(error) => {
+            let status = match &error {
+                ApiError::Request(_) => StatusCode::BAD_REQUEST,
+                ApiError::Reply(_) | ApiError::Link(LinkError::Refused(_)) => StatusCode::CONFLICT,
+                ApiError::Link(_) => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            problem(status, &error.to_string())
+        }
+    }
+}
