@@ -1,4 +1,4 @@
-//! The binary `punctual`: a Redis-compatible server whose keys expire on time, and its benchmarks.
+//! The binary `punctual`: a Redis-compatible server whose keys expire on time, its benchmarks, and `punctual top`.
 
 #![deny(unsafe_code)]
 
@@ -15,6 +15,7 @@ const USAGE: &str = "\
 Punctual: a Redis-compatible server whose keys expire on time.
 
 Usage: punctual [redis.conf] [--name value ...]
+       punctual top [-h host] [-p port] [options]
        punctual bench <expiry|blocking|server|snapshot|time> [options]
        punctual -v | --version
        punctual -h | --help
@@ -25,6 +26,7 @@ Examples:
   punctual --port 7777 --notify-keyspace-events Ex
   punctual /etc/redis/redis.conf --loglevel verbose
   punctual --port 0 --unixsocket /run/punctual.sock
+  punctual top -p 7777 --interval 0.5
   punctual bench expiry --keys 1000000
 ";
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     match args.first().and_then(|a| a.to_str()) {
         Some("bench") => return punctual_bench::run(args.into_iter().skip(1)),
+        Some("top") => return punctual_top::run(args.into_iter().skip(1)),
         Some("-h" | "--help") => {
             print(&format!("{USAGE}\n{}\n{EXAMPLES}", program::OPTIONS));
             return ExitCode::SUCCESS;

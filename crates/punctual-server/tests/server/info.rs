@@ -339,6 +339,7 @@ fn fields_have_exact_values() {
     assert_eq!(all["Timers"]["timers_pending"], "149");
     // The virtual clock stops at each key's own deadline.
     assert_eq!(all["Timers"]["timers_lateness_usec_max"], "1");
+    assert_eq!(all["Timers"]["timers_lateness_usec_histogram"], "1=151");
     assert!(all["Commandstats"]["cmdstat_set"].starts_with("calls=302,usec="));
     assert!(
         all["Commandstats"]["cmdstat_clock|advance"].ends_with(",rejected_calls=0,failed_calls=0")

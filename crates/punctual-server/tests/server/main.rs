@@ -72,6 +72,7 @@ mod tls;
 mod tls_clients;
 mod tls_config;
 mod tls_links;
+mod top;
 mod tracking;
 mod tracking_races;
 mod transactions;

@@ -4,6 +4,9 @@
 //! Queues of jobs are counted one by one, at most [`QUEUES_MAX`] in one call and one shard after the other; if there are more, the next
 //! call goes on, and the figures are those of the last whole count.
 
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use punctual_store::{JobCensus, JobCounts, SPANS_MS, Turn};
 
@@ -79,6 +82,7 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
         );
     }
     page.line("timers_lateness_usec_max", late.max());
+    page.line("timers_lateness_usec_histogram", by_power(&late));
     page.line("timers_keys", keys);
     page.line("timers_paused", keys - armed);
     for (span, due) in SPANS.iter().zip(due) {
@@ -96,4 +100,17 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     for (span, due) in SPANS.iter().zip(jobs.due) {
         page.line(&format!("jobs_due_{span}"), due);
     }
+}
+
+/// Returns the counts between powers of two, by upper bound, as in `1=5,2=1`: the difference of two tells how late expiry was between them.
+fn by_power(late: &Histogram<u64>) -> String {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    for value in late.iter_recorded() {
+        let bound = value.value_iterated_to().max(1).next_power_of_two();
+        *counts.entry(bound).or_default() += value.count_at_value();
+    }
+    let parts = counts
+        .iter()
+        .map(|(bound, count)| format!("{bound}={count}"));
+    parts.collect::<Vec<_>>().join(",")
 }

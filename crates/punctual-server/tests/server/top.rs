@@ -1,0 +1,286 @@
+//! `punctual top` on real servers: what it draws, what it prints, and what it does when a server refuses or goes away.
+
+use std::process::{Command, Output};
+
+use punctual_server::Server;
+use punctual_top::{Options, Sample, State, Target, View, draw};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use crate::killed::{free_port, start_program};
+use crate::tls::Authority;
+use crate::wire::redis::Redis;
+use crate::wire::{Wire, eventually};
+
+/// Runs `punctual top --once`.
+fn once(words: &[&str], password: Option<&str>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.args(["top", "--once"]).args(words);
+    command
+        .env_remove("REDISCLI_AUTH")
+        .env_remove("SSL_CERT_FILE");
+    if let Some(password) = password {
+        command.env("REDISCLI_AUTH", password);
+    }
+    command.output().unwrap()
+}
+
+fn page(words: &[&str], password: Option<&str>) -> String {
+    let output = once(words, password);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns what `punctual top --once` complains of.
+fn refused(words: &[&str], password: Option<&str>) -> String {
+    let output = once(words, password);
+    assert!(!output.status.success());
+    assert_eq!(output.stdout, b"");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Draws a state, and returns the lines of the screen without the blanks at their ends.
+fn drawn(state: &mut State, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(usize::from(width));
+    let rows = rows.map(|row| {
+        let row: String = row.iter().map(|cell| cell.symbol()).collect();
+        row.trim_end().to_owned()
+    });
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+/// A server with a clock that stands still, three timers and two queues.
+fn future() -> (Server, Wire) {
+    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    for line in [
+        "CLOCK SET 2000000000000",
+        "TIMER SET soon IN 5000 DO SET a b",
+        "TIMER SET later IN 7200000 DO SET a b",
+        "TIMER SET paused IN 1 DO SET a b",
+        "TIMER PAUSE paused",
+        "JOB ADD mails p",
+        "JOB ADD mails p DELAY 30000",
+        "JOB ADD reports p DELAY 60000000",
+        "JOB PAUSE reports",
+        "SET k v PX 10",
+        "CONFIG SET slowlog-log-slower-than 0",
+        "SET odd\x1b[2J v",
+        "CONFIG SET slowlog-log-slower-than -1",
+    ] {
+        let reply = c.ask(&line.split(' ').collect::<Vec<_>>());
+        assert!(!reply.is_error(), "{line}: {reply:?}");
+    }
+    (server, c)
+}
+
+fn assert_shows(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_page_has_what_is_due_next() {
+    let (server, _c) = future();
+    let page = page(&["-p", &server.port().to_string()], None);
+    assert_shows(
+        &page,
+        &[
+            "punctual 0.1.0, master, up ",
+            "clients   ",
+            "expired 0 since start",
+            "in 5.000s       soon\n",
+            "in 2h 00m       later\n",
+            "paused          paused\n",
+            "timers minute           1  ·····█·",
+            "timers day              2  █···█·",
+            "jobs   minute           1  ······························█",
+            "jobs   day              2  █",
+            "1         1        0        0     0.000s   in 30.000s  mails\n",
+            "in 16h 40m  reports (paused)\n",
+            r"SET odd\x1b[2J v",
+            "  set\n",
+            "  timer|set\n",
+        ],
+    );
+}
+
+#[test]
+fn every_view_is_drawn_and_rates_are_those_between_two_looks() {
+    let (server, mut c) = future();
+    let port = server.port().to_string();
+    let target = Target::new(Options::read(["-p", &port]).unwrap()).unwrap();
+    let mut connection = target.connect().unwrap();
+    let mut state = State {
+        address: target.address(),
+        ..State::default()
+    };
+    assert_shows(
+        &drawn(&mut state, 80, 24),
+        &["punctual top  127.0.0.1:", "[1 overview]"],
+    );
+    state.take(Sample::take(&mut connection).map_err(|error| error.to_string()));
+    c.int("CLOCK ADVANCE 5000");
+    state.take(Sample::take(&mut connection).map_err(|error| error.to_string()));
+    let overview = drawn(&mut state, 100, 60);
+    assert_shows(
+        &overview,
+        &[
+            "punctual 0.1.0, master",
+            "% of one processor",
+            // The key and the timer that were due in between.
+            "now                ≤1       ≤1       ≤1       ≤1                    2",
+            "in 1h 59m       later",
+            "in 25.000s  mails",
+            " a second, in ",
+            "calls/s",
+        ],
+    );
+    for (view, shown) in [
+        (View::Future, "due in the next minute, hour and day"),
+        (View::Timers, "in 1h 59m       later"),
+        (View::Queues, "reports (paused)"),
+        (View::Commands, "us/call"),
+        (View::Slow, r"SET odd\x1b[2J v"),
+    ] {
+        state.show(view);
+        assert_shows(&drawn(&mut state, 100, 24), &[shown]);
+    }
+    // No size is too small.
+    for (width, height) in [(1, 1), (20, 3), (80, 5), (300, 100)] {
+        for view in View::ALL {
+            state.show(view);
+            state.scroll(i16::MAX);
+            drawn(&mut state, width, height);
+        }
+    }
+    state.take(Err("gone".to_owned()));
+    let gone = drawn(&mut state, 100, 24);
+    assert_shows(&gone, &["no connection, trying again: gone"]);
+}
+
+#[test]
+fn redis_is_shown_as_far_as_it_goes() {
+    let redis = Redis::start(&[]);
+    let port = redis.port.to_string();
+    let mut c = Wire::to(redis.port);
+    c.expect(&["SET k v"], "+OK|");
+    let page = page(&["-p", &port], None);
+    assert_shows(
+        &page,
+        &[
+            "redis 7.0",
+            "db0 1 (0 with a deadline)",
+            "  set\n",
+            "this needs Punctual: redis-server does not measure it",
+            "timers this needs Punctual: the server has no such command",
+            "jobs   this needs Punctual: the server has no such command",
+        ],
+    );
+    let stats = c.text("INFO errorstats");
+    assert!(
+        !stats.contains("errorstat_ERR"),
+        "nothing unknown was sent: {stats}"
+    );
+}
+
+#[test]
+fn a_refused_command_leaves_the_other_panes() {
+    let (server, mut c) = future();
+    c.expect(
+        &["ACL SETUSER watcher on >secret ~mails +timer|list +job|queues +job|count"],
+        "+OK|",
+    );
+    let port = server.port().to_string();
+    let words = ["-p", &port, "--user", "watcher"];
+    let shown = page(&words, Some("secret"));
+    assert_shows(
+        &shown,
+        &[
+            "NOPERM User watcher has no permissions to run the 'info' command",
+            "NOPERM User watcher has no permissions to run the 'slowlog|get' command",
+            "timers NOPERM User watcher has no permissions to run the 'timer|count' command",
+            "  mails\n",
+            "soon\n",
+        ],
+    );
+    assert!(!shown.contains("reports"), "{shown}");
+    let words = [&words[..], &["-a", "secret"]].concat();
+    assert_shows(&page(&words, None), &["  mails\n"]);
+    let words = [&words[..4], &["-a", "wrong"]].concat();
+    assert_shows(&refused(&words, None), &["WRONGPASS"]);
+    assert_shows(&refused(&words[..4], None), &["a user needs a password"]);
+    assert_shows(
+        &refused(&["-p", "1"], None),
+        &["127.0.0.1:1: Connection refused"],
+    );
+}
+
+#[test]
+fn sockets_databases_and_certificates() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s").display().to_string();
+    let authority = Authority::new();
+    authority.issue("watcher");
+    let server = authority
+        .builder()
+        .option("unixsocket", &path)
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &["SELECT 3", "TIMER SET three IN 60000 DO SET a b"],
+        "+OK|+OK|",
+    );
+    assert_shows(&page(&["-s", &path, "-n", "3"], None), &["  three\n"]);
+    assert_shows(&page(&["-s", &path], None), &["there are no timers"]);
+    let port = server.tls_port().to_string();
+    let (ca, certificate, key) = (
+        authority.path("ca.crt"),
+        authority.path("watcher.crt"),
+        authority.path("watcher.key"),
+    );
+    let tls = ["-h", "localhost", "-p", &port, "--tls"];
+    let own = ["--cert", &certificate, "--key", &key];
+    let trusted = [&tls[..], &own[..], &["--cacert", &ca]].concat();
+    assert_shows(&page(&trusted, None), &["punctual 0.1.0"]);
+    let insecure = [&tls[..], &own[..], &["--insecure"]].concat();
+    assert_shows(&page(&insecure, None), &["punctual 0.1.0"]);
+    let other = [&trusted[..], &["--sni", "elsewhere"]].concat();
+    assert_shows(&refused(&other, None), &["not valid for name"]);
+    let missing = [&tls[..], &["--cacert", "/nowhere"]].concat();
+    assert_shows(&refused(&missing, None), &["/nowhere: "]);
+}
+
+#[test]
+fn a_server_that_comes_back_is_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let program = env!("CARGO_BIN_EXE_punctual");
+    let start = || start_program(program, folder.path(), port, &[]);
+    let text = port.to_string();
+    let target = Target::new(Options::read(["-p", &text]).unwrap()).unwrap();
+    let mut state = State::default();
+    let mut server = start();
+    let mut connection = target.connect().unwrap();
+    state.take(Sample::take(&mut connection).map_err(|error| error.to_string()));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(Sample::take(&mut connection).is_err());
+    let mut server = start();
+    let mut open = None;
+    eventually(|| {
+        open = target.connect().ok();
+        open.is_some()
+    });
+    state.take(Sample::take(&mut open.unwrap()).map_err(|error| error.to_string()));
+    // Counters of another process are not compared with those of the first one.
+    assert_shows(&drawn(&mut state, 100, 60), &["since start, evicted"]);
+    server.kill().unwrap();
+    server.wait().unwrap();
+}

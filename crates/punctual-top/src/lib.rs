@@ -1,0 +1,60 @@
+//! `punctual top`: what a Redis-compatible server does now, and what is due next, over any connection that clients may have.
+//!
+//! A look at the server ([`Sample`]) is some commands and their replies; a refused command leaves its pane empty, with the reason. `panes` makes
+//! text of two looks, which `screen` draws and `--once` prints. `app` has the threads and the terminal.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod app;
+mod connection;
+mod figures;
+mod info;
+mod options;
+mod panes;
+mod sample;
+mod screen;
+mod tls;
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+pub use connection::{Connection, Target};
+pub use options::Options;
+pub use sample::Sample;
+pub use screen::{State, View, draw};
+
+/// Runs the program with these arguments, without its name.
+pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let options = match Options::read(args) {
+        Ok(options) => options,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let address = options.address();
+    match show(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "punctual top: {address}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(options: Options) -> io::Result<()> {
+    let (once, interval) = (options.once, options.interval);
+    let target = Target::new(options)?;
+    if !once {
+        return app::live(target, interval);
+    }
+    let sample = Sample::take(&mut target.connect()?)?;
+    let looks = panes::Looks {
+        now: &sample,
+        before: None,
+    };
+    // Ignores a closed pipe, as in `punctual top --once | head -1`.
+    let _ = io::stdout().write_all(looks.page().as_bytes());
+    Ok(())
+}

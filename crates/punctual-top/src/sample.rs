@@ -1,0 +1,191 @@
+//! One look at a server: what it answers to a few commands, each of which may be refused without harm to the others.
+
+use std::io;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use punctual_resp::Value;
+
+use crate::connection::{Connection, printable, text};
+use crate::info::Info;
+
+/// Spans of the future: name, length in ms, number of parts.
+pub(crate) const SPANS: [(&str, u64, usize); 3] = [
+    ("minute", 60_000, 60),
+    ("hour", 3_600_000, 60),
+    ("day", 86_400_000, 48),
+];
+/// Number of timers, queues and slow commands that are shown at most.
+const LINES: &str = "200";
+
+/// What a server has answered, or why it has not.
+pub(crate) type Answer<T> = Result<T, String>;
+
+/// A command of the slow log.
+#[derive(Clone, Debug)]
+pub(crate) struct Slow {
+    pub(crate) at_s: u64,
+    pub(crate) micros: u64,
+    pub(crate) words: String,
+}
+
+/// A queue of jobs: its name, and the numbers of JOB INFO.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    numbers: Vec<(String, i64)>,
+}
+
+impl Queue {
+    pub(crate) fn number(&self, name: &str) -> Option<i64> {
+        let number = self.numbers.iter().find(|number| number.0 == name);
+        number.map(|number| number.1)
+    }
+}
+
+/// One look at a server.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub(crate) at: Instant,
+    /// The server's time in unix ms.
+    pub(crate) now_ms: u64,
+    pub(crate) info: Answer<Info>,
+    pub(crate) slow: Answer<Vec<Slow>>,
+    /// Keys and deadlines of the next timers.
+    pub(crate) timers: Answer<Vec<(String, Option<u64>)>>,
+    /// Numbers of timers in the parts of [`SPANS`].
+    pub(crate) timers_due: [Answer<Vec<u64>>; 3],
+    pub(crate) queues: Answer<Vec<Queue>>,
+    pub(crate) jobs_due: [Answer<Vec<u64>>; 3],
+}
+
+const NEEDS: &str = "this needs Punctual: the server has no such command";
+
+fn accept<T>(reply: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Answer<T> {
+    let shown = text(reply);
+    match () {
+        () if !reply.is_error() => read(reply).ok_or_else(|| "an unexpected reply".to_owned()),
+        () if shown.starts_with("ERR unknown command") => Err(NEEDS.to_owned()),
+        () => Err(shown),
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    u64::try_from(value.as_int()?).ok()
+}
+
+fn slow(reply: &Value) -> Option<Vec<Slow>> {
+    let entry = |entry: &Value| {
+        let parts = entry.as_slice()?;
+        let words = parts.get(3)?.as_slice()?;
+        let words: Vec<String> = words.iter().map(text).collect();
+        Some(Slow {
+            at_s: number(parts.get(1)?)?,
+            micros: number(parts.get(2)?)?,
+            words: words.join(" "),
+        })
+    };
+    reply.as_slice()?.iter().map(entry).collect()
+}
+
+fn timers(reply: &Value) -> Option<Vec<(String, Option<u64>)>> {
+    let timer = |timer: &Value| {
+        let parts = timer.as_slice()?;
+        Some((text(parts.first()?), parts.get(1).and_then(number)))
+    };
+    reply.as_slice()?.iter().map(timer).collect()
+}
+
+fn counts(reply: &Value) -> Option<Vec<u64>> {
+    reply.as_slice()?.iter().map(number).collect()
+}
+
+fn queues(reply: &Value) -> Option<Vec<Queue>> {
+    let queue = |map: &Value| {
+        let pairs = map.as_slice()?.chunks_exact(2);
+        let mut queue = Queue {
+            name: String::new(),
+            numbers: Vec::new(),
+        };
+        for pair in pairs {
+            match (text(&pair[0]).as_str(), &pair[1]) {
+                ("name", name) => queue.name = printable(name.as_bytes()?),
+                (name, value) => queue
+                    .numbers
+                    .extend(value.as_int().map(|number| (name.to_owned(), number))),
+            }
+        }
+        Some(queue)
+    };
+    reply.as_slice()?.iter().map(queue).collect()
+}
+
+fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+impl Sample {
+    /// Asks the server.
+    ///
+    /// # Errors
+    /// That of the connection; a refused command is no error.
+    pub fn take(connection: &mut Connection) -> io::Result<Self> {
+        let first = connection.ask(&[
+            vec!["INFO", "all"],
+            vec!["TIME"],
+            vec!["SLOWLOG", "GET", LINES],
+        ])?;
+        let at = Instant::now();
+        let info = accept(&first[0], |reply| {
+            Some(Info::parse(&String::from_utf8_lossy(reply.as_bytes()?)))
+        });
+        // The server's own time, which may be another one than here, or a virtual one.
+        let time = accept(&first[1], |reply| {
+            let parts = reply.as_slice()?;
+            let part = |at: usize| text(parts.get(at)?).parse::<u64>().ok();
+            Some(part(0)? * 1000 + part(1)? / 1000)
+        });
+        let told = info
+            .as_ref()
+            .ok()
+            .and_then(|info| info.number("server_time_usec"));
+        let now_ms = match (told, time) {
+            (Some(micros), _) => (micros / 1000.0) as u64,
+            (None, Ok(ms)) => ms,
+            (None, Err(_)) => wall_ms(),
+        };
+        let mut sample = Self {
+            at,
+            now_ms,
+            slow: accept(&first[2], slow),
+            timers: Err(NEEDS.to_owned()),
+            timers_due: [(); 3].map(|()| Err(NEEDS.to_owned())),
+            queues: Err(NEEDS.to_owned()),
+            jobs_due: [(); 3].map(|()| Err(NEEDS.to_owned())),
+            info,
+        };
+        if sample.info.as_ref().is_ok_and(|info| !info.is_punctual()) {
+            return Ok(sample);
+        }
+        let from = now_ms.to_string();
+        let spans = SPANS.map(|(_, ms, parts)| ((now_ms + ms).to_string(), parts.to_string()));
+        let count = |of: &'static str| {
+            let from = from.as_str();
+            let spans = spans.iter();
+            spans.map(move |(to, parts)| vec![of, "COUNT", from, to, "BUCKETS", parts])
+        };
+        let mut commands = vec![
+            vec!["TIMER", "LIST", "COUNT", LINES],
+            vec!["JOB", "QUEUES", "COUNT", LINES],
+        ];
+        commands.extend(count("TIMER").chain(count("JOB")));
+        let replies = connection.ask(&commands)?;
+        sample.timers = accept(&replies[0], timers);
+        sample.queues = accept(&replies[1], queues);
+        for span in 0..SPANS.len() {
+            sample.timers_due[span] = accept(&replies[2 + span], counts);
+            sample.jobs_due[span] = accept(&replies[5 + span], counts);
+        }
+        Ok(sample)
+    }
+}

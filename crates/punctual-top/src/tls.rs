@@ -1,0 +1,142 @@
+//! The encrypted half of a connection.
+
+use std::io;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned,
+};
+
+use crate::options::Options;
+
+/// Where systems have the certificates that they trust.
+const SYSTEM: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+];
+
+/// Accepts any certificate, but checks that the server has its key.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        algorithms.supported_schemes()
+    }
+}
+
+/// Returns an error that names a file.
+fn in_file(path: &Path, error: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("{}: {error}", path.display()))
+}
+
+fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let all = CertificateDer::pem_file_iter(path).map_err(|e| in_file(path, e))?;
+    let all: Result<Vec<_>, _> = all.collect();
+    let all = all.map_err(|e| in_file(path, e))?;
+    if all.is_empty() {
+        return Err(in_file(path, "no certificates"));
+    }
+    Ok(all)
+}
+
+fn roots(options: &Options) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = &options.cacert {
+        for certificate in certificates(path)? {
+            roots.add(certificate).map_err(|e| in_file(path, e))?;
+        }
+        return Ok(roots);
+    }
+    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let mut paths = named.into_iter().chain(SYSTEM.map(PathBuf::from));
+    let path = paths.find(|path| path.exists());
+    let path = path.ok_or_else(|| {
+        io::Error::other("the system has no certificates to trust: --cacert names a file")
+    })?;
+    roots.add_parsable_certificates(certificates(&path)?);
+    Ok(roots)
+}
+
+/// Returns the settings of the options.
+///
+/// # Errors
+/// A file that cannot be read or holds nothing of use.
+pub(crate) fn config(options: &Options) -> io::Result<Arc<ClientConfig>> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    let builder = if options.insecure {
+        let anyone = Arc::new(Anyone(provider));
+        builder.dangerous().with_custom_certificate_verifier(anyone)
+    } else {
+        builder.with_root_certificates(roots(options)?)
+    };
+    let config = match (&options.cert, &options.key) {
+        (Some(certificate), Some(key)) => {
+            let private = PrivateKeyDer::from_pem_file(key).map_err(|e| in_file(key, e))?;
+            builder
+                .with_client_auth_cert(certificates(certificate)?, private)
+                .map_err(|e| in_file(certificate, e))?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+/// Encrypts a connection.
+///
+/// # Errors
+/// A name that no certificate can have.
+pub(crate) fn encrypt(
+    options: &Options,
+    config: Arc<ClientConfig>,
+    stream: TcpStream,
+) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let name = options.sni.as_ref().unwrap_or(&options.host);
+    let name = ServerName::try_from(name.clone()).map_err(io::Error::other)?;
+    let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
+    Ok(StreamOwned::new(session, stream))
+}
