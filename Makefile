@@ -1,7 +1,7 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
 .PHONY: help run check test test-c test-quic test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
-  fmt miri wheels install-c loom programs proofs
+  fmt miri wheels install-c loom programs proofs test-page
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -30,6 +30,9 @@ test-sanitizers: ## the C and C++ bindings under ThreadSanitizer and Valgrind
 
 test-c: ## the C and C++ bindings alone, as in `make test`
 	@scripts/test-c
+
+test-page: ## the page of metrics-port in a headless Chromium; seconds (ARGS=--picture renews the README's picture)
+	@scripts/test-page $(ARGS)
 
 test-ruby: ## the Ruby gem alone, with its extension and in pure Ruby
 	@scripts/test-ruby

@@ -85,6 +85,8 @@ fn expected(reply: Option<Value>) -> Result<Value, ApiError> {
 
 /// Returns counters, memory, lateness and databases.
 pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Result<Json, ApiError> {
+    // The connection that asks is one of them.
+    let others = 1.0 + links.open() as f64;
     let text = info(links).await?;
     let info = Info::of(&text);
     let number = |field| info.number(field).unwrap_or_default();
@@ -116,11 +118,11 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
         "role": info.get("role"),
         "port": number("tcp_port"),
         "uptime_s": number("uptime_in_seconds"),
-        // Without those of the page itself.
+        // Without what the page itself does.
         "commands": number("total_commands_processed") - links.asked() as f64,
+        "clients": (number("connected_clients") - others).max(0.0),
         "memory": number("used_memory"),
         "memory_max": number("maxmemory"),
-        "clients": number("connected_clients"),
         "deadlines": number("timers_pending"),
         "timers": info.number("timers_keys"),
         "timers_paused": info.number("timers_paused"),

@@ -133,6 +133,11 @@ impl Links {
         self.asked.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of open connections, which are no client's either.
+    pub(super) fn open(&self) -> usize {
+        LINKS_MAX - self.free.available_permits()
+    }
+
     /// Asks over a connection of its own, in database `db`.
     ///
     /// # Errors

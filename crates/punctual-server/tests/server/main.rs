@@ -47,6 +47,7 @@ mod metrics;
 mod migrate;
 mod migrating;
 mod notify;
+mod page;
 mod pause;
 mod persistence;
 mod primary;

@@ -80,7 +80,7 @@ const moment = (ms) => {
 const shown = (word) => (typeof word === "string" ? word : `0x${word.hex}`);
 
 function fill(element, [value, unit]) {
-  element.replaceChildren(value, ...(unit ? [" ", el("small", { textContent: unit })] : []));
+  element.replaceChildren(value, ...(unit ? ["\u202f", el("small", { textContent: unit })] : []));
 }
 
 // ---- Talking to the server ----
@@ -108,8 +108,10 @@ async function ask(path, options = {}) {
 
 function fail(error) {
   const wrong = error.status === 401 && page.password !== null;
-  if (wrong) forget();
-  if ([401, 403, 421].includes(error.status)) {
+  if (wrong) {
+    forget();
+    holdProblem = Date.now() + 8000;
+  } else if ([401, 403, 421].includes(error.status)) {
     $("unlock").hidden = error.status === 403;
     $("main").hidden = true;
     page.state = null;
@@ -136,7 +138,9 @@ function forget() {
 }
 
 /** Runs a command, says what it has done, and shows what has become of it. */
-async function run(words, said) {
+async function run(words, said, button) {
+  const focused = document.activeElement === button;
+  button.disabled = true;
   try {
     const { reply } = await ask(`api/command?db=${page.db}`, {
       method: "POST",
@@ -150,6 +154,8 @@ async function run(words, said) {
     else problem(`${words.slice(0, 2).map(shown).join(" ")}: ${error.message}`);
     holdProblem = Date.now() + 8000;
   }
+  button.disabled = false;
+  if (focused) button.focus();
   await Promise.all([loadQueues(), loadTimers(), loadFuture()]).catch(fail);
 }
 
@@ -177,7 +183,7 @@ function drawState() {
   const { state, past } = page;
   $("about").textContent = [
     `${state.role === "slave" ? "Replica" : "Primary"} on port ${state.port}`,
-    `up ${span(state.uptime_s * 1000)}`,
+    state.uptime_s < 1 ? "just started" : `up ${span(state.uptime_s * 1000)}`,
     state.virtual ? `virtual clock at ${moment(state.now_ms)}` : `version ${state.version}`,
   ].join(" · ");
   const select = $("database");
@@ -208,7 +214,9 @@ function drawState() {
 
 function trace(rates, now) {
   const top = Math.max(1, ...rates.map(([, rate]) => rate));
-  const points = rates.map(([at, rate]) => [240 - (now - at) / 500, 43 - Math.max(0, rate) / top * 41]);
+  // Two minutes, or half a minute as long as there is no more.
+  const width = Math.max(30_000, Math.min(120_000, now - (rates[0]?.[0] ?? now)));
+  const points = rates.map(([at, rate]) => [240 - (now - at) / width * 240, 43 - Math.max(0, rate) / top * 41]);
   $("trace").setAttribute("viewBox", "0 0 240 44");
   const line = points.map((p) => p.map((x) => x.toFixed(1)).join(",")).join(" ");
   $("trace").querySelector("polyline").setAttribute("points", line);
@@ -248,8 +256,8 @@ function drawLateness() {
     `${some(late.count, "deadline", "deadlines")}, half of them at most ${micros(late.p50_us).join(" ")} late, 99 % at most ` +
     `${micros(late.p99_us).join(" ")}, all at most ${micros(late.max_us).join(" ")}.`);
   // A bar for each half octave, from 16 µs to at least 16 ms.
-  const slot = (us) => Math.ceil(Math.log2(Math.max(16, us)) * 2) - 8;
-  const slots = Math.max(20, slot(late.max_us)) + 1;
+  const slot = (us) => Math.ceil(Math.log2(Math.max(16, us - 1)) * 2) - 8;
+  const slots = Math.max(20, ...late.buckets.map(([top]) => slot(top))) + 1;
   const sums = new Array(slots).fill(0);
   for (const [top, n] of late.buckets) sums[slot(top)] += n;
   const most = Math.max(1, ...sums);
@@ -258,7 +266,8 @@ function drawLateness() {
     const bar = el("i", { className: n ? "some" : "none" });
     bar.style.height = `${n / most * 100}%`;
     const [from, to] = [2 ** ((i + 7) / 2), 2 ** ((i + 8) / 2)];
-    return el("div", { className: "bar", title: `${i ? micros(from).join(" ") : "0"} to ${micros(to).join(" ")}: ${count(n)}` }, bar);
+    // The promise is a millisecond.
+    return el("div", { className: from < 1000 ? "bar" : "bar over", title: `${i ? micros(from).join(" ") : "0"} to ${micros(to).join(" ")}: ${count(n)}` }, bar);
   }));
   const marks = [100, 1e3, 1e4, 1e5, 1e6, 1e7].map((us) => [us, (Math.log2(us) * 2 - 7) / slots]).filter(([, x]) => x < 0.98);
   chart.querySelector(".axis").replaceChildren(...marks.map(([us, x]) => {
@@ -273,7 +282,11 @@ function drawLateness() {
 
 async function loadFuture() {
   const hours = page.hours;
-  const future = await ask(`api/future?hours=${hours}&db=${page.db}`);
+  const empty = { from_ms: page.state?.now_ms ?? Date.now(), step_ms: 60_000, timers: [0], jobs: [0] };
+  const future = await ask(`api/future?hours=${hours}&db=${page.db}`).catch((error) => {
+    if (error.status !== 409) throw error;
+    return { ...empty, error: error.message };
+  });
   if (hours === page.hours) {
     page.future = future;
     drawFuture();
@@ -299,10 +312,10 @@ function drawFuture() {
   const within = hours === 1 ? "the next hour" : "the next day";
   chart.querySelector(".empty").hidden = !empty;
   chart.querySelector(".empty").replaceChildren(
-    el("strong", { textContent: `Nothing falls due in ${within}.` }),
-    el("span", { textContent: hours === 1 ? "Timers and delayed jobs will show up here; the next day may have some." : "Timers and delayed jobs will show up here." }));
+    el("strong", { textContent: future.error ?? `Nothing falls due in ${within}.` }),
+    el("span", { textContent: future.error ? "" : hours === 1 ? "Timers and delayed jobs will show up here; the next day may have some." : "Timers and delayed jobs will show up here." }));
   const busiest = sums.indexOf(most);
-  chart.setAttribute("aria-label", empty ? `Nothing falls due in ${within}.` :
+  chart.setAttribute("aria-label", empty ? future.error ?? `Nothing falls due in ${within}.` :
     `In ${within} ${some(timers, "timer", "timers")} and ${some(jobs, "job", "jobs")} fall due, most of them, ${count(most)}, ` +
     `${between(busiest)}. The arrow keys go through the bars.`);
 
@@ -333,6 +346,7 @@ function drawFuture() {
     return mark;
   }));
   const rows = sums.map((n, i) => [n, i]).filter(([n]) => n > 0);
+  document.querySelector(".as-table").hidden = empty;
   $("future-rows").replaceChildren(...rows.map(([, i]) => el("tr", {},
     el("th", { scope: "row", textContent: between(i) }),
     el("td", { className: "n", textContent: count(future.timers[i]) }),
@@ -380,14 +394,14 @@ function act(label, words, said, extra = {}) {
       // A second click within a few seconds means it.
       button.classList.add("sure");
       button.textContent = "Really?";
+      done("Press it again if you mean it.");
       setTimeout(() => {
         button.classList.remove("sure");
         button.textContent = label;
       }, 4000);
       return;
     }
-    button.disabled = true;
-    run(words, said).finally(() => (button.disabled = false));
+    run(words, said, button);
   });
   return button;
 }
@@ -402,16 +416,14 @@ function rows(table, list, write) {
     const old = before.get(key);
     made.dataset.key = key;
     if (!old) return made;
-    for (let i = 0; i < made.cells.length; i += 1) {
-      const [now, was] = [made.cells[0], old.cells[i]];
-      const armed = was.querySelector(".sure, :disabled, :focus");
-      if (now.outerHTML === was.outerHTML || (armed && now.textContent === was.textContent) || was.querySelector(".sure")) now.remove();
-      else {
-        const focused = was.contains(document.activeElement) ? document.activeElement.textContent : null;
-        was.replaceWith(now);
-        if (focused !== null) ([...now.querySelectorAll("button")].find((b) => b.textContent === focused) ?? now.querySelector("button"))?.focus();
-      }
-    }
+    [...made.cells].forEach((now, i) => {
+      const was = old.cells[i];
+      // A button that waits for its second click, or for the server, stays.
+      if (now.outerHTML === was.outerHTML || was.querySelector(".sure, :disabled")) return;
+      const at = [...was.children].indexOf(document.activeElement);
+      was.replaceWith(now);
+      if (at >= 0) now.children[Math.min(at, now.children.length - 1)]?.focus();
+    });
     return old;
   });
   after.forEach((row, i) => body.rows[i] !== row && body.insertBefore(row, body.rows[i] ?? null));
@@ -430,8 +442,23 @@ function note(kind, list, limit, none, example) {
 
 const figure = (n, className = "") => el("td", { className: `n ${n ? className : "zero"}`, textContent: count(n) });
 
+/** Shows an error of the server where the list would be. */
+async function load(kind) {
+  try {
+    return await listed(kind);
+  } catch (error) {
+    if (error.status !== 409) throw error;
+    $(kind).hidden = true;
+    $(`${kind}-note`).hidden = false;
+    $(`${kind}-note`).replaceChildren(el("span", { className: "error", textContent: error.message }));
+    return null;
+  }
+}
+
 async function loadQueues() {
-  const { queues, shown_at_most } = await listed("queues");
+  const answer = await load("queues");
+  if (answer === null) return;
+  const { queues, shown_at_most } = answer;
   const now = page.state?.now_ms ?? Date.now();
   rows($("queues"), ordered("queues", queues), (queue) => {
     const name = shown(queue.name);
@@ -450,7 +477,7 @@ async function loadQueues() {
       el("td", { className: "n", textContent: queue["next-due"] === null ? "" : `in ${span(queue["next-due"] - now)}` }),
       el("td", { className: "acts" }, ...buttons));
   });
-  note("queues", queues, shown_at_most, "No queues in this database. A worker’s first job makes one: ", "JOB ADD mails hello DELAY 60000");
+  note("queues", queues, shown_at_most, "No queues in this database. The first job makes one: ", "JOB ADD mails hello DELAY 60000");
 }
 
 function repeats(timer) {
@@ -459,7 +486,9 @@ function repeats(timer) {
 }
 
 async function loadTimers() {
-  const { timers, shown_at_most } = await listed("timers");
+  const answer = await load("timers");
+  if (answer === null) return;
+  const { timers, shown_at_most } = answer;
   const now = page.state?.now_ms ?? Date.now();
   rows($("timers"), timers, (timer) => {
     const name = shown(timer.name);
@@ -475,7 +504,7 @@ async function loadTimers() {
       act("Cancel", ["DEL", timer.name], `${name} is cancelled.`, { className: "danger", ...label("Cancel") }),
     ];
     const command = timer.command.map(shown).map((word) => (/^[^\s"']+$/.test(word) ? word : JSON.stringify(word))).join(" ");
-    const failed = timer.failures ? `${count(timer.runs)}, ${count(timer.failures)} failed` : count(timer.runs);
+    const failed = timer.failures ? `${count(timer.runs)} (${count(timer.failures)} failed)` : count(timer.runs);
     return el("tr", {},
       el("td", { className: "name", title: name }, name),
       el("td", { className: "n", title: timer.paused ? "" : moment(timer.at) }, due),
@@ -559,6 +588,7 @@ $("unlock").addEventListener("submit", async (event) => {
   page.password = $("password").value;
   sessionStorage.setItem("password", page.password);
   $("password").value = "";
+  holdProblem = 0;
   problem("");
   await all();
 });
