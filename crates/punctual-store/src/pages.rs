@@ -86,6 +86,14 @@ impl<T> Pages<T> {
         (self.pages.len() << PAGE_BITS) as u32
     }
 
+    /// Returns a number that is greater than every index that there may be before a page is added or the first one grows.
+    pub fn places(&self) -> u32 {
+        match &self.pages[..] {
+            [only] => only.len() as u32,
+            _ => self.end(),
+        }
+    }
+
     /// Returns the item at `index`, if there is one. O(1).
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
@@ -199,10 +207,7 @@ impl<T> Pages<T> {
     /// Returns a random item, each with the same probability. O(1) on average, O(pages) if very few places are taken. `random`
     /// returns a number below its argument.
     pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
-        let places = match &self.pages[..] {
-            [only] => only.len() as u32,
-            _ => self.end(),
-        };
+        let places = self.places();
         if self.len == 0 {
             return None;
         }

@@ -120,6 +120,16 @@ impl Uses {
         }
     }
 
+    /// Returns the time in the unit at which ranks change.
+    #[inline]
+    pub(crate) fn tick(self, now: Now) -> u32 {
+        match self {
+            Self::Last => seconds(now),
+            Self::Recent => units(now),
+            Self::Count { .. } => minutes(now),
+        }
+    }
+
     /// Returns true if keys record an access counter.
     pub fn counts(self) -> bool {
         matches!(self, Self::Count { .. })

@@ -4,12 +4,14 @@
 //! examined sixteen at a time, so that their cache misses overlap. A candidate that was used or replaced since it was
 //! examined is dropped.
 
+use rand::rngs::SmallRng;
+use rand::{Rng as _, RngExt as _};
 use smallvec::SmallVec;
 
 use crate::eviction::{Eviction, Order};
 use crate::hash_table::WARM_MAX;
 use crate::keyspace::db::Db;
-use crate::keyspace::records::Id;
+use crate::keyspace::records::{Id, Record};
 use crate::time::{NEVER, Now};
 use crate::uses::Uses;
 
@@ -17,12 +19,16 @@ use crate::uses::Uses;
 const KEPT: usize = 64;
 /// Number of candidates below which more keys are examined.
 const FEW: usize = 16;
+/// Number of times that places are drawn in search of keys.
+const ROUNDS: usize = 16;
 /// Records that one search visits where few keys may be evicted: about half a millisecond of work.
 const SEARCH: u32 = 65_536;
 
 /// A key as it was when it was examined.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
+    /// What [`Uses::rank`] was at the tick of all candidates.
+    rank: u32,
     db: u32,
     id: Id,
     hash: u32,
@@ -30,28 +36,52 @@ struct Candidate {
 }
 
 /// The candidates of a shard, the best one last.
-#[derive(Default)]
 pub(crate) struct Candidates {
     all: Vec<Candidate>,
     /// Policy and kind of usage that the order is of.
     by: Option<(Eviction, Uses)>,
+    /// [`Uses::tick`] at which the ranks were computed.
+    ranked_at: u32,
     /// Number of keys to examine for what was evicted.
     owed: usize,
     /// Database and index at which the next search begins.
     search: (usize, u32),
+    /// Several numbers are drawn for each evicted key, so the generator is a quick one.
+    random: SmallRng,
+}
+
+impl Default for Candidates {
+    fn default() -> Self {
+        Self {
+            all: Vec::new(),
+            by: None,
+            ranked_at: 0,
+            owed: 0,
+            search: (0, 0),
+            random: rand::make_rng(),
+        }
+    }
 }
 
 /// A batch of keys: database and record.
 pub(crate) type Batch = SmallVec<[(usize, Id); WARM_MAX]>;
+/// Keys of one database that were drawn at once.
+type Drawn<'d> = SmallVec<[(Id, &'d Record); WARM_MAX]>;
 
 /// Returns whether a key may be evicted. `volatile`: only if it has a deadline.
-fn fits(db: &Db, id: Id, volatile: bool) -> bool {
-    db.may_go(id) && (!volatile || db.peek(id).is_some_and(|r| r.deadline != NEVER))
+fn fits(record: &Record, volatile: bool) -> bool {
+    Db::may_leave(record) && (!volatile || record.deadline != NEVER)
 }
 
-/// Returns a random number below `end`.
-fn random(end: u32) -> u32 {
-    rand::random_range(0..end)
+/// Removes what was drawn twice.
+fn distinct(batch: &mut Batch) {
+    batch.sort_unstable();
+    batch.dedup();
+}
+
+/// Returns a random number below `end`. Its bias, `end` in 2^32, is far below that of a sample.
+fn below(random: &mut SmallRng, end: u32) -> u32 {
+    ((u64::from(random.next_u32()) * u64::from(end)) >> 32) as u32
 }
 
 impl Candidates {
@@ -67,10 +97,13 @@ impl Candidates {
         batch: &mut Batch,
     ) -> bool {
         if policy.order == Order::Random {
-            return self.draw(dbs, policy.volatile, count, batch);
+            let ended = self.collect(dbs, policy.volatile, count, batch);
+            distinct(batch);
+            return ended;
         }
         if policy.order == Order::Ttl {
-            let ended = self.draw(dbs, true, WARM_MAX, batch);
+            let ended = self.collect(dbs, true, WARM_MAX, batch);
+            distinct(batch);
             let deadline =
                 |(db, id): &(usize, Id)| dbs[*db].peek(*id).map_or(NEVER, |r| r.deadline);
             batch.sort_unstable_by_key(deadline);
@@ -80,6 +113,7 @@ impl Candidates {
         if self.by.replace((policy, uses)) != Some((policy, uses)) {
             self.all.clear();
         }
+        self.rank_again(uses, now);
         self.owed += policy.samples * count;
         loop {
             let ended = self.examine_more(dbs, policy, uses, now);
@@ -92,19 +126,43 @@ impl Candidates {
         }
     }
 
+    /// Computes the ranks of all candidates again if time has passed.
+    fn rank_again(&mut self, uses: Uses, now: Now) {
+        let tick = uses.tick(now);
+        if std::mem::replace(&mut self.ranked_at, tick) == tick {
+            return;
+        }
+        for candidate in &mut self.all {
+            candidate.rank = uses.rank(candidate.uses, now);
+        }
+        // Almost in order.
+        self.all.sort_by_key(|candidate| candidate.rank);
+    }
+
     /// Examines as many keys as are owed, or more if there are few candidates. Returns as [`Candidates::take`].
     fn examine_more(&mut self, dbs: &[Db], policy: Eviction, uses: Uses, now: Now) -> bool {
         let mut ended = true;
         while self.owed >= WARM_MAX || self.all.len() < FEW {
-            self.owed = self.owed.saturating_sub(WARM_MAX);
-            let mut drawn = Batch::new();
-            ended = self.draw(dbs, policy.volatile, WARM_MAX, &mut drawn);
             let before = self.all.len();
-            // The loads do not depend on one another, so they run at once; the sum keeps them alive.
-            let hash = |&(db, id): &(usize, Id)| dbs[db].peek(id).map_or(0, |record| record.hash);
-            std::hint::black_box(drawn.iter().map(hash).fold(0, |sum, hash| sum ^ hash));
-            for (db, id) in drawn {
-                self.examine(dbs, db, id, uses, now);
+            let Some(number) = self.choose(dbs, policy.volatile) else {
+                self.owed = 0;
+                break;
+            };
+            let mut drawn = Drawn::new();
+            self.draw(&dbs[number], policy.volatile, &mut drawn);
+            if drawn.is_empty() {
+                let mut batch = Batch::new();
+                ended = self.collect(dbs, policy.volatile, WARM_MAX, &mut batch);
+                self.owed = self.owed.saturating_sub(WARM_MAX);
+                for (db, id) in batch {
+                    if let Some(record) = dbs[db].peek(id) {
+                        self.examine(record, db, id, uses, now);
+                    }
+                }
+            }
+            self.owed = self.owed.saturating_sub(drawn.len());
+            for (id, record) in drawn {
+                self.examine(record, number, id, uses, now);
             }
             if self.all.len() == before && self.owed < WARM_MAX {
                 break;
@@ -120,7 +178,7 @@ impl Candidates {
                 break;
             };
             let record = dbs[best.db as usize].peek(best.id);
-            let same = |r: &&crate::keyspace::records::Record| {
+            let same = |r: &&Record| {
                 r.hash == best.hash
                     && r.key.uses() == best.uses
                     && (!policy.volatile || r.deadline != NEVER)
@@ -141,54 +199,79 @@ impl Candidates {
     }
 
     /// Keeps a key if it is better than the worst candidate, or if there are few.
-    fn examine(&mut self, dbs: &[Db], db: usize, id: Id, uses: Uses, now: Now) {
-        let Some(record) = dbs[db].peek(id).filter(|_| dbs[db].may_go(id)) else {
-            return;
-        };
+    fn examine(&mut self, record: &Record, db: usize, id: Id, uses: Uses, now: Now) {
         let candidate = Candidate {
+            rank: uses.rank(record.key.uses(), now),
             db: db as u32,
             id,
             hash: record.hash,
             uses: record.key.uses(),
         };
-        let rank = |c: &Candidate| uses.rank(c.uses, now);
-        let own = rank(&candidate);
-        if self.all.len() == KEPT {
-            if self.all.first().is_some_and(|worst| rank(worst) >= own) {
-                return;
-            }
-            self.all.remove(0);
-        }
-        if self.all.iter().any(|c| (c.db, c.id) == (db as u32, id)) {
+        let full = self.all.len() >= KEPT;
+        if full && self.all[0].rank >= candidate.rank {
             return;
         }
-        let at = self.all.partition_point(|c| rank(c) < own);
-        self.all.insert(at, candidate);
+        let at = self.all.partition_point(|c| c.rank < candidate.rank);
+        // The same key with another rank is no candidate any more: it has been used since.
+        let mut equal = self.all[at..]
+            .iter()
+            .take_while(|c| c.rank == candidate.rank);
+        if equal.any(|c| (c.db, c.id) == (candidate.db, id)) {
+            return;
+        }
+        if full {
+            self.all.copy_within(1..at, 0);
+            self.all[at - 1] = candidate;
+        } else {
+            self.all.insert(at, candidate);
+        }
     }
 
-    /// Draws up to `count` random keys. Returns false if there are some, but none was found.
-    fn draw(&mut self, dbs: &[Db], volatile: bool, count: usize, batch: &mut Batch) -> bool {
+    /// Chooses the database of the next keys, by the number of its keys. `None` if no key may be evicted.
+    fn choose(&mut self, dbs: &[Db], volatile: bool) -> Option<usize> {
         let size = |db: &Db| db.evictable(volatile);
         let total: usize = dbs.iter().map(size).sum();
         if total == 0 {
-            return true;
+            return None;
         }
-        let mut nth = rand::random_range(0..total);
-        let chosen = dbs.iter().position(|db| {
+        let mut nth = self.random.random_range(0..total);
+        dbs.iter().position(|db| {
             let here = nth < size(db);
             nth -= if here { 0 } else { size(db) };
             here
-        });
-        let number = chosen.unwrap_or(0);
+        })
+    }
+
+    /// Draws places at random, and appends the keys in them that may be evicted, maybe one of them twice. There are none in free
+    /// places, of which there are few: records move together when there are many.
+    fn draw<'d>(&mut self, db: &'d Db, volatile: bool, keys: &mut Drawn<'d>) {
+        let places = db.places();
+        let drawn: [Id; WARM_MAX] = std::array::from_fn(|_| below(&mut self.random, places));
+        // The loads do not depend on one another, so they run at once; the sum keeps them alive.
+        let records = drawn.map(|id| db.peek(id));
+        let hash = |record: &Option<&Record>| record.map_or(0, |record| record.hash);
+        std::hint::black_box(records.iter().map(hash).fold(0, |sum, hash| sum ^ hash));
+        for (id, record) in drawn.into_iter().zip(records) {
+            if let Some(record) = record.filter(|record| fits(record, volatile)) {
+                keys.push((id, record));
+            }
+        }
+    }
+
+    /// Appends up to `count` random keys, maybe one of them twice. Returns false if there are some, but none was found.
+    fn collect(&mut self, dbs: &[Db], volatile: bool, count: usize, batch: &mut Batch) -> bool {
+        let Some(number) = self.choose(dbs, volatile) else {
+            return true;
+        };
         let db = &dbs[number];
-        if size(db) * 8 >= db.len() {
-            for _ in 0..16 {
-                let drawn: SmallVec<[Id; WARM_MAX]> =
-                    (0..WARM_MAX).filter_map(|_| db.at_random(random)).collect();
+        let size = db.evictable(volatile);
+        if size * 8 >= db.len() {
+            for _ in 0..ROUNDS {
+                let mut drawn = Drawn::new();
+                self.draw(db, volatile, &mut drawn);
                 let room = count - batch.len();
-                let fitting = drawn.into_iter().filter(|id| fits(db, *id, volatile));
-                batch.extend(fitting.take(room).map(|id| (number, id)));
-                if batch.len() >= count.min(size(db)) {
+                batch.extend(drawn.into_iter().take(room).map(|(id, _)| (number, id)));
+                if batch.len() >= count.min(size) {
                     break;
                 }
             }
@@ -196,9 +279,6 @@ impl Candidates {
         if batch.is_empty() {
             return self.search(dbs, number, volatile, count, batch);
         }
-        // A random key may be drawn twice.
-        batch.sort_unstable();
-        batch.dedup();
         true
     }
 
@@ -216,11 +296,11 @@ impl Candidates {
         let mut at = if self.search.0 == number {
             self.search.1
         } else {
-            random(end)
+            below(&mut self.random, end)
         };
         for _ in 0..SEARCH.min(end) {
             at = if at + 1 >= end { 0 } else { at + 1 };
-            if fits(db, at, volatile) {
+            if db.peek(at).is_some_and(|record| fits(record, volatile)) {
                 batch.push((number, at));
                 if batch.len() == count {
                     break;

@@ -18,16 +18,20 @@ impl Db {
         self.records.get(id)
     }
 
-    /// Returns whether a record is there and may be evicted: a timer may not, because it must fire, nor
-    /// jobs, which must be done.
-    pub(crate) fn may_go(&self, id: Id) -> bool {
-        let record = self.records.get(id);
-        record.is_some_and(|record| !matches!(record.value, Value::Timer(_) | Value::Jobs(_)))
+    /// Returns whether a record may be evicted: a timer may not, because it must fire, nor jobs, which must be done.
+    #[inline]
+    pub(crate) fn may_leave(record: &Record) -> bool {
+        !matches!(record.value, Value::Timer(_) | Value::Jobs(_))
     }
 
     /// Returns a number that is greater than every index of a record.
     pub(crate) fn end(&self) -> u32 {
         self.records.end()
+    }
+
+    /// Returns the number of places that records may have before a page is added, free ones included.
+    pub(crate) fn places(&self) -> u32 {
+        self.records.places()
     }
 
     /// Returns the bytes of free places for records. O(1).
@@ -56,7 +60,9 @@ impl Db {
             match self.wheel.step(at, &mut armed, &mut usize::MAX.clone()) {
                 Step::Due(due) if due.index & OF_FIELD != 0 => aside.push(due),
                 // A timer must fire, and jobs must be done.
-                Step::Due(due) if !self.may_go(due.index) => aside.push(due),
+                Step::Due(due) if !self.peek(due.index).is_some_and(Self::may_leave) => {
+                    aside.push(due)
+                }
                 Step::Due(due) => found = Some(due.index),
                 Step::Busy | Step::Idle => break,
             }
