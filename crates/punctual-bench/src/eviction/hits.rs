@@ -2,7 +2,8 @@
 //!
 //! A trace has keys with frequencies after Zipf's law. In the one that shifts, other keys are the frequent ones after each
 //! fifth. All servers get the same trace, after half of it once to fill the store. A limit in bytes is what a
-//! tenth of the keys takes in the reference server; at an equal number of keys, each server has the limit at which it keeps that tenth.
+//! tenth of the keys takes in the reference server. At an equal number of keys, each server's limit is corrected throughout the
+//! trace so that it keeps that tenth: what a key takes depends on the keys before it, in tables that have grown and in free places.
 
 use punctual_resp::encode_command;
 use rand::{RngExt, SeedableRng};
@@ -26,6 +27,8 @@ const EXPONENT: f64 = 0.9;
 const SHIFTS: u64 = 5;
 /// Reads in flight.
 const READS: usize = 64;
+/// Number of times that a limit is corrected in a trace and its first half.
+const CORRECTIONS: u64 = 60;
 
 /// Draws ranks after Zipf's law.
 struct Zipf(Vec<f64>);
@@ -49,11 +52,26 @@ impl Zipf {
     }
 }
 
-/// Result of a trace: share of hits, and keys at its end.
+/// Result of a trace: share of hits, and keys on average.
 #[derive(Debug, Clone, Copy)]
 struct Hits {
     rate: f64,
-    keys: i64,
+    keys: f64,
+}
+
+/// Limit of memory for a trace.
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    Bytes(u64),
+    /// The limit at which a server keeps this many keys, beginning with what `Usage` says.
+    Keys(u64, Usage),
+}
+
+/// Memory of an empty server, and of one with a tenth of the keys.
+#[derive(Debug, Clone, Copy)]
+struct Usage {
+    empty: u64,
+    full: u64,
 }
 
 /// Runs all traces, and prints a table per policy and trace.
@@ -64,20 +82,22 @@ pub(super) fn run(
 ) -> Result<()> {
     let zipf = Zipf::new(options.keys());
     let of = launch::reference(servers);
-    let room: Vec<u64> = servers
+    let fitting = options.keys() / 10;
+    let usage: Vec<Usage> = servers
         .iter()
-        .map(|server| bytes_of(server, options.keys() / 10))
+        .map(|server| usage_of(server, fitting))
         .collect::<Result<_>>()?;
-    let equal = room[of.unwrap_or(0)];
+    let equal = Limit::Bytes(usage[of.unwrap_or(0)].full);
     let bar = report::progress((2 * 2 * 2 * servers.len()) as u64, "traces");
     let mut tables = Vec::new();
     for policy in POLICIES {
         for shifts in [false, true] {
             let mut found = Vec::new();
-            for (server, own) in servers.iter().zip(&room) {
+            for (server, usage) in servers.iter().zip(&usage) {
                 let bytes = trace(options, server, policy, &zipf, shifts, equal)?;
                 bar.inc(1);
-                let keys = trace(options, server, policy, &zipf, shifts, *own)?;
+                let own = Limit::Keys(fitting, *usage);
+                let keys = trace(options, server, policy, &zipf, shifts, own)?;
                 bar.inc(1);
                 let case = format!("{policy} {}", name(shifts));
                 let figures = [
@@ -103,7 +123,7 @@ pub(super) fn run(
                 .iter()
                 .map(|one| format!("{:.2}", part(one).rate * 100.0));
             sheet.row(&format!("{case}: hits, %"), rates);
-            let keys = found.iter().map(|one| thousands(part(one).keys as f64));
+            let keys = found.iter().map(|one| thousands(part(one).keys));
             sheet.row("  keys", keys);
             if let Some(of) = of {
                 let rounds: Vec<Vec<Hits>> = found.iter().map(|one| vec![part(one)]).collect();
@@ -134,15 +154,17 @@ fn name(shifts: bool) -> &'static str {
     if shifts { "shifting" } else { "steady" }
 }
 
-/// Returns the bytes in use with `keys` keys.
-fn bytes_of(server: &Server, keys: u64) -> Result<u64> {
+/// Returns the bytes in use without keys and with `keys` keys.
+fn usage_of(server: &Server, keys: u64) -> Result<Usage> {
     let mut client = server.client()?;
     begin(&mut client, "noeviction")?;
+    let empty = used_memory(&mut client)?;
     let bar = indicatif::ProgressBar::hidden();
     keyload::load(&mut client, keys, "SET", &bar, |index, out| {
         encode_command(out, &[b"SET", &key(index)[..], keyload::VALUE]);
     })?;
-    used_memory(&mut client)
+    let full = used_memory(&mut client)?;
+    Ok(Usage { empty, full })
 }
 
 /// Runs a trace at a limit of memory.
@@ -152,17 +174,39 @@ fn trace(
     policy: &str,
     zipf: &Zipf,
     shifts: bool,
-    bytes: u64,
+    room: Limit,
 ) -> Result<Hits> {
     let mut client = server.client()?;
     begin(&mut client, policy)?;
+    let mut bytes = match room {
+        Limit::Bytes(bytes) => bytes,
+        Limit::Keys(_, usage) => usage.full,
+    };
     limit(&mut client, bytes)?;
     let mut rng = ChaCha8Rng::seed_from_u64(9);
     let (total, fill) = (options.trace(), options.trace() / 2);
     let (mut hits, mut reads) = (0u64, 0u64);
     let (mut batch, mut names) = (Vec::new(), Vec::new());
     let mut sent = 0;
+    let mut corrections = 0;
+    let mut counts = Vec::new();
     while sent < fill + total {
+        if sent * CORRECTIONS / (fill + total) > corrections {
+            corrections += 1;
+            let held = client.integer(&["DBSIZE"])?;
+            if sent >= fill {
+                counts.push(held as f64);
+            }
+            if let Limit::Keys(wanted, usage) = room {
+                let a_key = usage.full.saturating_sub(usage.empty) as f64 / wanted as f64;
+                let more = ((wanted as f64 - held as f64) * a_key) as i64;
+                // Before the store is full there is nothing to correct.
+                if more < 0 || used_memory(&mut client)? >= bytes / 100 * 99 {
+                    bytes = bytes.saturating_add_signed(more);
+                    limit(&mut client, bytes)?;
+                }
+            }
+        }
         let shift = if shifts {
             sent.saturating_sub(fill) * SHIFTS / total
         } else {
@@ -194,7 +238,7 @@ fn trace(
         }
         sent += READS as u64;
     }
-    let keys = client.integer(&["DBSIZE"])?;
+    let keys = counts.iter().sum::<f64>() / counts.len() as f64;
     begin(&mut client, "noeviction")?;
     Ok(Hits {
         rate: hits as f64 / reads as f64,
