@@ -8,6 +8,8 @@ use std::process::Command;
 
 use punctual_server::Server;
 
+use crate::tls::Authority;
+
 /// Returns a Python that has the module: that of `scripts/setup`, or the system's.
 fn python() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python-venv/bin/python");
@@ -47,6 +49,20 @@ fn redis_py_works() {
         let server = Server::builder().port(0).spawn().unwrap();
         run("everyday.py", &[&server.port().to_string(), protocol]);
     }
+}
+
+/// The same over TLS: the client verifies the server's certificate and name, and must have a certificate itself.
+#[test]
+fn redis_py_works_encrypted() {
+    let authority = Authority::new();
+    let server = authority
+        .builder()
+        .option("tls-auth-clients", "yes")
+        .spawn()
+        .unwrap();
+    let port = server.tls_port().to_string();
+    let [ca, certificate, key] = ["ca.crt", "client.crt", "client.key"].map(|n| authority.path(n));
+    run("everyday.py", &[&port, "3", &ca, &certificate, &key]);
 }
 
 #[test]

@@ -1,4 +1,7 @@
-"""Everyday use of redis-py. Usage: everyday.py PORT PROTOCOL. Fails with a traceback."""
+"""Everyday use of redis-py. Usage: everyday.py PORT PROTOCOL [CA CERTIFICATE KEY]. Fails with a traceback.
+
+With files of certificates the connections are encrypted, the server is verified, and the clients show their certificate.
+"""
 
 import sys
 import threading
@@ -8,6 +11,9 @@ import redis
 
 port, protocol = int(sys.argv[1]), int(sys.argv[2])
 options = dict(port=port, protocol=protocol, decode_responses=True, socket_timeout=20)
+if len(sys.argv) > 3:
+    ca, certificate, key = sys.argv[3:]
+    options |= dict(ssl=True, ssl_ca_certs=ca, ssl_certfile=certificate, ssl_keyfile=key, ssl_check_hostname=True)
 r = redis.Redis(**options)
 
 
