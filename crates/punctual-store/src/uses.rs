@@ -1,7 +1,9 @@
 //! Usage of a key in 24 bits: the time of the last access, or an approximate access frequency.
 //!
-//! As in Redis, the bits are seconds of the clock or, under an LFU policy, 16 bits of minutes and a logarithmic counter
-//! (Morris, "Counting large numbers of events in small registers", 1978) that decays while the key is not used. Under an LRU
+//! As in Redis, the bits are seconds of the clock or, under an LFU policy, minutes and a logarithmic counter
+//! (Morris, "Counting large numbers of events in small registers", 1978) that decays while the key is not used. Redis has 16 bits of
+//! minutes; here the first of them changes with each access, because most accesses leave the counter as it is, and a key that
+//! was used after eviction has examined it should not be evicted. So minutes wrap after 22 days, not 45. Under an LRU
 //! policy they are units of 128 ms: at half a million commands a second, most keys of a full store have been used within the
 //! same few seconds.
 
@@ -40,8 +42,13 @@ fn units(now: Now) -> u32 {
     (now.read_ms() >> RECENT_SHIFT) as u32 & MASK
 }
 
+/// Mask of the minutes beside a counter.
+const MINUTES: u32 = 0x7fff;
+/// The bit beside a counter that changes with each access.
+const ACCESS: u32 = 1 << 23;
+
 fn minutes(now: Now) -> u32 {
-    (now.read_ms() / 60_000) as u32 & 0xffff
+    (now.read_ms() / 60_000) as u32 & MINUTES
 }
 
 impl Uses {
@@ -85,7 +92,7 @@ impl Uses {
         let count = self.count(before, now);
         let odds = f64::from(count.saturating_sub(NEW)) * f64::from(log_factor) + 1.0;
         let more = count < 255 && rand::random::<f64>() * odds < 1.0;
-        minutes(now) << 8 | (count + u32::from(more))
+        (before & ACCESS ^ ACCESS) | minutes(now) << 8 | (count + u32::from(more))
     }
 
     /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record their last access.
@@ -93,7 +100,7 @@ impl Uses {
         let Self::Count { decay_minutes, .. } = self else {
             return 0;
         };
-        let idle = minutes(now).wrapping_sub(uses >> 8) & 0xffff;
+        let idle = minutes(now).wrapping_sub(uses >> 8) & MINUTES;
         let lost = idle.checked_div(decay_minutes).unwrap_or(0);
         (uses & 0xff).saturating_sub(lost)
     }
@@ -162,7 +169,9 @@ mod tests {
         assert_eq!(uses.count(key, now), 5);
         let mut at_hundred = 0;
         for n in 0..100_000 {
+            let before = key;
             key = uses.after_access(key, now);
+            assert_ne!(key, before, "an access shows, also if the counter stays");
             if n == 99 {
                 at_hundred = uses.count(key, now);
             }

@@ -124,7 +124,7 @@ pub(super) fn run(
                 .map(|one| format!("{:.2}", part(one).rate * 100.0));
             sheet.row(&format!("{case}: hits, %"), rates);
             let keys = found.iter().map(|one| thousands(part(one).keys));
-            sheet.row("  keys", keys);
+            sheet.row("  keys on average", keys);
             if let Some(of) = of {
                 let rounds: Vec<Vec<Hits>> = found.iter().map(|one| vec![part(one)]).collect();
                 let base = |at| (at != of).then_some(of);

@@ -1,6 +1,9 @@
 //! `maxmemory`, `maxmemory-clients` and `used_memory` of the binary, whose allocator counts.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
+
+use punctual_resp::Value;
 
 use crate::process::Process;
 use crate::replication;
@@ -118,6 +121,73 @@ fn commands_without_memory_are_refused_as_by_redis() {
     ] {
         ask(args);
     }
+    server.stop();
+}
+
+/// Flags of the commands and subcommands in a reply of COMMAND, by name.
+fn flags_of(commands: &Value) -> BTreeMap<String, (i64, BTreeSet<String>)> {
+    let text = |value: &Value| String::from_utf8_lossy(value.as_bytes().unwrap()).into_owned();
+    let mut all = BTreeMap::new();
+    for fields in commands
+        .as_slice()
+        .unwrap()
+        .iter()
+        .map(|c| c.as_slice().unwrap())
+    {
+        let flags = fields[2].as_slice().unwrap().iter().map(text).collect();
+        all.insert(text(&fields[0]), (fields[1].as_int().unwrap(), flags));
+        all.extend(flags_of(&fields[9]));
+    }
+    all
+}
+
+/// Every command that redis-server has too is refused for want of memory if and only if redis-server refuses it: alone, where it
+/// would be queued, and in a script.
+#[test]
+fn every_command_needs_memory_as_in_redis() {
+    let redis = Redis::start(&["--maxmemory-policy", "noeviction"]);
+    let server = Process::start(&[]);
+    let (mut ours, mut theirs) = (Wire::to(server.port), Wire::to(redis.port));
+    let mut flags = [&mut ours, &mut theirs].map(|wire| flags_of(&wire.ask(&["COMMAND"])));
+    let mut ask = |args: &[&str]| {
+        let (ours, theirs) = (ours.ask(args), theirs.ask(args));
+        let short = [&ours, &theirs].map(|reply| {
+            let text = reply.as_bytes().filter(|_| reply.is_error());
+            text.is_some_and(|text| text.starts_with(b"OOM "))
+        });
+        assert_eq!(short[0], short[1], "{args:?}: {ours:?} {theirs:?}");
+        if short[0] {
+            assert_eq!(ours, theirs, "{args:?}");
+        }
+        short[0]
+    };
+    ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    let [ours, theirs] = &mut flags;
+    let (mut denied, mut allowed) = (0, 0);
+    for (name, (arity, flags)) in theirs {
+        let Some((_, own)) = ours.get(name) else {
+            continue;
+        };
+        let denies = flags.contains("denyoom");
+        assert_eq!(denies, own.contains("denyoom"), "{name}");
+        if !denies && !flags.contains("write") {
+            continue;
+        }
+        // The refusal comes before a look at the arguments, so these are good enough.
+        let mut args: Vec<&str> = name.split('|').collect();
+        args.resize(arity.unsigned_abs() as usize, "1");
+        assert_eq!(ask(&args), denies, "{name}");
+        // The queue itself needs memory.
+        ask(&["MULTI"]);
+        assert!(ask(&args), "{name}");
+        ask(&["DISCARD"]);
+        let words: Vec<String> = args.iter().map(|word| format!("'{word}'")).collect();
+        let script = format!("return redis.pcall({})", words.join(","));
+        let in_script = ask(&["EVAL", &script, "0"]);
+        assert_eq!(in_script, denies && !flags.contains("noscript"), "{name}");
+        *(if denies { &mut denied } else { &mut allowed }) += 1;
+    }
+    assert!(denied > 50 && allowed > 40, "{denied} {allowed}");
     server.stop();
 }
 

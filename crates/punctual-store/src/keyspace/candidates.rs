@@ -16,7 +16,7 @@ use crate::time::{NEVER, Now};
 use crate::uses::Uses;
 
 /// Maximum number of candidates.
-const KEPT: usize = 64;
+const KEPT: usize = 128;
 /// Number of candidates below which more keys are examined.
 const FEW: usize = 16;
 /// Number of times that places are drawn in search of keys.
