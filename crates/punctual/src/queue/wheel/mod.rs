@@ -43,7 +43,6 @@ use super::armings::Armings;
 use super::slab::{Slab, Tenant};
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use core::mem::size_of;
-use core::num::NonZeroU32;
 use records::{Filed, Timer};
 use undecided::Undecided;
 
@@ -117,6 +116,24 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// Files an entry for the timer `index` if it is not due before all others, but before the one that its record has.
+    /// Returns whether it is. The common case of [`place_early`](Self::place_early).
+    #[inline(always)]
+    fn file_later(&mut self, deadline: u64, index: u32, filed: Filed) -> bool {
+        if deadline < self.raw.earliest.first() || deadline >= filed.tick() {
+            return false;
+        }
+        let earlier = Filed::at(deadline);
+        if let Some(kept) = self.records.kept_mut(index) {
+            *kept = earlier;
+        }
+        self.raw.insert_later(deadline, index, earlier.generation());
+        if filed != Filed::NOT {
+            self.raw.forget(&mut self.records);
+        }
+        true
+    }
+
     /// Files an entry for the timer `index`.
     fn file(&mut self, deadline: u64, index: u32) {
         let filed = Filed::at(deadline);
@@ -147,7 +164,9 @@ impl<T> Wheel<T> {
             self.note_early(deadline, key.index());
             return key;
         }
-        if deadline > filed.tick() && deadline != u64::MAX {
+        if deadline > filed.tick() && deadline != u64::MAX
+            || self.file_later(deadline, key.index(), filed)
+        {
             return key;
         }
         if self.raw.earliest.holds_at(key.index(), filed.tick()) {
@@ -178,16 +197,27 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Re-arms a timer whose entry is not found in time, perhaps.
+    /// Re-arms a timer whose entry is not found in time, perhaps. Returns whether there is one, as `reset` does.
     #[inline(never)]
-    fn reset_early(&mut self, key: TimerKey, deadline: u64, order: NonZeroU32) {
+    fn reset_early(&mut self, key: TimerKey, deadline: u64) -> bool {
         // In the order of arming, and while this timer still has the deadline that its entry has.
         self.decide();
-        if let Some((timer, filed)) = self.records.get_kept_mut(key) {
-            timer.order = order;
+        let found = self.records.get_kept_mut(key);
+        let is_found = found.is_some();
+        if let Some((timer, filed)) = found {
+            timer.order = self.armings.next();
             timer.deadline = deadline;
             self.place_early(deadline, key, filed);
         }
+        is_found
+    }
+
+    /// Re-arms a timer in a wheel that has run out of armings.
+    #[cold]
+    #[inline(never)]
+    fn reset_slowly(&mut self, key: TimerKey, deadline: u64) -> bool {
+        self.renumber();
+        self.reset_early(key, deadline)
     }
 
     /// Files entries for the undecided timers that need one. O(1).
@@ -201,10 +231,20 @@ impl<T> Wheel<T> {
     /// Returns the key, as the other outlined parts of `insert` do: `insert` ends with a jump and saves no registers.
     #[inline(never)]
     fn decide_all(&mut self, key: TimerKey) -> TimerKey {
-        for index in self.undecided.take() {
+        let first = self.raw.earliest.first();
+        let early = self.undecided.choose(|index| {
+            let looked = self.records.kept_at(index);
+            looked.is_some_and(|(timer, filed)| {
+                (timer.deadline <= filed.tick().max(first)) | (timer.deadline == u64::MAX)
+            })
+        });
+        for at in 0..early {
+            let index = self.undecided.chosen(at);
             if let Some((timer, filed)) = self.records.kept_at(index) {
                 let (deadline, key) = (timer.deadline, timer.key(index));
-                self.place(deadline, key, filed);
+                if !self.file_later(deadline, index, filed) {
+                    self.place_early(deadline, key, filed);
+                }
             }
         }
         key
@@ -329,14 +369,6 @@ impl<T> Wheel<T> {
         })
     }
 
-    #[inline]
-    fn next_order(&mut self) -> NonZeroU32 {
-        if self.armings.must_renumber() {
-            self.renumber();
-        }
-        self.armings.next()
-    }
-
     /// Renumbers the arming order of all timers. O(n log n), once in two billion armings.
     #[cold]
     fn renumber(&mut self) {
@@ -376,16 +408,17 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
 
     #[inline]
     fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
-        let order = self.next_order();
+        if self.armings.must_renumber() {
+            return self.reset_slowly(key, deadline);
+        }
         let Some((timer, filed)) = self.records.get_kept_mut(key) else {
             return false;
         };
         let covered = filed.tick().max(self.raw.earliest.first());
         if deadline <= covered || deadline == u64::MAX {
-            self.reset_early(key, deadline, order);
-            return true;
+            return self.reset_early(key, deadline);
         }
-        timer.order = order;
+        timer.order = self.armings.next();
         timer.deadline = deadline;
         true
     }

@@ -175,16 +175,14 @@ impl RawWheel {
     /// ```
     #[inline(always)]
     pub fn insert(&mut self, deadline: u64, index: u32, generation: u32) {
-        self.entries += 1;
-        let due = Due {
-            deadline,
-            index,
-            generation,
-        };
         if deadline < self.earliest.first() {
-            self.insert_first(due);
+            self.insert_first(Due {
+                deadline,
+                index,
+                generation,
+            });
         } else {
-            self.insert_later(due);
+            self.insert_later(deadline, index, generation);
         }
     }
 
@@ -193,20 +191,23 @@ impl RawWheel {
     fn insert_first(&mut self, due: Due) {
         self.release_held();
         if due.deadline < self.earliest.first() {
+            self.entries += 1;
             self.earliest.hold(due);
         } else {
-            self.insert_later(due);
+            self.insert_later(due.deadline, due.index, due.generation);
         }
     }
 
     /// Files an entry that is not due before all others.
     #[inline(always)]
-    fn insert_later(&mut self, due: Due) {
-        let Due {
-            deadline,
-            index,
-            generation,
-        } = due;
+    pub(super) fn insert_later(&mut self, deadline: u64, index: u32, generation: u32) {
+        self.entries += 1;
+        self.file_held(deadline, index, generation);
+    }
+
+    /// Files an entry that is counted already.
+    #[inline(always)]
+    fn file_held(&mut self, deadline: u64, index: u32, generation: u32) {
         if deadline < self.cursor && !self.set_back_for(deadline) {
             self.clear_until = 0;
             self.front.stage(Staged {
@@ -251,7 +252,7 @@ impl RawWheel {
     #[inline]
     pub(super) fn release_held(&mut self) {
         if let Some(held) = self.earliest.release() {
-            self.insert_later(held);
+            self.file_held(held.deadline, held.index, held.generation);
         }
     }
 

@@ -39,8 +39,9 @@ impl Subject for Wheel<u64> {
             return self.check_few();
         }
         let mut standing: HashMap<u32, usize> = HashMap::new();
-        let undecided: Vec<u32> = { self.undecided }
-            .take()
+        let mut noted = self.undecided;
+        let undecided: Vec<u32> = (0..noted.choose(|_| true))
+            .map(|at| noted.chosen(at))
             .filter(|&index| self.records.at(index).is_some())
             .collect();
         check_invariants(&self.raw, &Decided(self, &undecided));

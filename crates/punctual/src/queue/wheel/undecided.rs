@@ -39,17 +39,27 @@ impl Undecided {
     /// Adds a timer. Returns whether there is no room for another.
     #[inline]
     pub(super) fn push(&mut self, index: u32) -> bool {
-        if let Some(place) = self.indices.get_mut(self.len) {
-            *place = index;
-            self.len += 1;
-        }
+        self.indices[self.len % MOST] = index;
+        self.len += 1;
         self.len == MOST
     }
 
-    /// Removes all timers and returns them.
+    /// Removes all timers, and moves those for which `condition` holds to the front, without a branch on it. Returns
+    /// their number.
     #[inline]
-    pub(super) fn take(&mut self) -> impl Iterator<Item = u32> + use<> {
-        let len = take(&mut self.len);
-        self.indices.into_iter().take(len)
+    pub(super) fn choose(&mut self, condition: impl Fn(u32) -> bool) -> usize {
+        let mut count = 0;
+        for at in 0..take(&mut self.len).min(MOST) {
+            let index = self.indices[at];
+            self.indices[count] = index;
+            count += usize::from(condition(index));
+        }
+        count
+    }
+
+    /// Returns one of the timers that were moved to the front.
+    #[inline]
+    pub(super) fn chosen(&self, at: usize) -> u32 {
+        self.indices[at]
     }
 }
