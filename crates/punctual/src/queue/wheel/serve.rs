@@ -347,6 +347,8 @@ impl RawWheel {
     /// All timers are prefetched before the first is read, so that the cache misses overlap.
     fn gather(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         let &First { level, slot, start } = place;
+        // On the far levels the lower bits do not tell whether an entry is filed at the deadline.
+        let near = level < FAR;
         let end = start | ((1u64 << (BITS * level as u32)) - 1);
         let runs = self.front.can_gather();
         let mut entries = take(&mut self.gathered);
@@ -360,7 +362,9 @@ impl RawWheel {
         });
         let looked = entries.len();
         for Entry {
-            index, generation, ..
+            low,
+            index,
+            generation,
         } in entries.drain(..)
         {
             match timers.look(index, generation) {
@@ -369,7 +373,10 @@ impl RawWheel {
                     self.refile(deadline, index, generation, timers);
                 }
                 Some((deadline, order)) => {
-                    let generation = timers.refiled(index, generation, deadline);
+                    let generation = match near && deadline as u32 == low {
+                        true => generation,
+                        false => timers.refiled(index, generation, deadline),
+                    };
                     let early = Early {
                         deadline,
                         order,
@@ -455,7 +462,7 @@ impl RawWheel {
 
     /// Files an entry of the pending slot again: on the levels below or, if its timer was re-armed,
     /// on any level.
-    #[inline]
+    #[inline(always)]
     fn put_below(&mut self, deadline: u64, index: u32, generation: u32, mixed: bool) {
         let level = level_of((deadline ^ self.cursor) | 1);
         let slot = digit(deadline, level);
