@@ -40,7 +40,7 @@ const COUNT: &str = "256";
 /// Commands that are sent at once.
 const PIPELINE: u64 = 16;
 /// Time after the last due time after which a job counts as lost.
-const TIME_LIMIT_US: u64 = 10_000_000;
+const TIME_LIMIT_US: u64 = 60_000_000;
 
 /// An hour.
 const FAR_MS: u64 = 3_600_000;

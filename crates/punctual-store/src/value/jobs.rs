@@ -250,11 +250,14 @@ impl Jobs {
         if self.paused {
             return None;
         }
-        let ready = &self.sets[Set::Ready as usize];
-        let ready = ready.walk(0..ready.len(), false).map(index_of);
-        // Those that have expired are in the way for one step at most.
         let lives = |index: &u32| expiry(self.get(*index)).is_none_or(|at| !now.is_due(at));
-        ready.into_iter().find(lives)
+        let ready = &self.sets[Set::Ready as usize];
+        let first = index_of(ready.first()?);
+        if lives(&first) {
+            return Some(first);
+        }
+        // Those that have expired are in the way for one step at most.
+        ready.walk(1..ready.len(), false).map(index_of).find(lives)
     }
 
     /// Returns a number that was not given out before.
