@@ -37,7 +37,7 @@ test-ruby: ## the Ruby gem alone, with its extension and in pure Ruby
 programs: ## real programs (queues, locks, limiters, clients) on redis-server and here (ARGS=--quick: a few; ARGS=--help)
 	@scripts/programs $(ARGS)
 
-proofs: ## kills, power cuts and link cuts at full length, two hours (ARGS="kills power links")
+proofs: ## kills, failovers, power cuts and link cuts at full length, three hours (ARGS="kills power links")
 	@scripts/proofs $(ARGS)
 
 install-c: ## the C library, its headers, pkg-config and CMake files (PREFIX=/usr/local)

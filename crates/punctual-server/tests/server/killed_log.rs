@@ -34,7 +34,7 @@ struct Killed {
 }
 
 /// A process that does not outlive its test.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -62,20 +62,20 @@ impl Written {
 }
 
 /// A connection that ends when the server is killed.
-struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     decoder: Decoder,
 }
 
 impl Client {
-    fn to(port: u16) -> std::io::Result<Self> {
+    pub(crate) fn to(port: u16) -> std::io::Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
         let decoder = Decoder::new();
         Ok(Self { stream, decoder })
     }
 
-    fn send(&mut self, commands: &[String]) -> std::io::Result<()> {
+    pub(crate) fn send(&mut self, commands: &[String]) -> std::io::Result<()> {
         let mut bytes = Vec::new();
         for command in commands {
             encode_command(&mut bytes, &command.split(' ').collect::<Vec<_>>());
@@ -83,7 +83,7 @@ impl Client {
         self.stream.write_all(&bytes)
     }
 
-    fn reply(&mut self) -> std::io::Result<Value> {
+    pub(crate) fn reply(&mut self) -> std::io::Result<Value> {
         let mut bytes = [0; 16 << 10];
         loop {
             if let Some(value) = self.decoder.next_value().unwrap() {

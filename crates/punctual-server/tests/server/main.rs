@@ -41,6 +41,7 @@ mod inside;
 mod jobs;
 mod killed;
 mod killed_log;
+mod killed_timers;
 mod many_clients;
 mod memory;
 mod migrate;

@@ -1,4 +1,4 @@
-//! Timers over restarts, kills, snapshots, replicas and promotions: never lost, and never twice.
+//! Timers over restarts, snapshots, replicas and promotions: never lost, and never twice.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,11 +6,10 @@ use std::process::Command;
 use punctual_resp::Value;
 use punctual_server::Builder;
 
-use crate::killed::{free_port, start_program};
-use crate::killed_log::kills;
+use crate::killed::free_port;
 use crate::replication::{builder, caught_up, follow, same_data};
 use crate::timers::show;
-use crate::wire::{Wire, eventually, unix_time};
+use crate::wire::{Wire, eventually};
 
 /// Runs lines that must succeed.
 #[track_caller]
@@ -134,92 +133,6 @@ fn a_timer_that_fires_is_one_transaction_of_the_log() {
         now + 100
     );
     assert_eq!(words.join(" "), expected);
-}
-
-/// Kills the server while timers fire, and others are far away. Each has a counter of its own: at the end all are 1. `PUNCTUAL_KILLS` is the
-/// number of kills; with it, 100,000 timers are pending.
-#[test]
-fn a_kill_loses_no_timer_and_runs_none_twice() {
-    const SOON: u64 = 60;
-    let kills = kills(6);
-    let pending = if kills > 100 { 100_000 } else { 500 };
-    for threads in ["1", "3"] {
-        let folder = tempfile::tempdir().unwrap();
-        let port = free_port();
-        let options = [
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "always",
-            "--threads",
-            threads,
-        ];
-        let start = || {
-            start_program(
-                env!("CARGO_BIN_EXE_punctual"),
-                folder.path(),
-                port,
-                &options,
-            )
-        };
-        let mut child = start();
-        let mut c = Wire::to(port);
-        let lines: Vec<String> = (0..pending)
-            .map(|n| format!("TIMER SET far:{n} IN {} DO INCR n", 90_000_000 + n))
-            .collect();
-        for lines in lines.chunks(500) {
-            c.send(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-            for _ in lines {
-                assert!(!c.value().is_error());
-            }
-        }
-        run(
-            &mut c,
-            &["TIMER SET again EVERY 10 CATCHUP all DO INCR runs"],
-        );
-        for kill in 0..kills {
-            let first = kill * SOON;
-            for n in first..first + SOON {
-                let (key, ms) = (format!("t:{n}"), (20 + n * 7 % 60).to_string());
-                let counter = format!("n:{n}");
-                let reply = c.ask(&["TIMER", "SET", &key, "IN", &ms, "DO", "INCR", &counter]);
-                assert!(!reply.is_error(), "{reply:?}");
-            }
-            // Kill after another number of them each time.
-            let enough = (kill % SOON) as i64;
-            let runs = || (first..first + SOON).map(|n| format!("n:{n}"));
-            let words: Vec<String> = std::iter::once("EXISTS".to_owned()).chain(runs()).collect();
-            eventually(|| c.ask(&words).as_int().unwrap() >= enough);
-            child.kill().unwrap();
-            child.wait().unwrap();
-            child = start();
-            c = Wire::to(port);
-        }
-        eventually(|| {
-            let soon = unix_time().as_millis() + 3_600_000;
-            let left = c.ask(&["TIMER", "RANGE", "-", &soon.to_string(), "MATCH", "t:*"]);
-            left.as_slice().unwrap().is_empty()
-        });
-        let mut wrong = 0;
-        for n in 0..kills * SOON {
-            wrong += u64::from(integer(&mut c, &format!("n:{n}")) != 1);
-        }
-        println!(
-            "{kills} kills, {} timers: {wrong} lost or run twice",
-            kills * SOON
-        );
-        assert_eq!(wrong, 0);
-        assert_eq!(c.int("EXISTS far:0 far:499"), 2);
-        // The count of a repeating timer is changed together with what it does.
-        run(&mut c, &["TIMER PAUSE again"]);
-        let runs = integer(&mut c, "runs");
-        assert!(
-            shown(&mut c, "again").contains(&format!("runs {runs} ")),
-            "{runs}"
-        );
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
 }
 
 #[test]

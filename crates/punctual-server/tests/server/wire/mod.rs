@@ -13,7 +13,7 @@ use punctual_resp::{Value, decode, encode_command};
 use punctual_server::Server;
 
 /// Timeout for a reply, generous for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Time without a byte that counts as silence.
 const SILENCE: Duration = Duration::from_millis(60);
 
