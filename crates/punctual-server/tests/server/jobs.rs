@@ -159,7 +159,7 @@ fn a_worker_wakes_by_itself() {
     assert_eq!(take(&mut c, "JOB TAKE q BLOCK 0").1, 1);
     assert_eq!(take(&mut c, "JOB TAKE q BLOCK 0").1, 2);
     assert_eq!(take(&mut c, "JOB TAKE q BLOCK 0").1, 3);
-    let (pair, attempt) = take(&mut c, "JOB TAKE grave q BLOCK 0");
+    let (pair, attempt) = take(&mut c, "JOB TAKE grave q BLOCK 0 LEASE 600000");
     assert_eq!(attempt, 1);
     assert_eq!(c.int(&format!("JOB ACK grave {pair}")), 1);
 }
@@ -324,7 +324,7 @@ fn a_replica_hands_nothing_out_and_acts_when_it_is_promoted() {
     let replica = follow(primary.addr().unwrap().port(), builder().virtual_clock());
     let mut ours = Wire::open(&replica);
     let (pair, _) = take(&mut theirs, "JOB TAKE q");
-    run(&mut theirs, &["JOB ADD q c ID c DELAY 1000 TTL 2000"]);
+    run(&mut theirs, &["JOB ADD q c ID c DELAY 600000 TTL 1200000"]);
     caught_up(&mut theirs, &mut ours);
     assert_eq!(counts(&mut ours, "q"), "0 2 1 0 0");
     let reply = show(&mut ours, "JOB TAKE q BLOCK 0");

@@ -147,6 +147,18 @@ fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
     let mut theirs = Wire::open(&primary);
     run(&mut theirs, &["SET once:n 0"]);
     run(&mut theirs, TIMERS);
+    // Timers that are elsewhere after their command.
+    run(
+        &mut theirs,
+        &[
+            "TIMER SET renamed EVERY 1000 DO RENAME renamed other",
+            "TIMER SET copied EVERY 1000 LIMIT 2 DO COPY copied copy",
+            "TIMER SET moved EVERY 1000 DO MOVE moved 1",
+            "SELECT 2",
+            "TIMER SET swapped EVERY 1000 DO SWAPDB 2 3",
+            "SELECT 0",
+        ],
+    );
     let replica = follow(primary.addr().unwrap().port(), builder().virtual_clock());
     let mut ours = Wire::open(&replica);
     caught_up(&mut theirs, &mut ours);

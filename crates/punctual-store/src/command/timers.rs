@@ -114,7 +114,7 @@ fn resume(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
             // What was missed during the pause stays missed.
             let next = repeat.next_after(now.read_ms());
             repeat.nominal_ms = next.ok_or(set::NEVER_COMES)?;
-            repeat.nominal_ms + crate::turn::timers::jitter(repeat.jitter_ms)
+            crate::turn::timers::jittered(repeat.nominal_ms, repeat.jitter_ms)
         }
     };
     let at = cx.turn.timer_deadline(at);

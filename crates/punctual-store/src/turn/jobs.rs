@@ -229,7 +229,7 @@ impl Turn<'_> {
         let number = self.store.shard_of(key);
         self.lock_one(number);
         let mut leaving: Vec<Leaves> = Vec::new();
-        if let Some(id) = self.find_jobs(number, db, key)
+        if let Some(id) = self.find_live::<Jobs>(number, db, key)
             && let Some(jobs) = Jobs::of(&self.shard_db(number, db).get(id).value)
         {
             for index in jobs.leaving(LEAVING) {
@@ -248,7 +248,7 @@ impl Turn<'_> {
         }
         self.lock_one(number);
         self.touch(Touched::One(db));
-        if let Some(id) = self.find_jobs(number, db, key) {
+        if let Some(id) = self.find_live::<Jobs>(number, db, key) {
             if let Some(jobs) = self.jobs_at(number, db, id) {
                 jobs.retry_at(0);
             }
@@ -256,20 +256,11 @@ impl Turn<'_> {
         }
     }
 
-    /// Finds a queue that has not expired. Its shard must be held.
-    fn find_jobs(&mut self, number: usize, db: usize, key: &[u8]) -> Option<RecordId> {
-        let now = self.now;
-        let part = self.shard_db(number, db);
-        let id = part.find(key)?;
-        let record = part.get(id);
-        (!record.has_expired(now) && Jobs::of(&record.value).is_some()).then_some(id)
-    }
-
     /// Moves one job to the queue `to`, where it is due now, without its number of attempts. If that key holds something
     /// else, the job stays among the dead ones of its own queue. The job may be gone: between the looks others had the lock.
     fn move_job(&mut self, db: usize, key: &[u8], name: &[u8], to: &[u8]) {
         let (now, number, other) = (self.now, self.store.shard_of(key), self.store.shard_of(to));
-        let Some(id) = self.find_jobs(number, db, key) else {
+        let Some(id) = self.find_live::<Jobs>(number, db, key) else {
             return;
         };
         let Some(jobs) = self.jobs_at(number, db, id) else {
@@ -283,26 +274,8 @@ impl Turn<'_> {
         if job.state != State::Dead || old.details().dead != Some(to) {
             return;
         }
-        let mut found = self.shard_db(other, db).find(to);
-        if let Some(expired) = found
-            && self.shard_db(other, db).get(expired).has_expired(now)
-        {
-            self.expire_met(other, db, expired);
-            found = None;
-        }
-        let target = match found {
-            None => {
-                let uses = self.limits.uses.initial(now);
-                let part = self.shard_db(other, db);
-                let target = part.insert(to, Jobs::default().into_value(), uses);
-                self.announce(db, Classes::NEW, "new", to);
-                Some(target)
-            }
-            found => {
-                found.filter(|id| Jobs::of(&self.shard_db(other, db).get(*id).value).is_some())
-            }
-        };
-        let Some(target) = target else {
+        let (target, _) = self.find_or_add(other, db, to, Jobs::default);
+        if self.jobs_at(other, db, target).is_none() {
             job.set_details(&Details {
                 dead: None,
                 error: Some(b"the queue for dead jobs is a key of another type"),
@@ -315,7 +288,7 @@ impl Turn<'_> {
             self.commit_silently(db, key, 1);
             self.effect(db, [&b"JOB"[..], b"PUT", key, &bytes].iter());
             return;
-        };
+        }
         let Some(queue) = self.jobs_at(other, db, target) else {
             return;
         };

@@ -175,23 +175,48 @@ impl Turn<'_> {
         true
     }
 
-    /// Finds a stream that has not expired. Its shard must be held.
-    fn find_stream(&mut self, db: usize, key: &[u8]) -> Option<(usize, RecordId)> {
-        let number = self.store.shard_of(key);
+    /// Finds a value of this type that has not expired. Its shard must be held.
+    pub(super) fn find_live<K: Kind>(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+    ) -> Option<RecordId> {
         let now = self.now;
         let part = self.shard_db(number, db);
         let id = part.find(key)?;
         let record = part.get(id);
-        let is_there = !record.has_expired(now) && Stream::of(&record.value).is_some();
-        is_there.then_some((number, id))
+        (!record.has_expired(now) && K::of(&record.value).is_some()).then_some(id)
+    }
+
+    /// Finds a key, or adds it with a new value, as a server and not for a client. Returns whether it is new. Its shard must be held.
+    pub(super) fn find_or_add<K: Kind>(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        value: impl FnOnce() -> K,
+    ) -> (RecordId, bool) {
+        let now = self.now;
+        let part = self.shard_db(number, db);
+        match part.find(key) {
+            Some(id) if part.get(id).has_expired(now) => self.expire_met(number, db, id),
+            Some(id) => return (id, false),
+            None => {}
+        }
+        let uses = self.limits.uses.initial(now);
+        let part = self.shard_db(number, db);
+        let id = part.insert(key, value().into_value(), uses);
+        self.announce(db, Classes::NEW, "new", key);
+        (id, true)
     }
 
     /// Returns the groups of a stream with entries that are due for a dead-letter stream. Locks the stream's shard.
     fn dead_of(&mut self, db: usize, key: &[u8]) -> Vec<Dead> {
-        self.lock_one(self.store.shard_of(key));
-        let now = self.now;
+        let (number, now) = (self.store.shard_of(key), self.now);
+        self.lock_one(number);
         let mut found = Vec::new();
-        if let Some((number, id)) = self.find_stream(db, key) {
+        if let Some(id) = self.find_live::<Stream>(number, db, key) {
             self.shard_db(number, db).timelines(id, |group, timeline| {
                 if let Some(dead) = timeline
                     .lease()
@@ -210,8 +235,8 @@ impl Turn<'_> {
 
     /// Moves entries of a group to its dead-letter stream. Both shards are held; between the looks the group may have changed.
     fn move_dead(&mut self, db: usize, key: &[u8], dead: &Dead) {
-        let now = self.now;
-        let Some((number, id)) = self.find_stream(db, key) else {
+        let (number, now) = (self.store.shard_of(key), self.now);
+        let Some(id) = self.find_live::<Stream>(number, db, key) else {
             return;
         };
         self.framed(|turn| turn.settle_stream(number, db, key, id));
@@ -326,23 +351,7 @@ impl Turn<'_> {
         max_age_ms: Option<u64>,
     ) -> Result<(), &'static str> {
         let (now, limits, number) = (self.now, self.limits, self.store.shard_of(key));
-        let mut found = self.shard_db(number, db).find(key);
-        if let Some(old) = found
-            && self.shard_db(number, db).get(old).has_expired(now)
-        {
-            self.expire_met(number, db, old);
-            found = None;
-        }
-        let id = match found {
-            Some(id) => id,
-            None => {
-                let uses = limits.uses.initial(now);
-                let part = self.shard_db(number, db);
-                let id = part.insert(key, Stream::new().into_value(), uses);
-                self.announce(db, Classes::NEW, "new", key);
-                id
-            }
-        };
+        let (id, is_new) = self.find_or_add(number, db, key, Stream::new);
         let part = self.shard_db(number, db);
         let Some(last) = Stream::of(&part.get(id).value).map(Stream::last_id) else {
             return Err("the key of the stream holds another type");
@@ -360,7 +369,7 @@ impl Turn<'_> {
             .chain(fields)
             .collect();
         self.effect(db, words.iter());
-        match max_age_ms.filter(|_| found.is_none()) {
+        match max_age_ms.filter(|_| is_new) {
             Some(age_max_ms) => self.keep_for(number, db, key, id, age_max_ms),
             None => {
                 self.retain(number, db, key, id);

@@ -14,9 +14,11 @@ use super::Turn;
 use crate::events::Classes;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::Touched;
-use crate::time::NEVER;
 use crate::value::timer::{Plan, Timer};
 use crate::value::{Kind, Value};
+
+/// The latest deadline of a timer. Commands have signed numbers, and those of the log must be read again.
+const LAST_MS: u64 = i64::MAX as u64;
 
 /// A timer that is due.
 #[derive(Clone, Debug)]
@@ -47,7 +49,6 @@ impl DueTimer {
 pub struct Firing {
     db: usize,
     key: Box<[u8]>,
-    late_us: u64,
     /// The command runs; otherwise the run is left out because it is too late.
     pub runs: bool,
     /// The timer is still there.
@@ -153,7 +154,6 @@ impl Turn<'_> {
         let mut firing = Firing {
             db,
             key: due.key.clone(),
-            late_us,
             runs: true,
             stays: false,
         };
@@ -163,7 +163,9 @@ impl Turn<'_> {
             None => None,
             Some(repeat) if cause == Cause::Command => {
                 // A limit counts runs by hand too.
-                let left = repeat.limit.is_none_or(|limit| runs + 1 < limit);
+                let left = repeat
+                    .limit
+                    .is_none_or(|limit| runs.saturating_add(1) < limit);
                 left.then_some(due.deadline_ms)
             }
             Some(repeat) => {
@@ -171,17 +173,22 @@ impl Turn<'_> {
                 firing.runs = decision.runs;
                 decision.next_ms.map(|next| {
                     repeat.nominal_ms = next;
-                    next + jitter(repeat.jitter_ms)
+                    jittered(next, repeat.jitter_ms).min(LAST_MS)
                 })
             }
         };
         let part = self.shard_db(number, db);
         match next {
             Some(next) => {
+                if firing.runs {
+                    plan.past.note(late_us, None);
+                }
+                part.set_timer(id, Timer::new(&plan));
                 if cause == Cause::Deadline {
-                    part.set_timer(id, Timer::new(&plan));
                     part.set_deadline(id, Some(next));
                 }
+                // Before the effects of the command, which may give the timer another name, or its database another number.
+                self.state_effect(number, db, &due.key, id);
                 firing.stays = true;
             }
             None => {
@@ -200,19 +207,19 @@ impl Turn<'_> {
         let Firing {
             db,
             key,
-            late_us,
             runs,
             stays,
         } = firing;
         let number = self.store.shard_of(&key);
-        if stays && let Some(id) = self.shard_db(number, db).find(&key) {
+        if stays
+            && error.is_some()
+            && let Some(id) = self.shard_db(number, db).find(&key)
+        {
             // The command may have replaced it.
             let part = self.shard_db(number, db);
             if let Some(mut plan) = part.timer(id).map(Timer::plan) {
-                if runs {
-                    plan.past.note(late_us, error);
-                    part.set_timer(id, Timer::new(&plan));
-                }
+                plan.past.fail(error);
+                part.set_timer(id, Timer::new(&plan));
                 self.state_effect(number, db, &key, id);
             }
         }
@@ -305,7 +312,7 @@ impl Turn<'_> {
         } else {
             1
         };
-        at_ms.clamp(least, NEVER - 1)
+        at_ms.clamp(least, LAST_MS)
     }
 
     /// Replaces the parts of a timer, or adds one, with this deadline.
@@ -329,10 +336,10 @@ impl Turn<'_> {
     }
 }
 
-/// Returns a random number of milliseconds, up to this one.
-pub(crate) fn jitter(most_ms: u64) -> u64 {
+/// Returns a time that is later than this one by a random number of milliseconds, up to `most_ms`.
+pub(crate) fn jittered(at_ms: u64, most_ms: u64) -> u64 {
     match most_ms {
-        0 => 0,
-        most => rand::random_range(0..=most),
+        0 => at_ms,
+        most => at_ms.saturating_add(rand::random_range(0..=most)),
     }
 }

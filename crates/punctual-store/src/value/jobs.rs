@@ -31,7 +31,8 @@ use crate::hash_table::Hash;
 use crate::time::Now;
 use crate::tree::{Tree, count_before};
 
-pub use job::{Backoff, Details, ERROR_MAX, ID_MAX, Job, State};
+pub use job::{Backoff, Details, ERROR_MAX, ID_MAX, Job, State, TIME_MAX};
+use job::{NUMBER_MAX, TIME_BITS};
 
 /// An ID that the server has chosen.
 pub type Id = SmallVec<[u8; 40]>;
@@ -59,11 +60,6 @@ pub enum Set {
 }
 
 const SETS: usize = 6;
-
-/// Number of bits of a time in a rank: enough for 8,900 years.
-const TIME_BITS: u32 = 48;
-/// The latest time.
-pub const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
 
 /// What has happened in a queue so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -260,17 +256,22 @@ impl Jobs {
         ready.walk(1..ready.len(), false).map(index_of).find(lives)
     }
 
-    /// Returns a number that was not given out before.
+    /// Returns a number that was not given out before. Only a queue from a strange payload ever reaches the greatest.
     fn next_number(&mut self, now: Now) -> u64 {
-        self.last = self.last.saturating_add(1).max(now.micros());
+        let next = self.last.saturating_add(1).max(now.micros());
+        self.last = next.min(NUMBER_MAX);
         self.last
     }
 
     /// Returns an ID that no job has.
     pub fn new_id(&mut self, now: Now) -> Id {
         loop {
+            let before = self.last;
             let number = self.next_number(now);
-            let id = Id::from(itoa::Buffer::new().format(number).as_bytes());
+            let mut id = Id::from(itoa::Buffer::new().format(number).as_bytes());
+            if number == before {
+                id.extend_from_slice(format!("-{}", rand::random::<u64>()).as_bytes());
+            }
             if self.find(&id).is_none() {
                 return id;
             }

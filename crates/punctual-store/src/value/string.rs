@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use punctual_resp::decimal::parse_i64;
 
+use super::float::Float;
+
 /// Longest string that is kept inline.
 pub const INLINE_MAX: usize = 22;
 /// Longest string that Redis calls `embstr`.
@@ -82,6 +84,14 @@ impl Str {
             // Too long for an integer.
             Self::Boxed(_) => None,
             Self::Grown(bytes) => parse_i64(bytes),
+        }
+    }
+
+    /// Returns the number if the string is the text of one, as INCRBYFLOAT reads it. O(1) for integers, O(length).
+    pub fn as_float(&self) -> Option<Float> {
+        match self {
+            Self::Int(int) => Some(Float::from(*int)),
+            text => Float::parse(&text.bytes()),
         }
     }
 

@@ -1,6 +1,10 @@
 //! Queues of jobs on a clock that the tests move, which begins at 1,000,000 ms.
 
+use proptest::prelude::*;
+
 use crate::command::testing::Fixture;
+use crate::value::jobs::{Backoff, Details, Job, Jobs, State, TIME_MAX};
+use crate::value::{Kind as _, encode};
 
 const NIL: &str = "*-1";
 
@@ -456,5 +460,66 @@ fn queues_survive_files_and_copies() {
     f.jump(1_005_000);
     for queue in ["q", "other", "restored"] {
         assert_eq!(counts(&mut f, queue), "1 0 3 0 0", "x has no TTL");
+    }
+}
+
+proptest! {
+    /// Whatever numbers the jobs of a payload have: RESTORE refuses it, or the queue works and its log can be read.
+    #[test]
+    fn a_payload_with_any_numbers_is_refused_or_works(
+        picks in prop::collection::vec(prop::sample::select(
+            &[0, 1, 99, 101, 255, 1 << 32, TIME_MAX, TIME_MAX + 1, i64::MAX as u64, u64::MAX][..]
+        ), 40),
+    ) {
+        let mut picks = picks.into_iter();
+        let mut pick = || picks.next().unwrap_or(0);
+        let mut jobs = Jobs::default();
+        for (id, dead) in [(b"a", None), (b"b", Some(&b"grave"[..]))] {
+            let (base_ms, max_ms) = (pick(), pick());
+            let backoff = Backoff { base_ms, max_ms, jitter: pick() as u8 };
+            let details = Details {
+                lease_ms: pick(),
+                retries: pick() as u32,
+                backoff: Some(backoff),
+                expires_ms: Some(pick()).filter(|at| *at > 1),
+                keep_ms: pick(),
+                unique_ms: pick(),
+                dead,
+                ..Details::new(id, b"payload")
+            };
+            let mut job = Job::new(&details, pick() as i16, pick(), pick() as u32);
+            (job.token, job.attempt) = (pick(), pick() as u32);
+            let states = [State::Waiting, State::Leased, State::Dead, State::Done];
+            job.state = states[pick() as usize % states.len()];
+            jobs.put(job);
+        }
+        let payload = encode::dump(&jobs.into_value());
+        let (mut f, mut replica) = (Fixture::new(), Fixture::new());
+        f.set_logged(true);
+        let reply = f.run_words(&[b"RESTORE", &b"q"[..], b"0", &payload]);
+        if reply != "+OK" {
+            prop_assert_eq!(reply, "-ERR Bad data format");
+            return Ok(());
+        }
+        for _ in 0..3 {
+            f.run("JOB TAKE q COUNT 9");
+            for id in ["a", "b"] {
+                let token = field(&mut f, &format!("JOB GET q {id}"), "token");
+                f.run(&format!("JOB TOUCH q {id} {token}0 {id} 0"));
+                f.run(&format!("JOB NACK q {id} {token}"));
+            }
+            f.run("JOB TAKE q COUNT 9 LEASE 281474976710655");
+            f.run("JOB RANGE q LEASED 0 -1");
+            f.run("JOB REVIVE q ALL");
+            f.run("JOB TAKE q COUNT 9");
+            f.advance(101);
+            f.expire();
+            f.run("JOB INFO q");
+            let token = field(&mut f, "JOB GET q a", "token");
+            f.run(&format!("JOB ACK q a {token}"));
+            f.reload();
+        }
+        let log = f.take_log();
+        replica.apply(&log);
     }
 }

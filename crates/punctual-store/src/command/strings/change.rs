@@ -77,10 +77,7 @@ pub(super) fn incrbyfloat(
     let (place, found) = cx.seek_to_write(key);
     let old = match found {
         None => Float::from(0),
-        Some(id) => match cx.str_at(place, id)? {
-            Str::Int(int) => Float::from(*int),
-            text => Float::parse(&text.bytes()).ok_or(Error::NotFloat)?,
-        },
+        Some(id) => cx.str_at(place, id)?.as_float().ok_or(Error::NotFloat)?,
     };
     let by = Float::parse(&args[2]).ok_or(Error::NotFloat)?;
     let sum = old.plus(by);

@@ -218,10 +218,7 @@ fn increx_float(
     let change = Change::of(cx, args, options)?;
     let (place, found) = cx.seek_to_write(key);
     let old = match found {
-        Some(id) => match cx.str_at(place, id)? {
-            Str::Int(int) => Float::from(*int),
-            text => Float::parse(&text.bytes()).ok_or(Error::NotFloat)?,
-        },
+        Some(id) => cx.str_at(place, id)?.as_float().ok_or(Error::NotFloat)?,
         None => Float::from(0),
     };
     if !old.is_finite() {

@@ -10,7 +10,7 @@ use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;
-use crate::turn::timers::jitter;
+use crate::turn::timers::jittered;
 use crate::value::timer::{CatchUp, Plan, Repeat, Timer, When};
 
 /// Error of a schedule that has no instant.
@@ -161,8 +161,7 @@ impl<'a> Options<'a> {
                     Some(ms) => now.base_ms().saturating_add(ms),
                     None => self.at.unwrap_or(0),
                 };
-                let at = at.saturating_add(jitter(most));
-                return Ok((plan, cx.turn.timer_deadline(at)));
+                return Ok((plan, cx.turn.timer_deadline(jittered(at, most))));
             }
         };
         let mut repeat = Repeat {
@@ -190,7 +189,7 @@ impl<'a> Options<'a> {
                     _ => repeat.next_after(now.read_ms()),
                 };
                 repeat.nominal_ms = next.ok_or(NEVER_COMES)?;
-                repeat.nominal_ms.saturating_add(jitter(most))
+                jittered(repeat.nominal_ms, most)
             }
         };
         plan.repeat = Some(repeat);

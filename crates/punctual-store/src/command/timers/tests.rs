@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::SET;
 use crate::command::testing::Fixture;
+use crate::value::timer::{CatchUp, Past, Plan, Repeat, Timer, When};
+use crate::value::{Value, encode};
 use crate::{Now, Turn};
 
 /// Sets a timer whose command has one word.
@@ -292,5 +294,89 @@ fn counts_refuse_bad_ranges() {
         ("0 5 PARTS 3", "-ERR syntax error"),
     ] {
         assert_eq!(fixture.run(&format!("TIMER COUNT {line}")), reply, "{line}");
+    }
+}
+
+/// Deadlines are signed numbers, in the log too.
+#[test]
+fn the_latest_deadline_can_be_read_again() {
+    let mut fixture = Fixture::new();
+    fixture.set_logged(true);
+    let most = i64::MAX;
+    for (line, latest) in [
+        (format!("t IN {most} DO w"), true),
+        (format!("t AT {most} JITTER {most} DO w"), true),
+        (format!("t EVERY 1000 JITTER {most} DO w"), false),
+    ] {
+        set(&mut fixture, &line);
+        let log = String::from_utf8_lossy(&fixture.take_log()).into_owned();
+        let words: Vec<&str> = log
+            .lines()
+            .filter(|line| !line.starts_with(['*', '$']))
+            .collect();
+        let at = words.iter().position(|word| *word == "AT").unwrap();
+        let at: i64 = words[at + 1].parse().expect("what the command takes");
+        assert!(!latest || at == most, "{line}: {words:?}");
+        fixture.run("TIMER PAUSE t");
+        assert_eq!(fixture.run("TIMER RESUME t"), ":1");
+        assert!(fixture.run("PEXPIRETIME t").starts_with(':'));
+        let log = fixture.take_log();
+        assert!(!log.windows(4).any(|part| part == b"-ERR"));
+    }
+}
+
+proptest! {
+    /// Whatever numbers the timer of a payload has: RESTORE refuses it, or it works and its log can be read.
+    #[test]
+    fn a_payload_with_any_numbers_is_refused_or_works(
+        picks in prop::collection::vec(prop::sample::select(
+            &[0, 1, 7, 1_000_003, i64::MAX as u64, u64::MAX - 1, u64::MAX][..]
+        ), 16),
+    ) {
+        let mut picks = picks.into_iter();
+        let mut pick = || picks.next().unwrap_or(0);
+        let plan = Plan {
+            user: None,
+            remaining_ms: pick(),
+            past: Past { runs: pick(), failures: pick(), late_us: pick(), error: [].into() },
+            repeat: Some(Repeat {
+                when: When::Every { every_ms: pick(), anchor_ms: pick() },
+                nominal_ms: pick(),
+                start_ms: Some(pick()).filter(|n| n % 2 == 1),
+                end_ms: Some(pick()).filter(|n| n % 2 == 1),
+                limit: Some(pick()).filter(|n| n % 2 == 1),
+                jitter_ms: pick(),
+                catch_up: [CatchUp::Skip, CatchUp::Once, CatchUp::All][pick() as usize % 3],
+            }),
+            words: ["w"].iter().collect(),
+        };
+        let payload = encode::dump(&Value::Timer(Timer::new(&plan)));
+        let (mut fixture, mut replica) = (Fixture::new(), Fixture::new());
+        fixture.set_logged(true);
+        let at = pick().min(i64::MAX as u64).to_string();
+        let restore = [&b"RESTORE"[..], b"t", at.as_bytes(), &payload, b"ABSTTL"];
+        let reply = fixture.run_words(&restore);
+        if reply != "+OK" {
+            prop_assert_eq!(reply, "-ERR Bad data format");
+            return Ok(());
+        }
+        for step in 1..4 {
+            fixture.run("TIMER NEXT t COUNT 3");
+            fixture.run("TIMER GET t");
+            fixture.with_turn(|turn| {
+                let _ = turn.advance(Now::from_ms(1_000_000 + step));
+                for due in turn.take_due_timers() {
+                    turn.pin(None);
+                    let firing = turn.begin_firing(&due).expect("nothing has changed");
+                    turn.end_firing(firing, None);
+                    turn.unpin();
+                }
+            });
+            fixture.now = Now::from_ms(1_000_000 + step);
+            fixture.run("TIMER PAUSE t");
+            fixture.run("TIMER RESUME t");
+        }
+        let log = fixture.take_log();
+        replica.apply(&log);
     }
 }

@@ -7,6 +7,12 @@ use crate::hash_table::Hash;
 use crate::value::keyed::{Element, hash_of};
 use crate::value::varint::{Input, write_number, write_text};
 
+/// The latest time.
+pub const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
+/// Number of bits of a time: enough for 8,900 years.
+pub(super) const TIME_BITS: u32 = 48;
+/// The greatest token: replies have signed numbers.
+pub(super) const NUMBER_MAX: u64 = i64::MAX as u64;
 /// Time that a worker has for a job by default.
 pub const LEASE_MS: u64 = 30_000;
 /// Number of attempts after the first by default.
@@ -219,7 +225,12 @@ impl<'a> Details<'a> {
             details.error = Some(from.text()?);
         }
         details.payload = from.0;
-        (parts & !part::ALL == 0 && !details.id.is_empty() && details.id.len() <= ID_MAX)
+        let jitter = details.backoff.map_or(0, |backoff| backoff.jitter);
+        let latest = details.unique_ms.max(details.expires_ms.unwrap_or(0));
+        (parts & !part::ALL == 0
+            && (1..=ID_MAX).contains(&details.id.len())
+            && jitter <= 100
+            && latest <= TIME_MAX)
             .then_some(details)
     }
 }
@@ -363,6 +374,9 @@ impl Job {
         let attempt = u32::try_from(from.number()?).ok()?;
         let priority = u16::try_from(from.number()?).ok()?.cast_signed();
         let details = Details::unpack(from.0)?;
+        if at > TIME_MAX || token > NUMBER_MAX {
+            return None;
+        }
         let mut job = Self::new(&details, priority, at, order);
         (job.state, job.token, job.attempt) = (state, token, attempt);
         Some(job)
@@ -411,7 +425,7 @@ mod tests {
                 max_ms: 1 << 40,
                 jitter: 100,
             }),
-            expires_ms: Some(u64::MAX),
+            expires_ms: Some(TIME_MAX),
             keep_ms: 1,
             unique_ms: 2,
             dead: Some(b"grave"),
@@ -421,7 +435,7 @@ mod tests {
         };
         for details in [plain, full] {
             let mut job = Job::new(&details, -3, 1 << 45, u32::MAX);
-            (job.state, job.attempt, job.token) = (State::Leased, 9, u64::MAX);
+            (job.state, job.attempt, job.token) = (State::Leased, 9, NUMBER_MAX);
             let mut out = Vec::new();
             job.write(&mut out);
             let read = Job::read(&out).unwrap();

@@ -2,7 +2,7 @@
 
 use punctual_rdb::{Encoder, Source};
 
-use super::{Job, Jobs, Totals};
+use super::{Job, Jobs, NUMBER_MAX, Totals};
 use crate::value::decode::Unreadable;
 use crate::value::keyed::{Element as _, hash_of};
 use crate::value::varint::{Input, write_number};
@@ -71,7 +71,7 @@ impl Jobs {
             1 => true,
             _ => return None,
         };
-        self.last = from.number()?;
+        self.last = from.number().filter(|last| *last <= NUMBER_MAX)?;
         self.order = u32::try_from(from.number()?).ok()?;
         self.totals = Totals {
             added: from.number()?,

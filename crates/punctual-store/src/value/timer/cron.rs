@@ -41,11 +41,18 @@ impl Zone {
 /// Parses a fixed offset: `+02:00`.
 fn fixed(name: &str) -> Option<TimeZone> {
     let (hours, minutes) = name.get(1..)?.split_once(':')?;
-    let two = |text: &str| (text.len() == 2).then(|| text.parse::<i32>().ok())?;
+    let two = |text: &str| digits(text).filter(|_| text.len() == 2);
     let seconds = two(hours)? * 3_600 + two(minutes).filter(|m| *m < 60)? * 60;
+    let seconds = seconds.cast_signed();
     let sign = if name.starts_with('-') { -1 } else { 1 };
     let offset = jiff::tz::Offset::from_seconds(sign * seconds).ok()?;
     Some(TimeZone::fixed(offset))
+}
+
+/// Parses a number without a sign.
+fn digits(text: &str) -> Option<u32> {
+    let all = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| all)
 }
 
 /// A parsed expression: one bit for each value of a field.
@@ -118,8 +125,7 @@ impl Field {
         if let Some(at) = named {
             return Some(at as u32 + self.least);
         }
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let value = text.parse().ok().filter(|_| digits)?;
+        let value = digits(text)?;
         (self.least..=self.greatest)
             .contains(&value)
             .then_some(value)
@@ -133,7 +139,7 @@ impl Field {
             let (range, step) = match item.split_once('/') {
                 None => (item, None),
                 Some((range, step)) => {
-                    let step = step.parse().ok().filter(|step| (1..=60).contains(step));
+                    let step = digits(step).filter(|step| (1..=60).contains(step));
                     (range, Some(step.ok_or_else(refusal)?))
                 }
             };
@@ -149,7 +155,7 @@ impl Field {
                     (one, if step.is_some() { self.greatest } else { one })
                 }
             };
-            for value in (from..=to).step_by(step.unwrap_or(1)) {
+            for value in (from..=to).step_by(step.unwrap_or(1) as usize) {
                 bits |= 1 << value;
             }
         }

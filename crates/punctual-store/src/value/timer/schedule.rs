@@ -102,7 +102,8 @@ impl Instants {
                 let Some(since) = after_ms.checked_sub(phase) else {
                     return Some(phase);
                 };
-                (since / every_ms + 1)
+                (since / every_ms)
+                    .checked_add(1)?
                     .checked_mul(*every_ms)?
                     .checked_add(phase)
             }
@@ -179,7 +180,7 @@ impl Repeat {
         };
         let left = self
             .limit
-            .is_none_or(|limit| runs + u64::from(runs_now) < limit);
+            .is_none_or(|limit| runs.saturating_add(u64::from(runs_now)) < limit);
         Decision {
             runs: runs_now,
             next_ms: left.then(|| self.next_after(from)).flatten(),
