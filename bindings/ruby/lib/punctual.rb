@@ -40,6 +40,7 @@ require_relative "punctual/time"
 
 # What few programs need loads when it is first used.
 module Punctual
+  autoload :Jobs, "punctual/jobs"
   autoload :Server, "punctual/server"
   autoload :Timeout, "punctual/timeout/timeout"
 end
