@@ -148,6 +148,8 @@ pub(crate) const JOB_STORM_DONE: Duration = Duration::from_secs(5);
 pub(crate) const BYTES_PER_JOB: f64 = 260.0;
 /// Microseconds of server CPU of JOB ADD, JOB TAKE and JOB ACK, sixteen at once.
 pub(crate) const JOB_CPU_US: f64 = 3.0;
+/// Server CPU of a job from its addition to its acknowledgement, as a ratio to BullMQ's on redis-server.
+pub(crate) const JOB_CPU_RATIO: f64 = 0.2;
 
 /// CPU time of XREADGROUP COUNT 10 and its XACK, to redis-server's.
 pub(crate) const STREAMS_GROUP_CPU_RATIO: f64 = 0.6;

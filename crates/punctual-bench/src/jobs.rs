@@ -8,8 +8,13 @@
 //! Storm: all these jobs are due in one millisecond, while another client reads (`jobs/storm.rs`).
 //!
 //! Cost: the CPU time of the server's process for a JOB ADD, a JOB TAKE and a JOB ACK, each sixteen at once.
+//!
+//! Peers: other people's job queues (`jobs/peers.rs`).
 
+mod peers;
 mod storm;
+
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use punctual_resp::{Value, encode_command};
@@ -74,6 +79,17 @@ type Count = fn(&Late) -> u64;
 
 /// Runs the benchmark on every server that has jobs, and prints the report.
 pub(crate) fn run(options: &JobsOptions, report: &mut Report) -> Result<()> {
+    if JobsTest::ALONE.iter().any(|test| options.has(*test)) {
+        alone(options, report)?;
+    }
+    if options.has(JobsTest::Peers) {
+        peers::run(options, report)?;
+    }
+    Ok(())
+}
+
+/// Measures the servers that have jobs, without other people's queues.
+fn alone(options: &JobsOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
     let servers = launch::open_all(&candidates, &[])?;
     let mut able = Vec::new();
@@ -111,13 +127,18 @@ pub(crate) fn run(options: &JobsOptions, report: &mut Report) -> Result<()> {
                 run.bytes = memory(options, server)?;
             }
             if options.has(JobsTest::Late) {
-                run.late = Some(late(options, server)?);
+                run.late = Some(late(
+                    options.delayed(),
+                    options.spread(),
+                    options.pending,
+                    server,
+                )?);
             }
             if options.has(JobsTest::Storm) {
                 run.storm = Some(storm::run(options, server)?);
             }
             if options.has(JobsTest::Cost) {
-                run.cpu_us = cost(options, server)?;
+                run.cpu_us = cost(options.passing(), server)?;
             }
             record(report, server, round, &run)?;
             runs.push(run);
@@ -178,11 +199,11 @@ fn far(index: u64) -> u64 {
 }
 
 /// Measures delayed jobs at a worker that waits.
-fn late(options: &JobsOptions, server: &Server) -> Result<Late> {
+fn late(count: u64, spread: Duration, pending: u64, server: &Server) -> Result<Late> {
     let mut worker = server.client()?;
-    let (count, spread_ms) = (options.delayed(), millis_of(options.spread()));
+    let spread_ms = millis_of(spread);
     worker.expect(&["DEL", KEY])?;
-    add(server, options.pending, |index| {
+    add(server, pending, |index| {
         unix_micros() / 1000 + FAR_MS + far(index)
     })?;
     let first_ms = first_ms(&mut worker, count)?;
@@ -284,10 +305,10 @@ fn memory(options: &JobsOptions, server: &Server) -> Result<Option<f64>> {
 }
 
 /// Returns the microseconds of CPU of a job from its addition to its acknowledgement.
-fn cost(options: &JobsOptions, server: &Server) -> Result<Option<f64>> {
+fn cost(count: u64, server: &Server) -> Result<Option<f64>> {
     let mut client = server.client()?;
     client.expect(&["DEL", KEY])?;
-    let rounds = options.passing().div_ceil(PIPELINE);
+    let rounds = count.div_ceil(PIPELINE);
     let payload = "p".repeat(100);
     let (mut adds, mut takes, mut acks) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..PIPELINE {

@@ -181,7 +181,7 @@ fn punctual_path(given: Option<&Path>) -> std::result::Result<PathBuf, String> {
 }
 
 /// Returns true if `program` is a file, or a bare name of a file on the PATH.
-fn installed(program: &Path) -> bool {
+pub(crate) fn installed(program: &Path) -> bool {
     if program.components().count() > 1 {
         return program.is_file();
     }
@@ -434,7 +434,7 @@ pub(crate) fn free_port() -> std::io::Result<u16> {
 }
 
 /// Returns the end of a log, to show why a server does not serve.
-fn last_lines(path: &Path) -> String {
+pub(crate) fn last_lines(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text

@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::attacks::{AttackOptions, AttackTest};
 pub(crate) use self::eviction::{EvictionOptions, EvictionTest};
-pub(crate) use self::jobs::{JobsOptions, JobsTest};
+pub(crate) use self::jobs::{JobPeer, JobsOptions, JobsTest};
 pub(crate) use self::persistent::{
     DurabilityOptions, DurabilityTest, ReplicationOptions, ReplicationTest,
 };

@@ -1,5 +1,6 @@
 //! The options of `bench jobs`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -17,6 +18,37 @@ pub(crate) enum JobsTest {
     Cost,
     /// Time until all delayed jobs, due in the same millisecond, are done, and GETs of another client meanwhile.
     Storm,
+    /// BullMQ, Celery and Sidekiq on redis-server, and our clients.
+    Peers,
+}
+
+impl JobsTest {
+    /// The parts without other people's queues.
+    pub(crate) const ALONE: [Self; 4] = [Self::Late, Self::Memory, Self::Cost, Self::Storm];
+}
+
+/// A queue and its client in the part `peers`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum JobPeer {
+    /// JOB over a connection without a client library.
+    Raw,
+    /// JOB with the Rust client.
+    Rust,
+    /// JOB with the Python client.
+    Python,
+    /// BullMQ on redis-server.
+    Bullmq,
+    /// Celery on redis-server.
+    Celery,
+    /// Sidekiq on redis-server.
+    Sidekiq,
+}
+
+impl JobPeer {
+    /// Returns true for a client of Punctual's jobs.
+    pub(crate) fn ours(self) -> bool {
+        matches!(self, Self::Raw | Self::Rust | Self::Python)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -36,7 +68,19 @@ pub(crate) struct JobsOptions {
     /// Jobs that are added, taken and acknowledged [default: 1000000; quick: 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     passing: Option<u64>,
-    /// Number of rounds
+    /// Queues of the part `peers`, separated by commas [default: all]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    peers: Vec<JobPeer>,
+    /// Delayed jobs of the part `peers`, and as many that pass [default: 10000; quick: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    peer_jobs: Option<u64>,
+    /// Duration in which these fall due [default: 60; quick: 6]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    peer_spread: Option<Duration>,
+    /// Folder of the packages of the part `peers`, which scripts/setup job-peers makes
+    #[arg(long, value_name = "DIR", default_value = "target/job-peers")]
+    pub(crate) packages: PathBuf,
+    /// Number of rounds, except of the part `peers`
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     #[command(flatten)]
@@ -70,5 +114,22 @@ impl JobsOptions {
 
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds
+    }
+
+    /// Returns the queues of the part `peers`.
+    pub(crate) fn peers(&self) -> Vec<JobPeer> {
+        match self.peers.as_slice() {
+            [] => JobPeer::value_variants().to_vec(),
+            given => given.to_vec(),
+        }
+    }
+
+    pub(crate) fn peer_jobs(&self) -> u64 {
+        self.usual(self.peer_jobs, 1_000, 10_000)
+    }
+
+    pub(crate) fn peer_spread(&self) -> Duration {
+        let seconds = Duration::from_secs;
+        self.usual(self.peer_spread, seconds(6), seconds(60))
     }
 }
