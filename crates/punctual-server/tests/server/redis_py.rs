@@ -57,3 +57,17 @@ fn workers_of_the_python_package_work() {
     let port = server.port().to_string();
     run("jobs.py", &[&port, module.to_str().unwrap()]);
 }
+
+#[test]
+fn programs_of_the_page_of_jobs_work() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let paths = [
+        "docs/jobs.md",
+        "bindings/python/python/punctual/jobs.py",
+        "target/job-peers/python",
+    ];
+    let paths = paths.map(|path| root.join(path).to_str().unwrap().to_owned());
+    let port = server.port().to_string();
+    run("moving.py", &[&port, &paths[0], &paths[1], &paths[2]]);
+}

@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+require "tmpdir"
+require_relative "test_helper"
+
+# Runs the Ruby programs of docs/jobs.md: the job of Sidekiq, and the same as a job of Punctual.
+class MovingTest < Minitest::Test
+  PAGE = File.expand_path("../../../docs/jobs.md", __dir__)
+  BEFORE, AFTER = File.read(PAGE).scan(/^```ruby\n(.*?)^```/m).flatten
+  PATIENCE = 60
+  # Refuses the first mail.
+  MAIL = <<~RUBY
+    def send_mail(user)
+      first = !File.exist?("mails")
+      File.write("mails", "\#{user} ", mode: "a")
+      raise IOError, "no answer" if first && !ENV["ANSWERS"]
+    end
+  RUBY
+
+  def setup
+    skip "needs the native extension" unless Punctual::NATIVE
+    @folder = Dir.mktmpdir
+    File.write(File.join(@folder, "mail.rb"), MAIL)
+  end
+
+  def teardown
+    FileUtils.rm_rf(@folder) if @folder
+  end
+
+  def test_before
+    need "sidekiq"
+    # Runs jobs at once, without retries.
+    inline = BEFORE.sub('require "mail"', %(\\0\nrequire "sidekiq/testing"\nSidekiq::Testing.inline!))
+    refute_equal BEFORE, inline
+    _, status = Process.wait2(start(inline, "ANSWERS" => "1"))
+    assert_predicate status, :success?
+    assert_equal "ann ", mails
+  end
+
+  def test_after
+    need "redis"
+    Punctual::Server.open(clock: :virtual) do |server|
+      redis = Redis.new(url: server.url)
+      worker = start(AFTER.sub("port: 6379") { "port: #{server.port}, timeout: #{PATIENCE}" })
+      wait { redis.exists?("default") }
+      server.advance(3599.999r)
+      assert_nil mails
+      server.advance(0.001r)
+      wait { mails == "ann " }
+      wait { info(redis)["delayed"] == 1 }
+      server.advance(1)
+      wait { info(redis)["total-done"] == 1 }
+      assert_equal "ann ann ", mails
+      Process.kill("TERM", worker)
+      status = nil
+      # The server's clock ends the waits for jobs.
+      wait { server.advance(1) && (status = Process.wait2(worker, Process::WNOHANG)&.last) }
+      assert_predicate status, :success?
+    end
+  end
+
+  private
+
+  def mails
+    path = File.join(@folder, "mails")
+    File.read(path) if File.exist?(path)
+  end
+
+  def info(redis) = redis.call("JOB", "INFO", "default").each_slice(2).to_h
+
+  def start(program, environment = {})
+    lib = File.expand_path("../lib", __dir__)
+    spawn(environment, RbConfig.ruby, "-W0", "-I#{lib}", "-I#{@folder}", "-e", program, chdir: @folder)
+  end
+
+  def wait
+    ends = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE
+    until yield
+      flunk "it takes too long" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > ends
+      sleep(0.01)
+    end
+  end
+
+  def need(library)
+    require library
+  rescue LoadError
+    skip "#{library} is not installed"
+  end
+end
