@@ -69,6 +69,12 @@ struct Figures {
 /// Measures all peers, and prints the table.
 pub(super) fn run(options: &JobsOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::fresh_candidates(&options.target, "--tests peers")?;
+    let title = format!(
+        "Job queues: {} delayed jobs over {} s, added before; then as many that are added and run at the same time",
+        thousands(options.peer_jobs() as f64),
+        options.peer_spread().as_secs_f64(),
+    );
+    report.header(&title, &[], &[]);
     let server = |program| {
         let mut found = candidates.iter();
         found.find(|candidate| candidate.program() == Some(program))
@@ -105,7 +111,7 @@ pub(super) fn run(options: &JobsOptions, report: &mut Report) -> Result<()> {
     for (name, _, figures) in &rows {
         record(report, name, figures)?;
     }
-    print_table(options, report, &rows, &notes);
+    print_table(report, &rows, &notes);
     Ok(())
 }
 
@@ -420,17 +426,7 @@ fn record(report: &mut Report, name: &str, figures: &Figures) -> Result<()> {
     write("cpu", "us", figures.cpu_us)
 }
 
-fn print_table(
-    options: &JobsOptions,
-    report: &mut Report,
-    rows: &[(String, bool, Figures)],
-    notes: &[String],
-) {
-    say!(
-        "{} delayed jobs over {} s, added before; then as many that are added and run at the same time\n",
-        thousands(options.peer_jobs() as f64),
-        options.peer_spread().as_secs_f64(),
-    );
+fn print_table(report: &mut Report, rows: &[(String, bool, Figures)], notes: &[String]) {
     let mut table = Table::new(
         1,
         [
