@@ -30,11 +30,10 @@ use crate::process::CpuTime;
 use crate::report::{self, Report};
 use crate::table::{Table, millis, thousands};
 
-/// Jobs that pass before the measurement, and prove that a worker works.
-const FIRST_JOBS: u64 = 20;
-/// Time for the loading of a job before the first one is due, and once for the program's start.
-const LEAD_PER_JOB: Duration = Duration::from_millis(4);
-const LEAD: Duration = Duration::from_secs(20);
+/// Jobs that pass before the measurement: they prove that a worker works, and tell how long adding takes.
+const FIRST_JOBS: u64 = 500;
+/// Time before the first delayed job is due, beside twice the time that adding is expected to take.
+const LEAD: Duration = Duration::from_secs(5);
 /// Time without a job after which the others count as lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time that a server needs for the last acknowledgement.
@@ -334,7 +333,9 @@ fn measure(
         done = all.len();
         new
     };
+    let begun = Instant::now();
     peer.produce(port, FIRST_JOBS, 0, 0, &log)?;
+    let adding = begun.elapsed();
     if (expect(FIRST_JOBS, 0).len() as u64) < FIRST_JOBS {
         return Err(peer.failed(&log, "the worker does nothing"));
     }
@@ -342,7 +343,7 @@ fn measure(
     let (count, spread_ms) = (options.peer_jobs(), millis_of(options.peer_spread()));
     let bar = report::progress(1, &format!("{}: delayed jobs", peer.name));
     let before = cpu(&server);
-    let lead = LEAD + LEAD_PER_JOB * u32::try_from(count).unwrap_or(u32::MAX);
+    let lead = LEAD + adding.mul_f64(2.0 * (count as f64 / FIRST_JOBS as f64).max(1.0));
     let first_ms = unix_micros() / 1000 + millis_of(lead);
     peer.produce(port, count, first_ms, spread_ms, &log)?;
     if unix_micros() / 1000 >= first_ms {

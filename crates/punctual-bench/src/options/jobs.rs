@@ -94,9 +94,10 @@ impl JobsOptions {
         given.unwrap_or(if self.output.quick { quick } else { full })
     }
 
-    /// Returns whether a part was asked for.
+    /// Returns whether a part was asked for. A server that already runs has no peers.
     pub(crate) fn has(&self, test: JobsTest) -> bool {
-        self.tests.is_empty() || self.tests.contains(&test)
+        let usual = self.target.addresses.is_empty() || test != JobsTest::Peers;
+        self.tests.is_empty() && usual || self.tests.contains(&test)
     }
 
     pub(crate) fn delayed(&self) -> u64 {
