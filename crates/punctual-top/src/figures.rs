@@ -56,7 +56,7 @@ pub(crate) fn bars(counts: &[u64]) -> String {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let bar = |count: &u64| match count {
         0 => '·',
-        count => BARS[(((count - 1) as u128 * 8 / most as u128) as usize).min(7)],
+        count => BARS[(u128::from(*count) * 8).div_ceil(u128::from(most)) as usize - 1],
     };
     counts.iter().map(bar).collect()
 }

@@ -202,9 +202,9 @@ fn a_refused_command_leaves_the_other_panes() {
     assert_shows(
         &shown,
         &[
-            "NOPERM User watcher has no permissions to run the 'info' command",
-            "NOPERM User watcher has no permissions to run the 'slowlog|get' command",
-            "timers NOPERM User watcher has no permissions to run the 'timer|count' command",
+            "NOPERM this user has no permissions to run the 'info' command",
+            "NOPERM this user has no permissions to run the 'slowlog|get' command",
+            "timers NOPERM this user has no permissions to run the 'timer|count' command",
             "  mails\n",
             "soon\n",
         ],
