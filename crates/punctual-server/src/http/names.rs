@@ -11,6 +11,8 @@ pub(super) const GAUGES: &[(&str, &str)] = &[
     ("configured_hz", "configured_hz"),
     ("hz", "hz"),
     ("connected_clients", "connected_clients"),
+    ("cluster_connections", "cluster_connections"),
+    ("cluster_enabled", "cluster_enabled"),
     ("blocked_clients", "blocked_clients"),
     ("maxclients", "max_clients"),
     ("tracking_clients", "tracking_clients"),
