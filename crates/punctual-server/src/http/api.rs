@@ -45,11 +45,9 @@ pub(super) struct Query<'a>(pub(super) &'a str);
 
 impl Query<'_> {
     fn text(&self, name: &str) -> Option<Vec<u8>> {
-        let pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
-        let found = pairs
-            .filter(|(key, _)| *key == name)
-            .map(|(_, value)| value);
-        found.last().map(super::gate::decoded)
+        let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
+        let (_, value) = pairs.find(|(key, _)| *key == name)?;
+        Some(super::gate::decoded(value))
     }
 
     fn number(&self, name: &str, default: usize) -> Result<usize, ApiError> {

@@ -14,13 +14,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::config::MetricsSettings;
 use crate::net::listener::Arrival;
 use crate::net::order::Order;
 use crate::net::socket::Socket;
 use crate::shared::Shared;
 
-/// Most connections at a time.
-pub(super) const LINKS_MAX: usize = 8;
 /// Time limit of a place among them, and of replies.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -123,7 +122,7 @@ impl Links {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            free: Semaphore::new(LINKS_MAX),
+            free: Semaphore::new(MetricsSettings::LINKS_MAX),
             asked: AtomicU64::new(0),
         }
     }
@@ -135,7 +134,7 @@ impl Links {
 
     /// Returns the number of open connections, which are no client's either.
     pub(super) fn open(&self) -> usize {
-        LINKS_MAX - self.free.available_permits()
+        MetricsSettings::LINKS_MAX - self.free.available_permits()
     }
 
     /// Asks over a connection of its own, in database `db`.

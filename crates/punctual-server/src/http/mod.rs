@@ -31,14 +31,11 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use self::link::LINKS_MAX;
 use self::respond::Site;
 use crate::config::MetricsSettings;
 use crate::log;
 use crate::shared::Shared;
 
-/// Most connections at a time. A further one takes the place of the oldest.
-const CONNECTIONS_MAX: usize = 32;
 /// Longest wait for the head of a request, also between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest life of a connection. A browser opens another one.
@@ -49,16 +46,6 @@ const GRACE: Duration = Duration::from_secs(10);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Largest head of a request, in bytes.
 const HEAD_MAX: usize = 16 << 10;
-
-/// Returns the number of files that the port may open.
-pub(crate) fn open_files(settings: &MetricsSettings) -> u64 {
-    /// The executor's, and room for the listeners.
-    const OTHERS: usize = 8;
-    match settings.port {
-        0 => 0,
-        _ => (CONNECTIONS_MAX + 2 * LINKS_MAX + OTHERS) as u64,
-    }
-}
 
 /// The thread of the HTTP port. Dropping it stops the thread.
 pub(crate) struct Http {
@@ -144,7 +131,7 @@ impl Places {
         let mut all = self.0.lock();
         all.retain(|one| !one.is_finished());
         all.push_back(connection);
-        if all.len() > CONNECTIONS_MAX
+        if all.len() > MetricsSettings::CONNECTIONS_MAX
             && let Some(oldest) = all.pop_front()
         {
             oldest.abort();

@@ -11,6 +11,8 @@ pub(super) const GAUGES: &[(&str, &str)] = &[
     ("configured_hz", "configured_hz"),
     ("hz", "hz"),
     ("connected_clients", "connected_clients"),
+    ("cluster_connections", "cluster_connections"),
+    ("cluster_enabled", "cluster_enabled"),
     ("blocked_clients", "blocked_clients"),
     ("maxclients", "max_clients"),
     ("tracking_clients", "tracking_clients"),
@@ -154,10 +156,17 @@ pub(super) const OWN_COUNTERS: &[(&str, &str, &str)] = &[
     ("stream_dead_letter_errors", "punctual_stream_dead_letter_errors_total", "Failed attempts to move entries to a dead-letter stream."),
 ];
 
-/// Gauges of what Redis does not have: the field, the metric, its label if there is one, and its help. The samples of a metric
-/// follow each other.
+/// A gauge of what Redis does not have: the field, the metric, its label if there is one, and its help.
+type OwnGauge = (
+    &'static str,
+    &'static str,
+    Option<(&'static str, &'static str)>,
+    &'static str,
+);
+
+/// Those gauges. The samples of a metric follow each other.
 #[rustfmt::skip]
-pub(super) const OWN_GAUGES: &[(&str, &str, Option<(&str, &str)>, &str)] = &[
+pub(super) const OWN_GAUGES: &[OwnGauge] = &[
     ("timers_pending", "punctual_deadlines", None, "Deadlines of keys and of fields of hashes."),
     ("event_loops", "punctual_event_loops", None, "Event loops."),
     ("timers_keys", "punctual_timers", None, "Keys of the type timer."),

@@ -3,7 +3,6 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Settings;
-use crate::http;
 use crate::log::{self, Logger};
 
 /// Open files reserved for listeners, the log and the event loops. Redis reserves the same number.
@@ -26,7 +25,7 @@ pub struct TooFewFiles {
 /// The limit leaves no room for any client.
 pub(crate) fn make_room_for(settings: &Settings, logger: &Logger) -> Result<usize, TooFewFiles> {
     let clients = settings.max_clients;
-    let reserved = RESERVED + http::open_files(&settings.metrics);
+    let reserved = RESERVED + settings.metrics.open_files();
     let wanted = clients as u64 + reserved;
     let before = limit();
     if before >= wanted {
