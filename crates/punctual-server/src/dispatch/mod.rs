@@ -33,6 +33,7 @@ use crate::command;
 use crate::dispatch::call::Call;
 use crate::dispatch::table::{Entry, Run};
 use crate::memory::counters;
+use crate::net::chunks::Chunks;
 use crate::net::cross_protocol::is_http;
 use crate::observe::monitor;
 use crate::observe::slowlog::Slow;
@@ -107,6 +108,22 @@ impl<'a, 's> Dispatcher<'a, 's> {
             out_of_memory: false,
             background,
         }
+    }
+
+    /// As [`Dispatcher::run`], after it has set a long `out` aside, whose connection it is.
+    #[inline]
+    pub(crate) fn run_into(
+        &mut self,
+        session: &mut Session,
+        args: Args<'_>,
+        out: &mut Vec<u8>,
+        chunks: &mut Chunks,
+    ) -> Flow {
+        // What a replica gets is the stream alone.
+        if session.replica.is_none() {
+            self.out_max = self.out_max.saturating_sub(chunks.take_long(out));
+        }
+        self.run(session, args, out)
     }
 
     /// Runs one command and appends its reply to `out`.

@@ -1,7 +1,8 @@
 //! One client's connection: bytes in, commands out, replies back.
 //!
 //! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the connection's own buffer,
-//! so an idle connection holds no buffer. Replies are collected in `out` and written once per turn of the loop.
+//! so an idle connection holds no buffer. Replies are collected in `out` and written once per turn of the loop. Output of a peer that
+//! reads slowly is set aside in chunks, because a buffer that doubles copies all of it and leaves as many bytes to the allocator.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,10 +12,8 @@ use punctual_resp::Parser;
 
 use crate::client::session::Session;
 use crate::config::{OutputLimit, Settings};
+use crate::net::chunks::{Chunks, KEPT_OUTPUT};
 use crate::net::socket::Socket;
-
-/// Output buffers up to this size are kept for the next client.
-pub(crate) const KEPT_OUTPUT: usize = 256 << 10;
 
 /// One client's connection.
 pub(crate) struct Connection {
@@ -23,11 +22,14 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     /// Bytes of an incomplete command, or of commands that must wait.
     pub(crate) input: Vec<u8>,
-    /// Replies, of which the first `written` bytes are sent.
+    /// Output before `out`.
+    pub(crate) chunks: Chunks,
+    /// Replies that are not in `chunks`.
     pub(crate) out: Vec<u8>,
-    /// Parts of `out` that wait for the log of changes to be on the device: where each begins, and the position that it waits
-    /// for. Both ascend.
+    /// Parts of the output that wait for the log of changes to be on the device: where each begins, counted from the first chunk's
+    /// start, and the position that it waits for. Both ascend.
     pub(crate) holds: VecDeque<(usize, u64)>,
+    /// Number of bytes sent of the first chunk, or of `out` if there is none.
     written: usize,
     /// The connection is in the loop's list of connections to flush.
     pub(crate) dirty: bool,
@@ -89,6 +91,7 @@ impl Connection {
             parser: Parser::new(),
             session,
             input: Vec::new(),
+            chunks: Chunks::default(),
             out: Vec::new(),
             holds: VecDeque::new(),
             written: 0,
@@ -121,9 +124,26 @@ impl Connection {
         self.paused || self.session.waiter.is_some()
     }
 
+    /// Returns the number of output bytes, those of the first chunk that are written included.
+    pub(crate) fn output_len(&self) -> usize {
+        self.chunks.len() + self.out.len()
+    }
+
     /// Returns the number of output bytes that are not written.
     pub(crate) fn unwritten(&self) -> usize {
-        self.out.len() - self.written
+        self.output_len() - self.written
+    }
+
+    /// Returns the size of the output's buffers.
+    pub(crate) fn output_capacity(&self) -> usize {
+        self.chunks.capacity() + self.out.capacity()
+    }
+
+    /// Returns the length that `out` may have if `unread_max` bytes may be unread.
+    pub(crate) fn out_max(&self, unread_max: usize) -> usize {
+        unread_max
+            .saturating_add(self.written)
+            .saturating_sub(self.chunks.len())
     }
 
     /// Holds the output from `from` on until the log is on the device up to `until`.
@@ -135,9 +155,20 @@ impl Connection {
     }
 
     /// Writes as much of the first `len` bytes of the output as the socket accepts, and adds the number of bytes to `count`.
-    pub(crate) fn flush(&mut self, len: usize, count: &mut u64) -> Flushed {
-        while self.written < len {
-            match self.socket.write(&self.out[self.written..len]) {
+    pub(crate) fn flush(&mut self, mut len: usize, count: &mut u64) -> Flushed {
+        loop {
+            let buffer = self.chunks.first().unwrap_or(&self.out);
+            let end = len.min(buffer.len());
+            if self.written >= end {
+                if self.written < buffer.len() || self.chunks.is_empty() {
+                    break;
+                }
+                let freed = self.chunks.pop();
+                len -= freed;
+                self.move_start(freed);
+                continue;
+            }
+            match self.socket.write(&buffer[self.written..end]) {
                 Ok(0) => return Flushed::Broken,
                 Ok(n) => {
                     self.written += n;
@@ -151,7 +182,7 @@ impl Connection {
                 Err(_) => return Flushed::Broken,
             }
         }
-        if len < self.out.len() {
+        if len < self.output_len() {
             self.drop_written();
             return Flushed::Held;
         }
@@ -166,13 +197,19 @@ impl Connection {
 
     /// Frees the written part of the buffer if it is most of it.
     fn drop_written(&mut self) {
-        if self.written > KEPT_OUTPUT && self.written * 2 > self.out.len() {
+        let is_first = self.chunks.is_empty();
+        if is_first && self.written > KEPT_OUTPUT && self.written * 2 > self.out.len() {
             self.out.drain(..self.written);
-            for (from, _) in &mut self.holds {
-                *from = from.saturating_sub(self.written);
-            }
             self.out.shrink_to(self.out.len() * 2);
-            self.written = 0;
+            self.move_start(self.written);
+        }
+    }
+
+    /// Counts positions in the output from a new start: `freed` bytes have been freed, all of them written.
+    fn move_start(&mut self, freed: usize) {
+        self.written -= freed;
+        for (from, _) in &mut self.holds {
+            *from = from.saturating_sub(freed);
         }
     }
 

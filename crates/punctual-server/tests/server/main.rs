@@ -63,6 +63,7 @@ mod replication;
 mod scripts;
 mod shutdown;
 mod signals;
+mod slow_readers;
 mod start_up;
 mod streams_timed;
 mod timers;

@@ -152,8 +152,6 @@ impl EventLoop {
             0 => usize::MAX,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         };
-        let written = connection.out.len() - connection.unwritten();
-        let out_max = hard_bytes.saturating_add(written);
         let mut limits = Limits {
             bulk_max: self.settings.max_bulk_len,
             ..Limits::default()
@@ -176,7 +174,7 @@ impl EventLoop {
             turn,
             &mut scripts,
             &stopwatch,
-            out_max,
+            connection.out_max(hard_bytes),
             (!nested).then_some(&mut *self),
         );
         dispatcher.hold = Hold::new(synced);
@@ -185,9 +183,9 @@ impl EventLoop {
         let stats = &shared.stats[number];
         stats.client.store(session.id, Ordering::Relaxed);
         dispatcher.turn.client = session.id;
-        let out = &mut connection.out;
+        let (out, chunks) = (&mut connection.out, &mut connection.chunks);
         session.dirty_before = dispatcher.turn.stats.dirty;
-        let replied = out.len();
+        let (replied, start) = (chunks.len() + out.len(), out.len());
         let was_replica = session.replica.is_some();
         if session.separates_messages() && !nested {
             session.separated = true;
@@ -207,7 +205,7 @@ impl EventLoop {
                 Ok(Some(command)) => {
                     let flow = match command.args.is_empty() {
                         true => Flow::Done,
-                        false => dispatcher.run(session, command.args, out),
+                        false => dispatcher.run_into(session, command.args, out, chunks),
                     };
                     if flow == Flow::Paused {
                         connection.parser.reset();
@@ -245,7 +243,7 @@ impl EventLoop {
                     dispatcher.turn.begin_ahead(number - at);
                     let flow = match command.args.is_empty() {
                         true => Flow::Done,
-                        false => dispatcher.run(session, command.args, out),
+                        false => dispatcher.run_into(session, command.args, out, chunks),
                     };
                     if flow == Flow::Paused {
                         break 'run flow;
@@ -268,7 +266,7 @@ impl EventLoop {
         dispatcher.turn.client = 0;
         let until = dispatcher.hold.until;
         session.has_written |= dispatcher.turn.stats.dirty != session.dirty_before;
-        if was_replica && out.len() > replied {
+        if was_replica && out.len() > start {
             // Its output is the stream alone.
             let name = session.info.last_command.load(Ordering::Relaxed);
             let name = shared
@@ -282,7 +280,7 @@ impl EventLoop {
                 session.id,
                 session.info.addr
             );
-            out.truncate(replied);
+            out.truncate(start);
             session.closing = true;
         }
         session.end_stretch(&shared, turn);
@@ -308,7 +306,7 @@ impl EventLoop {
         let Some(connection) = self.connection(slot) else {
             return used;
         };
-        if connection.out.len() > out_max {
+        if connection.unwritten() > hard_bytes {
             self.cut_off(slot);
             return used;
         }

@@ -9,7 +9,8 @@ use crate::changelog::THIS_TURN;
 use crate::client::registry::REPLY_BUFFER;
 use crate::config::OutputLimit;
 use crate::log;
-use crate::net::connection::{Flushed, KEPT_OUTPUT, is_exceeded};
+use crate::net::chunks::KEPT_OUTPUT;
+use crate::net::connection::{Flushed, is_exceeded};
 
 /// Maximum number of output buffers kept for the next replies, whatever their size.
 const SPARE_OUTPUTS: usize = 16;
@@ -76,6 +77,7 @@ impl EventLoop {
                 if connection.out.capacity() == 0 {
                     connection.out = self.spare.pop().unwrap_or_default();
                 }
+                connection.chunks.take_long(&mut connection.out);
                 connection.out.extend_from_slice(bytes);
                 self.mark_dirty(to.slot);
             }
@@ -104,7 +106,7 @@ impl EventLoop {
         if free.is_some() {
             self.held.push(slot);
         }
-        let free = free.unwrap_or(connection.out.len());
+        let free = free.unwrap_or(connection.output_len());
         if std::mem::take(&mut connection.session.has_written) {
             connection.session.last_write = self.shared.replication.offset();
             connection.session.last_write_in_file = self.shared.changelog.file_end();
@@ -112,7 +114,7 @@ impl EventLoop {
         if connection.session.replica.is_some() {
             return self.flush_replica(slot);
         }
-        let idle = connection.out.is_empty() && !connection.socket.wants_write();
+        let idle = connection.output_len() == 0 && !connection.socket.wants_write();
         if idle && !connection.ended && !connection.session.closing {
             return;
         }
@@ -134,7 +136,7 @@ impl EventLoop {
         info.output_peak.record(before, now_ms);
         // The loop reuses a buffer without unread output.
         let capacity = match flushed {
-            Flushed::Blocked | Flushed::Held => connection.out.capacity() as u64,
+            Flushed::Blocked | Flushed::Held => connection.output_capacity() as u64,
             Flushed::All | Flushed::Broken => 0,
         };
         info.output_capacity.store(capacity, Ordering::Relaxed);

@@ -70,7 +70,7 @@ impl EventLoop {
         let mut sent = 0;
         let mut flushed = Flushed::Blocked;
         if replica.phase() == Phase::Online {
-            flushed = connection.flush(connection.out.len(), &mut sent);
+            flushed = connection.flush(connection.output_len(), &mut sent);
             if flushed == Flushed::All {
                 flushed = self.send_stream(slot, &mut sent);
             }
