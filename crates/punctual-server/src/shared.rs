@@ -420,9 +420,9 @@ impl Shared {
     /// As [`ServerClock::destination`].
     pub(crate) fn move_clock(
         &self,
-        turn: &mut Turn<'_>,
+        turn: &mut Turn,
         to: Move,
-        mut fire: impl FnMut(&mut Turn<'_>),
+        mut fire: impl FnMut(&mut Turn),
     ) -> Result<Now, MoveError> {
         if self.clock.is_virtual() {
             turn.lock_all();

@@ -51,7 +51,7 @@ pub(crate) struct Rule {
 
 impl Rule {
     /// Parses the words of NOTIFY SET.
-    pub(crate) fn parse(db: usize, args: Args<'_>) -> Result<Self, Error> {
+    pub(crate) fn parse(db: usize, args: Args) -> Result<Self, Error> {
         let mut rule = Self {
             name: args[2].into(),
             db,

@@ -243,7 +243,7 @@ impl Facts {
     }
 
     /// Returns true if the command may reach keys that these arguments do not name.
-    pub fn reaches_unnamed(&self, args: Args<'_>) -> bool {
+    pub fn reaches_unnamed(&self, args: Args) -> bool {
         self.flags.has(Flags::WHOLE) || self.keys.reaches_unnamed(args)
     }
 
@@ -472,7 +472,7 @@ impl<H> Row<H> {
 
     /// Sets the function that finds the positions of secret arguments.
     #[must_use]
-    pub const fn secrets(mut self, find: fn(Args<'_>) -> Vec<usize>) -> Self {
+    pub const fn secrets(mut self, find: fn(Args) -> Vec<usize>) -> Self {
         self.facts.secrets = Some(find);
         self
     }

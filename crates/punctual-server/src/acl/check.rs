@@ -91,7 +91,7 @@ impl Denied {
 /// # Errors
 /// The denial to report.
 #[inline(never)]
-pub(crate) fn check(user: &User, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+pub(crate) fn check(user: &User, entry: &Entry, args: Args) -> Result<(), Denied> {
     match &user.selectors[..] {
         [first, ..] if allows_plainly(first, entry, args) => Ok(()),
         _ => check_each(user, entry, args),
@@ -101,7 +101,7 @@ pub(crate) fn check(user: &User, entry: &Entry, args: Args<'_>) -> Result<(), De
 /// Returns true only if a selector allows a command, and misses some cases: the fast path for commands in the set that have one key or
 /// none. O(patterns).
 #[inline(always)]
-fn allows_plainly(selector: &Selector, entry: &Entry, args: Args<'_>) -> bool {
+fn allows_plainly(selector: &Selector, entry: &Entry, args: Args) -> bool {
     if !selector.commands.has(entry.id) || entry.row.flags.has(Flags::PUBSUB) {
         return false;
     }
@@ -119,7 +119,7 @@ fn allows_plainly(selector: &Selector, entry: &Entry, args: Args<'_>) -> bool {
 }
 
 #[inline(never)]
-fn check_each(user: &User, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+fn check_each(user: &User, entry: &Entry, args: Args) -> Result<(), Denied> {
     let mut denied = None;
     for selector in &user.selectors {
         match allows(selector, entry, args) {
@@ -130,7 +130,7 @@ fn check_each(user: &User, entry: &Entry, args: Args<'_>) -> Result<(), Denied> 
     denied.map_or(Ok(()), Err)
 }
 
-fn allows(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+fn allows(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Denied> {
     let flags = entry.row.flags;
     let command = selector.commands.has(entry.id)
         || selector.all_commands
@@ -149,14 +149,14 @@ fn allows(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Deni
 }
 
 #[cold]
-fn allows_first_arg(selector: &Selector, entry: &Entry, args: Args<'_>) -> bool {
+fn allows_first_arg(selector: &Selector, entry: &Entry, args: Args) -> bool {
     let (Some(allowed), Some(arg)) = (selector.first_args.get(&entry.id), args.get(1)) else {
         return false;
     };
     allowed.iter().any(|known| known.eq_ignore_ascii_case(arg))
 }
 
-fn check_keys(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+fn check_keys(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Denied> {
     if matches!(entry.needs, Needs::None) {
         return Ok(());
     }
@@ -187,7 +187,7 @@ fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
 }
 
 /// Returns whether a user may run a command and read a key that it has met.
-pub(crate) fn may_read(user: &User, entry: &Entry, args: Args<'_>, key: &[u8]) -> bool {
+pub(crate) fn may_read(user: &User, entry: &Entry, args: Args, key: &[u8]) -> bool {
     let need = Need {
         read: true,
         write: false,
@@ -200,7 +200,7 @@ pub(crate) fn may_read(user: &User, entry: &Entry, args: Args<'_>, key: &[u8]) -
 }
 
 /// Returns whether a user may run a command that also reads keys whose names it builds: SORT with BY or GET.
-pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args<'_>) -> bool {
+pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args) -> bool {
     user.selectors.iter().any(|selector| {
         let all = selector.all_keys
             || selector
@@ -213,7 +213,7 @@ pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args<'_>) -> bool 
 
 /// Returns the error of SORT for its first BY or GET that would read keys that the user may not read; `None` if SORT finds
 /// another error before, or none.
-pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args<'_>) -> Option<Error> {
+pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args) -> Option<Error> {
     let Keys::Options(options) = entry.row.keys else {
         return None;
     };
@@ -251,7 +251,7 @@ pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args<'_>) -> Option<
 }
 
 /// Checks the channels that a command publishes to, or subscribes to.
-fn check_channels(selector: &Selector, entry: &Entry, args: Args<'_>) -> Result<(), Denied> {
+fn check_channels(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Denied> {
     let (last, literal) = match entry.row.name {
         "publish" | "spublish" => (1, false),
         "subscribe" | "ssubscribe" => (args.len() - 1, false),

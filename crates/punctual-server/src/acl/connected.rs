@@ -127,7 +127,7 @@ impl Shared {
         denied: Denied,
         context: Context,
         entry: &Entry,
-        args: Args<'_>,
+        args: Args,
     ) {
         self.add_denial(
             client,

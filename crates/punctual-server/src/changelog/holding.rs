@@ -39,7 +39,7 @@ impl Hold {
 
     /// Notes a command that has just run; its locks are still held.
     #[cold]
-    pub(crate) fn note(&mut self, log: &ChangeLog, entry: &Entry, db: usize, args: Args<'_>) {
+    pub(crate) fn note(&mut self, log: &ChangeLog, entry: &Entry, db: usize, args: Args) {
         let Some(since) = self.since else {
             return;
         };

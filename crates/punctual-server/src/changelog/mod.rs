@@ -220,7 +220,7 @@ impl ChangeLog {
 
     /// Sets whether replies wait for the device. The turn holds every shard; the caller then sends `Order::Synced` to the loops,
     /// which releases waiting replies.
-    pub(crate) fn set_always(&self, turn: &mut Turn<'_>, always: bool) {
+    pub(crate) fn set_always(&self, turn: &mut Turn, always: bool) {
         if always {
             self.unsynced.get_or_init(Unsynced::default);
         }
@@ -284,7 +284,7 @@ impl ChangeLog {
 
     /// Attaches the thread that writes the append-only file, or detaches it with a [`FileMark::Close`]. The turn holds every
     /// shard, and is outside of transactions and scripts.
-    pub(crate) fn set_file(&self, turn: &mut Turn<'_>, writer: Option<Thread>) {
+    pub(crate) fn set_file(&self, turn: &mut Turn, writer: Option<Thread>) {
         let end = self.file_end();
         self.room.reset(writer.is_some().then_some(end));
         // Another thread begins with new buffers.
@@ -304,7 +304,7 @@ impl ChangeLog {
     }
 
     /// Makes the append-only file continue in its next incremental file. As [`ChangeLog::set_file`].
-    pub(crate) fn begin_file(&self, turn: &mut Turn<'_>, done: Sender<Result<(), String>>) {
+    pub(crate) fn begin_file(&self, turn: &mut Turn, done: Sender<Result<(), String>>) {
         self.change(turn, |state| {
             if let Some(file) = &mut state.file {
                 file.mark(FileMark::NextFile(done));
@@ -313,7 +313,7 @@ impl ChangeLog {
     }
 
     /// As [`ChangeLog::set_file`], for the replicas.
-    pub(crate) fn set_replicas(&self, turn: &mut Turn<'_>, on: bool) {
+    pub(crate) fn set_replicas(&self, turn: &mut Turn, on: bool) {
         self.change(turn, |state| state.replicas = on);
     }
 
@@ -324,7 +324,7 @@ impl ChangeLog {
         }
     }
 
-    fn change(&self, turn: &mut Turn<'_>, change: impl FnOnce(&mut State)) {
+    fn change(&self, turn: &mut Turn, change: impl FnOnce(&mut State)) {
         turn.flush_effects();
         let mut state = self.state.lock();
         change(&mut state);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     /// Runs commands in database 0 or the one that `number:` before the line names; `!` publishes a message.
-    fn run(turn: &mut Turn<'_>, lines: &[&str]) {
+    fn run(turn: &mut Turn, lines: &[&str]) {
         for line in lines {
             let (db, line) = line.split_once(':').unwrap_or(("0", line));
             let args: punctual_resp::OwnedArgs = line.split(' ').collect();

@@ -120,7 +120,7 @@ impl Trackers {
     /// Begins to track a client, or changes its mode. `prefixes` are added to those that it has.
     pub(crate) fn begin(
         &self,
-        turn: &mut Turn<'_>,
+        turn: &mut Turn,
         session: &mut Session,
         mode: Mode,
         prefixes: Vec<Box<[u8]>>,
@@ -379,7 +379,7 @@ fn send<O>(
     post: &Post<'_, O>,
     routes: &mut [Subscriber],
     message: &mut Vec<u8>,
-    content: impl Fn(&mut Reply<'_>),
+    content: impl Fn(&mut Reply),
 ) {
     routes.sort_unstable();
     for routes in routes.chunk_by(|a, b| a.resp3 == b.resp3) {

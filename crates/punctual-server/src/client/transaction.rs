@@ -86,7 +86,7 @@ impl Transaction {
     }
 
     /// Locks the shards of all commands and watched keys.
-    pub(crate) fn pin(&self, turn: &mut Turn<'_>, watched: &BTreeSet<WatchedKey>) {
+    pub(crate) fn pin(&self, turn: &mut Turn, watched: &BTreeSet<WatchedKey>) {
         let store = turn.store;
         if store.shards() == 1 || self.queue.iter().any(Queued::needs_everything) {
             return turn.pin(None);
@@ -110,7 +110,7 @@ impl Queued {
 }
 
 /// Returns whether a command may access keys that its arguments do not name.
-fn needs_everything(entry: &Entry, args: Args<'_>) -> bool {
+fn needs_everything(entry: &Entry, args: Args) -> bool {
     match entry.run {
         Run::Keyspace(command) => {
             command.reaches_unnamed(args) || matches!(command.keys, Keys::None)
@@ -120,7 +120,7 @@ fn needs_everything(entry: &Entry, args: Args<'_>) -> bool {
     }
 }
 
-fn add_shards(entry: &Entry, args: Args<'_>, store: &Store, shards: &mut Vec<usize>) {
+fn add_shards(entry: &Entry, args: Args, store: &Store, shards: &mut Vec<usize>) {
     if let Run::Keyspace(command) = entry.run {
         command.keys.each(args, &mut |at| {
             shards.extend(args.get(at).map(|key| store.shard_of(key)));
@@ -129,7 +129,7 @@ fn add_shards(entry: &Entry, args: Args<'_>, store: &Store, shards: &mut Vec<usi
 }
 
 /// Locks the shards of a timer and of its command.
-pub(crate) fn pin_for_timer(turn: &mut Turn<'_>, timer: &[u8], entry: &Entry, args: Args<'_>) {
+pub(crate) fn pin_for_timer(turn: &mut Turn, timer: &[u8], entry: &Entry, args: Args) {
     let store = turn.store;
     if store.shards() == 1 || needs_everything(entry, args) {
         return turn.pin(None);
@@ -176,7 +176,7 @@ impl Session {
     }
 
     /// Queues a command, unless EXEC is already certain to fail.
-    pub(crate) fn queue(&mut self, entry: &'static Entry, args: Args<'_>) {
+    pub(crate) fn queue(&mut self, entry: &'static Entry, args: Args) {
         let will_abort = !self.stale_watches && self.watch_flag().is_some_and(WatchFlag::is_raised);
         let Some(transaction) = &mut self.multi else {
             return;
@@ -215,7 +215,7 @@ impl Session {
     }
 
     /// Watches keys of the selected database.
-    pub(crate) fn watch<'k>(&mut self, turn: &mut Turn<'_>, keys: impl Iterator<Item = &'k [u8]>) {
+    pub(crate) fn watch<'k>(&mut self, turn: &mut Turn, keys: impl Iterator<Item = &'k [u8]>) {
         self.end_stale_watches(turn);
         let ClientInfo { id, watch, .. } = &*self.info;
         let flag = watch.get_or_init(|| Arc::new(WatchFlag::new(*id)));
@@ -232,14 +232,14 @@ impl Session {
     }
 
     /// Removes the watches that ended while a script held the locks of their keys.
-    pub(crate) fn end_stale_watches(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn end_stale_watches(&mut self, turn: &mut Turn) {
         if std::mem::take(&mut self.stale_watches) {
             self.unwatch(turn);
         }
     }
 
     /// Removes all watches and lowers the flag; later, if the turn may not lock.
-    pub(crate) fn unwatch(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn unwatch(&mut self, turn: &mut Turn) {
         if !turn.may_lock {
             self.stale_watches = !self.watched.is_empty();
             return;
@@ -251,7 +251,7 @@ impl Session {
     }
 
     /// Ends the transaction and removes all watches.
-    pub(crate) fn discard(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn discard(&mut self, turn: &mut Turn) {
         self.set_multi(None);
         self.unwatch(turn);
     }

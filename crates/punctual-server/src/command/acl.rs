@@ -127,7 +127,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
     row("whoami", 2, OPEN, who_am_i).doc("6.0.0", "O(1)", "Returns the user of the connection."),
 ];
 
-fn cat(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn cat(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let Some(asked) = args.get(2) else {
         reply.array(categories::NAMES.len());
         for category in categories::NAMES {
@@ -151,7 +151,7 @@ fn cat(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-fn who_am_i(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn who_am_i(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     match call.session.user.identity.id {
         0 => reply.null(),
         _ => reply.bulk(&call.session.user.identity.name),
@@ -159,7 +159,7 @@ fn who_am_i(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn list(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn list(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let lines = call.shared.users.lines();
     reply.array(lines.len());
     for line in lines {
@@ -168,7 +168,7 @@ fn list(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn users(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn users(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let users = call.shared.users.list();
     reply.array(users.len());
     for user in users {
@@ -177,7 +177,7 @@ fn users(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     Ok(())
 }
 
-fn get_user(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn get_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let users = &call.shared.users;
     let Some(user) = users.get(&args[2]) else {
         reply.null();
@@ -216,7 +216,7 @@ fn get_user(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
-fn set_user(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn set_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let name = args.at(2);
     if has_spaces(name) {
         return Err(Error::fixed(
@@ -248,7 +248,7 @@ fn set_user(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
-fn del_user(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn del_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
     if names.iter().any(|name| name == DEFAULT) {
         return Err(Error::fixed("ERR The 'default' user cannot be removed"));
@@ -273,7 +273,7 @@ fn no_file() -> Error {
     )
 }
 
-fn load(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn load(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let shared = call.shared;
     let settings = shared.settings();
     let file = settings.acl_file.as_deref().ok_or_else(no_file)?;
@@ -293,7 +293,7 @@ fn load(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let settings = call.shared.settings();
     let file = settings.acl_file.as_deref().ok_or_else(no_file)?;
     call.turn.release();
@@ -311,7 +311,7 @@ fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn gen_pass(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn gen_pass(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     const BITS_MAX: i64 = 4096;
     let bits = match args.get(2) {
         _ if args.len() > 3 => return Err(super::wrong_form("ACL", args)),
@@ -331,7 +331,7 @@ fn gen_pass(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn log(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn log(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let log = &call.shared.users.log;
     let count = match args.get(2) {
         _ if args.len() > 3 => return Err(super::wrong_form("ACL", args)),
@@ -375,7 +375,7 @@ fn log(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-fn dry_run(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn dry_run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let shared = call.shared;
     let user = shared
         .users
@@ -402,7 +402,7 @@ fn dry_run(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "ACL",

@@ -136,12 +136,12 @@ fn is_printable(text: &[u8]) -> bool {
     text.iter().all(|b| (b'!'..=b'~').contains(b))
 }
 
-fn id(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn id(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.int(call.session.id as i64);
     Ok(())
 }
 
-fn get_name(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn get_name(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     match call.session.info.names.lock().name.as_slice() {
         [] => reply.null(),
         name => reply.bulk(name),
@@ -149,13 +149,13 @@ fn get_name(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn set_name(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn set_name(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     call.session.info.names.lock().name = checked_name(&args[2])?.to_vec();
     reply.ok();
     Ok(())
 }
 
-fn set_info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn set_info(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (attribute, value) = (&args[2], &args[3]);
     let mut names = call.session.info.names.lock();
     let field = match attribute.to_ascii_lowercase().as_slice() {
@@ -186,19 +186,19 @@ fn on_or_off(arg: &[u8]) -> Result<bool, Error> {
     }
 }
 
-fn no_evict(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn no_evict(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     call.session.set_no_evict(on_or_off(&args[2])?);
     reply.ok();
     Ok(())
 }
 
-fn no_touch(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn no_touch(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     call.session.set_no_touch(on_or_off(&args[2])?);
     reply.ok();
     Ok(())
 }
 
-fn reply_mode(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn reply_mode(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mode = &mut call.session.reply_mode;
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
@@ -213,7 +213,7 @@ fn reply_mode(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-fn pause(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn pause(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let writes_only = match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
         _ if args.len() > 4 => return Err(super::wrong_form("CLIENT", args)),
         None | Some(b"all") => false,
@@ -232,14 +232,14 @@ fn pause(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn unpause(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn unpause(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     call.shared.pauses.end(Purpose::Command);
     call.shared.order_all(|| Order::Resume);
     reply.ok();
     Ok(())
 }
 
-fn unblock(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn unblock(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let error = match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
         _ if args.len() > 4 => return Err(super::wrong_form("CLIENT", args)),
         None | Some(b"timeout") => None,
@@ -270,7 +270,7 @@ fn unblock(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "CLIENT",

@@ -136,12 +136,7 @@ pub(crate) fn line(info: &ClientInfo, now_ms: u64) -> Vec<u8> {
 }
 
 /// Writes the lines of some clients. The calling client's line includes its [`CallerState`].
-fn write_lines(
-    call: &Call<'_, '_>,
-    args: Args<'_>,
-    clients: &[Arc<ClientInfo>],
-    reply: &mut Reply<'_>,
-) {
+fn write_lines(call: &Call, args: Args, clients: &[Arc<ClientInfo>], reply: &mut Reply) {
     let now_ms = call.now().read_ms();
     let mut lines = Vec::new();
     for info in clients {
@@ -159,11 +154,7 @@ fn write_lines(
     reply.verbatim("txt", &lines);
 }
 
-pub(super) fn info(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn info(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     write_lines(call, args, &[Arc::clone(&call.session.info)], reply);
     Ok(())
 }
@@ -172,11 +163,7 @@ fn client_type(name: &[u8]) -> Result<ClientType, Error> {
     ClientType::parse(name).ok_or_else(|| Error::repeating("ERR Unknown client type '", name, "'"))
 }
 
-pub(super) fn list(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let all = &call.shared.clients;
     let option = args.get(2).map(<[u8]>::to_ascii_lowercase);
     let clients = match option.as_deref() {
@@ -281,11 +268,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-pub(super) fn kill(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn kill(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // The old form: one address, which may be the caller's.
     let old = args.len() == 3;
     let filter = if old {

@@ -67,7 +67,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     ),
 ];
 
-fn time(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn time(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let micros = call.now().micros();
     reply.array(2);
     reply.bulk_int((micros / 1_000_000) as i64);
@@ -75,17 +75,17 @@ fn time(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn now(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn now(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.int(call.now().read_ms() as i64);
     Ok(())
 }
 
-fn advance(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn advance(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let by_ms = milliseconds(&args[2])?;
     move_clock(call, Move::By(by_ms * 1000), reply)
 }
 
-fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let to_ms = milliseconds(&args[2])?;
     move_clock(call, Move::To(to_ms * 1000), reply)
 }
@@ -99,7 +99,7 @@ fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
         .ok_or(Error::OutOfRange)
 }
 
-fn move_clock(call: &mut Call<'_, '_>, to: Move, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error> {
     let Call {
         shared,
         scripts,
@@ -123,7 +123,7 @@ fn move_clock(call: &mut Call<'_, '_>, to: Move, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "CLOCK",

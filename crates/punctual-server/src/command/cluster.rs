@@ -52,7 +52,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags) -> ServerCommand {
     ServerCommand::new(name, arity, flags, Group::Cluster, refuse)
 }
 
-fn refuse(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+fn refuse(_: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
     Err(Error::fixed(
         "ERR This instance has cluster support disabled",
     ))

@@ -67,17 +67,17 @@ static SUBCOMMANDS: &[ServerCommand] = &[
     ),
 ];
 
-fn command(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn command(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     describe_all(&call.shared.commands, reply);
     Ok(())
 }
 
-fn count(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn count(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.int(call.shared.commands.commands().count() as i64);
     Ok(())
 }
 
-fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn info(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
     if names.is_empty() {
         describe_all(&call.shared.commands, reply);
@@ -93,7 +93,7 @@ fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn describe_all(names: &CommandNames, reply: &mut Reply<'_>) {
+fn describe_all(names: &CommandNames, reply: &mut Reply) {
     reply.array(names.commands().count());
     for entry in names.commands() {
         describe(entry, reply);
@@ -101,7 +101,7 @@ fn describe_all(names: &CommandNames, reply: &mut Reply<'_>) {
 }
 
 /// Writes a command's ten fields of COMMAND INFO.
-fn describe(entry: &Entry, reply: &mut Reply<'_>) {
+fn describe(entry: &Entry, reply: &mut Reply) {
     let row = &entry.row;
     let mut flags: Vec<&str> = row.flags.names().collect();
     let movable = matches!(
@@ -159,7 +159,7 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
 }
 
 /// Writes Redis's key specifications: one range of keys for each kind of access.
-fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
+fn key_specs(entry: &Entry, reply: &mut Reply) {
     let access = entry.row.access;
     match entry.row.keys {
         Keys::None => reply.set(0),
@@ -214,7 +214,7 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
 }
 
 /// Writes the specifications of the first key and of the keys in options, one for each kind of access.
-fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
+fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply) {
     reply.set(access.len());
     let (first, others) = access.split_first().unwrap_or((&"", &[]));
     key_range(first, &Begin::Index(options.first), [0, 1, 0], reply);
@@ -238,7 +238,7 @@ enum Begin<'a> {
 }
 
 /// Writes a specification of keys at unknown positions.
-fn unknown_key_spec(words: &str, reply: &mut Reply<'_>) {
+fn unknown_key_spec(words: &str, reply: &mut Reply) {
     reply.map(3);
     reply.bulk(b"flags");
     flag_set(words, reply);
@@ -253,7 +253,7 @@ fn unknown_key_spec(words: &str, reply: &mut Reply<'_>) {
 }
 
 /// Writes a specification of a range of keys: the last one, the step and the limit.
-fn key_range(words: &str, begin: &Begin<'_>, numbers: [i64; 3], reply: &mut Reply<'_>) {
+fn key_range(words: &str, begin: &Begin<'_>, numbers: [i64; 3], reply: &mut Reply) {
     let [last, step, limit] = numbers;
     let numbers = [("lastkey", last), ("keystep", step), ("limit", limit)];
     key_spec(words, begin, "range", numbers, reply);
@@ -265,7 +265,7 @@ fn key_spec(
     begin: &Begin<'_>,
     find: &str,
     numbers: [(&str, i64); 3],
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) {
     reply.map(3);
     reply.bulk(b"flags");
@@ -303,14 +303,14 @@ fn key_spec(
     }
 }
 
-fn flag_set(words: &str, reply: &mut Reply<'_>) {
+fn flag_set(words: &str, reply: &mut Reply) {
     reply.set(words.split(' ').count());
     for word in words.split(' ') {
         reply.simple(word);
     }
 }
 
-fn docs(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn docs(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
     let found: Vec<&Entry> = if names.is_empty() {
         call.shared.commands.commands().collect()
@@ -325,7 +325,7 @@ fn docs(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
 }
 
 /// Writes COMMAND DOCS' map from names to documentation, in Redis's order.
-fn document(entries: &[&Entry], reply: &mut Reply<'_>) {
+fn document(entries: &[&Entry], reply: &mut Reply) {
     reply.map(entries.len());
     for entry in entries {
         let row = &entry.row;
@@ -374,7 +374,7 @@ fn document(entries: &[&Entry], reply: &mut Reply<'_>) {
     }
 }
 
-fn list(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let is = |i: usize, word: &str| {
         args.get(i)
             .is_some_and(|a| a.eq_ignore_ascii_case(word.as_bytes()))
@@ -435,7 +435,7 @@ fn keys_of(names: &CommandNames, args: Args<'_>) -> Result<(&'static Entry, Vec<
     Ok((entry, positions))
 }
 
-fn get_keys(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn get_keys(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let args = args.skip(2);
     let (_, positions) = keys_of(&call.shared.commands, args)?;
     reply.array(positions.len());
@@ -445,11 +445,7 @@ fn get_keys(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
-fn get_keys_and_flags(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn get_keys_and_flags(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let args = args.skip(2);
     let (entry, positions) = keys_of(&call.shared.commands, args)?;
     reply.array(positions.len());
@@ -461,7 +457,7 @@ fn get_keys_and_flags(
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "COMMAND",

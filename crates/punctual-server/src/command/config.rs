@@ -74,7 +74,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "A container for server configuration commands.",
 )];
 
-fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let found = call.shared.config.lock().get(args.skip(2).iter());
     reply.map(found.len());
     for (name, value) in found {
@@ -85,14 +85,14 @@ fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
 }
 
 /// Returns the positions of the values of sensitive directives in CONFIG SET.
-fn secrets_of_set(args: Args<'_>) -> Vec<usize> {
+fn secrets_of_set(args: Args) -> Vec<usize> {
     (3..args.len())
         .step_by(2)
         .filter(|i| Config::is_sensitive(args.at(i - 1)))
         .collect()
 }
 
-fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !args.len().is_multiple_of(2) {
         return Err(Error::Arity("config|set".into()));
     }
@@ -162,7 +162,7 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-fn rewrite(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn rewrite(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut config = call.shared.config.lock();
     // The users of a file are written by ACL SAVE.
     let lines = match config.settings().acl_file {
@@ -177,7 +177,7 @@ fn rewrite(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn reset_stat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     for stats in &call.shared.stats {
         stats
             .counters()
@@ -194,7 +194,7 @@ fn reset_stat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "CONFIG",

@@ -82,7 +82,7 @@ const NOT_YET: Error = Error::fixed(
     "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
 );
 
-fn ping(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn ping(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len() > 2 {
         return Err(Error::Arity("ping".into()));
     }
@@ -100,12 +100,12 @@ fn ping(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn echo(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn echo(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.bulk(&args[1]);
     Ok(())
 }
 
-fn auth(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn auth(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match args.len() {
         2 => {
             if call.shared.users.default_user().no_password {
@@ -122,18 +122,13 @@ fn auth(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn authenticate(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    user: &[u8],
-    password: &[u8],
-) -> Result<(), Error> {
+fn authenticate(call: &mut Call, args: Args, user: &[u8], password: &[u8]) -> Result<(), Error> {
     call.shared
         .authenticate(call.session, args.at(0), user, password)
 }
 
 /// Returns the positions of the user's name and password in HELLO.
-fn secrets_of_hello(args: Args<'_>) -> Vec<usize> {
+fn secrets_of_hello(args: Args) -> Vec<usize> {
     let auth = args
         .iter()
         .skip(2)
@@ -141,7 +136,7 @@ fn secrets_of_hello(args: Args<'_>) -> Vec<usize> {
     auth.map_or(Vec::new(), |at| vec![at + 3, at + 4])
 }
 
-fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn hello(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let protocol = match args.get(1).map(parse_i64) {
         None => call.session.protocol,
         Some(Some(2)) => Protocol::Resp2,
@@ -202,7 +197,7 @@ fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn select(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn select(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let number = parse_i64(&args[1]).ok_or(Error::NotInteger)?;
     if i32::try_from(number).is_err() {
         return Err(Error::fixed(
@@ -218,13 +213,13 @@ fn select(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     Ok(())
 }
 
-fn quit(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn quit(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.ok();
     call.session.closing = true;
     Ok(())
 }
 
-fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     call.shared.monitors.remove(call.session);
     call.session.monitor = false;
     call.session.unsubscribe_all(&call.shared.pubsub);

@@ -38,7 +38,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "A container for debugging commands.",
 )];
 
-fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn debug(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !call
         .shared
         .settings()
@@ -106,7 +106,7 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
 }
 
 /// Blocks this event loop for some seconds. Holds no lock, so that other loops can access the keyspace.
-fn sleep(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
+fn sleep(call: &mut Call, args: Args, reply: &mut Reply) {
     // Like C's `strtod`, an invalid number counts as 0.
     let seconds = std::str::from_utf8(&args[2])
         .ok()
@@ -119,7 +119,7 @@ fn sleep(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
 }
 
 /// Enables or disables active expiry. Without it, a due key expires only when a command accesses it.
-fn set_active_expire(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
+fn set_active_expire(call: &mut Call, args: Args, reply: &mut Reply) {
     let on = parse_i64(&args[2]).is_some_and(|n| n != 0);
     call.shared.store.set_active_expire(on);
     if on {
@@ -131,7 +131,7 @@ fn set_active_expire(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<
 
 /// Saves a snapshot, empties every database and loads the snapshot. Options skip the save or the flush, or allow the
 /// loaded keys to replace existing ones.
-fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn reload(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (mut merge, mut flush, mut save) = (false, true, true);
     for option in args.skip(2) {
         match option.to_ascii_lowercase().as_slice() {
@@ -164,7 +164,7 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
 }
 
 /// Waits until the append-only file has what was changed so far, empties every database and loads the file.
-fn load_aof(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn load_aof(call: &mut Call, reply: &mut Reply) -> Result<(), Error> {
     let (shared, logger) = (call.shared, &call.shared.logger);
     let failed = |error: &dyn std::fmt::Display| {
         log::warning!(logger, "{error}");
@@ -194,7 +194,7 @@ fn load_aof(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) -> Result<(), Error>
 
 /// Adds missing keys `<prefix>:0`, `<prefix>:1` and so on with values `value:0` and so on, truncated or zero-padded to
 /// a given size.
-fn populate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn populate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let positive = |arg: &[u8]| {
         parse_i64(arg)
             .and_then(|number| usize::try_from(number).ok())
@@ -226,7 +226,7 @@ fn populate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
 }
 
 /// Replies with a value of the requested type, for tests of clients.
-fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn protocol(args: Args, reply: &mut Reply) -> Result<(), Error> {
     match args[2].to_ascii_lowercase().as_slice() {
         b"string" => reply.bulk(b"Hello World"),
         b"integer" => reply.int(12345),
@@ -283,11 +283,7 @@ fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
 }
 
 /// Writes the load of a database's hash table and wheel.
-fn table_stats(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn table_stats(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let db = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
     let db = usize::try_from(db)
         .ok()
@@ -320,7 +316,7 @@ fn table_stats(
     Ok(())
 }
 
-fn help(reply: &mut Reply<'_>) {
+fn help(reply: &mut Reply) {
     super::help(
         reply,
         "DEBUG",

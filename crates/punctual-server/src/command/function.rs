@@ -99,16 +99,16 @@ const CHANGES: Flags = Flags::WRITE.or(Flags::NOSCRIPT);
 
 const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
-fn fcall(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+fn fcall(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare(call, args, false)
 }
 
-fn fcall_ro(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+fn fcall_ro(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare(call, args, true)
 }
 
 /// Finds the function, which the dispatcher calls when the handler has returned.
-fn prepare(call: &mut Call<'_, '_>, args: Args<'_>, read_only: bool) -> Result<(), Error> {
+fn prepare(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     let shared = call.shared;
     // Libraries change under all locks, so the function stays what it is until it has run.
     call.turn.lock_all();
@@ -136,8 +136,8 @@ fn prepare(call: &mut Call<'_, '_>, args: Args<'_>, read_only: bool) -> Result<(
 
 /// Changes the libraries, and counts that as a change of the data. `load` runs new libraries before the keyspace is locked.
 fn change<L, T>(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
+    call: &mut Call,
+    args: Args,
     load: impl FnOnce(&mut Loader<'_>) -> Result<L, Error>,
     change: impl FnOnce(&mut Libraries, L) -> Result<T, Error>,
 ) -> Result<T, Error> {
@@ -166,7 +166,7 @@ fn change<L, T>(
     result
 }
 
-fn load(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn load(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let source = args.at(args.len() - 1);
     let options = args.skip(2).take(args.len() - 3);
     for option in options.iter() {
@@ -193,7 +193,7 @@ fn load(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn delete(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn delete(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     change(
         call,
         args,
@@ -210,7 +210,7 @@ fn delete(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     Ok(())
 }
 
-fn flush(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn flush(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len() > 3 {
         return Err(super::wrong_form("FUNCTION", args));
     }
@@ -228,7 +228,7 @@ fn flush(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn dump(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn dump(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut payload = Vec::new();
     let mut encoder = Encoder::new(call.shared.settings().rdb_compression);
     for library in call.shared.functions.libraries().iter() {
@@ -239,7 +239,7 @@ fn dump(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn restore(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn restore(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     enum Policy {
         Flush,
         Append,
@@ -281,7 +281,7 @@ fn restore(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
     Ok(())
 }
 
-fn list(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut at = 2;
     let (mut pattern, mut with_code) = (None, false);
     while let Some(option) = args.get(at) {
@@ -312,7 +312,7 @@ fn list(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn write_library(library: &Library, with_code: bool, reply: &mut Reply<'_>) {
+fn write_library(library: &Library, with_code: bool, reply: &mut Reply) {
     reply.map(if with_code { 4 } else { 3 });
     reply.bulk(b"library_name");
     reply.bulk(library.name.as_bytes());
@@ -341,13 +341,13 @@ fn write_library(library: &Library, with_code: bool, reply: &mut Reply<'_>) {
     }
 }
 
-fn kill(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn kill(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     call.shared.running.kill(true)?;
     reply.ok();
     Ok(())
 }
 
-fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let libraries = call.shared.functions.libraries();
     // As in Redis, names that differ in case only count apart.
     let functions: usize = libraries
@@ -393,7 +393,7 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "FUNCTION",

@@ -77,7 +77,7 @@ const SECTIONS: &[Section] = &[
     ("timers", true, true, timers::timers),
 ];
 
-fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn info(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let wanted: Vec<String> = args
         .iter()
         .skip(1)
@@ -95,13 +95,13 @@ fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
 }
 
 /// Returns the sections that need shard locks (`with_locks`), or all others, for a crash report.
-pub(crate) fn for_report(shared: &Arc<Shared>, turn: &mut Turn<'_>, with_locks: bool) -> String {
+pub(crate) fn for_report(shared: &Arc<Shared>, turn: &mut Turn, with_locks: bool) -> String {
     text(shared, turn, |(name, ..)| {
         matches!(*name, "memory" | "keyspace" | "timers") == with_locks
     })
 }
 
-fn text(shared: &Arc<Shared>, turn: &mut Turn<'_>, shown: impl Fn(&Section) -> bool) -> String {
+fn text(shared: &Arc<Shared>, turn: &mut Turn, shown: impl Fn(&Section) -> bool) -> String {
     let mut page = Page {
         shared,
         turn,

@@ -35,12 +35,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
 type Look =
     fn(&mut Turn<'_>, usize, &dyn Fn(&[u8]) -> bool, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
 
-fn run(
-    look: Look,
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn run(look: Look, call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (user, db) = (&call.session.user, call.session.db);
     let entry = call
         .shared
@@ -56,10 +51,10 @@ fn run(
     )
 }
 
-fn count(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn count(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     run(look::count, call, args, reply)
 }
 
-fn queues(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn queues(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     run(look::queues, call, args, reply)
 }

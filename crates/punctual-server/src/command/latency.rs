@@ -71,7 +71,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "A container for latency diagnostics commands.",
 )];
 
-fn latest(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn latest(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let all = call.shared.latency.all();
     reply.array(all.len());
     for (event, series) in all {
@@ -85,7 +85,7 @@ fn latest(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-fn history(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn history(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let samples = call
         .shared
         .latency
@@ -100,7 +100,7 @@ fn history(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
     Ok(())
 }
 
-fn reset(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn reset(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let events = args.skip(2);
     let count = call
         .shared
@@ -110,7 +110,7 @@ fn reset(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn graph(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn graph(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let Some((event, series)) = call.shared.latency.get(&args[2]) else {
         return Err(Error::repeating(
             "ERR No samples available for event '",
@@ -131,7 +131,7 @@ fn graph(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn doctor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn doctor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let threshold_ms = call.shared.settings().latency_threshold_ms;
     let all = call.shared.latency.all();
     reply.verbatim("txt", report(threshold_ms, &all).as_bytes());
@@ -185,7 +185,7 @@ fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
     text
 }
 
-fn histogram(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn histogram(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
     let asked: Vec<&Entry> = if names.is_empty() {
         table().all().collect()
@@ -225,7 +225,7 @@ pub(crate) fn durations(shared: &Shared, entry: &Entry) -> Distribution {
     Distribution::sum(shared.stats.iter().map(|s| &s.by_command[entry.id].latency))
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "LATENCY",

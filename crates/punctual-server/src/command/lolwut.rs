@@ -21,7 +21,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "Displays the server's clock as a drawing and the server's version.",
 )];
 
-fn lolwut(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn lolwut(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let version = args
         .get(1)
         .is_some_and(|a| a.eq_ignore_ascii_case(b"version"));

@@ -100,7 +100,7 @@ pub(crate) struct MemoryBreakdown {
 
 impl MemoryBreakdown {
     /// Collects all figures. Locks all shards. O(shards · databases + clients).
-    pub(crate) fn new(shared: &Shared, turn: &mut Turn<'_>) -> Self {
+    pub(crate) fn new(shared: &Shared, turn: &mut Turn) -> Self {
         let (resident, _) = process::memory();
         let all = shared.clients.list();
         let of = |replicas: bool| {
@@ -208,7 +208,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     (part as f64 * 100.0 / whole.max(1) as f64).min(100.0)
 }
 
-fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let breakdown = MemoryBreakdown::new(call.shared, call.turn);
     let int = |reply: &mut Reply<'_>, name: &str, value: u64| {
         reply.bulk(name.as_bytes());
@@ -279,7 +279,7 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     Ok(())
 }
 
-fn doctor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn doctor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let breakdown = MemoryBreakdown::new(call.shared, call.turn);
     let connected = call.shared.clients.connected();
     reply.verbatim("txt", report(&breakdown, connected).as_bytes());
@@ -340,7 +340,7 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     text
 }
 
-fn malloc_stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn malloc_stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let statistics = call.shared.reclaim.map(|reclaim| (reclaim.statistics)());
     let text = match &statistics {
         Some(text) => text.as_str(),
@@ -352,7 +352,7 @@ fn malloc_stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> 
 }
 
 /// Returns all free pages before it replies. Pages that only other loops can free follow in a round.
-fn purge(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn purge(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(reclaim) = call.shared.reclaim {
         // Release the locks: a purge takes long.
         call.turn.release();
@@ -365,7 +365,7 @@ fn purge(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "MEMORY",

@@ -61,7 +61,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(args: Args<'_>) -> Result<Self, Error> {
+    fn parse(args: Args) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut at = KEYS.from;
         while let Some(word) = args.get(at) {
@@ -94,12 +94,12 @@ impl Options {
     }
 }
 
-fn secrets(args: Args<'_>) -> Vec<usize> {
+fn secrets(args: Args) -> Vec<usize> {
     let auth = Options::parse(args).unwrap_or_default().auth;
     auth.map_or(Vec::new(), |(at, count)| (at..at + count).collect())
 }
 
-fn migrate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let options = Options::parse(args)?;
     let timeout_ms = parse_i64(&args[5]).ok_or(Error::NotInteger)?;
     let db = parse_i64(&args[4]).ok_or(Error::NotInteger)?;

@@ -86,7 +86,7 @@ pub(crate) fn handler(number: usize) -> ServerHandler {
 }
 
 /// Returns the error for a subcommand with too many arguments for any of its forms.
-pub(crate) fn wrong_form(container: &str, args: Args<'_>) -> Error {
+pub(crate) fn wrong_form(container: &str, args: Args) -> Error {
     Error::repeating(
         "ERR unknown subcommand or wrong number of arguments for '",
         brief(&args[1]),

@@ -50,13 +50,13 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "A container for module commands.",
 )];
 
-fn list(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn list(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.array(0);
     Ok(())
 }
 
 /// Returns Redis's error for a server without `enable-module-command`.
-fn refuse(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+fn refuse(_: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
     Err(Error::fixed(
         "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from \
          a local connection, otherwise you need to set this option in the configuration file, and then restart the \
@@ -64,7 +64,7 @@ fn refuse(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Er
     ))
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "MODULE",

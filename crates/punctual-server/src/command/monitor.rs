@@ -23,7 +23,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "Listens for all requests received by the server in real time.",
 )];
 
-fn monitor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn monitor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if call.session.in_exec {
         return Err(Error::fixed(
             "ERR MONITOR isn't allowed for DENY BLOCKING client",

@@ -57,7 +57,7 @@ const fn row(
     ServerCommand::new(name, arity, flags, Group::Server, handler)
 }
 
-fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     match save::foreground(call.shared, call.turn) {
         Ok(()) => {
             reply.ok();
@@ -69,7 +69,7 @@ fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     }
 }
 
-fn bgsave(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn bgsave(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match args.get(1) {
         None => {}
         Some(word) if args.len() == 2 && word.eq_ignore_ascii_case(b"schedule") => {}
@@ -101,7 +101,7 @@ fn bgsave(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     }
 }
 
-fn bgrewriteaof(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn bgrewriteaof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let state = &call.shared.persistence;
     let active = &state.aof.rewrite.active;
     if active.load(Ordering::Acquire) {
@@ -129,7 +129,7 @@ fn bgrewriteaof(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> 
     Ok(())
 }
 
-fn last_save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn last_save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let at_ms = call.shared.persistence.last_save_ms.load(Ordering::Acquire);
     reply.int((at_ms / 1000) as i64);
     Ok(())

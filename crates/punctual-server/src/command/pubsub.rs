@@ -124,12 +124,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     .doc("2.8.0", "Depends on subcommand.", "A container for Pub/Sub commands."),
 ];
 
-fn subscribe(
-    kind: Kind,
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn subscribe(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !call.session.separated {
         call.session.separated = true;
         call.mailbox().separate(call.session.id, reply.out());
@@ -145,12 +140,7 @@ fn subscribe(
     Ok(())
 }
 
-fn unsubscribe(
-    kind: Kind,
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn unsubscribe(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len() > 1 {
         for topic in args.skip(1) {
             end(kind, topic, call, reply);
@@ -166,13 +156,13 @@ fn unsubscribe(
     Ok(())
 }
 
-fn end(kind: Kind, topic: &[u8], call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
+fn end(kind: Kind, topic: &[u8], call: &mut Call, reply: &mut Reply) {
     call.session.unsubscribe(&call.shared.pubsub, kind, topic);
     confirm(kind, Some(topic), call, reply);
 }
 
 /// Confirms the end of a subscription, after all messages published while it existed.
-fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call<'_, '_>, reply: &mut Reply<'_>) {
+fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call, reply: &mut Reply) {
     call.mailbox().take_separated(reply.out());
     reply.push(3);
     reply.bulk(kind.unsubscribed());
@@ -183,14 +173,14 @@ fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call<'_, '_>, reply: &mut Re
     reply.int(call.session.reported_subscriptions(kind) as i64);
 }
 
-fn publish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn publish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     call.turn.effect_for_replicas(args.iter());
     call.session.has_written = true;
     reply.int(call.shared.publish(&args[1], &args[2]) as i64);
     Ok(())
 }
 
-fn spublish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn spublish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     call.turn.effect_for_replicas(args.iter());
     call.session.has_written = true;
     let shared = call.shared;
@@ -201,12 +191,7 @@ fn spublish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
-fn channels(
-    kind: Kind,
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn channels(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len() > 3 {
         return Err(super::wrong_form("PUBSUB", args));
     }
@@ -218,12 +203,7 @@ fn channels(
     Ok(())
 }
 
-fn num_sub(
-    kind: Kind,
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn num_sub(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let topics = args.skip(2);
     reply.array(2 * topics.len());
     for topic in topics {
@@ -233,12 +213,12 @@ fn num_sub(
     Ok(())
 }
 
-fn num_pat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn num_pat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.int(call.shared.pubsub.topic_count(Kind::Pattern) as i64);
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "PUBSUB",

@@ -46,7 +46,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         .deprecated("5.0.0", "`REPLICAOF`"),
 ];
 
-fn failover(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let shared = Arc::clone(call.shared);
     if args.len() == 2 && args.at(1).eq_ignore_ascii_case(b"abort") {
         if !shared.failover.is_planned() {
@@ -122,7 +122,7 @@ fn failover(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
 }
 
 /// Handles `REPLCONF GETACK *` of the primary: the acknowledgement is sent although its stream gets no replies.
-pub(crate) fn get_ack(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
+pub(crate) fn get_ack(call: &mut Call, reply: &mut Reply) {
     if let Some(applied) = &mut call.session.upstream {
         let offset = applied.offset(call.shared);
         apply::acknowledge(call.shared, applied, offset, reply.out());
@@ -130,7 +130,7 @@ pub(crate) fn get_ack(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
     }
 }
 
-fn replica_of(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn replica_of(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (host, port) = (args.at(1), args.at(2));
     let shared = call.shared;
     let who = format!("id={} addr={}", call.session.id, call.session.info.addr);

@@ -65,14 +65,14 @@ const SYNC: Flags = Flags::ADMIN
     .or(Flags::NO_MULTI)
     .or(Flags::NOSCRIPT);
 
-fn role(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn role(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if !shown::role(call.shared, reply) {
         info::role(call.shared, reply);
     }
     Ok(())
 }
 
-fn replconf(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn replconf(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len().is_multiple_of(2) {
         return Err(Error::Syntax);
     }
@@ -158,7 +158,7 @@ fn filter(names: &[u8]) -> Result<Filter, Error> {
 }
 
 /// Records `REPLCONF ACK offset [FACK offset]` of a replica.
-fn acknowledge(call: &mut Call<'_, '_>, args: Args<'_>, at: usize, offset: i64) {
+fn acknowledge(call: &mut Call, args: Args, at: usize, offset: i64) {
     let Some(replica) = &call.session.replica else {
         return;
     };
@@ -176,7 +176,7 @@ fn acknowledge(call: &mut Call<'_, '_>, args: Args<'_>, at: usize, offset: i64) 
     shutdown::check(call.shared);
 }
 
-fn sync(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn sync(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if call.session.replica.is_some() {
         return Ok(());
     }
@@ -190,7 +190,7 @@ fn sync(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn psync(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn psync(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if call.session.replica.is_some() {
         return Ok(());
     }
@@ -227,7 +227,7 @@ fn psync(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
 }
 
 /// Makes this replica a primary at the request of its primary, which follows it from now on (FAILOVER).
-fn take_over(call: &mut Call<'_, '_>, id: &[u8]) -> Result<(), Error> {
+fn take_over(call: &mut Call, id: &[u8]) -> Result<(), Error> {
     let shared = Arc::clone(call.shared);
     log::notice!(
         shared.logger,
@@ -257,7 +257,7 @@ fn take_over(call: &mut Call<'_, '_>, id: &[u8]) -> Result<(), Error> {
 }
 
 /// Returns the error for a client that cannot become a replica now.
-fn check(call: &Call<'_, '_>, reply: &Reply<'_>) -> Result<(), Error> {
+fn check(call: &Call, reply: &Reply) -> Result<(), Error> {
     if !reply.is_empty() {
         return Err(Error::fixed(
             "ERR SYNC and PSYNC are invalid with pending output",
@@ -276,7 +276,7 @@ fn check(call: &Call<'_, '_>, reply: &Reply<'_>) -> Result<(), Error> {
 }
 
 /// Creates the replica that the client would be.
-fn candidate(call: &Call<'_, '_>, phase: Phase, next: u64) -> Replica {
+fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
     Replica::new(
         Arc::clone(&call.session.info),
         call.session.peer.clone(),
@@ -287,7 +287,7 @@ fn candidate(call: &Call<'_, '_>, phase: Phase, next: u64) -> Replica {
 }
 
 /// Continues the stream at `offset`, if the replica has the same past and the backlog has the rest.
-fn partial(call: &mut Call<'_, '_>, id: &[u8], offset: i64, reply: &mut Reply<'_>) -> bool {
+fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
     let shared = Arc::clone(call.shared);
     let name = candidate(call, Phase::Waiting, u64::MAX);
     let mut stream = shared.replicas.stream();
@@ -349,7 +349,7 @@ fn partial(call: &mut Call<'_, '_>, id: &[u8], offset: i64, reply: &mut Reply<'_
 }
 
 /// Makes the client wait for a snapshot.
-fn full(call: &mut Call<'_, '_>, old_protocol: bool) {
+fn full(call: &mut Call, old_protocol: bool) {
     let shared = Arc::clone(call.shared);
     let counts = &shared.replicas.counts;
     counts.full.fetch_add(1, Ordering::Relaxed);

@@ -140,24 +140,24 @@ const SCRIPTS: &[ServerCommand] = &[
         ),
 ];
 
-fn eval(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+fn eval(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare(call, args, Scripts::by_source, false)
 }
 
-fn eval_ro(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+fn eval_ro(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare(call, args, Scripts::by_source, true)
 }
 
-fn evalsha(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+fn evalsha(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare_cached(call, args, false)
 }
 
-fn evalsha_ro(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+fn evalsha_ro(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare_cached(call, args, true)
 }
 
 /// As [`prepare`], for EVALSHA, which looks at the length of the digest before its other arguments.
-fn prepare_cached(call: &mut Call<'_, '_>, args: Args<'_>, read_only: bool) -> Result<(), Error> {
+fn prepare_cached(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     if args.at(1).len() != SHA_DIGITS {
         return Err(MISSING);
     }
@@ -166,8 +166,8 @@ fn prepare_cached(call: &mut Call<'_, '_>, args: Args<'_>, read_only: bool) -> R
 
 /// Finds the script, which the dispatcher runs when the handler has returned.
 fn prepare(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
+    call: &mut Call,
+    args: Args,
     find: fn(&mut Scripts, &Cache, &[u8]) -> Result<usize, Error>,
     read_only: bool,
 ) -> Result<(), Error> {
@@ -194,7 +194,7 @@ fn prepare(
     Ok(())
 }
 
-fn kill(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn kill(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     call.shared.running.kill(false)?;
     reply.ok();
     Ok(())
@@ -216,14 +216,14 @@ pub(super) fn may_write(shared: &Shared, read_only: bool) -> Result<(), Error> {
     Ok(())
 }
 
-fn load(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn load(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let script = call.scripts.by_source(&call.shared.scripts, args.at(2))?;
     reply.bulk(call.scripts.name(script).as_bytes());
     Ok(())
 }
 
 /// Parses the optional SYNC or ASYNC.
-pub(super) fn flush_option(args: Args<'_>, refusal: &'static str) -> Result<(), Error> {
+pub(super) fn flush_option(args: Args, refusal: &'static str) -> Result<(), Error> {
     match args.get(2) {
         None => Ok(()),
         Some(mode) if args.len() == 3 && is_flush_mode(mode) => Ok(()),
@@ -235,7 +235,7 @@ fn is_flush_mode(mode: &[u8]) -> bool {
     mode.eq_ignore_ascii_case(b"sync") || mode.eq_ignore_ascii_case(b"async")
 }
 
-fn debug(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn debug(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match args.at(2).to_ascii_lowercase().as_slice() {
         b"no" => {
             reply.ok();
@@ -246,14 +246,14 @@ fn debug(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     }
 }
 
-fn flush(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn flush(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     flush_option(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")?;
     call.shared.scripts.flush();
     reply.ok();
     Ok(())
 }
 
-fn exists(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn exists(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.array(args.len() - 2);
     for name in args.skip(2).iter() {
         let known = parse_sha(name).is_some_and(|sha| call.shared.scripts.get(&sha).is_some());
@@ -262,7 +262,7 @@ fn exists(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "SCRIPT",

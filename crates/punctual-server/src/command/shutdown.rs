@@ -31,7 +31,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 )
 .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])];
 
-fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn shutdown(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (mut options, mut abort) = (ShutdownOptions::default(), false);
     for word in args.skip(1) {
         match word.to_ascii_lowercase().as_slice() {

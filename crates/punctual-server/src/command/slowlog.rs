@@ -69,7 +69,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
 /// Default number of entries returned by GET.
 const COUNT: usize = 10;
 
-fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let count = match args.get(2) {
         _ if args.len() > 3 => return Err(super::wrong_form("SLOWLOG", args)),
         None => COUNT,
@@ -100,18 +100,18 @@ fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-fn len(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn len(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.int(call.shared.slowlog.len() as i64);
     Ok(())
 }
 
-fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     call.shared.slowlog.reset();
     reply.ok();
     Ok(())
 }
 
-fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "SLOWLOG",

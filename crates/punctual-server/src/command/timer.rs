@@ -46,7 +46,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     ],
 )];
 
-fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (db, touch) = (call.session.db, !call.session.no_touch);
     if call.turn.replays {
         return call.turn.run(&timers::SET, db, touch, args, reply);
@@ -66,7 +66,7 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         .run(&timers::SET, db, touch, named.as_args(), reply)
 }
 
-fn run(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let Call {
         shared,
         turn,

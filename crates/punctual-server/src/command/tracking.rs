@@ -11,7 +11,7 @@ use crate::client::tracking::{Mode, PrefixList};
 use crate::dispatch::call::Call;
 
 /// Options of CLIENT TRACKING.
-fn parse(call: &Call<'_, '_>, options: Args<'_>) -> Result<(Mode, PrefixList), Error> {
+fn parse(call: &Call, options: Args) -> Result<(Mode, PrefixList), Error> {
     let (mut mode, mut prefixes) = (Mode::default(), Vec::new());
     let mut at = 0;
     while let Some(option) = options.get(at) {
@@ -47,7 +47,7 @@ fn parse(call: &Call<'_, '_>, options: Args<'_>) -> Result<(Mode, PrefixList), E
 }
 
 /// Returns the error for options that do not fit each other or the client's mode, in Redis's order.
-fn check(call: &Call<'_, '_>, mode: &Mode, prefixes: &[Box<[u8]>]) -> Result<(), Error> {
+fn check(call: &Call, mode: &Mode, prefixes: &[Box<[u8]>]) -> Result<(), Error> {
     let refuse = |text| Err(Error::fixed(text));
     let tracking = call.session.tracking.as_deref().filter(|t| t.on);
     if !mode.bcast && !prefixes.is_empty() {
@@ -95,11 +95,7 @@ fn check(call: &Call<'_, '_>, mode: &Mode, prefixes: &[Box<[u8]>]) -> Result<(),
     Ok(())
 }
 
-pub(super) fn tracking(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn tracking(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (mode, mut prefixes) = parse(call, args.skip(3))?;
     let shared = call.shared;
     match args[2].to_ascii_lowercase().as_slice() {
@@ -119,11 +115,7 @@ pub(super) fn tracking(
     Ok(())
 }
 
-pub(super) fn caching(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn caching(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let tracking = call.session.tracking.as_deref().filter(|t| t.on);
     let Some(tracking) = tracking else {
         return Err(Error::fixed(
@@ -158,20 +150,12 @@ pub(super) fn redirection(info: &ClientInfo) -> i64 {
     info.redirect.load(Ordering::Relaxed).cast_signed()
 }
 
-pub(super) fn get_redir(
-    call: &mut Call<'_, '_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn get_redir(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.int(redirection(&call.session.info));
     Ok(())
 }
 
-pub(super) fn tracking_info(
-    call: &mut Call<'_, '_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn tracking_info(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let info = &call.session.info;
     let tracking = call.session.tracking.as_deref().filter(|t| t.on);
     let mut flags = vec!["off"];

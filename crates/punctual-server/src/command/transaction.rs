@@ -65,7 +65,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     ),
 ];
 
-fn multi(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn multi(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if call.session.multi.is_some() {
         return Err(Error::fixed("ERR MULTI calls can not be nested"));
     }
@@ -75,7 +75,7 @@ fn multi(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     Ok(())
 }
 
-fn discard(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn discard(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if call.session.multi.is_none() {
         return Err(Error::fixed("ERR DISCARD without MULTI"));
     }
@@ -84,7 +84,7 @@ fn discard(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn watch(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn watch(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if call.session.multi.is_some() {
         return Err(Error::fixed("ERR WATCH inside MULTI is not allowed"));
     }
@@ -93,7 +93,7 @@ fn watch(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn unwatch(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn unwatch(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     call.session.unwatch(call.turn);
     reply.ok();
     Ok(())
@@ -101,7 +101,7 @@ fn unwatch(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resul
 
 /// Checks whether the queued commands may run and pins their shards. The dispatcher runs `session.executing` afterwards
 /// and writes the reply.
-fn exec(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn exec(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let session = &mut *call.session;
     let Some(transaction) = session.multi.take() else {
         return Err(Error::fixed("ERR EXEC without MULTI"));

@@ -32,7 +32,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
 ];
 
 /// Parses a timeout in ms into a deadline in unix ms; `None` for 0, which means no timeout.
-fn deadline(call: &Call<'_, '_>, arg: &[u8]) -> Result<Option<u64>, Error> {
+fn deadline(call: &Call, arg: &[u8]) -> Result<Option<u64>, Error> {
     match parse_i64(arg) {
         None => Err(Error::fixed(
             "ERR timeout is not an integer or out of range",
@@ -52,11 +52,11 @@ fn deadline(call: &Call<'_, '_>, arg: &[u8]) -> Result<Option<u64>, Error> {
 
 /// Replies if the replicas have acknowledged enough, or makes the client wait.
 fn wait_for(
-    call: &mut Call<'_, '_>,
+    call: &mut Call,
     replicas: i64,
     file: Option<LocalFile>,
     deadline_ms: Option<u64>,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) {
     // The client's writes may still be in the turn.
     call.turn.release();
@@ -80,7 +80,7 @@ fn wait_for(
     call.session.executing = Some(Executing::Wait(Box::new(begin)));
 }
 
-fn wait(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn wait(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if call.shared.replication.is_replica() {
         return Err(Error::fixed(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.",
@@ -92,7 +92,7 @@ fn wait(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn wait_aof(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn wait_aof(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let local = parse_i64(&args[1]).filter(|n| (0..=1).contains(n));
     let local = local.ok_or(Error::fixed(
         "ERR value is out of range, value must between 0 and 1",

@@ -64,7 +64,7 @@ impl Needs {
 
     /// Returns the permission for key number `i`.
     #[inline]
-    pub(crate) fn of_key(&self, row: &Facts, args: Args<'_>, i: usize) -> Need {
+    pub(crate) fn of_key(&self, row: &Facts, args: Args, i: usize) -> Need {
         match self {
             Self::None => Need::default(),
             Self::Same(need) => *need,
@@ -117,7 +117,7 @@ pub(crate) fn access_of(row: &Facts, args: Args<'_>, i: usize) -> &'static str {
 
 /// Returns whether SET or DELEX reveals something of the old value: by GET, or by a condition.
 #[inline]
-fn reads_old(row: &Facts, args: Args<'_>) -> bool {
+fn reads_old(row: &Facts, args: Args) -> bool {
     const REVEALING: [&str; 5] = ["get", "ifeq", "ifne", "ifdeq", "ifdne"];
     if args.len() <= 3 {
         return false;
@@ -131,7 +131,7 @@ fn reads_old(row: &Facts, args: Args<'_>) -> bool {
 }
 
 /// Returns whether the valid operations of a BITFIELD only read.
-fn bitfield_reads(mut operations: Args<'_>) -> bool {
+fn bitfield_reads(mut operations: Args) -> bool {
     while let Some(word) = operations.get(0) {
         let more = operations.len() - 1;
         operations = if word.eq_ignore_ascii_case(b"get") && more >= 2 {

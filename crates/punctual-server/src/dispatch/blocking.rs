@@ -21,7 +21,7 @@ impl Dispatcher<'_, '_> {
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
-        args: Args<'_>,
+        args: Args,
     ) {
         let Some(wait) = self.turn.wait.take() else {
             return;
@@ -37,7 +37,7 @@ impl Dispatcher<'_, '_> {
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
-        args: Args<'_>,
+        args: Args,
         begin: BeginWait,
     ) {
         let client = self.waiting_client(session, entry);
@@ -71,7 +71,7 @@ impl Dispatcher<'_, '_> {
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
-        args: Args<'_>,
+        args: Args,
         waiter: &Arc<Waiter>,
     ) {
         if session.reply_mode == ReplyMode::SkipNext {
@@ -101,7 +101,7 @@ impl Dispatcher<'_, '_> {
 #[cold]
 pub(crate) fn serve_ready(
     shared: &Shared,
-    turn: &mut Turn<'_>,
+    turn: &mut Turn,
     loop_number: usize,
     clock: &Clock,
     holds: bool,

@@ -15,7 +15,7 @@ impl Dispatcher<'_, '_> {
         &mut self,
         session: &mut Session,
         entry: &Entry,
-        args: Args<'_>,
+        args: Args,
         denied: Denied,
         out: &mut Vec<u8>,
     ) -> Flow {
@@ -32,7 +32,7 @@ impl Dispatcher<'_, '_> {
         &self,
         session: &Session,
         entry: &Entry,
-        args: Args<'_>,
+        args: Args,
         denied: Denied,
         context: Context,
     ) {

@@ -46,9 +46,9 @@ impl<'s> FromFile<'s> {
     /// Runs a command that is no keyspace command, or a transaction.
     fn dispatch(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut Turn,
         entry: &'static Entry,
-        args: Args<'_>,
+        args: Args,
     ) -> Result<(), Refusal> {
         let queued = self.session.multi.as_ref();
         let runs_scripts = entry.row.flags.has(Flags::RUNS_SCRIPTS)
@@ -87,7 +87,7 @@ impl Runner for FromFile<'_> {
         self.session.multi.is_some()
     }
 
-    fn run(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Result<(), Refusal> {
+    fn run(&mut self, turn: &mut Turn, args: Args) -> Result<(), Refusal> {
         let shared = self.shared;
         let failed = |error: &Error| {
             let text = error.bytes();

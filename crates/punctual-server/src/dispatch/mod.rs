@@ -115,7 +115,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     pub(crate) fn run_into(
         &mut self,
         session: &mut Session,
-        args: Args<'_>,
+        args: Args,
         out: &mut Vec<u8>,
         chunks: &mut Chunks,
     ) -> Flow {
@@ -128,7 +128,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
 
     /// Runs one command and appends its reply to `out`.
     #[inline]
-    pub(crate) fn run(&mut self, session: &mut Session, args: Args<'_>, out: &mut Vec<u8>) -> Flow {
+    pub(crate) fn run(&mut self, session: &mut Session, args: Args, out: &mut Vec<u8>) -> Flow {
         let start = out.len();
         let mode = session.reply_mode;
         let found = find(self.shared, session, args);
@@ -201,7 +201,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
 
     /// Sends a command to the clients in MONITOR mode.
     #[cold]
-    pub(crate) fn feed_monitors(&self, session: &Session, entry: &Entry, args: Args<'_>) {
+    pub(crate) fn feed_monitors(&self, session: &Session, entry: &Entry, args: Args) {
         let Shared {
             monitors,
             mailboxes,
@@ -216,7 +216,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         &mut self,
         session: &mut Session,
         entry: &Entry,
-        args: Args<'_>,
+        args: Args,
         error: &Error,
         out: &mut Vec<u8>,
     ) -> Flow {
@@ -239,7 +239,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
-        args: Args<'_>,
+        args: Args,
         out: &mut Vec<u8>,
     ) -> Flow {
         let flags = entry.row.flags;
@@ -306,7 +306,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
-        args: Args<'_>,
+        args: Args,
         out: &mut Vec<u8>,
     ) -> Flow {
         let flags = entry.row.flags;
@@ -471,7 +471,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     }
 
     /// Returns whether the command calls a function that may write.
-    fn calls_writer(&self, entry: &Entry, args: Args<'_>) -> bool {
+    fn calls_writer(&self, entry: &Entry, args: Args) -> bool {
         entry.row.flags.has(Flags::CALLS_FUNCTION) && self.shared.functions.may_write(args.at(1))
     }
 
@@ -479,7 +479,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     /// As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts monitors. CLOCK is exempt because a
     /// virtual clock would otherwise never reach the end of the pause.
     #[cold]
-    fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args<'_>) -> bool {
+    fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args) -> bool {
         let pause = self.shared.pauses.in_force(self.turn.now);
         let executing = session.executed_by(entry);
         let writes = entry.writes()

@@ -122,7 +122,7 @@ impl CommandNames {
 }
 
 /// Returns the error for an unknown command: its name, and up to 128 bytes of its arguments.
-fn unknown(args: Args<'_>) -> Error {
+fn unknown(args: Args) -> Error {
     const LISTED_MAX: usize = 128;
     let mut listed = Vec::new();
     for arg in args.iter().skip(1) {
@@ -143,7 +143,7 @@ fn unknown(args: Args<'_>) -> Error {
 }
 
 /// Returns the error for an unknown subcommand. It shows the container's name as sent, in upper case.
-fn unknown_subcommand(args: Args<'_>) -> Error {
+fn unknown_subcommand(args: Args) -> Error {
     let container = String::from_utf8_lossy(args.at(0)).to_ascii_uppercase();
     let after = format!("'. Try {container} HELP.");
     Error::repeating("ERR unknown subcommand '", brief(args.at(1)), &after)

@@ -14,12 +14,7 @@ pub(super) const LOADING: Error = Error::fixed("LOADING Redis is loading the dat
 impl Dispatcher<'_, '_> {
     /// Returns the error for a command that the server cannot accept while it loads or cannot save.
     #[cold]
-    pub(crate) fn refusal(
-        &self,
-        session: &Session,
-        entry: &Entry,
-        args: Args<'_>,
-    ) -> Option<Error> {
+    pub(crate) fn refusal(&self, session: &Session, entry: &Entry, args: Args) -> Option<Error> {
         let state = &self.shared.persistence;
         if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
             return Some(LOADING);

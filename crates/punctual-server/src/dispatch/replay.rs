@@ -20,7 +20,7 @@ impl Dispatcher<'_, '_> {
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
-        args: Args<'_>,
+        args: Args,
         out: &mut Vec<u8>,
     ) -> Flow {
         let flags = entry.row.flags;
@@ -125,7 +125,7 @@ impl Dispatcher<'_, '_> {
         session: &mut Session,
         entry: &Entry,
         error: &Error,
-        args: Args<'_>,
+        args: Args,
     ) {
         if entry.name == "select" {
             self.refuse_stream(session, error, args);
@@ -136,7 +136,7 @@ impl Dispatcher<'_, '_> {
 
     /// Skips an unknown command of the stream if `import-skip-unknown` allows it; otherwise ends the link.
     #[cold]
-    pub(super) fn skip_or_refuse(&mut self, session: &mut Session, error: &Error, args: Args<'_>) {
+    pub(super) fn skip_or_refuse(&mut self, session: &mut Session, error: &Error, args: Args) {
         /// Number of skipped commands that the log lists.
         const LOGGED_MAX: u64 = 10;
         if !self.shared.settings().import_skip_unknown {
@@ -157,7 +157,7 @@ impl Dispatcher<'_, '_> {
 
     /// Ends the link: a command of the stream cannot be applied, so the data would differ from the primary's from here on.
     #[cold]
-    pub(super) fn refuse_stream(&mut self, session: &mut Session, error: &Error, args: Args<'_>) {
+    pub(super) fn refuse_stream(&mut self, session: &mut Session, error: &Error, args: Args) {
         self.count_error(error);
         apply::report(self.shared, error, args);
         log::warning!(

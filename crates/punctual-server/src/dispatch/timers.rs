@@ -69,7 +69,7 @@ pub(crate) fn refusal(entry: &Entry) -> Option<Error> {
 }
 
 /// Returns the error for a payload with a timer of another user: it would run as that one.
-pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args<'_>) -> Option<Error> {
+pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args) -> Option<Error> {
     if !entry.row.flags.has(Flags::RESTORES) {
         return None;
     }
@@ -85,7 +85,7 @@ pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args<'_>) -> O
 pub(crate) fn fire_held(
     shared: &Arc<Shared>,
     loop_number: usize,
-    turn: &mut Turn<'_>,
+    turn: &mut Turn,
     scripts: &mut Scripts,
     holds: bool,
 ) {
@@ -154,7 +154,7 @@ impl Dispatcher<'_, '_> {
         due: &DueTimer,
         by: By,
         entry: Result<&'static Entry, Error>,
-        args: Args<'_>,
+        args: Args,
     ) -> Fired {
         if !self.turn.is_still_due(due) {
             return Fired::Changed;
@@ -172,7 +172,7 @@ impl Dispatcher<'_, '_> {
         due: &DueTimer,
         by: By,
         entry: Result<&'static Entry, Error>,
-        args: Args<'_>,
+        args: Args,
     ) -> Fired {
         if let Some(error) = self.become_user(session, due, entry.as_ref().ok().copied(), args) {
             let error = error.bytes().into_owned();
@@ -225,7 +225,7 @@ impl Dispatcher<'_, '_> {
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
-        args: Args<'_>,
+        args: Args,
     ) -> Option<Vec<u8>> {
         let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
         let mut out = std::mem::take(&mut self.scripts.timer_reply);
@@ -267,7 +267,7 @@ impl Dispatcher<'_, '_> {
         session: &mut Session,
         due: &DueTimer,
         entry: Option<&Entry>,
-        args: Args<'_>,
+        args: Args,
     ) -> Option<Error> {
         let name = due.user();
         let name = name.as_deref().unwrap_or(DEFAULT);
@@ -303,7 +303,7 @@ impl Dispatcher<'_, '_> {
     pub(crate) fn timer_refusal(
         shared: &Shared,
         session: &Session,
-        args: Args<'_>,
+        args: Args,
     ) -> Result<(), Error> {
         let entry = shared.commands.find(args).map_err(|(_, error)| error)?;
         if let Some(error) = refusal(entry) {

@@ -54,7 +54,7 @@ impl Shared {
 
     /// Returns by how many bytes the memory exceeds the limit, below zero if it does not, and the free places that are not
     /// counted as free.
-    fn excess(&self, turn: &mut Turn<'_>, used: u64, limit: u64) -> (i64, u64) {
+    fn excess(&self, turn: &mut Turn, used: u64, limit: u64) -> (i64, u64) {
         let dropping =
             self.memory.dropping.load(Ordering::Relaxed) + turn.discarded.evicted_bytes() as u64;
         let room = turn.room();
@@ -67,7 +67,7 @@ impl Shared {
 /// Brings the memory below the limit, in one bounded step. The turn has pinned nothing.
 #[cold]
 #[inline(never)]
-pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn<'_>, clock: &Clock) -> Fit {
+pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: &Clock) -> Fit {
     let memory = &shared.memory;
     let limit = memory.limit.load(Ordering::Relaxed);
     let check_at = &memory.check_at[loop_number].0;

@@ -43,7 +43,7 @@ impl Migration {
     /// Packs the keys that exist. Returns `None` if there is none. If `watched`, changes are noted from now on; otherwise
     /// the caller keeps the shards pinned.
     pub(crate) fn pack<'k>(
-        turn: &mut Turn<'_>,
+        turn: &mut Turn,
         target: Target,
         db: usize,
         copy: bool,
@@ -78,7 +78,7 @@ impl Migration {
     }
 
     /// Packs a key. If it does not exist, an earlier copy will be deleted.
-    fn add(&mut self, turn: &mut Turn<'_>, key: &[u8], again: bool) {
+    fn add(&mut self, turn: &mut Turn, key: &[u8], again: bool) {
         let (payload, deadline_ms) = match dump(turn, self.db, key) {
             Some((payload, deadline_ms)) => (Some(payload), deadline_ms),
             None if again => (None, None),
@@ -98,7 +98,7 @@ impl Migration {
         keys.zip(&self.flags)
     }
 
-    fn watch(&mut self, turn: &mut Turn<'_>) {
+    fn watch(&mut self, turn: &mut Turn) {
         /// Numbers beside those of clients, whose own WATCHes must not be mistaken for these.
         static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
         self.flags.clear();
@@ -134,7 +134,7 @@ impl Migration {
     }
 
     /// Sends the parcels and deletes what is accepted, in place. The shards stay pinned meanwhile.
-    pub(crate) fn run(mut self, turn: &mut Turn<'_>, clock: &ServerClock) -> Result<(), Error> {
+    pub(crate) fn run(mut self, turn: &mut Turn, clock: &ServerClock) -> Result<(), Error> {
         self.transfer(clock);
         if !self.copy {
             let moved = self.parcels.iter().filter(|parcel| parcel.accepted);
@@ -145,7 +145,7 @@ impl Migration {
 
     /// Ends a transfer by a worker: deletes what has moved, and packs again what has changed meanwhile.
     /// `is_replica`: the server has become a replica, whose keys stay.
-    pub(crate) fn settle(self, turn: &mut Turn<'_>, clock: &ServerClock, is_replica: bool) -> Next {
+    pub(crate) fn settle(self, turn: &mut Turn, clock: &ServerClock, is_replica: bool) -> Next {
         if self.copy {
             return Next::Done(self.result());
         }
@@ -157,7 +157,7 @@ impl Migration {
         next
     }
 
-    fn settle_pinned(mut self, turn: &mut Turn<'_>, clock: &ServerClock, is_replica: bool) -> Next {
+    fn settle_pinned(mut self, turn: &mut Turn, clock: &ServerClock, is_replica: bool) -> Next {
         let changed: Vec<bool> = self.flags.iter().map(|flag| flag.is_raised()).collect();
         for (key, flag) in self.watched() {
             turn.unwatch(std::iter::once(&key), flag);
@@ -206,7 +206,7 @@ fn row(name: &str) -> &'static Command {
 }
 
 /// Runs a command of the keyspace. Returns its reply.
-fn run(turn: &mut Turn<'_>, db: usize, args: &OwnedArgs) -> Vec<u8> {
+fn run(turn: &mut Turn, db: usize, args: &OwnedArgs) -> Vec<u8> {
     let mut out = Vec::new();
     let mut reply = Reply::new(&mut out, Protocol::Resp2);
     let name = String::from_utf8_lossy(args.as_args().at(0)).into_owned();
@@ -216,7 +216,7 @@ fn run(turn: &mut Turn<'_>, db: usize, args: &OwnedArgs) -> Vec<u8> {
 }
 
 /// Returns the payload and the deadline of a key.
-fn dump(turn: &mut Turn<'_>, db: usize, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)> {
+fn dump(turn: &mut Turn, db: usize, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)> {
     let words = |name: &'static [u8]| [name, key].iter().collect::<OwnedArgs>();
     let mut payload = run(turn, db, &words(b"dump"));
     let start = payload.iter().position(|byte| *byte == b'\n')? + 1;
@@ -231,7 +231,7 @@ fn dump(turn: &mut Turn<'_>, db: usize, key: &[u8]) -> Option<(Vec<u8>, Option<u
 }
 
 /// Deletes the keys of these parcels, with one effect.
-fn delete<'p>(turn: &mut Turn<'_>, db: usize, parcels: impl Iterator<Item = &'p Parcel>) {
+fn delete<'p>(turn: &mut Turn, db: usize, parcels: impl Iterator<Item = &'p Parcel>) {
     let keys = parcels
         .filter(|parcel| parcel.payload.is_some())
         .map(|parcel| &*parcel.key);

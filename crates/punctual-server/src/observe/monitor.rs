@@ -57,7 +57,7 @@ pub(crate) fn feed(
     now: Now,
     session: &Session,
     entry: &Entry,
-    args: Args<'_>,
+    args: Args,
 ) {
     let micros = now.micros();
     let mut line = format!(

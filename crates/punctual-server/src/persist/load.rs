@@ -158,7 +158,7 @@ pub(crate) fn at_start(
 fn load_and_append(
     shared: &Arc<Shared>,
     start: Start,
-    turn: &mut Turn<'_>,
+    turn: &mut Turn,
     runner: &mut dyn Runner,
 ) -> Result<(), LoadError> {
     let path = save::path(&shared.settings());
@@ -182,11 +182,7 @@ fn load_and_append(
 
 /// Loads the configured snapshot while the turn keeps its locks. A key that already exists is replaced if `replace` is
 /// set, and otherwise is an error.
-pub(crate) fn foreground(
-    shared: &Shared,
-    turn: &mut Turn<'_>,
-    replace: bool,
-) -> Result<(), LoadError> {
+pub(crate) fn foreground(shared: &Shared, turn: &mut Turn, replace: bool) -> Result<(), LoadError> {
     load(
         shared,
         &save::path(&shared.settings()),

@@ -32,7 +32,7 @@ impl Shared {
 
     /// Completes FLUSHALL: aborts a running save and, with save points, replaces the file before the client gets its
     /// reply. The turn still holds every shard lock, so no other write runs in between.
-    pub(crate) fn after_flushall(&self, turn: &mut Turn<'_>) {
+    pub(crate) fn after_flushall(&self, turn: &mut Turn) {
         let state = &self.persistence;
         if state.is_loading() {
             return;

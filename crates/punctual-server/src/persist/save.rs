@@ -209,7 +209,7 @@ struct Attempt<'s> {
 }
 
 impl<'s> Attempt<'s> {
-    fn begin(shared: &'s Shared, turn: &mut Turn<'_>) -> Result<Self, SaveError> {
+    fn begin(shared: &'s Shared, turn: &mut Turn) -> Result<Self, SaveError> {
         let state = &shared.persistence;
         if !state.begin_walk() {
             return Err(SaveError::Busy);
@@ -270,7 +270,7 @@ impl<'s> Attempt<'s> {
 }
 
 /// Saves a snapshot of the current keyspace. The turn keeps every shard locked until the save ends.
-pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveError> {
+pub(crate) fn foreground(shared: &Shared, turn: &mut Turn) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
     let settings = shared.settings();
     let libraries = shared.functions.libraries();
@@ -291,7 +291,7 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), Sav
 ///
 /// # Errors
 /// The file cannot be written; the old file is unchanged.
-pub(super) fn write_empty(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveError> {
+pub(super) fn write_empty(shared: &Shared, turn: &mut Turn) -> Result<(), SaveError> {
     let (settings, state) = (shared.settings(), &shared.persistence);
     // The thread of an aborted snapshot may still write to the other temporary file.
     let file = NewFile::create(&state.disk, path(&settings), &temporary_name("-empty"))?;
@@ -323,7 +323,7 @@ pub(super) fn write_empty(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), Sa
 /// The save has failed; the server should keep running.
 pub(crate) fn before_exit(
     shared: &Shared,
-    turn: &mut Turn<'_>,
+    turn: &mut Turn,
     must_save: Option<bool>,
 ) -> Result<(), SaveError> {
     turn.release();
@@ -343,7 +343,7 @@ pub(crate) fn before_exit(
 }
 
 /// Begins a snapshot of the current keyspace and writes it on a separate thread.
-pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), SaveError> {
+pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
     let state = &shared.persistence;
     state

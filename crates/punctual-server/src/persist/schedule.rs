@@ -40,7 +40,7 @@ pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64>
 }
 
 /// Begins a snapshot if a save point is reached.
-pub(crate) fn save_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn<'_>) {
+pub(crate) fn save_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
     rewrite::begin_if_scheduled(shared, turn);
     let state = &shared.persistence;
     if state.scheduled.load(Ordering::Relaxed) && !state.is_saving() && !state.is_loading() {

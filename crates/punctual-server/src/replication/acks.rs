@@ -46,7 +46,7 @@ impl Goal {
     }
 
     /// Writes the reply of the command.
-    pub(crate) fn reply(&self, reached: Reached, reply: &mut Reply<'_>) {
+    pub(crate) fn reply(&self, reached: Reached, reply: &mut Reply) {
         if self.file.is_some() {
             reply.array(2);
             reply.int(reached.file.into());

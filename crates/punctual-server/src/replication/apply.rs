@@ -50,7 +50,7 @@ impl Session {
     }
 
     /// Ends a stretch of the stream: the offset advances, and the shards are released.
-    pub(crate) fn end_stretch(&mut self, shared: &Shared, turn: &mut Turn<'_>) {
+    pub(crate) fn end_stretch(&mut self, shared: &Shared, turn: &mut Turn) {
         if let Some(applied) = &mut self.upstream {
             if !applied.complete().is_empty() {
                 shared.append_to_stream(applied.complete());
@@ -84,7 +84,7 @@ pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, o
 
 /// Brings the keyspace and the history to the point at which the stream begins. Returns false if the link is not wanted
 /// any more. The turn holds every shard afterwards.
-pub(crate) fn begin(shared: &Shared, turn: &mut Turn<'_>, attachment: &mut Attachment) -> bool {
+pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachment) -> bool {
     turn.lock_all();
     if !shared.upstream.is_current(attachment.attempt.generation) {
         return false;
@@ -128,7 +128,7 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn<'_>, attachment: &mut Attac
 }
 
 /// Logs an error of a command of the stream: the data may differ from the primary's from here on.
-pub(crate) fn report(shared: &Shared, error: &Error, args: Args<'_>) {
+pub(crate) fn report(shared: &Shared, error: &Error, args: Args) {
     log::warning!(
         shared.logger,
         "== CRITICAL == This replica is sending an error to its master: '{}' after processing the command '{}'",

@@ -68,7 +68,7 @@ fn address(replica: &Replica) -> Option<Address> {
 
 impl Shared {
     /// Begins a failover: pauses writes.
-    pub(crate) fn plan_failover(&self, turn: &Turn<'_>, plan: Plan) {
+    pub(crate) fn plan_failover(&self, turn: &Turn, plan: Plan) {
         match &plan.target {
             Some(target) => log::notice!(self.logger, "FAILOVER requested to {target}."),
             None => log::notice!(self.logger, "FAILOVER requested."),
@@ -87,7 +87,7 @@ impl Shared {
     }
 
     /// Ends the failover without a result, if there is one. A server that follows the replica already is a primary again.
-    pub(crate) fn abort_failover(&self, turn: &mut Turn<'_>, reason: &str) {
+    pub(crate) fn abort_failover(&self, turn: &mut Turn, reason: &str) {
         let state = self.failover.state();
         let Some(plan) = self.failover.0.lock().clone() else {
             return;
@@ -107,7 +107,7 @@ impl Shared {
     }
 
     /// Notes the answer of the replica that this server follows.
-    pub(crate) fn failover_answered(&self, turn: &mut Turn<'_>, accepted: bool) {
+    pub(crate) fn failover_answered(&self, turn: &mut Turn, accepted: bool) {
         if !self.failover.is_in_progress() {
         } else if accepted {
             self.end_failover();
@@ -117,7 +117,7 @@ impl Shared {
     }
 
     /// Takes the next step if it is time. Returns the time of the next look, unix ms.
-    pub(crate) fn advance_failover(self: &Arc<Self>, turn: &mut Turn<'_>) -> Option<u64> {
+    pub(crate) fn advance_failover(self: &Arc<Self>, turn: &mut Turn) -> Option<u64> {
         let plan = self.failover.0.lock().clone();
         let plan = plan.filter(|plan| !plan.in_progress)?;
         let late = plan.end_ms.is_some_and(|end_ms| turn.now.is_due(end_ms));

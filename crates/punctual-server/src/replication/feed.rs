@@ -31,7 +31,7 @@ impl Shared {
     }
 
     /// Begins a history and its stream, unless there is one: nothing that the server has done so far is in it.
-    pub(crate) fn begin_stream(&self, turn: &mut Turn<'_>) {
+    pub(crate) fn begin_stream(&self, turn: &mut Turn) {
         turn.release();
         turn.lock_all();
         let mut stream = self.replicas.stream();

@@ -29,7 +29,7 @@ use crate::shared::Shared;
 const READ_BYTES: usize = 1 << 20;
 
 /// Begins a synchronization of waiting replicas, if it is time, or plans the next look.
-pub(super) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn<'_>) {
+pub(super) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
     let mut waiting = shared.replicas.all();
     waiting.retain(|r| r.phase() == Phase::Waiting && r.socket.get().is_some());
     let Some(first) = waiting.first() else {
@@ -93,7 +93,7 @@ struct Job {
 
 fn begin(
     shared: &Arc<Shared>,
-    turn: &mut Turn<'_>,
+    turn: &mut Turn,
     replicas: Vec<Arc<Replica>>,
     filter: Option<Filter>,
     to_sockets: bool,

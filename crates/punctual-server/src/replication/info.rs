@@ -70,7 +70,7 @@ pub(crate) fn fields(
 }
 
 /// Writes the reply of ROLE on a primary.
-pub(crate) fn role(shared: &Shared, reply: &mut Reply<'_>) {
+pub(crate) fn role(shared: &Shared, reply: &mut Reply) {
     let mut replicas = shared.replicas.all();
     replicas.retain(|replica| replica.is_online());
     reply.array(3);

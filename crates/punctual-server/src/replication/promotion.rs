@@ -13,7 +13,7 @@ use crate::shared::Shared;
 
 impl Shared {
     /// Makes the server a replica of `primary`. It asks to continue from its own history.
-    pub(crate) fn follow(self: &Arc<Self>, turn: &mut Turn<'_>, primary: Address) {
+    pub(crate) fn follow(self: &Arc<Self>, turn: &mut Turn, primary: Address) {
         turn.lock_all();
         let was_primary = !self.replication.is_replica();
         if was_primary {
@@ -70,7 +70,7 @@ impl Shared {
 
     /// Makes the server a primary: the deadlines are its own from now on. What is overdue expires in the next turn of each
     /// loop, the rest on time.
-    pub(crate) fn promote(&self, turn: &mut Turn<'_>) {
+    pub(crate) fn promote(&self, turn: &mut Turn) {
         turn.lock_all();
         self.upstream.unfollow();
         self.replication.promote();

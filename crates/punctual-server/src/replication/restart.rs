@@ -11,7 +11,7 @@ pub(crate) type ExpiredKey = (usize, Box<[u8]>);
 
 impl Shared {
     /// Returns the place of the keyspace in the replication history, if it has one. The turn holds every shard.
-    pub(crate) fn place(&self, turn: &mut Turn<'_>) -> Option<Place> {
+    pub(crate) fn place(&self, turn: &mut Turn) -> Option<Place> {
         let db = if self.replication.is_replica() {
             // Within a stretch of commands of the primary, the offset is that of its start.
             let known = self.upstream.continues() && !turn.holds_whole();
@@ -30,12 +30,7 @@ impl Shared {
 
     /// Continues from the place of the snapshot that has been loaded at the start. A replica asks its primary to; a primary begins a
     /// history whose past replicas may continue. They still have the keys that were due.
-    pub(crate) fn resume_history(
-        &self,
-        turn: &mut Turn<'_>,
-        place: Place,
-        expired: Vec<ExpiredKey>,
-    ) {
+    pub(crate) fn resume_history(&self, turn: &mut Turn, place: Place, expired: Vec<ExpiredKey>) {
         turn.lock_all();
         if self.replication.is_replica() {
             self.replication.adopt(place.id, place.offset);

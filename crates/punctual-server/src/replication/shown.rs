@@ -49,7 +49,7 @@ pub(crate) fn info(shared: &Shared, mut line: impl FnMut(&str, &dyn Display)) ->
 }
 
 /// Writes the reply of ROLE for a replica. Returns false, and writes nothing, for a primary.
-pub(crate) fn role(shared: &Shared, reply: &mut Reply<'_>) -> bool {
+pub(crate) fn role(shared: &Shared, reply: &mut Reply) -> bool {
     let Some(shown) = shared.upstream.shown() else {
         return false;
     };

@@ -23,7 +23,7 @@ const SCRIPT_RETRY_MS: u64 = 10;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// Looks after the replicas, if it is time. The turn holds no lock.
-pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn<'_>) {
+pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
     let (replicas, now_ms) = (&shared.replicas, turn.now.read_ms());
     if now_ms < replicas.upkeep_ms.load(Ordering::Relaxed) {
         return;
@@ -97,7 +97,7 @@ fn look_after(shared: &Shared, settings: &Settings, replica: &Arc<Replica>, now_
 }
 
 /// Drops the backlog of a primary that has been without replicas for long, or plans the next look.
-fn forget_if_alone(shared: &Shared, settings: &Settings, turn: &mut Turn<'_>) {
+fn forget_if_alone(shared: &Shared, settings: &Settings, turn: &mut Turn) {
     if settings.repl_backlog_ttl_s == 0 || shared.replication.is_replica() {
         return;
     }

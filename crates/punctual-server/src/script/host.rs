@@ -28,7 +28,7 @@ impl Dispatcher<'_, '_> {
         client: &mut Session,
         entry: &'static Entry,
         request: ScriptRequest,
-        args: Args<'_>,
+        args: Args,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let flags = match &request.script {
@@ -161,7 +161,7 @@ impl Dispatcher<'_, '_> {
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
-        args: Args<'_>,
+        args: Args,
         out: &mut Vec<u8>,
     ) -> Flow {
         let flags = entry.row.flags;
@@ -197,7 +197,7 @@ impl Dispatcher<'_, '_> {
 
 impl Dispatcher<'_, '_> {
     /// Locks what a command needs, if that is known and free.
-    fn locks_at_once(&mut self, entry: &Entry, args: Args<'_>) -> bool {
+    fn locks_at_once(&mut self, entry: &Entry, args: Args) -> bool {
         match entry.run {
             Run::Keyspace(command) => {
                 !matches!(command.keys, Keys::None) && self.turn.try_lock_for(command, args)
@@ -281,7 +281,7 @@ impl ScriptHost<'_, '_, '_> {
 }
 
 impl Host for ScriptHost<'_, '_, '_> {
-    fn call(&mut self, args: Args<'_>, protocol: Protocol, reply: &mut Vec<u8>) {
+    fn call(&mut self, args: Args, protocol: Protocol, reply: &mut Vec<u8>) {
         self.session.protocol = protocol;
         self.dispatcher.command_start = self.dispatcher.clock.raw();
         match self.admit(args) {
@@ -315,7 +315,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         super::log(&self.dispatcher.shared.logger, level, text);
     }
 
-    fn acl_check(&mut self, args: Args<'_>) -> Option<bool> {
+    fn acl_check(&mut self, args: Args) -> Option<bool> {
         match find(self.dispatcher.shared, self.session, args) {
             // The number of arguments is not checked.
             Ok(entry) | Err((Some(entry), _)) => {

@@ -81,7 +81,7 @@ impl DeadlineOption {
     /// [`Error::NotInteger`]; [`Error::ExpireTime`] with `command` if the amount is not positive or overflows.
     pub(crate) fn deadline(
         self,
-        args: Args<'_>,
+        args: Args,
         now: Now,
         command: &'static str,
     ) -> Result<u64, Error> {

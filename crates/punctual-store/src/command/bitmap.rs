@@ -82,7 +82,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 }
 
 /// Parses a bit offset: `number` units of `width` bits. The bit must lie within the maximum length of a string.
-fn offset(cx: &Cx<'_, '_>, number: &[u8], width: u32) -> Result<u64, Error> {
+fn offset(cx: &Cx, number: &[u8], width: u32) -> Result<u64, Error> {
     parse_i64(number)
         .and_then(|number| u64::try_from(number).ok())
         .and_then(|number| number.checked_mul(u64::from(width)))
@@ -110,6 +110,6 @@ fn grow_string<'c>(
 }
 
 /// Commits `count` changed bits or fields of `key`.
-fn commit_bits(cx: &mut Cx<'_, '_>, key: &[u8], count: u64) {
+fn commit_bits(cx: &mut Cx, key: &[u8], count: u64) {
     cx.commit(key, Classes::STRING, "setbit", count);
 }

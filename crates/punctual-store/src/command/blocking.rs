@@ -117,7 +117,7 @@ const fn zset(name: &'static str, arity: i32, flags: Flags, handler: Handler) ->
 }
 
 /// Parses a timeout in seconds into a deadline in unix ms, rounded up; `None` for 0, which means no timeout.
-fn deadline(cx: &Cx<'_, '_>, seconds: &[u8]) -> Result<Option<u64>, Error> {
+fn deadline(cx: &Cx, seconds: &[u8]) -> Result<Option<u64>, Error> {
     const OUT_OF_RANGE: Error = Error::fixed("ERR timeout is out of range");
     let seconds =
         Float::parse(seconds).ok_or(Error::fixed("ERR timeout is not a float or out of range"))?;
@@ -133,7 +133,7 @@ fn deadline(cx: &Cx<'_, '_>, seconds: &[u8]) -> Result<Option<u64>, Error> {
 }
 
 /// Requests a wait. Returns false if the client may not wait.
-fn wait(cx: &mut Cx<'_, '_>, wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> bool {
+fn wait(cx: &mut Cx, wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> bool {
     if cx.turn.may_wait {
         cx.turn.wait = Some(Wait::new(wants, keys, deadline_ms));
     }

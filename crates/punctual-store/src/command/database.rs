@@ -63,21 +63,21 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 }
 
 /// Parses the number of a database.
-pub(crate) fn database_index(cx: &Cx<'_, '_>, arg: &[u8]) -> Result<usize, Error> {
+pub(crate) fn database_index(cx: &Cx, arg: &[u8]) -> Result<usize, Error> {
     let index = i32::try_from(int(arg)?).map_err(|_| {
         Error::fixed("ERR value is out of range, value must between -2147483648 and 2147483647")
     })?;
     in_range(cx, index)
 }
 
-fn in_range(cx: &Cx<'_, '_>, index: i32) -> Result<usize, Error> {
+fn in_range(cx: &Cx, index: i32) -> Result<usize, Error> {
     usize::try_from(index)
         .ok()
         .filter(|&index| index < cx.store().databases())
         .ok_or(Error::DbRange)
 }
 
-fn dbsize(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn dbsize(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let (db, now) = (cx.db, cx.now());
     // Due keys beyond this budget are counted.
     if cx.store().active_expire() && !cx.turn.frozen {
@@ -92,7 +92,7 @@ fn dbsize(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
 }
 
 /// Checks the option SYNC or ASYNC. It has no effect: the owner of the turn frees the memory.
-fn flush_option(args: Args<'_>) -> Result<(), Error> {
+fn flush_option(args: Args) -> Result<(), Error> {
     match args.get(1) {
         None => Ok(()),
         Some(mode) if args.len() == 2 && (is(mode, "SYNC") || is(mode, "ASYNC")) => Ok(()),
@@ -100,14 +100,14 @@ fn flush_option(args: Args<'_>) -> Result<(), Error> {
     }
 }
 
-fn flush_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn flush_db(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     flush_option(args)?;
     cx.turn.flush(cx.db..cx.db + 1);
     reply.ok();
     Ok(())
 }
 
-fn flush_all(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn flush_all(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     flush_option(args)?;
     let all = 0..cx.store().databases();
     cx.turn.flush(all);
@@ -115,7 +115,7 @@ fn flush_all(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn swap_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn swap_db(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let index = |arg: &[u8], invalid| {
         let index = int(arg).ok().and_then(|index| i32::try_from(index).ok());
         index.ok_or(Error::fixed(invalid))

@@ -122,7 +122,7 @@ impl Digest {
     }
 }
 
-fn digest(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn digest(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let (mut all, now) = (Digest::default(), cx.now());
     for db in 0..cx.store().databases() {
         let parts: Vec<_> = cx
@@ -148,7 +148,7 @@ fn digest(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
     Ok(())
 }
 
-fn digest_value(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn digest_value(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.array(args.len() - 2);
     for key in args.skip(2) {
         let mut digest = Digest::default();

@@ -26,7 +26,7 @@ impl DueCounts {
     ///
     /// # Errors
     /// A syntax error, a number that is none, a range that ends before it begins, or one that has parts and no end.
-    pub fn parse(args: Args<'_>) -> Result<Self, Error> {
+    pub fn parse(args: Args) -> Result<Self, Error> {
         let end = |text: &[u8], open: &[u8], ms: u64| match text {
             text if text == open => Ok(ms),
             text => Ok(u64::try_from(int(text)?).unwrap_or(0)),
@@ -56,7 +56,7 @@ impl DueCounts {
     }
 
     /// Writes the counts: one number, or with BUCKETS an array.
-    pub fn write(&self, reply: &mut Reply<'_>) {
+    pub fn write(&self, reply: &mut Reply) {
         if self.has_parts {
             reply.array(self.counts.len());
         }

@@ -48,7 +48,7 @@ pub static COMMANDS: &[Command] = &[
     ]),
 ];
 
-fn dump(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn dump(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match cx.read(&args[1]) {
         Some(record) => {
             let payload = encode::dump(&record.value);
@@ -68,7 +68,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(args: Args<'_>) -> Result<Self, Error> {
+    fn parse(args: Args) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut at = 4;
         while let Some(word) = args.get(at) {
@@ -102,7 +102,7 @@ impl Options {
     }
 }
 
-fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let options = Options::parse(args)?;
     let found = cx.find_to_write(key);
@@ -169,7 +169,7 @@ pub fn timer_of(payload: &[u8]) -> Option<Plan> {
 }
 
 /// Decodes the value of a payload.
-fn read(cx: &Cx<'_, '_>, payload: &[u8]) -> Result<Value, Error> {
+fn read(cx: &Cx, payload: &[u8]) -> Result<Value, Error> {
     let bad = |_| Error::fixed("ERR Bad data format");
     let body = if cx.store().checks_payloads() {
         dump::open(payload).ok()

@@ -92,9 +92,9 @@ impl ScanPage<'_, '_> {
 /// Errors of the arguments; [`Error::WrongType`] if the key holds another type. Options are parsed only if the key
 /// exists.
 pub(crate) fn scan_elements<K: Kind>(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
+    cx: &mut Cx,
+    args: Args,
+    reply: &mut Reply,
     walk: impl FnOnce(&K, &mut ScanPage<'_, '_>) -> Option<u32>,
 ) -> Result<(), Error> {
     scan(cx, args, reply, Of::Elements, walk)
@@ -105,18 +105,18 @@ pub(crate) fn scan_elements<K: Kind>(
 /// # Errors
 /// As [`scan_elements`].
 pub(crate) fn scan_fields<K: Kind>(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
+    cx: &mut Cx,
+    args: Args,
+    reply: &mut Reply,
     walk: impl FnOnce(&K, &mut ScanPage<'_, '_>) -> Option<u32>,
 ) -> Result<(), Error> {
     scan(cx, args, reply, Of::Fields, walk)
 }
 
 fn scan<K: Kind>(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
+    cx: &mut Cx,
+    args: Args,
+    reply: &mut Reply,
     of: Of,
     walk: impl FnOnce(&K, &mut ScanPage<'_, '_>) -> Option<u32>,
 ) -> Result<(), Error> {

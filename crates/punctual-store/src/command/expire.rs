@@ -115,7 +115,7 @@ struct Condition {
 }
 
 impl Condition {
-    fn parse(options: Args<'_>) -> Result<Self, Error> {
+    fn parse(options: Args) -> Result<Self, Error> {
         let mut condition = Self::default();
         for option in options {
             match () {
@@ -155,26 +155,26 @@ impl Condition {
     }
 }
 
-fn expire(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn expire(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_deadline(cx, args, reply, SECONDS, "expire")
 }
 
-fn pexpire(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn pexpire(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_deadline(cx, args, reply, MILLISECONDS, "pexpire")
 }
 
-fn expire_at(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn expire_at(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_deadline(cx, args, reply, UNIX_SECONDS, "expireat")
 }
 
-fn pexpire_at(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn pexpire_at(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_deadline(cx, args, reply, UNIX_MILLISECONDS, "pexpireat")
 }
 
 fn set_deadline(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
+    cx: &mut Cx,
+    args: Args,
+    reply: &mut Reply,
     unit: TimeUnit,
     command: &'static str,
 ) -> Result<(), Error> {
@@ -220,7 +220,7 @@ fn set_deadline(
     Ok(())
 }
 
-fn persist(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn persist(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let found = cx.find_to_write(key);
     match found.filter(|&id| cx.db_of(key).deadline(id).is_some()) {
@@ -239,29 +239,24 @@ fn persist(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-fn ttl(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn ttl(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_deadline(cx, args, reply, SECONDS)
 }
 
-fn pttl(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn pttl(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_deadline(cx, args, reply, MILLISECONDS)
 }
 
-fn expire_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn expire_time(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_deadline(cx, args, reply, UNIX_SECONDS)
 }
 
-fn pexpire_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn pexpire_time(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_deadline(cx, args, reply, UNIX_MILLISECONDS)
 }
 
 /// Replies with a key's deadline or remaining time; -2: no such key; -1: no deadline. Rounds to the nearest second.
-fn reply_deadline(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-    unit: TimeUnit,
-) -> Result<(), Error> {
+fn reply_deadline(cx: &mut Cx, args: Args, reply: &mut Reply, unit: TimeUnit) -> Result<(), Error> {
     let key = &args[1];
     let Some(id) = cx.peek(key) else {
         reply.int(-2);

@@ -170,14 +170,14 @@ fn point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
 ///
 /// Rounds as Redis does: after the multiplication, half to even. Formatting with `.4` rounds the exact value instead, which
 /// gives another last digit for about one distance in 50,000 above 10,000 km.
-fn reply_distance(reply: &mut Reply<'_>, distance: f64) {
+fn reply_distance(reply: &mut Reply, distance: f64) {
     let parts = (distance * 10_000.0).round_ties_even() as u64;
     let text = format!("{}.{:04}", parts / 10_000, parts % 10_000);
     reply.bulk(text.as_bytes());
 }
 
 /// Writes a longitude and a latitude with up to 17 decimal places.
-fn reply_point(reply: &mut Reply<'_>, point: Point) {
+fn reply_point(reply: &mut Reply, point: Point) {
     reply.array(2);
     for degrees in [point.longitude, point.latitude] {
         let text = format!("{degrees:.17}");

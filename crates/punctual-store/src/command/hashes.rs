@@ -235,7 +235,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 /// [`Cx::read`] does.
 #[inline]
 fn find_to_read<'k>(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     key: &[u8],
     names: impl Iterator<Item = &'k [u8]>,
 ) -> Result<Option<(Place, Id)>, Error> {
@@ -252,7 +252,7 @@ fn find_to_read<'k>(
 /// Finds a hash to write the named fields, and expires those that are due.
 #[inline]
 fn find_to_write<'k>(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     key: &[u8],
     names: impl Iterator<Item = &'k [u8]>,
 ) -> Result<(Place, Option<Id>), Error> {
@@ -269,7 +269,7 @@ fn value_of<'h>(hash: &'h Hash, name: &[u8], now: crate::time::Now) -> Option<El
 }
 
 /// Adds a hash of one field; the key must not exist.
-fn add_hash_of(cx: &mut Cx<'_, '_>, place: Place, key: &[u8], name: &[u8], value: &[u8]) {
+fn add_hash_of(cx: &mut Cx, place: Place, key: &[u8], name: &[u8], value: &[u8]) {
     let hash = Hash::of_pairs(std::iter::once((name, value)), &cx.limits());
     cx.add_at(place, key, hash.into_value());
 }

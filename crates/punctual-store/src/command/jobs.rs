@@ -174,11 +174,7 @@ const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -
 ///
 /// # Errors
 /// [`Error::WrongType`] if the value has another type.
-fn queue(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    count: usize,
-) -> Result<(Place, Option<RecordId>), Error> {
+fn queue(cx: &mut Cx, key: &[u8], count: usize) -> Result<(Place, Option<RecordId>), Error> {
     let (place, found) = cx.seek_as::<Jobs>(key)?;
     if let Some(id) = found {
         cx.turn
@@ -187,7 +183,7 @@ fn queue(
     Ok((place, found))
 }
 
-fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "JOB",

@@ -125,7 +125,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
     Command::new(name, arity, flags, Group::Generic, handler)
 }
 
-fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn del(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut deleted = 0;
     for key in args.skip(1) {
         if let Some(record) = cx.remove(key) {
@@ -138,7 +138,7 @@ fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
     Ok(())
 }
 
-fn exists(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn exists(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let found = args
         .skip(1)
         .iter()
@@ -148,7 +148,7 @@ fn exists(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     Ok(())
 }
 
-fn type_of(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn type_of(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.simple(match cx.peek(&args[1]) {
         Some(id) => cx.db_of(&args[1]).get(id).value.type_name(),
         None => "none",
@@ -156,7 +156,7 @@ fn type_of(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-fn touch(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn touch(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // TOUCH updates the last access for clients with NO-TOUCH too.
     cx.touch = true;
     let found = args
@@ -168,20 +168,20 @@ fn touch(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn rename(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn rename(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     rename_key(cx, &args[1], &args[2], false)?;
     reply.ok();
     Ok(())
 }
 
-fn rename_nx(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn rename_nx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let renamed = rename_key(cx, &args[1], &args[2], true)?;
     reply.int(i64::from(renamed));
     Ok(())
 }
 
 /// Renames a key. Returns false if the names are equal, or if `to` exists and `only_new` is set.
-fn rename_key(cx: &mut Cx<'_, '_>, from: &[u8], to: &[u8], only_new: bool) -> Result<bool, Error> {
+fn rename_key(cx: &mut Cx, from: &[u8], to: &[u8], only_new: bool) -> Result<bool, Error> {
     let id = cx.find_to_write(from).ok_or(Error::NoSuchKey)?;
     if from == to {
         return Ok(false);
@@ -207,7 +207,7 @@ fn rename_key(cx: &mut Cx<'_, '_>, from: &[u8], to: &[u8], only_new: bool) -> Re
 }
 
 /// Adds a record that was removed elsewhere, with its value, deadline and usage; `key` must not exist.
-fn add_record(cx: &mut Cx<'_, '_>, db: usize, key: &[u8], record: Record) {
+fn add_record(cx: &mut Cx, db: usize, key: &[u8], record: Record) {
     let uses = record.key.uses();
     let id = cx.add_in(db, key, record.value);
     let part = cx.db_of_in(db, key);
@@ -217,7 +217,7 @@ fn add_record(cx: &mut Cx<'_, '_>, db: usize, key: &[u8], record: Record) {
     }
 }
 
-fn move_key(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn move_key(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let target = database_index(cx, &args[2])?;
     if target == cx.db {
@@ -239,7 +239,7 @@ fn move_key(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn copy(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn copy(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (from, to) = (&args[1], &args[2]);
     let (mut target, mut replace, mut at) = (cx.db, false, 3);
     while let Some(option) = args.get(at) {
@@ -282,7 +282,7 @@ fn copy(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     Ok(())
 }
 
-fn keys(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn keys(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let pattern = &args[1];
     let now = cx.now();
     let mut found = 0;
@@ -315,7 +315,7 @@ fn keys(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     Ok(())
 }
 
-fn random_key(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn random_key(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let (db, now) = (cx.db, cx.now());
     for _ in 0..PICKS_MAX {
         let Some((number, id)) = pick(cx) else {
@@ -343,7 +343,7 @@ fn random_key(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
 }
 
 /// Returns a random key of all shards, weighted by their number of keys. The key may be due.
-fn pick(cx: &mut Cx<'_, '_>) -> Option<(usize, u32)> {
+fn pick(cx: &mut Cx) -> Option<(usize, u32)> {
     let db = cx.db;
     let total: usize = cx.turn.held_dbs(db).map(|(_, part)| part.len()).sum();
     if total == 0 {

@@ -171,7 +171,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 
 /// Returns the maximum size of a chunk.
 #[inline]
-fn piece_size(cx: &Cx<'_, '_>) -> PieceSize {
+fn piece_size(cx: &Cx) -> PieceSize {
     PieceSize::of(cx.limits().list_piece)
 }
 

@@ -59,7 +59,7 @@ const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) 
     row.categories(&["admin", "dangerous"])
 }
 
-fn set_rule(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn set_rule(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let rule = Rule::parse(cx.db, args)?;
     let (key, max_age) = (rule.stream.clone(), rule.max_age);
     let (place, found) = cx.seek_as::<Stream>(&key)?;
@@ -73,7 +73,7 @@ fn set_rule(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn del(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
     let goes = |rule: &Rule| names.iter().any(|name| *rule.name == *name);
     let rules = cx.store().notify.rules();
@@ -85,7 +85,7 @@ fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
     Ok(())
 }
 
-fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn get(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let rules = cx.store().notify.rules();
     let Some(rule) = rules.find(&args[2]) else {
         reply.null();
@@ -107,7 +107,7 @@ fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
     Ok(())
 }
 
-fn list(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn list(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let rules = cx.store().notify.rules();
     reply.array(rules.iter().len());
     for rule in rules.iter() {
@@ -116,7 +116,7 @@ fn list(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), E
     Ok(())
 }
 
-fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "NOTIFY",

@@ -84,7 +84,7 @@ const SHARED_REFERENCES: i64 = i32::MAX as i64;
 
 /// Looks a key up for OBJECT: counts a hit or a miss, but records no access and sends no `keymiss`. Replies null if the
 /// key does not exist.
-fn look_up(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>) -> Option<Id> {
+fn look_up(cx: &mut Cx, key: &[u8], reply: &mut Reply) -> Option<Id> {
     let found = cx.find(key);
     match found {
         Some(_) => cx.turn.stats.hits += 1,
@@ -96,14 +96,14 @@ fn look_up(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>) -> Option<Id>
     found
 }
 
-fn encoding(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn encoding(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(id) = look_up(cx, &args[2], reply) {
         reply.bulk(cx.db_of(&args[2]).get(id).value.encoding().as_bytes());
     }
     Ok(())
 }
 
-fn freq(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn freq(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let Some(id) = look_up(cx, &args[2], reply) else {
         return Ok(());
     };
@@ -119,7 +119,7 @@ fn freq(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     Ok(())
 }
 
-fn idle_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn idle_time(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(id) = look_up(cx, &args[2], reply) {
         let policy = cx.limits().uses;
         if policy.counts() {
@@ -134,7 +134,7 @@ fn idle_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn ref_count(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn ref_count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(id) = look_up(cx, &args[2], reply) {
         let shared = match cx.db_of(&args[2]).get(id).value.as_str() {
             Some(Str::Int(int)) => (0..SHARED_INTEGERS).contains(int),
@@ -145,7 +145,7 @@ fn ref_count(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "OBJECT",
@@ -167,7 +167,7 @@ fn help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Er
     Ok(())
 }
 
-fn memory_usage(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn memory_usage(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
     let mut at = 3;
     while let Some(option) = args.get(at) {
@@ -189,7 +189,7 @@ fn memory_usage(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
-fn debug_object(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn debug_object(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
     let id = cx.find(key).ok_or(Error::NoSuchKey)?;
     let (now, policy) = (cx.now(), cx.limits().uses);

@@ -4,7 +4,7 @@ use punctual_rdb::listpack::Element;
 use punctual_resp::Reply;
 
 /// Replies to `<container> HELP` as Redis does: a heading, `lines` and the entry of HELP.
-pub fn help(reply: &mut Reply<'_>, container: &str, lines: &[&str]) {
+pub fn help(reply: &mut Reply, container: &str, lines: &[&str]) {
     reply.array(lines.len() + 3);
     reply.simple(format!(
         "{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
@@ -16,7 +16,7 @@ pub fn help(reply: &mut Reply<'_>, container: &str, lines: &[&str]) {
 
 /// Writes an element, a name or a value of a collection.
 #[inline]
-pub(crate) fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
+pub(crate) fn reply_element(reply: &mut Reply, element: Element<'_>) {
     match element {
         Element::Bytes(text) => reply.bulk(text),
         Element::Int(int) => reply.bulk_int(int),

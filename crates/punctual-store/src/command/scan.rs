@@ -138,7 +138,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let cursor = Cursor::parse(&args[1])?;
     let filter = Filter::parse(args.skip(2), Of::Keys)?;
     let (db, now, shards) = (cx.db, cx.now(), cx.store().shards());

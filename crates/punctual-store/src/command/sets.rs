@@ -164,7 +164,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 
 /// Writes a member.
 #[inline]
-fn reply_member(reply: &mut Reply<'_>, member: Element<'_>) {
+fn reply_member(reply: &mut Reply, member: Element<'_>) {
     match member {
         Element::Bytes(text) => reply.bulk(text),
         Element::Int(int) => reply.bulk_int(int),
@@ -172,7 +172,7 @@ fn reply_member(reply: &mut Reply<'_>, member: Element<'_>) {
 }
 
 /// Writes all members of a set.
-fn reply_members(reply: &mut Reply<'_>, set: &Set) {
+fn reply_members(reply: &mut Reply, set: &Set) {
     reply.set(set.len());
     set.iter().for_each(|member| reply_member(reply, member));
 }

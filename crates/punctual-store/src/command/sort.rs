@@ -72,20 +72,15 @@ const fn row(name: &'static str, flags: Flags, handler: Handler) -> Command {
     ])
 }
 
-fn sort(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn sort(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     run(cx, &args[1], &Options::parse(args, true)?, reply)
 }
 
-fn sort_ro(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn sort_ro(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     run(cx, &args[1], &Options::parse(args, false)?, reply)
 }
 
-fn run(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    options: &Options<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn run(cx: &mut Cx, key: &[u8], options: &Options<'_>, reply: &mut Reply) -> Result<(), Error> {
     let elements = elements(cx, key, options)?;
     let part = options.part(elements.len());
     let sorted = match options.order(elements.is_set) {
@@ -137,7 +132,7 @@ fn run(
 }
 
 /// Stores the result, or deletes the key if the result is empty.
-fn store(cx: &mut Cx<'_, '_>, target: &[u8], list: List) {
+fn store(cx: &mut Cx, target: &[u8], list: List) {
     let len = list.len();
     if len > 0 {
         cx.overwrite(target, Value::List(Box::new(list)));
@@ -149,7 +144,7 @@ fn store(cx: &mut Cx<'_, '_>, target: &[u8], list: List) {
 
 /// Calls `visit` with each result for an element: the element, or the value that each GET pattern finds.
 fn each_result(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     get: &[Pattern<'_>],
     element: &[u8],
     mut visit: impl FnMut(Option<&[u8]>),
@@ -185,7 +180,7 @@ impl Elements {
 }
 
 /// Returns the elements of a key. Lists and sorted sets keep their order, reversed for DESC without sorting.
-fn elements(cx: &mut Cx<'_, '_>, key: &[u8], options: &Options<'_>) -> Result<Elements, Error> {
+fn elements(cx: &mut Cx, key: &[u8], options: &Options<'_>) -> Result<Elements, Error> {
     let backwards = options.constant && options.descending;
     let mut is_set = false;
     let texts = match cx.read(key).map(|record| &record.value) {
@@ -214,7 +209,7 @@ fn elements(cx: &mut Cx<'_, '_>, key: &[u8], options: &Options<'_>) -> Result<El
 
 /// Sorts by numbers, and equal numbers by their texts.
 fn by_number(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     texts: Vec<Text>,
     by: Option<&Pattern<'_>>,
     descending: bool,
@@ -250,7 +245,7 @@ fn by_number(
 
 /// Sorts by texts; elements without a weight come first.
 fn by_text(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     mut texts: Vec<Text>,
     by: Option<&Pattern<'_>>,
     descending: bool,

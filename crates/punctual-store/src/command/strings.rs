@@ -250,6 +250,6 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 
 /// Writes a string.
 #[inline]
-fn reply_str(reply: &mut Reply<'_>, string: &Str) {
+fn reply_str(reply: &mut Reply, string: &Str) {
     reply.bulk(string.text(&mut itoa::Buffer::new()));
 }

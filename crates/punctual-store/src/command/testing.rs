@@ -156,7 +156,7 @@ impl Fixture {
         self.reply_line(words.as_args())
     }
 
-    fn reply_line(&mut self, args: Args<'_>) -> String {
+    fn reply_line(&mut self, args: Args) -> String {
         let reply = String::from_utf8_lossy(&self.reply(args)).into_owned();
         reply
             .strip_suffix("\r\n")
@@ -165,7 +165,7 @@ impl Fixture {
     }
 
     /// Returns the reply to a command; checks subcommand and arity as the server does.
-    pub(crate) fn reply(&mut self, args: Args<'_>) -> Vec<u8> {
+    pub(crate) fn reply(&mut self, args: Args) -> Vec<u8> {
         let name = args[0].to_ascii_lowercase();
         let mut command = command::find(&name).expect("a known command");
         if command.handler.is_none() {
@@ -197,7 +197,7 @@ impl Fixture {
     }
 
     /// Calls `act` with a new turn.
-    pub(crate) fn with_turn<T>(&mut self, act: impl FnOnce(&mut Turn<'_>) -> T) -> T {
+    pub(crate) fn with_turn<T>(&mut self, act: impl FnOnce(&mut Turn) -> T) -> T {
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         let done = act(&mut turn);
         let counted = turn.stats;

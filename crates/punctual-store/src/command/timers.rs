@@ -85,7 +85,7 @@ const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -
     row(name, arity, flags, handler).keys(2, 2, 1)
 }
 
-fn pause(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn pause(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
     let (place, found) = cx.seek_as::<Timer>(key)?;
     match found.filter(|id| cx.db_at(place).deadline(*id).is_some()) {
@@ -99,7 +99,7 @@ fn pause(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn resume(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
     let (place, found) = cx.seek_as::<Timer>(key)?;
     let Some(id) = found.filter(|id| cx.db_at(place).deadline(*id).is_none()) else {
@@ -129,7 +129,7 @@ fn resume(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
 }
 
 /// Sets what is not in the words of TIMER SET: TIMER STATE key deadline nominal remaining runs failures lateness error.
-fn state(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays {
         return Err(Error::fixed("ERR TIMER STATE is for logs of changes only"));
     }
@@ -155,7 +155,7 @@ fn state(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     super::help(
         reply,
         "TIMER",

@@ -316,7 +316,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 
 /// Writes a name.
 #[inline]
-fn reply_name(reply: &mut Reply<'_>, name: Element<'_>) {
+fn reply_name(reply: &mut Reply, name: Element<'_>) {
     match name {
         Element::Bytes(name) => reply.bulk(name),
         Element::Int(int) => reply.bulk_int(int),
@@ -325,7 +325,7 @@ fn reply_name(reply: &mut Reply<'_>, name: Element<'_>) {
 
 /// Writes `count` entries. With scores, they are pairs in RESP3, and alternating names and scores in RESP2.
 fn reply_entries<'a>(
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
     entries: impl Iterator<Item = (Element<'a>, f64)>,
     count: usize,
     with_scores: bool,
@@ -348,7 +348,7 @@ fn reply_entries<'a>(
 }
 
 /// Stores the result of a `*STORE` command and replies with its size. An empty result removes the key.
-fn store(cx: &mut Cx<'_, '_>, key: &[u8], result: Zset, event: &str, reply: &mut Reply<'_>) {
+fn store(cx: &mut Cx, key: &[u8], result: Zset, event: &str, reply: &mut Reply) {
     reply.int(result.len() as i64);
     if !result.is_empty() {
         cx.overwrite(key, result.into_value());

@@ -60,7 +60,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Begins a snapshot of the keyspace at this instant. There must be no other snapshot. Locks every shard for a time of
     /// O(databases · shards) and one bit a record.
-    pub fn begin(turn: &mut Turn<'_>, format: Format) -> Self {
+    pub fn begin(turn: &mut Turn, format: Format) -> Self {
         turn.lock_all();
         let mut sizes = BTreeMap::<usize, (usize, usize)>::new();
         let mut left = Vec::new();
@@ -144,7 +144,7 @@ impl Snapshot {
     }
 
     /// As [`Snapshot::next`], in a turn that keeps every shard locked.
-    pub fn next_held(&mut self, turn: &mut Turn<'_>, out: &mut Vec<u8>) -> Option<usize> {
+    pub fn next_held(&mut self, turn: &mut Turn, out: &mut Vec<u8>) -> Option<usize> {
         turn.lock_all();
         self.next_of(turn.store, out, |number, shard, out| {
             let mut held = turn.held_shards();
@@ -187,7 +187,7 @@ impl Snapshot {
     }
 
     /// As [`Snapshot::abandon`], for any snapshot that runs, in a turn that then holds every shard.
-    pub fn abandon_all(turn: &mut Turn<'_>) {
+    pub fn abandon_all(turn: &mut Turn) {
         turn.lock_all();
         for (_, shard) in turn.held_shards() {
             drop(end_walks(shard));

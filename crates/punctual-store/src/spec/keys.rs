@@ -48,7 +48,7 @@ pub enum Keys {
 
 impl Keys {
     /// Calls `visit` with the position of each key in `args`.
-    pub fn each(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+    pub fn each(&self, args: Args, visit: &mut dyn FnMut(usize)) {
         match *self {
             Self::None => {}
             Self::Range { first, last, step } => {
@@ -96,7 +96,7 @@ impl Keys {
     }
 
     /// Returns true if a command with these arguments may reach keys that the arguments do not name.
-    pub fn reaches_unnamed(&self, args: Args<'_>) -> bool {
+    pub fn reaches_unnamed(&self, args: Args) -> bool {
         matches!(self, Self::Options(options) if options.reaches_unnamed(args))
     }
 }
@@ -118,7 +118,7 @@ pub struct OptionKeys {
 
 impl OptionKeys {
     /// Visits the positions of keys that are arguments of options.
-    fn each_key(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+    fn each_key(&self, args: Args, visit: &mut dyn FnMut(usize)) {
         for word in self.keyed {
             let mut last = None;
             self.each(args, &[word], &mut |at| last = Some(at));
@@ -127,7 +127,7 @@ impl OptionKeys {
     }
 
     /// Returns true if an option's pattern builds key names.
-    fn reaches_unnamed(&self, args: Args<'_>) -> bool {
+    fn reaches_unnamed(&self, args: Args) -> bool {
         let mut found = false;
         self.each(args, self.patterned, &mut |at| {
             found |= args[at].contains(&b'*');
@@ -136,7 +136,7 @@ impl OptionKeys {
     }
 
     /// Visits the position of the argument of each option in `words`.
-    fn each(&self, args: Args<'_>, words: &[&str], visit: &mut dyn FnMut(usize)) {
+    fn each(&self, args: Args, words: &[&str], visit: &mut dyn FnMut(usize)) {
         let mut at = self.from;
         while let Some(arg) = args.get(at) {
             let is = |word: &&&str| arg.eq_ignore_ascii_case(word.as_bytes());
@@ -168,7 +168,7 @@ pub struct KeyOrOption {
 }
 
 impl KeyOrOption {
-    fn each(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+    fn each(&self, args: Args, visit: &mut dyn FnMut(usize)) {
         if args.get(self.first).is_some_and(|key| !key.is_empty()) {
             return visit(self.first);
         }
@@ -185,7 +185,7 @@ impl KeyOrOption {
 }
 
 /// Returns the positions from `first` on, where a key always stands, up to one of the words.
-pub(crate) fn until(args: Args<'_>, first: usize, words: &[&str]) -> Range<usize> {
+pub(crate) fn until(args: Args, first: usize, words: &[&str]) -> Range<usize> {
     let is_word = |arg: &[u8]| {
         words
             .iter()
@@ -197,7 +197,7 @@ pub(crate) fn until(args: Args<'_>, first: usize, words: &[&str]) -> Range<usize
 }
 
 /// Returns the positions of the keys after the option STREAMS of XREAD and XREADGROUP; empty if the arguments are wrong.
-fn streams(args: Args<'_>) -> Range<usize> {
+fn streams(args: Args) -> Range<usize> {
     let mut at = 1;
     while let Some(arg) = args.get(at) {
         let is = |word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
@@ -217,7 +217,7 @@ fn streams(args: Args<'_>) -> Range<usize> {
 
 /// Returns the positions of the keys, and of what follows each, after the argument at `count`; empty if that number exceeds
 /// the arguments.
-fn counted(args: Args<'_>, count: usize, step: usize) -> Range<usize> {
+fn counted(args: Args, count: usize, step: usize) -> Range<usize> {
     let number = args.get(count).and_then(parse_i64);
     let available = args.len().saturating_sub(count + 1) / step;
     let keys = number.and_then(|keys| usize::try_from(keys).ok());

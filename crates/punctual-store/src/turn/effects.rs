@@ -186,7 +186,7 @@ impl Turn<'_> {
 
     /// Adds the words of a command that has changed something, unless it has set its effects.
     #[inline(never)]
-    pub(super) fn end_command(&mut self, db: usize, args: Args<'_>) {
+    pub(super) fn end_command(&mut self, db: usize, args: Args) {
         if self.changed && !self.explicit {
             self.effects.select(db);
             match args.encoded() {

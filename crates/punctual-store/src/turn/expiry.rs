@@ -331,7 +331,7 @@ mod tests {
         fn wake(&mut self, _: usize, _: u64) {}
     }
 
-    fn run(turn: &mut Turn<'_>, db: usize, line: &str) {
+    fn run(turn: &mut Turn, db: usize, line: &str) {
         let args: OwnedArgs = line.split(' ').collect();
         let row = command::find(args.as_args()[0].to_ascii_lowercase().as_slice()).unwrap();
         let mut out = Vec::new();

@@ -23,7 +23,7 @@ const BACK_OFF: Duration = Duration::from_micros(50);
 
 impl<'s> Turn<'s> {
     /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if they were unlocked first.
-    pub(crate) fn lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
+    pub(crate) fn lock_for(&mut self, command: &Command, args: Args) -> bool {
         self.sole = None;
         self.named = std::mem::replace(&mut self.next, Name::NONE);
         self.others.clear();
@@ -79,7 +79,7 @@ impl<'s> Turn<'s> {
     }
 
     /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns whether all are held now.
-    pub fn try_lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
+    pub fn try_lock_for(&mut self, command: &Command, args: Args) -> bool {
         let store = self.store;
         let mut all_there = !command.reaches_unnamed(args);
         command.keys.each(args, &mut |at| {

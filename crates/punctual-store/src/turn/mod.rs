@@ -322,8 +322,8 @@ impl<'s> Turn<'s> {
         command: &Command,
         db: usize,
         touch: bool,
-        args: Args<'_>,
-        reply: &mut Reply<'_>,
+        args: Args,
+        reply: &mut Reply,
     ) -> Result<(), Error> {
         let Some(handler) = command.handler else {
             return Err(Error::Syntax);
@@ -511,7 +511,7 @@ mod tests {
     use crate::{StoreOptions, command};
 
     /// Runs a command. Returns the number of shards that are locked afterwards.
-    fn locked_after(turn: &mut Turn<'_>, line: &str) -> usize {
+    fn locked_after(turn: &mut Turn, line: &str) -> usize {
         let args: OwnedArgs = line.split(' ').collect();
         let row = command::find(&args.as_args()[0].to_ascii_lowercase()).unwrap();
         let mut out = Vec::new();

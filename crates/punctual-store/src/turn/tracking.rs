@@ -71,7 +71,7 @@ impl Turn<'_> {
     /// # Panics
     /// If a key's shard is not held.
     #[cold]
-    pub(super) fn remember_reader(&mut self, keys: &Keys, args: Args<'_>, reader: u32) {
+    pub(super) fn remember_reader(&mut self, keys: &Keys, args: Args, reader: u32) {
         let store = self.store;
         keys.each(args, &mut |at| {
             let Some(key) = args.get(at) else { return };
@@ -89,12 +89,12 @@ impl Turn<'_> {
     }
 
     /// Locks the keys of a command that is not one of the keyspace's, for [`Turn::remember`] after it.
-    pub fn lock_to_remember(&mut self, keys: &Keys, args: Args<'_>) {
+    pub fn lock_to_remember(&mut self, keys: &Keys, args: Args) {
         self.lock_keys(named(keys, args).into_iter());
     }
 
     /// Remembers that the reader has read the keys of a command that is not one of the keyspace's.
-    pub fn remember(&mut self, keys: &Keys, args: Args<'_>, reader: u32) {
+    pub fn remember(&mut self, keys: &Keys, args: Args, reader: u32) {
         self.lock_to_remember(keys, args);
         self.remember_reader(keys, args, reader);
     }

@@ -26,7 +26,7 @@ pub(crate) struct JobFigures {
 
 impl JobFigures {
     /// Counts on, unless another loop does. Returns the last whole count.
-    fn renewed(&self, turn: &mut Turn<'_>) -> JobCounts {
+    fn renewed(&self, turn: &mut Turn) -> JobCounts {
         // Only tried: whoever holds it waits for shards.
         if let Some(mut census) = self.census.try_lock()
             && let Some(counts) = turn.count_jobs(&mut census, QUEUES_MAX)

@@ -51,7 +51,7 @@ impl Gathered {
 
 impl EventLoop {
     /// Reads from a connection once. Its commands run with those of others, at once if enough is gathered.
-    pub(super) fn gather(&mut self, slot: usize, turn: &mut Turn<'_>) {
+    pub(super) fn gather(&mut self, slot: usize, turn: &mut Turn) {
         let Gathered {
             buffer,
             filled,
@@ -93,7 +93,7 @@ impl EventLoop {
     }
 
     /// Runs the commands that were gathered.
-    pub(super) fn run_gathered(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn run_gathered(&mut self, turn: &mut Turn) {
         let buffer = Arc::clone(&self.gathered.buffer);
         while !self.gathered.pieces.is_empty() {
             let count = self.prepare_gathered(&buffer, turn);
@@ -110,7 +110,7 @@ impl EventLoop {
         self.gathered.filled = 0;
     }
 
-    fn run_piece(&mut self, piece: Piece, buffer: &[u8], turn: &mut Turn<'_>) {
+    fn run_piece(&mut self, piece: Piece, buffer: &[u8], turn: &mut Turn) {
         let Some(connection) = self.connection(piece.slot) else {
             return;
         };
@@ -129,14 +129,14 @@ impl EventLoop {
 
     /// Releases the locks between the commands of two clients, so that other loops do not wait while this one reads and writes;
     /// not among clients whose commands were looked ahead at.
-    pub(super) fn release_between(&self, turn: &mut Turn<'_>) {
+    pub(super) fn release_between(&self, turn: &mut Turn) {
         if self.shared.mailboxes.len() > 1 && !self.gathered.holds {
             turn.release();
         }
     }
 
     /// Locks and fetches side by side what the first commands of the next pieces need. Returns the number of these pieces.
-    fn prepare_gathered(&mut self, buffer: &[u8], turn: &mut Turn<'_>) -> usize {
+    fn prepare_gathered(&mut self, buffer: &[u8], turn: &mut Turn) -> usize {
         let shared = &self.shared;
         // A nested turn must not lock, and a load holds the shard for long. With several loops nothing may be locked before the
         // commands know whether they wait for a script.

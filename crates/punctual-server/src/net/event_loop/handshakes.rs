@@ -20,7 +20,7 @@ pub(super) const TIMEOUT_MS: u64 = 10_000;
 
 impl EventLoop {
     /// Continues a connection's handshake, then reads. Later, if this turn's time for handshakes is used up.
-    pub(super) fn shake_hands(&mut self, slot: usize, turn: &mut Turn<'_>) {
+    pub(super) fn shake_hands(&mut self, slot: usize, turn: &mut Turn) {
         // A script that keeps the loop from its turns keeps nothing else waiting, and a new client may be the one to end it.
         if self.handshake_time >= TURN_BUDGET && !self.busy.nested {
             return self.read_again(slot);

@@ -18,7 +18,7 @@ const READS_A_TURN: usize = 16;
 impl EventLoop {
     /// Reads and runs a connection's commands, at most [`READS_A_TURN`] reads. `peer_closed` reads until the end of the stream,
     /// after the peer has closed its end.
-    pub(super) fn read(&mut self, slot: usize, peer_closed: bool, turn: &mut Turn<'_>) {
+    pub(super) fn read(&mut self, slot: usize, peer_closed: bool, turn: &mut Turn) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut reads = 0;
         let nested = self.busy.nested;
@@ -79,7 +79,7 @@ impl EventLoop {
         }
     }
 
-    pub(super) fn received(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn<'_>) {
+    pub(super) fn received(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn) {
         turn.now = self.shared.clock.now();
         let stats = &self.shared.stats[self.number];
         stats.net_in.add(bytes.len() as u64);
@@ -121,7 +121,7 @@ impl EventLoop {
     }
 
     /// Runs the complete commands in a connection's kept input.
-    pub(super) fn run_kept(&mut self, slot: usize, turn: &mut Turn<'_>) {
+    pub(super) fn run_kept(&mut self, slot: usize, turn: &mut Turn) {
         let Some(connection) = self.connection(slot) else {
             return;
         };
@@ -135,7 +135,7 @@ impl EventLoop {
     }
 
     /// Runs the complete commands in `bytes`. Returns their length in bytes.
-    pub(super) fn run_commands(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
+    pub(super) fn run_commands(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn) -> usize {
         if self
             .connection(slot)
             .is_some_and(|c| c.session.separates_messages())
@@ -348,7 +348,7 @@ impl EventLoop {
     }
 
     /// Resumes the paused clients if a pause has ended.
-    pub(super) fn resume_paused(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn resume_paused(&mut self, turn: &mut Turn) {
         if self.paused.is_empty() && !self.shared.pauses.any() {
             return;
         }

@@ -13,7 +13,7 @@ use crate::net::order::Order;
 
 impl EventLoop {
     /// Goes on to evict keys, in one bounded step, while the memory is above the limit. Called once per turn.
-    pub(super) fn keep_memory(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn keep_memory(&mut self, turn: &mut Turn) {
         let memory = &self.shared.memory;
         if self.number == 0 && memory.limit.load(Ordering::Relaxed) > 0 {
             self.shared.replicas.note_beyond_backlog();

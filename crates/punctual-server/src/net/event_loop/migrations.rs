@@ -13,7 +13,7 @@ use crate::migrate::worker;
 impl EventLoop {
     /// Settles the migrations that have returned. They wait for the end of a pause, and of a script, which may hold the
     /// locks for long.
-    pub(super) fn settle_migrations(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn settle_migrations(&mut self, turn: &mut Turn) {
         let shared = Arc::clone(&self.shared);
         if self.migrations.is_empty() || shared.pauses.in_force(turn.now).is_some() {
             return;

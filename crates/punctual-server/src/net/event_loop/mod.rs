@@ -322,7 +322,7 @@ impl EventLoop {
         self.alarm.set(wakeup)
     }
 
-    fn handle(&mut self, event: &Event, now: Now, turn: &mut Turn<'_>) {
+    fn handle(&mut self, event: &Event, now: Now, turn: &mut Turn) {
         match event.token() {
             WAKER => {}
             ALARM => self.alarm.fired(),
@@ -428,14 +428,14 @@ impl EventLoop {
     }
 
     /// Adds a transaction's counts to the loop's.
-    fn count(&mut self, turn: &mut Turn<'_>) {
+    fn count(&mut self, turn: &mut Turn) {
         // Taken, so that no count is added twice.
         let counted = std::mem::take(&mut turn.stats);
         self.shared.stats[self.number].add(&counted);
     }
 
     /// Ends a transaction, and frees the values that it has removed from the keyspace.
-    fn discard(&mut self, mut turn: Turn<'_>) {
+    fn discard(&mut self, mut turn: Turn) {
         turn.release();
         let discarded = std::mem::take(&mut turn.discarded);
         drop(turn);
@@ -443,7 +443,7 @@ impl EventLoop {
     }
 
     /// Expires one batch of due entries in the shards of this loop.
-    fn expire(&mut self, turn: &mut Turn<'_>) {
+    fn expire(&mut self, turn: &mut Turn) {
         self.more_due = false;
         turn.frozen = false;
         let shared = Arc::clone(&self.shared);

@@ -8,7 +8,7 @@ use super::EventLoop;
 
 impl EventLoop {
     /// Removes some of the keys that clients may have cached, if there are too many.
-    pub(super) fn limit_tracked(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn limit_tracked(&mut self, turn: &mut Turn) {
         const KEYS: usize = 100;
         let shared = Arc::clone(&self.shared);
         if !shared.store.tracks_too_many() || shared.running.is_active() {

@@ -28,7 +28,7 @@ impl EventLoop {
 
     /// Serves the clients that wait for keys which the wheel has made ready: a lease has ended, an entry has been idle for long enough, a
     /// stream has got an event, or an expired key ends their wait.
-    pub(super) fn serve_ready(&self, turn: &mut Turn<'_>) {
+    pub(super) fn serve_ready(&self, turn: &mut Turn) {
         if turn.has_ready() {
             let holds = self.synced.is_some();
             serve_ready(&self.shared, turn, self.number, &self.stopwatch, holds);
@@ -99,7 +99,7 @@ impl EventLoop {
     }
 
     /// Runs the commands that clients have sent during their waits.
-    pub(super) fn resume_unblocked(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn resume_unblocked(&mut self, turn: &mut Turn) {
         for slot in std::mem::take(&mut self.unblocked) {
             // A command that has arrived since may wait in its turn.
             if self.connection(slot).is_some_and(|c| c.waits()) {

@@ -32,7 +32,7 @@ pub(crate) trait Runner {
     /// # Errors
     /// The command is unknown, is not allowed in a file, or fails. A failure of a script is no error: its effects before it are
     /// what the file means.
-    fn run(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Result<(), Refusal>;
+    fn run(&mut self, turn: &mut Turn, args: Args) -> Result<(), Refusal>;
 
     /// Returns whether the last command belongs to a transaction that has not ended.
     fn in_transaction(&self) -> bool;

@@ -193,7 +193,7 @@ fn expiring(
     element(&mut reply, field);
 }
 
-fn element(reply: &mut Reply<'_>, element: Element<'_>) {
+fn element(reply: &mut Reply, element: Element<'_>) {
     match element {
         Element::Int(n) => reply.bulk(itoa::Buffer::new().format(n).as_bytes()),
         Element::Bytes(text) => reply.bulk(text),

@@ -49,7 +49,7 @@ pub(crate) enum RewriteError {
 ///
 /// # Errors
 /// Another walk is running, or the thread cannot be started.
-pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), RewriteError> {
+pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let state = &shared.persistence;
     let rewrite = &state.aof.rewrite;
     if !state.begin_walk() {
@@ -119,7 +119,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), Rew
 }
 
 /// Begins the scheduled rewrite, if none runs.
-pub(crate) fn begin_if_scheduled(shared: &Arc<Shared>, turn: &mut Turn<'_>) {
+pub(crate) fn begin_if_scheduled(shared: &Arc<Shared>, turn: &mut Turn) {
     let state = &shared.persistence;
     if state.aof.rewrite.scheduled.load(Ordering::Relaxed)
         && !state.is_saving()
@@ -185,10 +185,7 @@ fn wait(shared: &Shared) {
 }
 
 /// Writes the first base file at the start of a server without an append-only file, before clients run commands.
-pub(super) fn write_first_base(
-    shared: &Arc<Shared>,
-    turn: &mut Turn<'_>,
-) -> Result<(), RewriteError> {
+pub(super) fn write_first_base(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let settings = shared.settings();
     let mut run = Run {
         shared: Arc::clone(shared),

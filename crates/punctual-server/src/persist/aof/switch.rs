@@ -21,7 +21,7 @@ use crate::shared::Shared;
 
 impl Shared {
     /// Makes replies wait for the device if that is configured, or not any more.
-    pub(crate) fn update_holds(&self, turn: &mut Turn<'_>) {
+    pub(crate) fn update_holds(&self, turn: &mut Turn) {
         let on = self.persistence.aof.phase() == Phase::On;
         let always = on && self.settings().append_sync == AppendSync::Always;
         turn.lock_all();
@@ -37,7 +37,7 @@ impl Shared {
 /// The files cannot be written.
 pub(crate) fn start(
     shared: &Arc<Shared>,
-    turn: &mut Turn<'_>,
+    turn: &mut Turn,
     mut files: AofFiles,
     loaded: Loaded,
 ) -> Result<(), RewriteError> {
@@ -70,7 +70,7 @@ pub(crate) fn start(
 /// Makes the log feed a file, which a new thread writes.
 fn attach(
     shared: &Arc<Shared>,
-    turn: &mut Turn<'_>,
+    turn: &mut Turn,
     file: OpenFile,
     phase: Phase,
 ) -> Result<(), RewriteError> {
@@ -96,7 +96,7 @@ fn attach(
 ///
 /// # Errors
 /// The manifest cannot be read, or the files cannot be written.
-pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), RewriteError> {
+pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let (disk, settings) = (&shared.persistence.disk, shared.settings());
     let aof = &shared.persistence.aof;
     let files = AofFiles::read_manifest(&settings)?;
@@ -122,7 +122,7 @@ pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), Re
 
 /// Begins anew, because another keyspace has replaced the one that the files describe. They stay as they are until the new base is
 /// complete; so a start finds the old keyspace or the new one. The turn has replaced it and holds every shard.
-pub(crate) fn restart(shared: &Shared, turn: &mut Turn<'_>) {
+pub(crate) fn restart(shared: &Shared, turn: &mut Turn) {
     let aof = &shared.persistence.aof;
     if aof.phase() == Phase::Off {
         return;
@@ -143,7 +143,7 @@ pub(crate) fn restart(shared: &Shared, turn: &mut Turn<'_>) {
 }
 
 /// Ends appending. Blocks until everything is written and synced, as far as possible. Releases the turn's locks.
-pub(crate) fn disable(shared: &Shared, turn: &mut Turn<'_>) {
+pub(crate) fn disable(shared: &Shared, turn: &mut Turn) {
     let aof = &shared.persistence.aof;
     turn.lock_all();
     shared.changelog.set_file(turn, None);

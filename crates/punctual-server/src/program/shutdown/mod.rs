@@ -49,7 +49,7 @@ pub(crate) fn join(shared: &Shared, loop_number: usize, waiter: Arc<Waiter>) {
 }
 
 /// Begins a shutdown.
-pub(crate) fn begin(shared: &Shared, turn: &mut Turn<'_>, options: ShutdownOptions) -> Begun {
+pub(crate) fn begin(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> Begun {
     if shared.shutdown.deadline_ms().is_some() {
         return Begun::Waiting;
     }
@@ -93,7 +93,7 @@ pub(crate) fn check(shared: &Shared) {
 }
 
 /// Makes a shutdown wait for replicas.
-fn postpone(shared: &Shared, turn: &Turn<'_>, options: ShutdownOptions) {
+fn postpone(shared: &Shared, turn: &Turn, options: ShutdownOptions) {
     let timeout_ms = shared.settings().shutdown_timeout_s * 1000;
     let deadline = turn.now.base_ms().saturating_add(timeout_ms);
     shared.shutdown.wait(options, deadline);
@@ -106,7 +106,7 @@ fn postpone(shared: &Shared, turn: &Turn<'_>, options: ShutdownOptions) {
 }
 
 /// Finishes the shutdown that waits if all replicas are in sync or its time is over. Event loop 0 calls it once a turn.
-pub(crate) fn finish_if_due(shared: &Shared, turn: &mut Turn<'_>) {
+pub(crate) fn finish_if_due(shared: &Shared, turn: &mut Turn) {
     let Some(deadline) = shared.shutdown.deadline_ms() else {
         return;
     };
@@ -145,7 +145,7 @@ fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
 
 /// Saves a snapshot if need be, and requests a stop. Returns false if the server must keep running. After a snapshot the
 /// turn holds every shard, so no write comes between it and the stop.
-fn finish(shared: &Shared, turn: &mut Turn<'_>, options: ShutdownOptions) -> bool {
+fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
     let logger = &shared.logger;
     log_replicas(shared, turn.now);
     // Without the first base, the append-only file lacks most of the data.

@@ -215,7 +215,7 @@ struct Loading<'l> {
 }
 
 impl Host for Loading<'_> {
-    fn call(&mut self, _: Args<'_>, _: Protocol, reply: &mut Vec<u8>) {
+    fn call(&mut self, _: Args, _: Protocol, reply: &mut Vec<u8>) {
         // `redis.call` does not exist while a library is loaded.
         reply.extend_from_slice(b"-ERR no command runs here\r\n");
     }

@@ -183,7 +183,7 @@ impl Operation {
 
 type Operations = SmallVec<[Operation; 4]>;
 
-fn parse(cx: &Cx<'_, '_>, args: Args<'_>) -> Result<Operations, Error> {
+fn parse(cx: &Cx, args: Args) -> Result<Operations, Error> {
     let mut operations = Operations::new();
     let mut overflow = Overflow::Wrap;
     let mut at = 2;
@@ -220,11 +220,7 @@ fn parse(cx: &Cx<'_, '_>, args: Args<'_>) -> Result<Operations, Error> {
     Ok(operations)
 }
 
-pub(super) fn bitfield(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn bitfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let operations = parse(cx, args)?;
     let Some(last) = operations.iter().filter_map(Operation::last_changed).max() else {
@@ -253,11 +249,7 @@ pub(super) fn bitfield(
     Ok(())
 }
 
-pub(super) fn bitfield_ro(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn bitfield_ro(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let operations = parse(cx, args)?;
     if operations.iter().any(|o| o.last_changed().is_some()) {
         return Err(ONLY_GET);
@@ -266,12 +258,7 @@ pub(super) fn bitfield_ro(
 }
 
 /// Replies to operations that only read.
-fn read(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    operations: &[Operation],
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn read(cx: &mut Cx, key: &[u8], operations: &[Operation], reply: &mut Reply) -> Result<(), Error> {
     let mut buffer = itoa::Buffer::new();
     let text = match cx.read_str(key)? {
         Some(string) => string.text(&mut buffer),

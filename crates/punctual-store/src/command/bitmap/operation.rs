@@ -135,11 +135,7 @@ impl Sources {
     }
 }
 
-pub(super) fn bitop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn bitop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let operation = Operation::parse(&args[1])?;
     let (target, sources) = (&args[2], args.skip(3));
     operation.check_sources(sources.len())?;

@@ -48,11 +48,7 @@ impl Unit {
     }
 }
 
-pub(super) fn bitcount(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn bitcount(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let part = match args.len() {
         2 => None,
         4 | 5 => {
@@ -112,11 +108,7 @@ fn tail_mask(bits: &Range<u64>) -> u8 {
     0xff << (7 - ((bits.end - 1) & 7))
 }
 
-pub(super) fn bitpos(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn bitpos(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let bit = match int(&args[2])? {
         0 => false,
         1 => true,

@@ -9,11 +9,7 @@ use crate::turn::Cx;
 
 const BAD_BIT: Error = Error::fixed("ERR bit is not an integer or out of range");
 
-pub(super) fn setbit(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn setbit(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let at = offset(cx, &args[2], 1)?;
     let on = match parse_i64(&args[3]) {
@@ -35,11 +31,7 @@ pub(super) fn setbit(
     Ok(())
 }
 
-pub(super) fn getbit(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn getbit(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let at = offset(cx, &args[2], 1)?;
     let mut buffer = itoa::Buffer::new();
     let text = match cx.read_str(&args[1])? {

@@ -9,23 +9,15 @@ use crate::keyspace::waiters::Wants;
 use crate::turn::Cx;
 use crate::value::list::End;
 
-pub(super) fn blpop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn blpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     pop(cx, args, End::Head, reply)
 }
 
-pub(super) fn brpop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn brpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     pop(cx, args, End::Tail, reply)
 }
 
-fn pop(cx: &mut Cx<'_, '_>, args: Args<'_>, end: End, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn pop(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<(), Error> {
     let last = args.len() - 1;
     let until = deadline(cx, &args[last])?;
     for key in args.take(last).skip(1) {
@@ -57,31 +49,23 @@ const fn end_name(end: End) -> &'static [u8] {
     }
 }
 
-pub(super) fn blmove(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn blmove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (from, to) = (end_named(&args[3])?, end_named(&args[4])?);
     let until = deadline(cx, &args[5])?;
     move_or_wait(cx, args, (from, to), until, reply)
 }
 
-pub(super) fn brpoplpush(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn brpoplpush(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let until = deadline(cx, &args[3])?;
     move_or_wait(cx, args, (End::Tail, End::Head), until, reply)
 }
 
 fn move_or_wait(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     (from, to): (End, End),
     until: Option<u64>,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     if let Some(source) = find(cx, &args[1])? {
         transfer(cx, source, from, &args[2], to, reply)?;
@@ -94,11 +78,7 @@ fn move_or_wait(
     Ok(())
 }
 
-pub(super) fn blmpop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn blmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // Redis parses the timeout last.
     let asked = Mpop::parse(args, 2)?;
     let until = deadline(cx, &args[1])?;

@@ -23,7 +23,7 @@ struct BlockedClients {
 }
 
 /// Runs a line as client number `client`. Returns its reply, or the waiter if the command blocks.
-fn run(turn: &mut Turn<'_>, db: usize, client: u64, line: &str) -> Result<String, Arc<Waiter>> {
+fn run(turn: &mut Turn, db: usize, client: u64, line: &str) -> Result<String, Arc<Waiter>> {
     let args: OwnedArgs = line.split(' ').collect();
     let mut command = command::find(&args.as_args()[0].to_ascii_lowercase()).unwrap();
     if command.handler.is_none() {
@@ -64,7 +64,7 @@ fn shown(reply: &[u8]) -> String {
 }
 
 /// Serves clients whose keys are ready. Returns the number and reply of each.
-fn serve(turn: &mut Turn<'_>) -> Vec<String> {
+fn serve(turn: &mut Turn) -> Vec<String> {
     let (mut served, mut out) = (Vec::new(), Vec::new());
     while let Some((waiter, _)) = turn.serve_next(row_of, &mut out) {
         served.push(format!("{}: {}", waiter.id().client, shown(&out)));

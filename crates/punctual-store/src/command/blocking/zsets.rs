@@ -8,23 +8,15 @@ use crate::error::Error;
 use crate::keyspace::waiters::Wants;
 use crate::turn::Cx;
 
-pub(super) fn bzpopmin(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn bzpopmin(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     pop(cx, args, End::Min, reply)
 }
 
-pub(super) fn bzpopmax(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn bzpopmax(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     pop(cx, args, End::Max, reply)
 }
 
-fn pop(cx: &mut Cx<'_, '_>, args: Args<'_>, end: End, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn pop(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<(), Error> {
     let last = args.len() - 1;
     let until = deadline(cx, &args[last])?;
     for key in args.take(last).skip(1) {
@@ -39,11 +31,7 @@ fn pop(cx: &mut Cx<'_, '_>, args: Args<'_>, end: End, reply: &mut Reply<'_>) -> 
     Ok(())
 }
 
-pub(super) fn bzmpop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn bzmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // Redis parses the timeout last.
     let MultiPop { keys, end, count } = MultiPop::parse(args.skip(2))?;
     let until = deadline(cx, &args[1])?;

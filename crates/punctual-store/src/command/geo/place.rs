@@ -12,11 +12,7 @@ use crate::turn::Cx;
 use crate::value::Kind;
 use crate::value::zset::Zset;
 
-pub(super) fn geoadd(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn geoadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let (mut only_new, mut only_old, mut count_changed) = (false, false, false);
     let mut first = 2;
@@ -76,11 +72,7 @@ pub(super) fn geoadd(
     Ok(())
 }
 
-pub(super) fn geopos(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn geopos(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let zset = cx.read_as::<Zset>(&args[1])?;
     let members = args.skip(2);
     reply.array(members.len());
@@ -93,11 +85,7 @@ pub(super) fn geopos(
     Ok(())
 }
 
-pub(super) fn geohash(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn geohash(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let zset = cx.read_as::<Zset>(&args[1])?;
     let members = args.skip(2);
     reply.array(members.len());
@@ -110,11 +98,7 @@ pub(super) fn geohash(
     Ok(())
 }
 
-pub(super) fn geodist(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn geodist(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len() > 5 {
         return Err(Error::Syntax);
     }

@@ -194,7 +194,7 @@ impl<'a> Query<'a> {
     /// Rejects incompatible options and sets the shape.
     fn check(
         self,
-        args: Args<'_>,
+        args: Args,
         form: Form,
         from: Option<Centre>,
         reach: Option<Reach>,

@@ -13,51 +13,31 @@ use crate::value::Kind;
 use crate::value::text::Text;
 use crate::value::zset::Zset;
 
-pub(super) fn georadius(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn georadius(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     search(cx, args, Form::Radius { stores: true }, reply)
 }
 
-pub(super) fn georadius_ro(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn georadius_ro(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     search(cx, args, Form::Radius { stores: false }, reply)
 }
 
-pub(super) fn georadiusbymember(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn georadiusbymember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     search(cx, args, Form::RadiusByMember { stores: true }, reply)
 }
 
 pub(super) fn georadiusbymember_ro(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
+    cx: &mut Cx,
+    args: Args,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     search(cx, args, Form::RadiusByMember { stores: false }, reply)
 }
 
-pub(super) fn geosearch(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn geosearch(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     search(cx, args, Form::Search, reply)
 }
 
-pub(super) fn geosearchstore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn geosearchstore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     search(cx, args, Form::SearchStore, reply)
 }
 
@@ -69,12 +49,7 @@ struct Match {
     distance_m: f64,
 }
 
-fn search(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    form: Form,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn search(cx: &mut Cx, args: Args, form: Form, reply: &mut Reply) -> Result<(), Error> {
     let zset = cx.read_as::<Zset>(args.at(form.source()))?;
     let query = Query::parse(args, form, zset)?;
     let (found, unit_m) = match (zset, query.shape) {
@@ -132,7 +107,7 @@ fn find(zset: &Zset, shape: &Shape, query: &Query<'_>) -> Vec<Match> {
     found
 }
 
-fn answer(reply: &mut Reply<'_>, query: &Query<'_>, found: &[Match], unit_m: f64) {
+fn answer(reply: &mut Reply, query: &Query<'_>, found: &[Match], unit_m: f64) {
     let details = [query.with_distance, query.with_hash, query.with_point];
     let details = details.into_iter().filter(|wanted| *wanted).count();
     reply.array(found.len());
@@ -154,7 +129,7 @@ fn answer(reply: &mut Reply<'_>, query: &Query<'_>, found: &[Match], unit_m: f64
 }
 
 /// Stores the matches in the target key, or deletes the key if there are none.
-fn store(cx: &mut Cx<'_, '_>, target: Target<'_>, found: Vec<Match>, unit_m: f64, event: &str) {
+fn store(cx: &mut Cx, target: Target<'_>, found: Vec<Match>, unit_m: f64, event: &str) {
     let count = found.len() as u64;
     let scored = found.into_iter().map(|place| {
         let score = if target.distances {

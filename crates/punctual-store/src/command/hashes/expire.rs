@@ -81,41 +81,25 @@ pub(super) fn fields<'a>(args: Args<'a>, wrong_number: &'static str) -> Result<A
 const NOT_GREATER: &str = "ERR Parameter `numFields` should be greater than 0";
 const NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
 
-pub(super) fn hexpire(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hexpire(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_deadlines(cx, args, reply, (1000, false), "hexpire")
 }
 
-pub(super) fn hpexpire(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hpexpire(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_deadlines(cx, args, reply, (1, false), "hpexpire")
 }
 
-pub(super) fn hexpireat(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hexpireat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_deadlines(cx, args, reply, (1000, true), "hexpireat")
 }
 
-pub(super) fn hpexpireat(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hpexpireat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_deadlines(cx, args, reply, (1, true), "hpexpireat")
 }
 
 /// Converts `amount` units to a deadline in unix ms.
 pub(super) fn deadline(
-    cx: &Cx<'_, '_>,
+    cx: &Cx,
     amount: i64,
     (unit_ms, absolute): (i64, bool),
     command: &'static str,
@@ -133,9 +117,9 @@ pub(super) fn deadline(
 }
 
 fn set_deadlines(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
+    cx: &mut Cx,
+    args: Args,
+    reply: &mut Reply,
     unit: (i64, bool),
     command: &'static str,
 ) -> Result<(), Error> {
@@ -193,11 +177,7 @@ fn set_deadlines(
 }
 
 /// Sets the effect that fields were deleted.
-pub(super) fn delete_effect<'a>(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    names: impl Iterator<Item = &'a [u8]>,
-) {
+pub(super) fn delete_effect<'a>(cx: &mut Cx, key: &[u8], names: impl Iterator<Item = &'a [u8]>) {
     if cx.is_logged() {
         let mut words: Vec<&[u8]> = vec![b"HDEL", key];
         names.for_each(|name| words.push(name));
@@ -207,7 +187,7 @@ pub(super) fn delete_effect<'a>(
 
 /// Sets the effect that fields got a deadline.
 pub(super) fn deadline_effect<'a>(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     key: &[u8],
     deadline: u64,
     names: impl Iterator<Item = &'a [u8]>,
@@ -219,7 +199,7 @@ pub(super) fn deadline_effect<'a>(
 
 /// Sets an effect that ends with `FIELDS count field ...`.
 pub(super) fn fields_effect<'a>(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     head: &[&[u8]],
     names: impl Iterator<Item = &'a [u8]>,
 ) {
@@ -233,43 +213,27 @@ pub(super) fn fields_effect<'a>(
     cx.effect(&words);
 }
 
-pub(super) fn httl(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn httl(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_deadlines(cx, args, reply, (1000, false))
 }
 
-pub(super) fn hpttl(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hpttl(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_deadlines(cx, args, reply, (1, false))
 }
 
-pub(super) fn hexpiretime(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hexpiretime(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_deadlines(cx, args, reply, (1000, true))
 }
 
-pub(super) fn hpexpiretime(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hpexpiretime(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_deadlines(cx, args, reply, (1, true))
 }
 
 /// Replies with deadlines or remaining times, rounded up to the unit.
 fn reply_deadlines(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
+    cx: &mut Cx,
+    args: Args,
+    reply: &mut Reply,
     (unit_ms, absolute): (u64, bool),
 ) -> Result<(), Error> {
     let now = cx.now();
@@ -299,11 +263,7 @@ fn reply_deadlines(
     Ok(())
 }
 
-pub(super) fn hpersist(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hpersist(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let (place, found) = cx.seek_as::<Hash>(key)?;
     let fields = fields(args.skip(2), NOT_POSITIVE)?;

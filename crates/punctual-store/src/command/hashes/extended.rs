@@ -49,7 +49,7 @@ struct Options {
 
 impl Options {
     /// Parses the options between the key and FIELDS.
-    fn parse(cx: &Cx<'_, '_>, args: Args<'_>, command: &'static str) -> Result<Self, Error> {
+    fn parse(cx: &Cx, args: Args, command: &'static str) -> Result<Self, Error> {
         let sets = command == "hsetex";
         let mut options = Self {
             ttl: Ttl::Unsaid,
@@ -129,11 +129,7 @@ impl Options {
     }
 }
 
-pub(super) fn hgetdel(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hgetdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     cx.seek_as::<Hash>(key)?;
     let names = fields(
@@ -162,11 +158,7 @@ pub(super) fn hgetdel(
     Ok(())
 }
 
-pub(super) fn hgetex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let options = Options::parse(cx, args, "hgetex")?;
     let names = options.fields(args, 1, "hgetex")?;
@@ -208,11 +200,7 @@ pub(super) fn hgetex(
     Ok(())
 }
 
-pub(super) fn hsetex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let options = Options::parse(cx, args, "hsetex")?;
     let pairs = Pairs(options.fields(args, 2, "hsetex")?);
@@ -284,7 +272,7 @@ pub(super) fn hsetex(
 /// Ends a change of deadlines: removes the fields if theirs has passed, commits, and sets the effect. `count` is the number of
 /// changes that are not counted yet.
 fn end<'a>(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     (place, id): (Place, Id),
     key: &[u8],
     ttl: Ttl,

@@ -22,11 +22,7 @@ const SPARSE: usize = 3;
 /// Smallest size of a field in a reply.
 const REPLY_BYTES_MIN: u64 = 6;
 
-pub(super) fn hrandfield(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hrandfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
     let Some(count) = args.get(2) else {
         cx.expire_before_count(&args[1]);
@@ -88,7 +84,7 @@ pub(super) fn hrandfield(
     Ok(())
 }
 
-fn open(reply: &mut Reply<'_>, len: usize, with_values: bool) {
+fn open(reply: &mut Reply, len: usize, with_values: bool) {
     match reply.protocol() {
         Protocol::Resp2 if with_values => reply.array(len * 2),
         _ => reply.array(len),
@@ -96,7 +92,7 @@ fn open(reply: &mut Reply<'_>, len: usize, with_values: bool) {
 }
 
 /// Writes a field; with its value, it is an array of its own in RESP3.
-fn write_entry(reply: &mut Reply<'_>, entry: Entry<'_>, with_values: bool) {
+fn write_entry(reply: &mut Reply, entry: Entry<'_>, with_values: bool) {
     if !with_values {
         return reply_element(reply, entry.name);
     }

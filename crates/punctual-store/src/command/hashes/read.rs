@@ -9,11 +9,7 @@ use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::hash::{Entry, Hash};
 
-pub(super) fn hget(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hget(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
     let name = args.at(2);
     if let Some((place, id)) = find_to_read(cx, &args[1], std::iter::once(name))?
@@ -26,11 +22,7 @@ pub(super) fn hget(
     Ok(())
 }
 
-pub(super) fn hmget(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hmget(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
     let names = args.skip(2);
     let found = find_to_read(cx, &args[1], names.iter())?;
@@ -48,11 +40,7 @@ pub(super) fn hmget(
     Ok(())
 }
 
-pub(super) fn hstrlen(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hstrlen(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
     let name = args.at(2);
     let len = match find_to_read(cx, &args[1], std::iter::once(name))? {
@@ -65,11 +53,7 @@ pub(super) fn hstrlen(
     Ok(())
 }
 
-pub(super) fn hexists(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hexists(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
     let name = args.at(2);
     let exists = match find_to_read(cx, &args[1], std::iter::once(name))? {
@@ -81,11 +65,7 @@ pub(super) fn hexists(
 }
 
 /// Counts due fields only if more are due than the budget allows to expire, as DBSIZE does with keys.
-pub(super) fn hlen(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hlen(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     cx.expire_before_count(&args[1]);
     let len = cx.read_as::<Hash>(&args[1])?.map_or(0, Hash::len);
     reply.int(len as i64);
@@ -100,36 +80,19 @@ enum Show {
     Values,
 }
 
-pub(super) fn hgetall(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hgetall(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_all(cx, args, reply, Show::Both)
 }
 
-pub(super) fn hkeys(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hkeys(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_all(cx, args, reply, Show::Names)
 }
 
-pub(super) fn hvals(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hvals(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply_all(cx, args, reply, Show::Values)
 }
 
-fn reply_all(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-    show: Show,
-) -> Result<(), Error> {
+fn reply_all(cx: &mut Cx, args: Args, reply: &mut Reply, show: Show) -> Result<(), Error> {
     let now = cx.now();
     let hash = cx.read_as::<Hash>(&args[1])?;
     let is_live = |entry: &Entry<'_>| !now.is_due(entry.deadline);
@@ -153,11 +116,7 @@ fn reply_all(
     Ok(())
 }
 
-pub(super) fn hscan(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hscan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
     scan_fields::<Hash>(cx, args, reply, |hash, page| {
         let names_only = page.names_only();

@@ -15,28 +15,20 @@ use crate::value::hash::Hash;
 
 const NOT_FLOAT: Error = Error::fixed("ERR hash value is not a float");
 
-pub(super) fn hset(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let created = set(cx, args, "hset")?;
     reply.int(created as i64);
     Ok(())
 }
 
-pub(super) fn hmset(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hmset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set(cx, args, "hmset")?;
     reply.ok();
     Ok(())
 }
 
 /// Sets fields and returns the number of new ones.
-fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, command: &'static str) -> Result<usize, Error> {
+fn set(cx: &mut Cx, args: Args, command: &'static str) -> Result<usize, Error> {
     if args.len() % 2 == 1 {
         return Err(Error::Arity(command.into()));
     }
@@ -57,11 +49,7 @@ fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, command: &'static str) -> Result<usi
     Ok(created)
 }
 
-pub(super) fn hsetnx(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hsetnx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, name, value) = (&args[1], args.at(2), &args[3]);
     let limits = cx.limits();
     let (place, found) = find_to_write(cx, key, std::iter::once(name))?;
@@ -78,11 +66,7 @@ pub(super) fn hsetnx(
     Ok(())
 }
 
-pub(super) fn hdel(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let names = args.skip(2);
     let (place, found) = find_to_write(cx, key, names.iter())?;
@@ -107,11 +91,7 @@ pub(super) fn hdel(
     Ok(())
 }
 
-pub(super) fn hincrby(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hincrby(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, name) = (&args[1], args.at(2));
     let by = int(&args[3])?;
     let limits = cx.limits();
@@ -129,11 +109,7 @@ pub(super) fn hincrby(
     Ok(())
 }
 
-pub(super) fn hincrbyfloat(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn hincrbyfloat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, name) = (&args[1], args.at(2));
     let by = Float::parse(&args[3]).ok_or(Error::NotFloat)?;
     if !by.is_finite() {

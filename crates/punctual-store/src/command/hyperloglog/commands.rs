@@ -10,11 +10,7 @@ use crate::turn::Cx;
 use crate::value::Value;
 use crate::value::string::Str;
 
-pub(super) fn pfadd(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn pfadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let sparse_max = cx.limits().hll_sparse_bytes;
     let (at, found) = cx.seek_as::<Str>(key)?;
@@ -39,11 +35,7 @@ pub(super) fn pfadd(
     Ok(())
 }
 
-pub(super) fn pfcount(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn pfcount(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let count = match args.len() {
         2 => count_one(cx, &args[1])?,
         _ => {
@@ -61,7 +53,7 @@ pub(super) fn pfcount(
 }
 
 /// Returns the estimate of one sketch, and caches it in the string. PFCOUNT may therefore write.
-fn count_one(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<u64, Error> {
+fn count_one(cx: &mut Cx, key: &[u8]) -> Result<u64, Error> {
     let (at, found) = cx.seek_to_read(key);
     let Some(id) = found else {
         return Ok(0);
@@ -78,11 +70,7 @@ fn count_one(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<u64, Error> {
     Ok(estimate)
 }
 
-pub(super) fn pfmerge(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn pfmerge(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let target = &args[1];
     let sparse_max = cx.limits().hll_sparse_bytes;
     let mut union = Union::new();

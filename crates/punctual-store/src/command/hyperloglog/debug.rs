@@ -15,11 +15,7 @@ use crate::value::string::Str;
 const NO_KEY: Error = Error::fixed("ERR The specified key does not exist");
 const NOT_SPARSE: Error = Error::fixed("ERR HLL encoding is not sparse");
 
-pub(super) fn pfdebug(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn pfdebug(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let word = &args[1];
     let (at, found) = cx.seek_as::<Str>(&args[2])?;
     let id = found.ok_or(NO_KEY)?;
@@ -66,11 +62,7 @@ const TEST_ROUNDS: usize = 20;
 /// Number of elements that PFSELFTEST adds. Redis's ten million would block the server for seconds.
 const TEST_ELEMENTS: u64 = 100_000;
 
-pub(super) fn pfselftest(
-    cx: &mut Cx<'_, '_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn pfselftest(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut random = SmallRng::seed_from_u64(cx.now().micros());
     let failed = |what: String| Error::Text(format!("ERR TESTFAILED {what}").into());
     for _ in 0..TEST_ROUNDS {

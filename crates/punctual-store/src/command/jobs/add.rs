@@ -130,7 +130,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-pub(super) fn add(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let asked = Asked::parse(args)?;
     let (key, now) = (&args[2], cx.now());
     let (place, found) = queue(cx, key, 0)?;

@@ -18,7 +18,7 @@ const INTERNAL: Error = Error::fixed("ERR this command is for logs of changes on
 
 /// Adds as an effect that a job is as it is now.
 pub(super) fn log_put(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     place: Place,
     record: RecordId,
     key: &[u8],
@@ -33,7 +33,7 @@ pub(super) fn log_put(
 
 /// Adds as an effect that jobs are leased as they are now.
 pub(super) fn log_leases(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     place: Place,
     record: RecordId,
     key: &[u8],
@@ -57,7 +57,7 @@ pub(super) fn log_leases(
 }
 
 /// JOB PUT queue job.
-pub(super) fn put(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn put(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays {
         return Err(INTERNAL);
     }
@@ -76,11 +76,7 @@ pub(super) fn put(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// JOB LEASED queue id until token attempt [...].
-pub(super) fn leased(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn leased(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays {
         return Err(INTERNAL);
     }

@@ -34,12 +34,12 @@ fn pairs<'a>(args: Args<'a>, words: &[&str]) -> Result<(Pairs<'a>, usize), Error
 }
 
 /// Finds the queue; `None` if it does not exist.
-fn held_queue(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<Option<(Place, RecordId)>, Error> {
+fn held_queue(cx: &mut Cx, key: &[u8]) -> Result<Option<(Place, RecordId)>, Error> {
     let (place, found) = queue(cx, key, 0)?;
     Ok(found.map(|record| (place, record)))
 }
 
-pub(super) fn ack(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (pairs, _) = pairs(args, &[])?;
     let (key, now) = (&args[2], cx.now());
     let Some((place, record)) = held_queue(cx, key)? else {
@@ -93,11 +93,7 @@ pub(super) fn ack(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-pub(super) fn nack(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn nack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (pairs, mut at) = pairs(args, &["DELAY", "ERROR"])?;
     let (mut delay, mut error) = (None, None);
     while at < args.len() {
@@ -143,11 +139,7 @@ pub(super) fn nack(
     Ok(())
 }
 
-pub(super) fn touch(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn touch(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (pairs, at) = pairs(args, &["LEASE"])?;
     let lease_ms = match args.len() - at {
         0 => None,

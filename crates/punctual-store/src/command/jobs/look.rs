@@ -20,7 +20,7 @@ const QUEUES_MAX: usize = 10_000;
 /// Default of JOB QUEUES' COUNT.
 const QUEUES_DEFAULT: usize = 100;
 
-pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn get(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
     let (place, found) = queue(cx, &args[2], 0)?;
     if let Some(record) = found {
@@ -36,13 +36,13 @@ pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-fn number(reply: &mut Reply<'_>, name: &str, number: u64) {
+fn number(reply: &mut Reply, name: &str, number: u64) {
     reply.bulk(name.as_bytes());
     reply.int(i64::try_from(number).unwrap_or(i64::MAX));
 }
 
 /// Writes a job as a map.
-fn write_job(reply: &mut Reply<'_>, job: &Job, now: crate::Now) {
+fn write_job(reply: &mut Reply, job: &Job, now: crate::Now) {
     let details = job.details();
     let state = match job.state {
         State::Waiting if !now.is_due(job.at) => "delayed",
@@ -98,11 +98,7 @@ fn write_job(reply: &mut Reply<'_>, job: &Job, now: crate::Now) {
     }
 }
 
-pub(super) fn info(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn info(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
     let (place, found) = queue(cx, &args[2], 0)?;
     let Some(record) = found else {
@@ -114,7 +110,7 @@ pub(super) fn info(
 }
 
 /// Writes the reply of JOB INFO, which begins with the queue's name if there is one.
-pub(crate) fn write_info(reply: &mut Reply<'_>, name: Option<&[u8]>, jobs: &Jobs, now: crate::Now) {
+pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, now: crate::Now) {
     let totals = jobs.totals();
     let leaving = jobs.count(Set::Leaving, now);
     let age = jobs
@@ -160,11 +156,11 @@ pub(crate) fn write_info(reply: &mut Reply<'_>, name: Option<&[u8]>, jobs: &Jobs
 /// # Errors
 /// Those of the arguments, and one if there is too much to look at.
 pub fn count(
-    turn: &mut Turn<'_>,
+    turn: &mut Turn,
     db: usize,
     may_read: &dyn Fn(&[u8]) -> bool,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
+    args: Args,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let mut due = DueCounts::parse(args.skip(2))?;
     let (now, mut looks) = (turn.now, 0);
@@ -189,11 +185,11 @@ pub fn count(
 /// # Errors
 /// Those of the arguments, and one if there are too many queues.
 pub fn queues(
-    turn: &mut Turn<'_>,
+    turn: &mut Turn,
     db: usize,
     may_read: &dyn Fn(&[u8]) -> bool,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
+    args: Args,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let filter = Filter::parse(args.skip(2), QUEUES_DEFAULT)?;
     let mut looks = 0;
@@ -227,11 +223,7 @@ pub fn queues(
     Ok(())
 }
 
-pub(super) fn range(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn range(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let set = match &args[3] {
         word if is(word, "READY") => Set::Ready,
         word if is(word, "DELAYED") => Set::Delayed,

@@ -15,7 +15,7 @@ use crate::value::keyed::Element as _;
 /// Most jobs that JOB REVIVE with ALL revives: some ten milliseconds under the lock.
 const REVIVED_MAX: usize = 10_000;
 
-pub(super) fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn del(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
     let (place, found) = queue(cx, key, 0)?;
     let mut removed = 0;
@@ -35,11 +35,7 @@ pub(super) fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-pub(super) fn pause(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn pause(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
     let (place, found) = queue(cx, key, 0)?;
     let record = match found {
@@ -49,11 +45,7 @@ pub(super) fn pause(
     set_paused(cx, key, true, (place, record), reply)
 }
 
-pub(super) fn resume(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
     match queue(cx, key, 0)? {
         (place, Some(record)) => set_paused(cx, key, false, (place, record), reply),
@@ -65,11 +57,11 @@ pub(super) fn resume(
 }
 
 fn set_paused(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     key: &[u8],
     paused: bool,
     (place, record): (crate::turn::cx::Place, crate::keyspace::records::Id),
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let changes = cx.view::<Jobs>(place, record)?.paused != paused;
     if changes {
@@ -80,11 +72,7 @@ fn set_paused(
     Ok(())
 }
 
-pub(super) fn revive(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn revive(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, now) = (&args[2], cx.now());
     let (place, found) = queue(cx, key, 0)?;
     let Some(record) = found else {

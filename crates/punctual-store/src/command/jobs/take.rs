@@ -29,11 +29,7 @@ struct Taken<'a> {
     due_ms: u64,
 }
 
-pub(super) fn take(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let keys = until(args, 2, TAKE_OPTIONS);
     let (mut count, mut block, mut lease_ms) = (1, None, None);
     let mut at = keys.end;

@@ -11,11 +11,7 @@ use crate::value::list::{End, List};
 
 const INDEX_RANGE: Error = Error::fixed("ERR index out of range");
 
-pub(super) fn lset(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let (place, found) = cx.seek_as::<List>(key)?;
     let id = found.ok_or(Error::NoSuchKey)?;
@@ -29,11 +25,7 @@ pub(super) fn lset(
     Ok(())
 }
 
-pub(super) fn linsert(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn linsert(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let side = match () {
         () if is(&args[2], "BEFORE") => End::Head,
@@ -56,11 +48,7 @@ pub(super) fn linsert(
     Ok(())
 }
 
-pub(super) fn lrem(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lrem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, text) = (&args[1], &args[3]);
     let count = int(&args[2])?;
     let (place, Some(id)) = cx.seek_as::<List>(key)? else {
@@ -82,11 +70,7 @@ pub(super) fn lrem(
     Ok(())
 }
 
-pub(super) fn ltrim(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn ltrim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let (start, end) = (int(&args[2])?, int(&args[3])?);
     reply.ok();

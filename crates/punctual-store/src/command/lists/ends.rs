@@ -27,7 +27,7 @@ pub(crate) struct Found<'k> {
 ///
 /// # Errors
 /// [`Error::WrongType`] if the key holds another type.
-pub(crate) fn find<'k>(cx: &mut Cx<'_, '_>, key: &'k [u8]) -> Result<Option<Found<'k>>, Error> {
+pub(crate) fn find<'k>(cx: &mut Cx, key: &'k [u8]) -> Result<Option<Found<'k>>, Error> {
     let (place, found) = cx.seek_as::<List>(key)?;
     Ok(found.map(|id| Found { key, place, id }))
 }
@@ -41,45 +41,29 @@ pub(super) const fn push_event(end: End) -> &'static str {
     }
 }
 
-pub(super) fn lpush(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lpush(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     push(cx, args, End::Head, true, reply)
 }
 
-pub(super) fn rpush(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn rpush(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     push(cx, args, End::Tail, true, reply)
 }
 
-pub(super) fn lpushx(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lpushx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     push(cx, args, End::Head, false, reply)
 }
 
-pub(super) fn rpushx(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn rpushx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     push(cx, args, End::Tail, false, reply)
 }
 
 #[inline]
 fn push(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     end: End,
     may_create: bool,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let (key, texts) = (&args[1], args.skip(2));
     let piece = piece_size(cx);
@@ -107,29 +91,21 @@ fn push(
     Ok(())
 }
 
-pub(super) fn lpop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     pop(cx, args, End::Head, "lpop", reply)
 }
 
-pub(super) fn rpop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn rpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     pop(cx, args, End::Tail, "rpop", reply)
 }
 
 #[inline]
 fn pop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     end: End,
     name: &'static str,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let key = &args[1];
     if args.len() == 2 {
@@ -162,10 +138,10 @@ fn pop(
 /// [`Error::WrongType`] if the key holds another type.
 #[inline]
 pub(crate) fn pop_one(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     found: Found<'_>,
     end: End,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let piece = piece_size(cx);
     let list = cx.edit::<List>(found.place, found.id)?;
@@ -180,11 +156,11 @@ pub(crate) fn pop_one(
 
 /// Pops up to `count` elements, replies with an array of them and sends the events.
 fn pop_many(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     found: Found<'_>,
     end: End,
     count: usize,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let piece = piece_size(cx);
     let list = cx.edit::<List>(found.place, found.id)?;
@@ -207,11 +183,11 @@ fn pop_many(
 /// # Errors
 /// [`Error::WrongType`] if the key holds another type.
 pub(crate) fn pop_keyed(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     found: Found<'_>,
     end: End,
     count: usize,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     reply.array(2);
     reply.bulk(found.key);
@@ -220,7 +196,7 @@ pub(crate) fn pop_keyed(
 
 /// Commits the pop of `count` elements; removes the key if the list is empty.
 #[inline]
-pub(super) fn commit_pop(cx: &mut Cx<'_, '_>, found: Found<'_>, end: End, count: usize) {
+pub(super) fn commit_pop(cx: &mut Cx, found: Found<'_>, end: End, count: usize) {
     let event = match end {
         End::Head => "lpop",
         End::Tail => "rpop",

@@ -20,21 +20,13 @@ const RANK_RANGE: Error = Error::fixed(
 const COUNT_NEGATIVE: Error = Error::fixed("ERR COUNT can't be negative");
 const MAXLEN_NEGATIVE: Error = Error::fixed("ERR MAXLEN can't be negative");
 
-pub(super) fn llen(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn llen(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let list = cx.read_as::<List>(&args[1])?;
     reply.int(list.map_or(0, List::len) as i64);
     Ok(())
 }
 
-pub(super) fn lindex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lindex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let Some(list) = cx.read_as::<List>(&args[1])? else {
         reply.null();
         return Ok(());
@@ -47,11 +39,7 @@ pub(super) fn lindex(
     Ok(())
 }
 
-pub(super) fn lrange(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (start, end) = (int(&args[2])?, int(&args[3])?);
     let Some(list) = cx.read_as::<List>(&args[1])? else {
         reply.array(0);
@@ -77,7 +65,7 @@ struct Search {
 }
 
 impl Search {
-    fn parse(args: Args<'_>) -> Result<Self, Error> {
+    fn parse(args: Args) -> Result<Self, Error> {
         let (mut rank, mut count, mut most) = (1, None, 0);
         let mut at = 3;
         while let Some(option) = args.get(at) {
@@ -116,11 +104,7 @@ impl Search {
     }
 }
 
-pub(super) fn lpos(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lpos(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let search = Search::parse(args)?;
     let empty = List::new();
     let list = cx.read_as::<List>(&args[1])?.unwrap_or(&empty);

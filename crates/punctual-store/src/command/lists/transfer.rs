@@ -27,29 +27,21 @@ pub(crate) fn end_named(arg: &[u8]) -> Result<End, Error> {
     }
 }
 
-pub(super) fn lmove(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lmove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (from, to) = (end_named(&args[3])?, end_named(&args[4])?);
     transfer_if_any(cx, args, from, to, reply)
 }
 
-pub(super) fn rpoplpush(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn rpoplpush(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     transfer_if_any(cx, args, End::Tail, End::Head, reply)
 }
 
 fn transfer_if_any(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     from: End,
     to: End,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     match find(cx, &args[1])? {
         Some(source) => transfer(cx, source, from, &args[2], to, reply),
@@ -66,12 +58,12 @@ fn transfer_if_any(
 /// # Errors
 /// [`Error::WrongType`] if `key` holds another type; then no element moves.
 pub(crate) fn transfer(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     source: Found<'_>,
     from: End,
     key: &[u8],
     to: End,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let (place, found) = cx.seek_as::<List>(key)?;
     let piece = piece_size(cx);
@@ -146,11 +138,7 @@ impl<'a> Mpop<'a> {
     }
 }
 
-pub(super) fn lmpop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn lmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if mpop(cx, Mpop::parse(args, 1)?, reply)?.is_none() {
         reply.null_array();
     }

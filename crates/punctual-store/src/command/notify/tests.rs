@@ -265,7 +265,7 @@ impl Sink for Log {
     fn wake(&mut self, _: usize, _: u64) {}
 }
 
-fn run(turn: &mut Turn<'_>, line: &str) {
+fn run(turn: &mut Turn, line: &str) {
     let args: OwnedArgs = line.split(' ').collect();
     let name = args.as_args()[0].to_ascii_lowercase();
     let mut row = command::find(&name).unwrap();

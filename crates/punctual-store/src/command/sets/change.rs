@@ -8,11 +8,7 @@ use crate::turn::Cx;
 use crate::value::Kind;
 use crate::value::set::Set;
 
-pub(super) fn sadd(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, members) = (&args[1], args.skip(2));
     let limits = cx.limits();
     let (place, found) = cx.seek_to_write(key);
@@ -51,11 +47,7 @@ pub(super) fn sadd(
     Ok(())
 }
 
-pub(super) fn srem(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn srem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, members) = (&args[1], args.skip(2));
     let (place, found) = cx.seek_to_write(key);
     let Some(id) = found else {
@@ -80,11 +72,7 @@ pub(super) fn srem(
     Ok(())
 }
 
-pub(super) fn smove(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn smove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (from, to, member) = (&args[1], &args[2], &args[3]);
     let limits = cx.limits();
     let (from_place, source) = cx.seek_to_write(from);

@@ -31,11 +31,7 @@ fn normalised(member: Element<'_>) -> Element<'_> {
     }
 }
 
-pub(super) fn sinter(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sinter(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let sets = cx.views::<Set>(args.skip(1))?;
     if let [Some(only)] = sets[..] {
         reply_members(reply, only);
@@ -49,11 +45,7 @@ pub(super) fn sinter(
     Ok(())
 }
 
-pub(super) fn sintercard(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sintercard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let Counted { keys, limit, .. } = Counted::parse(args, false)?;
     let sets = cx.views::<Set>(keys)?;
     let common = match sets[..] {
@@ -106,11 +98,7 @@ impl<'a> Counted<'a> {
     }
 }
 
-pub(super) fn sinterstore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sinterstore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let limits = cx.limits();
     let sets = by_size(&cx.views::<Set>(args.skip(2))?);
     // Redis's result begins with the encoding of the smallest set.
@@ -143,11 +131,7 @@ fn intersection<'a>(sets: SmallVec<[&'a Set; 4]>) -> impl Iterator<Item = Elemen
     })
 }
 
-pub(super) fn sunion(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sunion(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let sets = cx.views::<Set>(args.skip(1))?;
     let sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
     if let [only] = sets[..] {
@@ -165,11 +149,7 @@ pub(super) fn sunion(
     Ok(())
 }
 
-pub(super) fn sunioncard(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sunioncard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let asked = Counted::parse(args, true)?;
     let sets = cx.views::<Set>(asked.keys)?;
     let sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
@@ -197,11 +177,7 @@ pub(super) fn sunioncard(
     Ok(())
 }
 
-pub(super) fn sunionstore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sunionstore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let limits = cx.limits();
     let sets = cx.views::<Set>(args.skip(2))?;
     let mut result = Set::empty_ints();
@@ -212,11 +188,7 @@ pub(super) fn sunionstore(
     Ok(())
 }
 
-pub(super) fn sdiff(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sdiff(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let sets = cx.views::<Set>(args.skip(1))?;
     let members: Vec<Element<'_>> = match Difference::of(&sets) {
         Difference::Empty => Vec::new(),
@@ -239,11 +211,7 @@ pub(super) fn sdiff(
     Ok(())
 }
 
-pub(super) fn sdiffcard(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sdiffcard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let asked = Counted::parse(args, false)?;
     let sets = cx.views::<Set>(asked.keys)?;
     let count = match Difference::of(&sets) {
@@ -256,11 +224,7 @@ pub(super) fn sdiffcard(
     Ok(())
 }
 
-pub(super) fn sdiffstore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sdiffstore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let limits = cx.limits();
     let sets = cx.views::<Set>(args.skip(2))?;
     let result = match Difference::of(&sets) {
@@ -330,7 +294,7 @@ fn difference<'a>(first: &'a Set, others: &[&Set]) -> impl Iterator<Item = Eleme
 }
 
 /// Stores the result of a `*STORE` command and replies with its size. An empty result removes the key.
-fn store(cx: &mut Cx<'_, '_>, key: &[u8], result: Set, event: &str, reply: &mut Reply<'_>) {
+fn store(cx: &mut Cx, key: &[u8], result: Set, event: &str, reply: &mut Reply) {
     reply.int(result.len() as i64);
     if !result.is_empty() {
         cx.overwrite(key, result.into_value());

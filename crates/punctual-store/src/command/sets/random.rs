@@ -21,11 +21,7 @@ fn random(below: u32) -> u32 {
     rand::random_range(0..below)
 }
 
-pub(super) fn spop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn spop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     match args.len() {
         2 => {}
@@ -48,12 +44,7 @@ pub(super) fn spop(
 }
 
 /// Runs SPOP with a count.
-fn spop_count(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    count: &[u8],
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn spop_count(cx: &mut Cx, key: &[u8], count: &[u8], reply: &mut Reply) -> Result<(), Error> {
     let count = int(count).map_or(Err(NEGATIVE), |count| {
         usize::try_from(count).map_err(|_| NEGATIVE)
     })?;
@@ -83,11 +74,7 @@ fn spop_count(
     Ok(())
 }
 
-pub(super) fn srandmember(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn srandmember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let count = match args.len() {
         2 => None,
@@ -120,12 +107,7 @@ pub(super) fn srandmember(
 
 /// Writes `count` members, each drawn from the whole set. Redis has no limit; here the reply has at most `longest`
 /// bytes.
-fn reply_with_repeats(
-    set: &Set,
-    count: u64,
-    longest: u64,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn reply_with_repeats(set: &Set, count: u64, longest: u64, reply: &mut Reply) -> Result<(), Error> {
     if count > longest / ELEMENT_MIN {
         return Err(Error::OutOfRange);
     }

@@ -9,21 +9,13 @@ use crate::turn::Cx;
 use crate::value::keyed::Element;
 use crate::value::set::{Set, View};
 
-pub(super) fn sismember(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sismember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let set = cx.read_as::<Set>(&args[1])?;
     reply.int(set.is_some_and(|set| set.contains(&args[2])).into());
     Ok(())
 }
 
-pub(super) fn smismember(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn smismember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let set = cx.read_as::<Set>(&args[1])?;
     let members = args.skip(2);
     reply.array(members.len());
@@ -33,21 +25,13 @@ pub(super) fn smismember(
     Ok(())
 }
 
-pub(super) fn scard(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn scard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let members = cx.read_as::<Set>(&args[1])?.map_or(0, Set::len);
     reply.int(members as i64);
     Ok(())
 }
 
-pub(super) fn smembers(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn smembers(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match cx.read_as::<Set>(&args[1])? {
         Some(set) => reply_members(reply, set),
         None => reply.set(0),
@@ -55,11 +39,7 @@ pub(super) fn smembers(
     Ok(())
 }
 
-pub(super) fn sscan(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn sscan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     scan_elements::<Set>(cx, args, reply, |set, page| match set.view() {
         View::Table(table) => page.walk(table.members(), |page, member| {
             page.name(member.name());

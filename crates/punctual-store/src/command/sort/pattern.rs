@@ -45,12 +45,7 @@ impl<'a> Pattern<'a> {
 
     /// Calls `with` with the value for an element, or `None` if it is missing or has another type. Counts a read of the
     /// key.
-    pub(super) fn look_up(
-        &self,
-        cx: &mut Cx<'_, '_>,
-        element: &[u8],
-        with: impl FnOnce(Option<&[u8]>),
-    ) {
+    pub(super) fn look_up(&self, cx: &mut Cx, element: &[u8], with: impl FnOnce(Option<&[u8]>)) {
         let (before, after, field) = match self {
             Self::Element => return with(Some(element)),
             Self::Nowhere => return with(None),

@@ -17,11 +17,7 @@ const TOO_SMALL: Error = Error::fixed(
     "ERR The ID specified in XADD is equal or smaller than the target stream top item",
 );
 
-pub(super) fn xadd(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let options = Options::parse(cx, args, true)?;
     let fields = args.skip(options.end);
     if fields.len() < 2 || fields.len() % 2 == 1 {
@@ -106,11 +102,7 @@ fn next_id(last: Id, wanted: NewId, now_ms: u64) -> Result<Id, Error> {
     Ok(id)
 }
 
-pub(super) fn xtrim(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xtrim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let options = Options::parse(cx, args, false)?;
     let key = &args[1];
     let (place, found) = cx.seek_stream(key)?;
@@ -136,11 +128,7 @@ pub(super) fn xtrim(
     Ok(())
 }
 
-pub(super) fn xdel(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let (place, found) = cx.seek_stream(key)?;
     let Some(record) = found else {
@@ -157,11 +145,7 @@ pub(super) fn xdel(
     Ok(())
 }
 
-pub(super) fn xsetid(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xsetid(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let last_id = id(&args[2])?;
     let (mut added, mut max_deleted) = (None, Id::MIN);
     let mut options = args.skip(3);

@@ -17,7 +17,7 @@ pub(super) fn id(arg: &[u8]) -> Result<Id, Error> {
 }
 
 /// Parses a list of IDs.
-pub(super) fn ids(args: Args<'_>) -> Result<SmallVec<[Id; 8]>, Error> {
+pub(super) fn ids(args: Args) -> Result<SmallVec<[Id; 8]>, Error> {
     args.iter().map(id).collect()
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Options {
 
 impl Options {
     /// Parses the arguments from the third on: options, and XADD's ID.
-    pub(super) fn parse(cx: &Cx<'_, '_>, args: Args<'_>, adds: bool) -> Result<Self, Error> {
+    pub(super) fn parse(cx: &Cx, args: Args, adds: bool) -> Result<Self, Error> {
         let mut options = Self {
             trim: None,
             only_existing: false,
@@ -182,7 +182,7 @@ impl Options {
     }
 
     /// Checks and sets the limit of the trim.
-    fn limit(&mut self, cx: &Cx<'_, '_>, limit: Option<u64>, adds: bool) -> Result<(), Error> {
+    fn limit(&mut self, cx: &Cx, limit: Option<u64>, adds: bool) -> Result<(), Error> {
         const DEFAULT_MAX: u64 = 1_000_000;
         let Some(trim) = &mut self.trim else {
             if limit.is_some_and(|limit| limit > 0) {

@@ -26,7 +26,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(mut args: Args<'_>, now_ms: i64) -> Result<Self, Error> {
+    fn parse(mut args: Args, now_ms: i64) -> Result<Self, Error> {
         let mut options = Self::default();
         while let Some(option) = args.get(0) {
             let value = args.get(1);
@@ -79,8 +79,8 @@ fn number(arg: &[u8], error: &'static str) -> Result<i64, Error> {
 
 /// Finds the stream of a group.
 fn find(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     (place, found): (Place, Option<RecordId>),
 ) -> Result<(Place, RecordId), Error> {
     if let Some(record) = found
@@ -112,7 +112,7 @@ struct Claimer<'a> {
 
 impl<'a> Claimer<'a> {
     fn new(
-        cx: &mut Cx<'_, '_>,
+        cx: &mut Cx,
         args: Args<'a>,
         (place, record): (Place, RecordId),
         min_idle_ms: i64,
@@ -137,7 +137,7 @@ impl<'a> Claimer<'a> {
     }
 
     /// Returns the consumer's number; creates the consumer if it does not exist.
-    fn number(&mut self, cx: &mut Cx<'_, '_>) -> Result<u32, Error> {
+    fn number(&mut self, cx: &mut Cx) -> Result<u32, Error> {
         if let Some(number) = self.number {
             return Ok(number);
         }
@@ -156,7 +156,7 @@ impl<'a> Claimer<'a> {
     }
 
     /// Claims an entry and replies with it. Returns false if it is not claimed.
-    fn claim(&mut self, cx: &mut Cx<'_, '_>, id: Id, reply: &mut Reply<'_>) -> Result<bool, Error> {
+    fn claim(&mut self, cx: &mut Cx, id: Id, reply: &mut Reply) -> Result<bool, Error> {
         let stream = cx.edit::<Stream>(self.place, self.record)?;
         let exists = stream.contains(id);
         let Some(group) = stream.group_mut(&self.args[2]) else {
@@ -206,7 +206,7 @@ impl<'a> Claimer<'a> {
     }
 
     /// Commits what was claimed. `moved`: LASTID has changed the group.
-    fn commit(&self, cx: &mut Cx<'_, '_>, moved: bool) -> Result<(), Error> {
+    fn commit(&self, cx: &mut Cx, moved: bool) -> Result<(), Error> {
         let (key, group) = (self.args.at(1), self.args.at(2));
         let changes = self.claimed.len() + self.gone.len();
         if changes == 0 && !moved {
@@ -237,11 +237,7 @@ impl<'a> Claimer<'a> {
     }
 }
 
-pub(super) fn xclaim(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xclaim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let found = cx.seek_to_read(&args[1]);
     let found = find(cx, args, found)?;
     let min_idle = number(&args[4], "ERR Invalid min-idle-time argument for XCLAIM")?;
@@ -282,11 +278,7 @@ pub(super) fn xclaim(
     claimer.commit(cx, moved)
 }
 
-pub(super) fn xautoclaim(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xautoclaim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     /// Entries looked at for each one that may be claimed.
     const ATTEMPTS: u64 = 10;
     const COUNT_MAX: i64 = i64::MAX / 16;

@@ -4,7 +4,7 @@ use crate::turn::Cx;
 use crate::value::stream::Id;
 
 /// Commits that a command has created a consumer, and adds that as an effect.
-pub(super) fn log_consumer(cx: &mut Cx<'_, '_>, key: &[u8], group: &[u8], consumer: &[u8]) {
+pub(super) fn log_consumer(cx: &mut Cx, key: &[u8], group: &[u8], consumer: &[u8]) {
     cx.turn
         .commit_group(cx.db, key, Some("xgroup-createconsumer"), 1);
     cx.effect(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
@@ -13,7 +13,7 @@ pub(super) fn log_consumer(cx: &mut Cx<'_, '_>, key: &[u8], group: &[u8], consum
 /// Adds XCLAIM as an effect: these entries, with the times of their delivery and their numbers of deliveries, are pending at
 /// the consumer.
 pub(super) fn log_claims(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     key: &[u8],
     group: &[u8],
     consumer: &[u8],
@@ -41,13 +41,7 @@ pub(super) fn log_claims(
 }
 
 /// Adds XGROUP SETID as an effect.
-pub(super) fn log_group(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    group: &[u8],
-    last: Id,
-    read: Option<u64>,
-) {
+pub(super) fn log_group(cx: &mut Cx, key: &[u8], group: &[u8], last: Id, read: Option<u64>) {
     if !cx.is_logged() {
         return;
     }

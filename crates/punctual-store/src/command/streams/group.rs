@@ -78,7 +78,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 }
 
 /// The error of a subcommand with wrong arguments.
-pub(super) fn wrong_form(container: &str, args: Args<'_>) -> Error {
+pub(super) fn wrong_form(container: &str, args: Args) -> Error {
     Error::repeating(
         "ERR unknown subcommand or wrong number of arguments for '",
         brief(args.at(1)),
@@ -93,7 +93,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(args: Args<'_>, creates: bool) -> Result<Self, Error> {
+    fn parse(args: Args, creates: bool) -> Result<Self, Error> {
         let mut options = Self {
             make_stream: false,
             entries_read: None,
@@ -120,13 +120,13 @@ impl Options {
 }
 
 /// Finds the stream.
-fn stream_of(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<(Place, RecordId), Error> {
+fn stream_of(cx: &mut Cx, key: &[u8]) -> Result<(Place, RecordId), Error> {
     let (place, found) = cx.seek_as::<Stream>(key)?;
     Ok((place, found.ok_or(NO_KEY)?))
 }
 
 /// Finds the stream, which must have the group.
-pub(super) fn stream_with(cx: &mut Cx<'_, '_>, args: Args<'_>) -> Result<(Place, RecordId), Error> {
+pub(super) fn stream_with(cx: &mut Cx, args: Args) -> Result<(Place, RecordId), Error> {
     let (place, record) = stream_of(cx, &args[2])?;
     if cx.view::<Stream>(place, record)?.group(&args[3]).is_none() {
         return Err(no_such_group(args));
@@ -135,7 +135,7 @@ pub(super) fn stream_with(cx: &mut Cx<'_, '_>, args: Args<'_>) -> Result<(Place,
 }
 
 /// The error of a key without the group.
-pub(super) fn no_such_group(args: Args<'_>) -> Error {
+pub(super) fn no_such_group(args: Args) -> Error {
     no_group(&[
         b"No such consumer group '",
         args.at(3),
@@ -145,7 +145,7 @@ pub(super) fn no_such_group(args: Args<'_>) -> Error {
     ])
 }
 
-fn create(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn create(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let options = Options::parse(args, true)?;
     let (key, name) = (&args[2], &args[3]);
     let (place, found) = cx.seek_as::<Stream>(key)?;
@@ -178,7 +178,7 @@ fn create(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     Ok(())
 }
 
-fn set_id(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn set_id(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let options = Options::parse(args, false)?;
     let (place, record) = stream_with(cx, args)?;
     if args.len() != 5 && args.len() != 7 {
@@ -199,7 +199,7 @@ fn set_id(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     Ok(())
 }
 
-fn destroy(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn destroy(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (place, record) = stream_of(cx, &args[2])?;
     let stream = cx.view::<Stream>(place, record)?;
     if stream.group(&args[3]).is_none() {
@@ -215,11 +215,7 @@ fn destroy(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-fn create_consumer(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn create_consumer(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (place, record) = stream_with(cx, args)?;
     let now_ms = cx.now().read_ms();
     let stream = cx.view::<Stream>(place, record)?;
@@ -237,11 +233,7 @@ fn create_consumer(
     Ok(())
 }
 
-fn delete_consumer(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn delete_consumer(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (place, record) = stream_with(cx, args)?;
     let stream = cx.view::<Stream>(place, record)?;
     let number = stream
@@ -259,7 +251,7 @@ fn delete_consumer(
     Ok(())
 }
 
-fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     help(
         reply,
         "XGROUP",

@@ -61,21 +61,21 @@ fn find<'c>(cx: &'c mut Cx<'_, '_>, key: &[u8]) -> Result<&'c Stream, Error> {
     Ok(found.0)
 }
 
-fn named(reply: &mut Reply<'_>, name: &str) {
+fn named(reply: &mut Reply, name: &str) {
     reply.bulk(name.as_bytes());
 }
 
-fn named_int(reply: &mut Reply<'_>, name: &str, number: i64) {
+fn named_int(reply: &mut Reply, name: &str, number: i64) {
     named(reply, name);
     reply.int(number);
 }
 
-fn named_id(reply: &mut Reply<'_>, name: &str, id: Id) {
+fn named_id(reply: &mut Reply, name: &str, id: Id) {
     named(reply, name);
     reply_id(reply, id);
 }
 
-fn named_count(reply: &mut Reply<'_>, name: &str, number: Option<i64>) {
+fn named_count(reply: &mut Reply, name: &str, number: Option<i64>) {
     named(reply, name);
     match number {
         Some(number) => reply.int(number),
@@ -83,7 +83,7 @@ fn named_count(reply: &mut Reply<'_>, name: &str, number: Option<i64>) {
     }
 }
 
-fn consumers(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn consumers(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now_ms = cx.now().read_ms();
     let group = find(cx, &args[2])?.group(&args[3]);
     let group = group.ok_or_else(|| no_such_group(args))?;
@@ -100,7 +100,7 @@ fn consumers(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn groups(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn groups(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let stream = find(cx, &args[2])?;
     reply.array(stream.groups().len());
     for (name, group) in stream.groups() {
@@ -117,7 +117,7 @@ fn groups(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     Ok(())
 }
 
-fn stream(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn stream(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let stream = find(cx, &args[2])?;
     let options = args.skip(3);
     let full = match options.len() {
@@ -178,7 +178,7 @@ fn lease_pairs(group: &Group) -> usize {
 }
 
 /// Writes the lease of a group that has one, behind what clients expect.
-fn reply_lease(reply: &mut Reply<'_>, group: &Group) {
+fn reply_lease(reply: &mut Reply, group: &Group) {
     let Some(lease) = group.lease() else { return };
     named_int(reply, "lease", lease.ms as i64);
     if let Some(dead) = &lease.dead_letter {
@@ -189,7 +189,7 @@ fn reply_lease(reply: &mut Reply<'_>, group: &Group) {
 }
 
 /// Writes the retention of a stream that has one, behind what clients expect.
-fn reply_retention(reply: &mut Reply<'_>, stream: &Stream) {
+fn reply_retention(reply: &mut Reply, stream: &Stream) {
     let Some(retention) = stream.retention() else {
         return;
     };
@@ -199,13 +199,7 @@ fn reply_retention(reply: &mut Reply<'_>, stream: &Stream) {
     }
 }
 
-fn reply_full_group(
-    reply: &mut Reply<'_>,
-    stream: &Stream,
-    name: &[u8],
-    group: &Group,
-    count: usize,
-) {
+fn reply_full_group(reply: &mut Reply, stream: &Stream, name: &[u8], group: &Group, count: usize) {
     let pending = group.pending();
     reply.map(7 + lease_pairs(group));
     named(reply, "name");
@@ -247,7 +241,7 @@ fn reply_full_group(
     reply_lease(reply, group);
 }
 
-fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     help(
         reply,
         "XINFO",

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::stream::{DeadLetter, Lease, Stream};
 
-fn parse(args: Args<'_>) -> Result<Option<Lease>, Error> {
+fn parse(args: Args) -> Result<Option<Lease>, Error> {
     let ms = u64::try_from(int(&args[4])?)
         .map_err(|_| Error::fixed("ERR the lease must not be negative"))?;
     let dead_letter = match args.len() {
@@ -39,11 +39,7 @@ fn parse(args: Args<'_>) -> Result<Option<Lease>, Error> {
     Ok((ms > 0).then_some(Lease { ms, dead_letter }))
 }
 
-pub(super) fn set_lease(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn set_lease(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let lease = parse(args)?;
     let (place, record) = stream_with(cx, args)?;
     let stream = cx.edit::<Stream>(place, record)?;

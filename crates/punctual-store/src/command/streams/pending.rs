@@ -10,11 +10,7 @@ use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::stream::{Group, Id, Pending, Stream};
 
-pub(super) fn xack(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (place, found) = cx.seek_to_read(&args[1]);
     let group = match found {
         Some(record) => cx.view::<Stream>(place, record)?.group(&args[2]),
@@ -69,11 +65,7 @@ impl<'a> Range<'a> {
     }
 }
 
-pub(super) fn xpending(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xpending(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let range = match args.len() {
         3 => None,
         6..=9 => Some(Range::parse(args)?),
@@ -91,7 +83,7 @@ pub(super) fn xpending(
 }
 
 /// The error of a command on a group that does not exist.
-pub(super) fn no_such_key_or_group(args: Args<'_>) -> Error {
+pub(super) fn no_such_key_or_group(args: Args) -> Error {
     no_group(&[
         b"No such key '",
         args.at(1),
@@ -101,7 +93,7 @@ pub(super) fn no_such_key_or_group(args: Args<'_>) -> Error {
     ])
 }
 
-fn summary(group: &Group, reply: &mut Reply<'_>) {
+fn summary(group: &Group, reply: &mut Reply) {
     let pending = group.pending();
     reply.array(4);
     reply.int(pending.len() as i64);
@@ -124,7 +116,7 @@ fn summary(group: &Group, reply: &mut Reply<'_>) {
     });
 }
 
-fn list(group: &Group, range: &Range<'_>, now_ms: u64, reply: &mut Reply<'_>) {
+fn list(group: &Group, range: &Range<'_>, now_ms: u64, reply: &mut Reply) {
     let idle_ms = |entry: &Pending| now_ms as i64 - entry.delivered_ms as i64;
     let wanted = |entry: &&Pending| range.idle_ms == 0 || idle_ms(entry) >= range.idle_ms;
     let (pending, end, count) = (group.pending(), range.end, range.count);
@@ -157,7 +149,7 @@ fn list(group: &Group, range: &Range<'_>, now_ms: u64, reply: &mut Reply<'_>) {
     }
 }
 
-fn reply_pending(reply: &mut Reply<'_>, group: &Group, entry: &Pending, idle_ms: i64) {
+fn reply_pending(reply: &mut Reply, group: &Group, entry: &Pending, idle_ms: i64) {
     let consumer = group.consumer(entry.consumer).name();
     reply.array(4);
     reply_id(reply, entry.id);

@@ -9,11 +9,7 @@ use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::stream::Id;
 
-pub(super) fn xlen(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xlen(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let len = cx
         .read_stream(&args[1])?
         .map_or(0, |(stream, floor)| match floor {
@@ -24,30 +20,22 @@ pub(super) fn xlen(
     Ok(())
 }
 
-pub(super) fn xrange(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let range = (start(&args[2])?, end(&args[3])?);
     reply_range(cx, args, range, false, reply)
 }
 
-pub(super) fn xrevrange(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xrevrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let range = (start(&args[3])?, end(&args[2])?);
     reply_range(cx, args, range, true, reply)
 }
 
 fn reply_range(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     (start, end): (Id, Id),
     back: bool,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let mut count = usize::MAX;
     let mut options = args.skip(4);

@@ -53,11 +53,7 @@ struct Source<'a> {
 
 type Sources<'a> = SmallVec<[Source<'a>; 4]>;
 
-pub(super) fn xread(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let asked = Asked::parse(cx, args, false)?;
     let sources = sources(cx, args, &asked)?;
     recount(cx, &sources);
@@ -93,11 +89,7 @@ pub(super) fn xread(
     Ok(())
 }
 
-pub(super) fn xreadgroup(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xreadgroup(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let asked = Asked::parse(cx, args, true)?;
     let Some((group, consumer)) = asked.group else {
         return Err(Error::fixed("ERR Missing GROUP option for XREADGROUP"));
@@ -135,7 +127,7 @@ pub(super) fn xreadgroup(
 }
 
 impl<'a> Asked<'a> {
-    fn parse(cx: &Cx<'_, '_>, args: Args<'a>, of_group: bool) -> Result<Self, Error> {
+    fn parse(cx: &Cx, args: Args<'a>, of_group: bool) -> Result<Self, Error> {
         let mut asked = Self {
             count: usize::MAX,
             block: None,
@@ -207,11 +199,7 @@ impl<'a> Asked<'a> {
 }
 
 /// Looks at all keys, their groups and IDs.
-fn sources<'a>(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'a>,
-    asked: &Asked<'_>,
-) -> Result<Sources<'a>, Error> {
+fn sources<'a>(cx: &mut Cx, args: Args<'a>, asked: &Asked<'_>) -> Result<Sources<'a>, Error> {
     let mut sources = Sources::new();
     for at in asked.keys.clone() {
         let (key, from) = (args.at(at), args.at(at + asked.keys.len()));
@@ -270,7 +258,7 @@ fn sources<'a>(
 }
 
 /// Counts the second look-up of each key that Redis makes.
-fn recount(cx: &mut Cx<'_, '_>, sources: &[Source<'_>]) {
+fn recount(cx: &mut Cx, sources: &[Source<'_>]) {
     for source in sources {
         match source.found {
             Some(_) => cx.turn.stats.hits += 1,
@@ -284,11 +272,11 @@ fn recount(cx: &mut Cx<'_, '_>, sources: &[Source<'_>]) {
 
 /// Waits, if the client wants to and may, or replies that there is nothing.
 fn wait(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     asked: &Asked<'_>,
     sources: &Sources<'_>,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let Some(deadline_ms) = asked.block.filter(|_| cx.turn.may_wait) else {
         reply.null_array();
@@ -323,14 +311,14 @@ fn wait(
 }
 
 /// Announces pairs of keys and entries.
-fn announce_streams(reply: &mut Reply<'_>, count: usize) {
+fn announce_streams(reply: &mut Reply, count: usize) {
     match reply.protocol() {
         Protocol::Resp2 => reply.array(count),
         Protocol::Resp3 => reply.map(count),
     }
 }
 
-fn begin_stream(reply: &mut Reply<'_>, key: &[u8]) {
+fn begin_stream(reply: &mut Reply, key: &[u8]) {
     if reply.protocol() == Protocol::Resp2 {
         reply.array(2);
     }
@@ -353,7 +341,7 @@ impl Reader<'_, '_, '_> {
         &mut self,
         source: &Source<'_>,
         no_ack: bool,
-        reply: &mut Reply<'_>,
+        reply: &mut Reply,
     ) -> Result<bool, Error> {
         let Some((place, record)) = source.found else {
             return Ok(false);
@@ -408,7 +396,7 @@ impl Reader<'_, '_, '_> {
         (place, record): (Place, RecordId),
         number: u32,
         no_ack: bool,
-        reply: &mut Reply<'_>,
+        reply: &mut Reply,
     ) -> Result<usize, Error> {
         let taken = match self.claim.is_some() || self.has_timeline(place, record)? {
             true => self.take_over(key, (place, record), number, reply)?,
@@ -475,7 +463,7 @@ impl Reader<'_, '_, '_> {
         (place, record): (Place, RecordId),
         number: u32,
         after: Id,
-        reply: &mut Reply<'_>,
+        reply: &mut Reply,
     ) -> Result<(), Error> {
         let now = self.cx.now();
         let stream = self.cx.edit::<Stream>(place, record)?;

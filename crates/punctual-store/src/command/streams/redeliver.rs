@@ -18,7 +18,7 @@ use crate::turn::cx::Place;
 use crate::value::stream::{Id, Pending, Stream};
 
 /// Parses the idle time of CLAIM, the argument at `at`, in ms.
-pub(super) fn min_idle(args: Args<'_>, at: usize) -> Result<u64, Error> {
+pub(super) fn min_idle(args: Args, at: usize) -> Result<u64, Error> {
     let ms = punctual_resp::decimal::parse_i64(&args[at])
         .ok_or(Error::fixed("ERR min-idle-time is not an integer"))?;
     u64::try_from(ms).map_err(|_| Error::fixed("ERR min-idle-time must be a positive integer"))
@@ -26,7 +26,7 @@ pub(super) fn min_idle(args: Args<'_>, at: usize) -> Result<u64, Error> {
 
 /// Writes an entry; with CLAIM also the time since its last delivery in ms, and the number of deliveries.
 pub(super) fn reply_delivered(
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
     entry: &punctual_rdb::stream::Entry<'_>,
     claim: bool,
     idle_ms: u64,
@@ -47,7 +47,7 @@ impl Reader<'_, '_, '_> {
         key: &[u8],
         (place, record): (Place, RecordId),
         number: u32,
-        reply: &mut Reply<'_>,
+        reply: &mut Reply,
     ) -> Result<usize, Error> {
         let now = self.cx.now();
         let stream = self.cx.edit::<Stream>(place, record)?;
@@ -125,7 +125,7 @@ impl Reader<'_, '_, '_> {
 }
 
 /// Writes an ID and the fields of an entry that was deleted.
-pub(super) fn reply_deleted(reply: &mut Reply<'_>, id: Id) {
+pub(super) fn reply_deleted(reply: &mut Reply, id: Id) {
     reply.array(2);
     reply_id(reply, id);
     reply.null_array();

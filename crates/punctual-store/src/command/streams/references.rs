@@ -22,7 +22,7 @@ const DELETED: i64 = 1;
 const KEPT: i64 = 2;
 
 /// Parses `[KEEPREF | DELREF | ACKED] IDS n id ...`, in any order.
-fn parse(mut args: Args<'_>) -> Result<(References, SmallVec<[Id; 8]>), Error> {
+fn parse(mut args: Args) -> Result<(References, SmallVec<[Id; 8]>), Error> {
     let (mut references, mut found) = (None, None);
     while let Some(word) = args.get(0) {
         let option = References::parse(word);
@@ -51,7 +51,7 @@ fn parse(mut args: Args<'_>) -> Result<(References, SmallVec<[Id; 8]>), Error> {
     Ok((references.unwrap_or_default(), ids(found)?))
 }
 
-fn reply_outcomes(reply: &mut Reply<'_>, outcomes: &[i64]) {
+fn reply_outcomes(reply: &mut Reply, outcomes: &[i64]) {
     reply.array(outcomes.len());
     outcomes.iter().for_each(|outcome| reply.int(*outcome));
 }
@@ -86,7 +86,7 @@ impl Removed {
     }
 
     /// Commits it, and sets the effects.
-    fn commit(&self, cx: &mut Cx<'_, '_>, key: &[u8]) {
+    fn commit(&self, cx: &mut Cx, key: &[u8]) {
         let acknowledged: usize = self.acknowledged.values().map(Vec::len).sum();
         if acknowledged > 0 {
             cx.turn.commit_group(cx.db, key, None, acknowledged as u64);
@@ -97,7 +97,7 @@ impl Removed {
         self.log(cx, key);
     }
 
-    fn log(&self, cx: &mut Cx<'_, '_>, key: &[u8]) {
+    fn log(&self, cx: &mut Cx, key: &[u8]) {
         if !cx.is_logged() {
             return;
         }
@@ -110,18 +110,14 @@ impl Removed {
     }
 }
 
-fn log_ids(cx: &mut Cx<'_, '_>, words: &[&[u8]], ids: &[Id]) {
+fn log_ids(cx: &mut Cx, words: &[&[u8]], ids: &[Id]) {
     let texts: Vec<Vec<u8>> = ids.iter().map(|id| id.text()).collect();
     let ids = texts.iter().map(Vec::as_slice);
     let words: Vec<&[u8]> = words.iter().copied().chain(ids).collect();
     cx.effect(&words);
 }
 
-pub(super) fn xdelex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xdelex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let (place, found) = cx.seek_stream(key)?;
     let (references, ids) = parse(args.skip(2))?;
@@ -144,11 +140,7 @@ pub(super) fn xdelex(
     Ok(())
 }
 
-pub(super) fn xackdel(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xackdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, name) = (&args[1], &args[2]);
     let (place, found) = cx.seek_stream(key)?;
     let (references, ids) = parse(args.skip(3))?;
@@ -199,7 +191,7 @@ impl Count {
 }
 
 /// Parses `SILENT | FAIL | FATAL IDS n id ... [RETRYCOUNT n] [FORCE]`.
-fn parse_nack(args: Args<'_>) -> Result<(Count, SmallVec<[Id; 8]>, bool), Error> {
+fn parse_nack(args: Args) -> Result<(Count, SmallVec<[Id; 8]>, bool), Error> {
     let mut count = match args.at(0) {
         word if is(word, "SILENT") => Count::Down,
         word if is(word, "FAIL") => Count::Keep,
@@ -243,11 +235,7 @@ fn parse_nack(args: Args<'_>) -> Result<(Count, SmallVec<[Id; 8]>, bool), Error>
 /// Name of the consumer that has the entries which XNACK has released. Redis 8.8 shows it for entries without a consumer.
 pub(super) const NOBODY: &[u8] = b"";
 
-pub(super) fn xnack(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xnack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, name) = (&args[1], &args[2]);
     let (place, found) = cx.seek_stream(key)?;
     let (count, ids, force) = parse_nack(args.skip(3))?;
@@ -326,7 +314,7 @@ impl Trimmed {
     }
 
     /// Adds what an XADD or XTRIM of Redis 7 would not do, as further effects.
-    pub(super) fn log(&self, cx: &mut Cx<'_, '_>, key: &[u8]) {
+    pub(super) fn log(&self, cx: &mut Cx, key: &[u8]) {
         self.removed.log(cx, key);
     }
 

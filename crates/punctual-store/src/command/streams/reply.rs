@@ -9,7 +9,7 @@ use crate::value::stream::Id;
 
 /// Writes an ID.
 #[inline]
-pub(super) fn reply_id(reply: &mut Reply<'_>, id: Id) {
+pub(super) fn reply_id(reply: &mut Reply, id: Id) {
     let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
     let (ms, seq) = (ms.format(id.ms).as_bytes(), seq.format(id.seq).as_bytes());
     let mut text = [0; 41];
@@ -22,14 +22,14 @@ pub(super) fn reply_id(reply: &mut Reply<'_>, id: Id) {
 
 /// Writes an entry: its ID, and names and values.
 #[inline]
-pub(super) fn reply_entry(reply: &mut Reply<'_>, entry: &Entry<'_>) {
+pub(super) fn reply_entry(reply: &mut Reply, entry: &Entry<'_>) {
     reply.array(2);
     reply_body(reply, entry);
 }
 
 /// Writes the members of an entry: its ID, and names and values.
 #[inline]
-pub(super) fn reply_body(reply: &mut Reply<'_>, entry: &Entry<'_>) {
+pub(super) fn reply_body(reply: &mut Reply, entry: &Entry<'_>) {
     reply_id(reply, entry.id);
     reply.array(entry.pairs().len() * 2);
     for (name, value) in entry.pairs() {
@@ -40,7 +40,7 @@ pub(super) fn reply_body(reply: &mut Reply<'_>, entry: &Entry<'_>) {
 
 /// Writes entries as an array, at most `expected` of them. Returns their number.
 pub(super) fn reply_entries<'s>(
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
     expected: usize,
     entries: impl Iterator<Item = Entry<'s>>,
 ) -> usize {
@@ -55,19 +55,19 @@ pub(super) struct Deferred;
 impl Deferred {
     /// Writes an array of the members that `write` writes, whose number it returns. `expected` only saves work.
     pub(super) fn array(
-        reply: &mut Reply<'_>,
+        reply: &mut Reply,
         expected: usize,
-        write: impl FnOnce(&mut Reply<'_>) -> usize,
+        write: impl FnOnce(&mut Reply) -> usize,
     ) -> usize {
         Self::headed(reply, expected, |reply, n| reply.array(n), write)
     }
 
     /// As [`Deferred::array`], with another header.
     pub(super) fn headed(
-        reply: &mut Reply<'_>,
+        reply: &mut Reply,
         expected: usize,
-        header: impl Fn(&mut Reply<'_>, usize),
-        write: impl FnOnce(&mut Reply<'_>) -> usize,
+        header: impl Fn(&mut Reply, usize),
+        write: impl FnOnce(&mut Reply) -> usize,
     ) -> usize {
         let start = reply.len();
         header(reply, expected);

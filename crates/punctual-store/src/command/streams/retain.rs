@@ -18,7 +18,7 @@ enum Order {
 }
 
 impl Order {
-    fn parse(args: Args<'_>) -> Result<Self, Error> {
+    fn parse(args: Args) -> Result<Self, Error> {
         let word = args.at(2);
         match args.len() {
             3 if is(word, "PERSIST") => return Ok(Self::Persist),
@@ -43,11 +43,7 @@ impl Order {
     }
 }
 
-pub(super) fn xretain(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn xretain(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let order = Order::parse(args)?;
     let key = &args[1];
     let (place, found) = cx.seek_stream(key)?;

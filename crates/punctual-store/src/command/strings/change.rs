@@ -14,41 +14,25 @@ const OVERFLOW: Error = Error::fixed("ERR increment or decrement would overflow"
 const DECREMENT_OVERFLOW: Error = Error::fixed("ERR decrement would overflow");
 const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
 
-pub(super) fn incr(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn incr(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     add(cx, &args[1], 1, reply)
 }
 
-pub(super) fn decr(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn decr(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     add(cx, &args[1], -1, reply)
 }
 
-pub(super) fn incrby(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn incrby(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     add(cx, &args[1], int(&args[2])?, reply)
 }
 
-pub(super) fn decrby(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn decrby(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let by = int(&args[2])?.checked_neg().ok_or(DECREMENT_OVERFLOW)?;
     add(cx, &args[1], by, reply)
 }
 
 #[inline]
-fn add(cx: &mut Cx<'_, '_>, key: &[u8], by: i64, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn add(cx: &mut Cx, key: &[u8], by: i64, reply: &mut Reply) -> Result<(), Error> {
     let (place, found) = cx.seek_to_write(key);
     let sum = match found {
         Some(id) => {
@@ -68,11 +52,7 @@ fn add(cx: &mut Cx<'_, '_>, key: &[u8], by: i64, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-pub(super) fn incrbyfloat(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn incrbyfloat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let (place, found) = cx.seek_to_write(key);
     let old = match found {
@@ -100,18 +80,14 @@ pub(super) fn incrbyfloat(
 }
 
 /// Returns `offset + more`, or an error if it exceeds the maximum length of a string.
-fn grown_len(cx: &Cx<'_, '_>, offset: u64, more: usize) -> Result<u64, Error> {
+fn grown_len(cx: &Cx, offset: u64, more: usize) -> Result<u64, Error> {
     offset
         .checked_add(more as u64)
         .filter(|&len| len <= cx.store().string_max())
         .ok_or(Error::TooLong)
 }
 
-pub(super) fn append(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn append(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, more) = (&args[1], &args[2]);
     let (place, found) = cx.seek_to_write(key);
     let len = match found {
@@ -131,11 +107,7 @@ pub(super) fn append(
     Ok(())
 }
 
-pub(super) fn setrange(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn setrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, text) = (&args[1], &args[3]);
     let offset = u64::try_from(int(&args[2])?).map_err(|_| Error::OffsetRange)?;
     let (place, found) = cx.seek_to_write(key);

@@ -63,11 +63,7 @@ fn digest_of(text: &[u8]) -> String {
     format!("{:016x}", XxHash3_64::oneshot(text))
 }
 
-pub(super) fn digest(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn digest(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut buffer = itoa::Buffer::new();
     match cx.read_str(&args[1])? {
         Some(string) => reply.bulk(digest_of(string.text(&mut buffer)).as_bytes()),
@@ -76,11 +72,7 @@ pub(super) fn digest(
     Ok(())
 }
 
-pub(super) fn delex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn delex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let condition = match args.len() {
         2 => None,
         4 => Some(Comparison::of_option(&args[2]).ok_or(Error::fixed(

@@ -31,7 +31,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(args: Args<'_>) -> Result<Self, Error> {
+    fn parse(args: Args) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut at = 2;
         while let Some(word) = args.get(at) {
@@ -94,7 +94,7 @@ struct Step<N> {
 type Applied<N> = (N, N);
 
 impl Step<i64> {
-    fn parse(args: Args<'_>, options: &Options) -> Result<Self, Error> {
+    fn parse(args: Args, options: &Options) -> Result<Self, Error> {
         const BY: Error = Error::fixed("ERR Increment is not an integer or out of range");
         const LOWER: Error = Error::fixed("ERR LBOUND is not an integer or out of range");
         const UPPER: Error = Error::fixed("ERR UBOUND is not an integer or out of range");
@@ -126,7 +126,7 @@ impl Step<i64> {
 }
 
 impl Step<Float> {
-    fn parse(args: Args<'_>, options: &Options) -> Result<Self, Error> {
+    fn parse(args: Args, options: &Options) -> Result<Self, Error> {
         const BY: Error = Error::fixed("ERR Increment is not a valid float");
         const INFINITE_BY: Error = Error::fixed("ERR BYFLOAT increment cannot be Infinity");
         const LOWER: Error = Error::fixed("ERR LBOUND is not a valid float");
@@ -167,11 +167,7 @@ impl Step<Float> {
     }
 }
 
-pub(super) fn increx(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn increx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let options = Options::parse(args)?;
     if options.float {
         increx_float(cx, args, &options, reply)
@@ -180,12 +176,7 @@ pub(super) fn increx(
     }
 }
 
-fn increx_int(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    options: &Options,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn increx_int(cx: &mut Cx, args: Args, options: &Options, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let step = Step::<i64>::parse(args, options)?;
     let change = Change::of(cx, args, options)?;
@@ -208,10 +199,10 @@ fn increx_int(
 }
 
 fn increx_float(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     options: &Options,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let key = &args[1];
     let step = Step::<Float>::parse(args, options)?;
@@ -255,7 +246,7 @@ struct Change {
 }
 
 impl Change {
-    fn of(cx: &Cx<'_, '_>, args: Args<'_>, options: &Options) -> Result<Self, Error> {
+    fn of(cx: &Cx, args: Args, options: &Options) -> Result<Self, Error> {
         let deadline = options.deadline;
         Ok(Self {
             deadline: deadline
@@ -268,13 +259,7 @@ impl Change {
     }
 
     /// Writes the value and the deadline, and sends the events.
-    fn write(
-        &self,
-        cx: &mut Cx<'_, '_>,
-        key: &[u8],
-        (value, text): (Str, &[u8]),
-        event: &'static str,
-    ) {
+    fn write(&self, cx: &mut Cx, key: &[u8], (value, text): (Str, &[u8]), event: &'static str) {
         let (place, found) = cx.seek_to_write(key);
         let had = found.is_some_and(|id| cx.db_at(place).deadline(id).is_some());
         let deadline = self.deadline.filter(|_| !(self.only_new && had));

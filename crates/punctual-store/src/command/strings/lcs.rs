@@ -25,7 +25,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(args: Args<'_>) -> Result<Self, Error> {
+    fn parse(args: Args) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut at = 0;
         while let Some(arg) = args.get(at) {
@@ -50,7 +50,7 @@ impl Options {
     }
 }
 
-pub(super) fn lcs(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn lcs(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let [a, b] = [&args[1], &args[2]].map(|key| cx.seek_to_read(key));
     let mut lens = [0u64; 2];
     for (len, (place, found)) in lens.iter_mut().zip([a, b]) {
@@ -87,7 +87,7 @@ pub(super) fn lcs(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-fn reply_matches(reply: &mut Reply<'_>, table: &Table<'_>, options: &Options) {
+fn reply_matches(reply: &mut Reply, table: &Table<'_>, options: &Options) {
     let mut matches = table.matches();
     matches.retain(|m| u64::from(m.len) >= options.min_match_len);
     reply.map(2);

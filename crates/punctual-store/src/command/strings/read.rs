@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;
 
-pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn get(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match cx.read_str(&args[1])? {
         Some(string) => reply_str(reply, string),
         None => reply.null(),
@@ -16,11 +16,7 @@ pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-pub(super) fn mget(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn mget(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let keys = args.skip(1);
     reply.array(keys.len());
     for key in keys {
@@ -32,21 +28,13 @@ pub(super) fn mget(
     Ok(())
 }
 
-pub(super) fn strlen(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn strlen(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let len = cx.read_str(&args[1])?.map_or(0, |string| string.len());
     reply.int(len as i64);
     Ok(())
 }
 
-pub(super) fn getrange(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn getrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (start, end) = (int(&args[2])?, int(&args[3])?);
     let Some(string) = cx.read_str(&args[1])? else {
         reply.bulk(b"");
@@ -73,11 +61,7 @@ fn part(text: &[u8], start: i64, end: i64) -> &[u8] {
     &text[start as usize..=end as usize]
 }
 
-pub(super) fn getdel(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn getdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let (place, found) = cx.seek_to_read(key);
     let Some(id) = found else {
@@ -98,7 +82,7 @@ enum Change {
 }
 
 impl Change {
-    fn parse(args: Args<'_>) -> Result<Self, Error> {
+    fn parse(args: Args) -> Result<Self, Error> {
         let mut change = Self::Nothing;
         let mut at = 0;
         while let Some(arg) = args.get(at) {
@@ -129,11 +113,7 @@ impl Change {
     }
 }
 
-pub(super) fn getex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn getex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, options) = (&args[1], args.skip(2));
     let change = Change::parse(options)?;
     let (place, found) = cx.seek_to_read(key);

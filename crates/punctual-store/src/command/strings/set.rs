@@ -23,13 +23,7 @@ enum Ttl {
 
 /// Sets the string of a key and sends the events of SET.
 #[inline]
-fn put(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    (place, found): (Place, Option<Id>),
-    text: &[u8],
-    ttl: Ttl,
-) {
+fn put(cx: &mut Cx, key: &[u8], (place, found): (Place, Option<Id>), text: &[u8], ttl: Ttl) {
     let (id, had_deadline) = match found {
         Some(id) => {
             let db = cx.db_at(place);
@@ -80,7 +74,7 @@ impl Options {
     }
 
     /// Returns the change of the deadline, from the same arguments as the options.
-    fn ttl(&self, args: Args<'_>, now: Now, command: &'static str) -> Result<Ttl, Error> {
+    fn ttl(&self, args: Args, now: Now, command: &'static str) -> Result<Ttl, Error> {
         Ok(match self.deadline {
             Some(option) => Ttl::Until(option.deadline(args, now, command)?),
             None if self.keep_ttl => Ttl::Keep,
@@ -88,7 +82,7 @@ impl Options {
         })
     }
 
-    fn parse(args: Args<'_>) -> Result<Self, Error> {
+    fn parse(args: Args) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut at = 0;
         while let Some(arg) = args.get(at) {
@@ -124,7 +118,7 @@ impl Options {
     }
 }
 
-pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, text) = (args.at(1), args.at(2));
     if args.len() == 3 {
         let found = cx.seek_to_write(key);
@@ -167,11 +161,7 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// Replies with the current string, as GET does. Returns the result of the look-up.
-fn reply_old(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    reply: &mut Reply<'_>,
-) -> Result<(Place, Option<Id>), Error> {
+fn reply_old(cx: &mut Cx, key: &[u8], reply: &mut Reply) -> Result<(Place, Option<Id>), Error> {
     let (place, found) = cx.seek_to_read(key);
     match found {
         Some(id) => reply_str(reply, cx.str_at(place, id)?),
@@ -180,22 +170,14 @@ fn reply_old(
     Ok((place, found))
 }
 
-pub(super) fn getset(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn getset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let found = reply_old(cx, key, reply)?;
     put(cx, key, found, &args[2], Ttl::Clear);
     Ok(())
 }
 
-pub(super) fn setnx(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn setnx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let found = cx.seek_to_write(key);
     let new = found.1.is_none();
@@ -206,28 +188,20 @@ pub(super) fn setnx(
     Ok(())
 }
 
-pub(super) fn setex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn setex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_for(cx, args, true, "setex", reply)
 }
 
-pub(super) fn psetex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn psetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     set_for(cx, args, false, "psetex", reply)
 }
 
 fn set_for(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     seconds: bool,
     command: &'static str,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let key = &args[1];
     let unit = TimeUnit {
@@ -242,11 +216,7 @@ fn set_for(
     Ok(())
 }
 
-pub(super) fn mset(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn mset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len().is_multiple_of(2) {
         return Err(Error::Arity("mset".into()));
     }
@@ -255,11 +225,7 @@ pub(super) fn mset(
     Ok(())
 }
 
-pub(super) fn msetnx(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn msetnx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len().is_multiple_of(2) {
         return Err(Error::Arity("msetnx".into()));
     }
@@ -273,11 +239,7 @@ pub(super) fn msetnx(
     Ok(())
 }
 
-pub(super) fn msetex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn msetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     const NUMBER: Error = Error::fixed("ERR invalid numkeys value");
     const PAIRS: Error = Error::fixed("ERR wrong number of key-value pairs");
     let keys = int(&args[1]).ok().filter(|keys| *keys > 0);
@@ -311,7 +273,7 @@ pub(super) fn msetex(
 }
 
 /// Sets each key to the value after it. If a key is repeated, its last value counts.
-fn put_all(cx: &mut Cx<'_, '_>, args: Args<'_>) {
+fn put_all(cx: &mut Cx, args: Args) {
     for at in (1..args.len()).step_by(2) {
         let key = &args[at];
         let found = cx.seek_to_write(key);

@@ -18,7 +18,7 @@ const LOOKS_MAX: usize = 100_000;
 /// Most instants that TIMER NEXT returns.
 const INSTANTS_MAX: usize = 1_000;
 
-pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn get(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
     if cx.read_as::<Timer>(key)?.is_none() {
         reply.null();
@@ -29,7 +29,7 @@ pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// Writes the reply of TIMER GET on an existing timer.
-pub(super) fn write_timer(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>) {
+pub(super) fn write_timer(cx: &mut Cx, key: &[u8], reply: &mut Reply) {
     let part = cx.db_of(key);
     let Some((timer, deadline)) = part
         .find(key)
@@ -89,11 +89,7 @@ pub(super) fn write_timer(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>
     reply.bulk(&plan.past.error);
 }
 
-pub(super) fn next(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn next(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
     let count = Filter::parse(args.skip(3), 1)?.count;
     if count > INSTANTS_MAX {
@@ -159,20 +155,12 @@ impl<'a> Filter<'a> {
     }
 }
 
-pub(super) fn list(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn list(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let filter = Filter::parse(args.skip(2), COUNT_DEFAULT)?;
     write_range(cx, 0, NEVER, &filter, reply)
 }
 
-pub(super) fn range(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn range(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let end = |text: &[u8], open: &[u8], ms: u64| match text {
         text if text == open => Ok(ms),
         text => Ok(u64::try_from(int(text)?).unwrap_or(0)),
@@ -184,11 +172,7 @@ pub(super) fn range(
 }
 
 /// Counts one shard after the other, so that a large keyspace is not locked for the time that all parts take.
-pub(super) fn count(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut due = DueCounts::parse(args.skip(2))?;
     let db = cx.db;
     for number in 0..cx.store().shards() {
@@ -202,11 +186,11 @@ pub(super) fn count(
 
 /// Writes the timers between two deadlines, in order.
 fn write_range(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     from: u64,
     to: u64,
     filter: &Filter<'_>,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     if filter.count > LOOKS_MAX {
         return Err(Error::fixed("ERR COUNT is at most 100000"));

@@ -136,7 +136,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// An invalid expression or zone, or a schedule that has no instant.
-    fn plan(&self, cx: &Cx<'_, '_>, args: Args<'_>) -> Result<(Plan, u64), Error> {
+    fn plan(&self, cx: &Cx, args: Args) -> Result<(Plan, u64), Error> {
         let now = cx.now();
         let most = self.jitter.unwrap_or(0);
         let mut plan = Plan {
@@ -209,12 +209,12 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
 ///
 /// # Errors
 /// As TIMER SET.
-pub fn check_schedule(args: Args<'_>) -> Result<(), Error> {
+pub fn check_schedule(args: Args) -> Result<(), Error> {
     Options::parse(args, false).map(|_| ())
 }
 
 /// TIMER SET without the checks of its command. `args` may have the option USER.
-pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // The server has refused the options that clients may not use.
     let options = Options::parse(args, true)?;
     let key = &args[2];
@@ -246,7 +246,7 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// Adds the words that make the same timer at any time.
-fn write_effect(cx: &mut Cx<'_, '_>, key: &[u8], plan: &Plan, at: u64) {
+fn write_effect(cx: &mut Cx, key: &[u8], plan: &Plan, at: u64) {
     let mut numbers: Vec<(&str, u64)> = vec![("AT", at)];
     let mut texts: Vec<(&str, &[u8])> = Vec::new();
     if let Some(repeat) = &plan.repeat {

@@ -30,7 +30,7 @@ struct Options {
 
 impl Options {
     /// Parses options up to the first other word. Returns the number of options.
-    fn parse(&mut self, args: Args<'_>) -> usize {
+    fn parse(&mut self, args: Args) -> usize {
         let mut count = 0;
         while let Some(arg) = args.get(count) {
             // Compares lengths first: most arguments here are scores.
@@ -63,20 +63,12 @@ impl Options {
     }
 }
 
-pub(super) fn zadd(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     add(cx, args, Options::default(), reply)
 }
 
 /// As in Redis, ZINCRBY also accepts the options of ZADD.
-pub(super) fn zincrby(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zincrby(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let options = Options {
         increment: true,
         ..Options::default()
@@ -84,12 +76,7 @@ pub(super) fn zincrby(
     add(cx, args, options, reply)
 }
 
-fn add(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    mut options: Options,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn add(cx: &mut Cx, args: Args, mut options: Options, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let pairs = args.skip(2);
     let pairs = pairs.skip(options.parse(pairs));

@@ -161,7 +161,7 @@ struct Options {
 
 impl Options {
     fn parse(
-        mut args: Args<'_>,
+        mut args: Args,
         keys: usize,
         operation: Operation,
         purpose: Purpose,
@@ -212,12 +212,12 @@ impl Options {
 
 /// Runs a command of this family.
 fn combine(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     command: &'static str,
     operation: Operation,
     purpose: Purpose,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let count_at = if purpose == Purpose::Store { 2 } else { 1 };
     let keys = int(&args[count_at])?;

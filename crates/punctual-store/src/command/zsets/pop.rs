@@ -53,12 +53,12 @@ enum Shape {
 /// Pops up to `count` entries (at least 1), replies with them and sends the events. Returns false, without a reply, if
 /// the key does not exist.
 fn pop(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     key: &[u8],
     end: End,
     count: usize,
     shape: Shape,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<bool, Error> {
     let (place, found) = cx.seek_as::<Zset>(key)?;
     let Some(id) = found else {
@@ -100,12 +100,7 @@ fn pop(
 ///
 /// # Errors
 /// [`Error::WrongType`] if the key holds another type.
-pub(crate) fn pop_one(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    end: End,
-    reply: &mut Reply<'_>,
-) -> Result<bool, Error> {
+pub(crate) fn pop_one(cx: &mut Cx, key: &[u8], end: End, reply: &mut Reply) -> Result<bool, Error> {
     pop(cx, key, end, 1, Shape::KeyAndOne, reply)
 }
 
@@ -115,37 +110,24 @@ pub(crate) fn pop_one(
 /// # Errors
 /// [`Error::WrongType`] if the key holds another type.
 pub(crate) fn pop_entries(
-    cx: &mut Cx<'_, '_>,
+    cx: &mut Cx,
     key: &[u8],
     end: End,
     count: usize,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<bool, Error> {
     pop(cx, key, end, count.max(1), Shape::KeyAndPairs, reply)
 }
 
-pub(super) fn zpopmin(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zpopmin(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     pop_of_key(cx, args, End::Min, reply)
 }
 
-pub(super) fn zpopmax(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zpopmax(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     pop_of_key(cx, args, End::Max, reply)
 }
 
-fn pop_of_key(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    end: End,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn pop_of_key(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     if args.len() > 3 {
         return Err(Error::Syntax);
@@ -212,11 +194,7 @@ impl<'a> MultiPop<'a> {
     }
 }
 
-pub(super) fn zmpop(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let MultiPop { keys, end, count } = MultiPop::parse(args.skip(1))?;
     for key in keys {
         if pop_entries(cx, key, end, count, reply)? {

@@ -15,11 +15,7 @@ const LOWEST: Error = Error::fixed(
 /// Size of the shortest element of a reply.
 const ELEMENT_MIN: u64 = b"$0\r\n\r\n".len() as u64;
 
-pub(super) fn zrandmember(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrandmember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let count = match args.get(2).map(int).transpose()? {
         Some(i64::MIN) => return Err(LOWEST),
         count => count,
@@ -57,7 +53,7 @@ fn pick(zset: &Zset) -> (Element<'_>, f64) {
 }
 
 /// Writes `count` distinct random entries.
-fn reply_sample(zset: &Zset, count: usize, with_scores: bool, reply: &mut Reply<'_>) {
+fn reply_sample(zset: &Zset, count: usize, with_scores: bool, reply: &mut Reply) {
     let len = zset.len();
     if count * 3 <= len {
         let ranks = rand::seq::index::sample(&mut rand::rng(), len, count);
@@ -83,7 +79,7 @@ fn reply_with_repeats(
     count: u64,
     with_scores: bool,
     longest: u64,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     if count > longest / ELEMENT_MIN {
         return Err(Error::OutOfRange);

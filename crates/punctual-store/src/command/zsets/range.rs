@@ -9,11 +9,11 @@ use crate::turn::Cx;
 use crate::value::zset::Zset;
 
 fn range(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     by: Option<By>,
     backwards: Option<bool>,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let query = Query::parse(args.skip(2), by, backwards, false)?;
     let Some(zset) = cx.read_as::<Zset>(&args[1])? else {
@@ -27,59 +27,31 @@ fn range(
     Ok(())
 }
 
-pub(super) fn zrange(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     range(cx, args, None, None, reply)
 }
 
-pub(super) fn zrevrange(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrevrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     range(cx, args, Some(By::Rank), Some(true), reply)
 }
 
-pub(super) fn zrangebyscore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrangebyscore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     range(cx, args, Some(By::Score), Some(false), reply)
 }
 
-pub(super) fn zrevrangebyscore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrevrangebyscore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     range(cx, args, Some(By::Score), Some(true), reply)
 }
 
-pub(super) fn zrangebylex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrangebylex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     range(cx, args, Some(By::Name), Some(false), reply)
 }
 
-pub(super) fn zrevrangebylex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrevrangebylex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     range(cx, args, Some(By::Name), Some(true), reply)
 }
 
-pub(super) fn zrangestore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrangestore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let query = Query::parse(args.skip(3), None, None, true)?;
     let limits = cx.limits();
     let result = match cx.read_as::<Zset>(&args[2])? {

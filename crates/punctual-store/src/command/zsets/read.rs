@@ -10,31 +10,19 @@ use crate::turn::Cx;
 use crate::value::keyed::Element as _;
 use crate::value::zset::{View, Zset};
 
-pub(super) fn zcard(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zcard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let zset = cx.read_as::<Zset>(&args[1])?;
     reply.int(zset.map_or(0, Zset::len) as i64);
     Ok(())
 }
 
-pub(super) fn zscore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zscore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let zset = cx.read_as::<Zset>(&args[1])?;
     reply_score(reply, zset, &args[2]);
     Ok(())
 }
 
-pub(super) fn zmscore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zmscore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let zset = cx.read_as::<Zset>(&args[1])?;
     let names = args.skip(2);
     reply.array(names.len());
@@ -44,58 +32,42 @@ pub(super) fn zmscore(
     Ok(())
 }
 
-fn reply_score(reply: &mut Reply<'_>, zset: Option<&Zset>, name: &[u8]) {
+fn reply_score(reply: &mut Reply, zset: Option<&Zset>, name: &[u8]) {
     match zset.and_then(|zset| zset.score(name)) {
         Some(score) => reply.double(score),
         None => reply.null(),
     }
 }
 
-pub(super) fn zcount(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zcount(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     count(cx, args, By::Score, reply)
 }
 
-pub(super) fn zlexcount(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zlexcount(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     count(cx, args, By::Name, reply)
 }
 
-fn count(cx: &mut Cx<'_, '_>, args: Args<'_>, by: By, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn count(cx: &mut Cx, args: Args, by: By, reply: &mut Reply) -> Result<(), Error> {
     let part = Part::parse(by, args.at(2), args.at(3))?;
     let zset = cx.read_as::<Zset>(&args[1])?;
     reply.int(zset.map_or(0, |zset| part.ranks(zset, false).len()) as i64);
     Ok(())
 }
 
-pub(super) fn zrank(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrank(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     rank(cx, args, "zrank", false, reply)
 }
 
-pub(super) fn zrevrank(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrevrank(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     rank(cx, args, "zrevrank", true, reply)
 }
 
 fn rank(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     command: &'static str,
     backwards: bool,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let with_score = match args.get(3) {
         _ if args.len() > 4 => return Err(Error::Arity(command.into())),
@@ -126,11 +98,7 @@ fn rank(
     Ok(())
 }
 
-pub(super) fn zscan(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zscan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     scan_elements::<Zset>(cx, args, reply, |zset, page| match zset.view() {
         View::Packed(pairs) => {
             let mut elements = pairs.iter();

@@ -8,11 +8,7 @@ use crate::events::Classes;
 use crate::turn::Cx;
 use crate::value::zset::Zset;
 
-pub(super) fn zrem(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zrem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let (place, found) = cx.seek_as::<Zset>(key)?;
     let mut removed = 0;
@@ -28,36 +24,24 @@ pub(super) fn zrem(
     Ok(())
 }
 
-pub(super) fn zremrangebyrank(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zremrangebyrank(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     remove_range(cx, args, By::Rank, "zremrangebyrank", reply)
 }
 
-pub(super) fn zremrangebyscore(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zremrangebyscore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     remove_range(cx, args, By::Score, "zremrangebyscore", reply)
 }
 
-pub(super) fn zremrangebylex(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+pub(super) fn zremrangebylex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     remove_range(cx, args, By::Name, "zremrangebylex", reply)
 }
 
 fn remove_range(
-    cx: &mut Cx<'_, '_>,
-    args: Args<'_>,
+    cx: &mut Cx,
+    args: Args,
     by: By,
     event: &str,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply,
 ) -> Result<(), Error> {
     let key = &args[1];
     let part = Part::parse(by, args.at(2), args.at(3))?;
