@@ -16,9 +16,9 @@ use crate::options::EvictionOptions;
 use crate::report::{self, Report};
 use crate::sheet::{Bound, Sheet, ratios};
 use crate::stall::key;
-use crate::table::thousands;
 use crate::{bars, keyload};
 use punctual_figures::spread::Spread;
+use punctual_figures::table::thousands;
 
 const POLICIES: [&str; 2] = ["allkeys-lru", "allkeys-lfu"];
 /// Exponent of Zipf's law.

@@ -28,7 +28,7 @@ use crate::load::latency_histogram;
 use crate::options::{JobPeer, JobsOptions, Program};
 use crate::process::CpuTime;
 use crate::report::{self, Report};
-use crate::table::{Table, millis, thousands};
+use punctual_figures::table::{Table, millis, thousands};
 
 /// Jobs that pass before the measurement: they prove that a worker works, and tell how long adding takes.
 const FIRST_JOBS: u64 = 500;

@@ -16,7 +16,7 @@ use crate::options::JobsOptions;
 use crate::reader::{LIVE_KEYS, live_name, read};
 use crate::report::Report;
 use crate::sheet::{Sheet, spreads};
-use crate::table::millis;
+use punctual_figures::table::millis;
 
 /// Results of one server in one round.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use crate::options::{StreamsOptions, StreamsTest};
 use crate::process::{CpuTime, resident_bytes};
 use crate::report::{self, Report};
 use crate::sheet::{Bound, Sheet, ratios, spreads};
-use crate::table::{millis, thousands};
+use punctual_figures::table::{millis, thousands};
 
 /// Entries of one XREADGROUP, as in the bar.
 const COUNT: u64 = 10;

@@ -133,7 +133,7 @@ static SUBCOMMANDS: &[Command] = &[
         .access(&["RO access"])
         .doc(
             OWN,
-            "O(from + N) for N jobs that are returned, at most 100000.",
+            "O(log(J) + N) for N jobs that are returned, at most 100000.",
             "Returns jobs in a state, the next one first.",
         ),
     keyed("resume", 3, CHANGES, manage::resume)

@@ -129,7 +129,7 @@ impl Turn<'_> {
     pub fn see_queue(&mut self, db: usize, key: &[u8], see: impl FnOnce(&Jobs)) {
         let number = self.store.shard_of(key);
         self.lock_one(number);
-        if let Some(id) = self.find_jobs(number, db, key)
+        if let Some(id) = self.find_live::<Jobs>(number, db, key)
             && let Some(jobs) = Jobs::of(&self.shard_db(number, db).get(id).value)
         {
             see(jobs);
