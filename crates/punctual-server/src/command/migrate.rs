@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
-use punctual_store::Error;
 use punctual_store::spec::{Flags, Group, KeyOrOption};
+use punctual_store::{Error, Turn};
 
 use crate::client::session::Executing;
 use crate::dispatch::call::{Call, ServerCommand};
@@ -130,16 +130,12 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
         Some(at) => args.skip(at),
         None => args.skip(3).take(1),
     };
-    // In a transaction or a script the shards are pinned, and stay so.
-    let waits = call.turn.may_wait;
-    let packed = Migration::pack(
-        call.turn,
-        target,
-        call.session.db,
-        options.copy,
-        keys.iter(),
-        waits,
-    );
+    // In a transaction or a script the shards are pinned, and stay so. For keys that act by themselves they are pinned here.
+    let db = call.session.db;
+    let may_wait = call.turn.may_wait;
+    let waits = may_wait && (options.copy || !pin_actors(call.turn, db, keys));
+    let packed = Migration::pack(call.turn, target, db, options.copy, keys.iter(), waits);
+    let mut moved = Ok(());
     match packed {
         None => reply.simple("NOKEY"),
         Some(migration) if waits => {
@@ -151,9 +147,27 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
             })));
         }
         Some(migration) => {
-            migration.run(call.turn, &call.shared.clock)?;
-            reply.ok();
+            moved = migration.run(call.turn, &call.shared.clock);
+            if moved.is_ok() {
+                reply.ok();
+            }
         }
     }
-    Ok(())
+    if may_wait {
+        call.turn.unpin();
+    }
+    moved
+}
+
+/// Pins the shards of the keys if one of them is a timer or has jobs. During a transfer that is not noticed here, the timer could fire
+/// on both servers, and a worker of each could get the same job. Returns whether they are pinned.
+fn pin_actors(turn: &mut Turn, db: usize, keys: Args) -> bool {
+    turn.pin(Some(
+        keys.iter().map(|key| turn.store.shard_of(key)).collect(),
+    ));
+    let acts = keys.iter().any(|key| turn.acts_by_itself(db, key));
+    if !acts {
+        turn.unpin();
+    }
+    acts
 }

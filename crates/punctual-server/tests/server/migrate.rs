@@ -75,6 +75,29 @@ fn keys_of_every_type_move_to_redis_and_back() {
     );
 }
 
+/// A timer that is due while the target does not answer fires once, at the target, and no worker here gets a job that is on its way.
+#[test]
+fn timers_and_jobs_act_in_one_place() {
+    let (ours, target) = (start(2), start(1));
+    let (mut a, mut b) = (Wire::open(&ours), Wire::open(&target));
+    let mut worker = Wire::open(&ours);
+    a.expect(&["JOB ADD jobs x ID 1", "SET runs 0"], "$1|1|+OK|");
+    b.expect(&["CLIENT PAUSE 700 WRITE"], "+OK|");
+    a.expect(&["TIMER SET t IN 200 DO INCR runs"], "+OK|");
+    let port = target.port();
+    a.send(&[&format!(
+        "MIGRATE 127.0.0.1 {port} \"\" 0 30000 KEYS t jobs"
+    )]);
+    eventually(|| b.text("INFO clients").contains("connected_clients:2\r\n"));
+    // The job has been packed, and leaves before this is served.
+    worker.send(&["JOB TAKE jobs"]);
+    a.expect(&[], "+OK|");
+    a.expect(&["EXISTS t jobs", "GET runs"], ":0|$1|0|");
+    eventually(|| b.int("EXISTS runs") == 1);
+    b.expect(&["GET runs", "EXISTS t jobs"], "$1|1|:1|");
+    assert_eq!(worker.value().as_bytes(), None, "the job is at the target");
+}
+
 #[test]
 fn errors_are_those_of_redis() {
     let target = Redis::start(&["--requirepass", "secret"]);

@@ -112,6 +112,17 @@ impl Turn<'_> {
         })
     }
 
+    /// Returns whether a key is a timer or a queue of jobs, which must not act in two places. Locks its shard.
+    pub fn acts_by_itself(&mut self, db: usize, key: &[u8]) -> bool {
+        let number = self.store.shard_of(key);
+        self.lock_one(number);
+        let part = self.shard_db(number, db);
+        part.find(key).is_some_and(|id| {
+            let value = &part.get(id).value;
+            matches!(value, Value::Timer(_) | Value::Jobs(_))
+        })
+    }
+
     /// Finds a timer that was due, if it still is the same. Its shard must be held.
     fn find_due(&mut self, due: &DueTimer) -> Option<(usize, Id)> {
         let number = self.store.shard_of(&due.key);
