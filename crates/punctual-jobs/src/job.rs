@@ -36,12 +36,12 @@ impl Job {
 
     /// Reads the reply to JOB TAKE.
     pub(crate) fn all(reply: Value) -> RedisResult<Vec<Self>> {
-        let jobs: Option<Vec<Taken>> = redis::from_redis_value(reply)?;
+        let jobs: Option<Vec<Taken>> = redis::from_owned_redis_value(reply)?;
         let jobs = jobs.unwrap_or_default().into_iter();
         jobs.map(|(queue, id, token, attempt, due_ms, payload)| {
             let due = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(due_ms));
             let due = due.ok_or(RedisError::from((
-                ErrorKind::UnexpectedReturnType,
+                ErrorKind::TypeError,
                 "a job is due too late for this system's clock",
             )))?;
             Ok(Self {

@@ -6,8 +6,7 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult};
-use redis::{ServerErrorKind, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Value};
 use tokio::sync::Mutex;
 
 /// Time limit for a connection.
@@ -20,7 +19,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// A connection, and its number at this link.
 type Connected = (u64, MultiplexedConnection);
 
-#[derive(Debug)]
 pub(crate) struct Link {
     client: Client,
     config: AsyncConnectionConfig,
@@ -42,8 +40,8 @@ impl Link {
         Self {
             client,
             config: AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(CONNECT_LIMIT))
-                .set_response_timeout(Some(waits + REPLY_LIMIT)),
+                .set_connection_timeout(CONNECT_LIMIT)
+                .set_response_timeout(waits + REPLY_LIMIT),
             state: Mutex::default(),
         }
     }
@@ -58,7 +56,8 @@ impl Link {
         let mut connection = client
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
-        let id = redis::cmd("CLIENT").arg("ID").take();
+        let mut id = redis::cmd("CLIENT");
+        id.arg("ID");
         // A user whose rules forbid CLIENT ID can work all the same; stopping takes longer.
         state.client_id = match id.query_async(&mut connection).await {
             Ok(id) => Some(id),
@@ -93,19 +92,13 @@ impl Link {
 
 /// Returns true if the same command may succeed on another connection, or later.
 pub(crate) fn transient(error: &RedisError) -> bool {
-    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly, TryAgain};
+    use ErrorKind::{BusyLoadingError, ClusterDown, IoError, MasterDown, ReadOnly, TryAgain};
+    // READONLY: the server has become a replica, and its name may lead to the new primary.
     error.is_unrecoverable_error()
-        || match error.kind() {
-            ErrorKind::Io => true,
-            // READONLY: the server has become a replica, and its name may lead to the new primary.
-            ErrorKind::Server(kind) => {
-                matches!(
-                    kind,
-                    BusyLoading | MasterDown | ReadOnly | TryAgain | ClusterDown
-                )
-            }
-            _ => false,
-        }
+        || matches!(
+            error.kind(),
+            IoError | BusyLoadingError | MasterDown | ReadOnly | TryAgain | ClusterDown
+        )
 }
 
 /// Pauses that double.

@@ -234,7 +234,8 @@ where
             // A command that is not sent yet waits for its connection; it has no number then.
             let unblock = async {
                 if let Some(id) = waiting.client_id().await {
-                    let command = redis::cmd("CLIENT").arg("UNBLOCK").arg(id).take();
+                    let mut command = redis::cmd("CLIENT");
+                    command.arg("UNBLOCK").arg(id);
                     // A server that does not answer, or refuses, lets the wait end by itself.
                     let _ = desk.link.ask(&command).await;
                 }

@@ -22,7 +22,7 @@ fn client(server: &Server) -> Client {
 }
 
 async fn connect(server: &Server) -> MultiplexedConnection {
-    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(PATIENCE);
     client(server)
         .get_multiplexed_async_connection_with_config(&config)
         .await
