@@ -39,6 +39,8 @@ const KEY: &str = "pb:jobs";
 const COUNT: &str = "256";
 /// Commands that are sent at once.
 const PIPELINE: u64 = 16;
+/// Clients of the measurement of CPU, as in `bench server`.
+const CLIENTS: u64 = 50;
 /// Time after the last due time after which a job counts as lost.
 const TIME_LIMIT_US: u64 = 60_000_000;
 
@@ -304,11 +306,13 @@ fn memory(options: &JobsOptions, server: &Server) -> Result<Option<f64>> {
     Ok(grown.map(|bytes| bytes as f64 / count as f64))
 }
 
-/// Returns the microseconds of CPU of a job from its addition to its acknowledgement.
+/// Returns the microseconds of CPU of a job from its addition to its acknowledgement, with [`CLIENTS`] clients at a time.
 fn cost(count: u64, server: &Server) -> Result<Option<f64>> {
-    let mut client = server.client()?;
-    client.expect(&["DEL", KEY])?;
-    let rounds = count.div_ceil(PIPELINE);
+    let mut clients = (0..CLIENTS)
+        .map(|_| server.client())
+        .collect::<Result<Vec<Client>>>()?;
+    clients[0].expect(&["DEL", KEY])?;
+    let rounds = count.div_ceil(PIPELINE * CLIENTS);
     let payload = "p".repeat(100);
     let (mut adds, mut takes, mut acks) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..PIPELINE {
@@ -317,25 +321,33 @@ fn cost(count: u64, server: &Server) -> Result<Option<f64>> {
     }
     let before = server.pid.and_then(CpuTime::of);
     for _ in 0..rounds {
-        client.send(&adds)?;
-        client.replies(PIPELINE as usize, "JOB")?;
-        client.send(&takes)?;
-        acks.clear();
-        for _ in 0..PIPELINE {
-            let reply = client.reply()?;
-            let Some((id, token, ..)) = taken(&reply).next() else {
-                return Err(Error::Invalid("JOB TAKE returned no job".into()));
-            };
-            let token = token.to_string();
-            let words: [&[u8]; 5] = [b"JOB", b"ACK", KEY.as_bytes(), id, token.as_bytes()];
-            encode_command(&mut acks, &words);
+        for client in &mut clients {
+            client.send(&adds)?;
         }
-        client.send(&acks)?;
-        client.replies(PIPELINE as usize, "JOB")?;
+        for client in &mut clients {
+            client.replies(PIPELINE as usize, "JOB")?;
+            client.send(&takes)?;
+        }
+        for client in &mut clients {
+            acks.clear();
+            for _ in 0..PIPELINE {
+                let reply = client.reply()?;
+                let Some((id, token, ..)) = taken(&reply).next() else {
+                    return Err(Error::Invalid("JOB TAKE returned no job".into()));
+                };
+                let token = token.to_string();
+                let words: [&[u8]; 5] = [b"JOB", b"ACK", KEY.as_bytes(), id, token.as_bytes()];
+                encode_command(&mut acks, &words);
+            }
+            client.send(&acks)?;
+        }
+        for client in &mut clients {
+            client.replies(PIPELINE as usize, "JOB")?;
+        }
     }
     let after = server.pid.and_then(CpuTime::of);
-    client.expect(&["DEL", KEY])?;
-    let jobs = (rounds * PIPELINE) as f64;
+    clients[0].expect(&["DEL", KEY])?;
+    let jobs = (rounds * PIPELINE * CLIENTS) as f64;
     Ok(before
         .zip(after)
         .map(|(before, after)| after.since(&before).as_secs_f64() * 1e6 / jobs))
