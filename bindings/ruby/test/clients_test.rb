@@ -6,6 +6,7 @@ require "punctual/minitest"
 # Ruby's clients of Redis, and Sidekiq, where they are installed.
 class ClientsTest < Minitest::Test
   include Punctual::MinitestHelper
+  include PunctualTest::Needs
 
   def setup
     skip "needs the native extension" unless Punctual::NATIVE
@@ -73,13 +74,5 @@ class ClientsTest < Minitest::Test
     fetch = Sidekiq::BasicFetch.new(queues: ["default"], strict: true)
     Sidekiq::Processor.new(nil, Sidekiq.options.merge(fetch:)).__send__(:process, fetch.retrieve_work)
     assert_equal ["late", 0], [job.done, Sidekiq.redis { |r| r.llen("queue:default") }]
-  end
-
-  private
-
-  def need(library)
-    require library
-  rescue LoadError
-    skip "#{library} is not installed"
   end
 end

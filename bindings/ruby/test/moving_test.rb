@@ -5,6 +5,8 @@ require_relative "test_helper"
 
 # Runs the Ruby programs of docs/jobs.md: the job of Sidekiq, and the same as a job of Punctual.
 class MovingTest < Minitest::Test
+  include PunctualTest::Needs
+
   PAGE = File.expand_path("../../../docs/jobs.md", __dir__)
   BEFORE, AFTER = File.read(PAGE).scan(/^```ruby\n(.*?)^```/m).flatten
   PATIENCE = 60
@@ -79,11 +81,5 @@ class MovingTest < Minitest::Test
       flunk "it takes too long" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > ends
       sleep(0.01)
     end
-  end
-
-  def need(library)
-    require library
-  rescue LoadError
-    skip "#{library} is not installed"
   end
 end

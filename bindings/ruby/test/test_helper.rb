@@ -19,4 +19,15 @@ module PunctualTest
     output = IO.popen([RbConfig.ruby, "-W1", "-I#{lib}", "-e", program, { err: %i[child out] }], &:read)
     [output, $?]
   end
+
+  # For tests of libraries that may be missing.
+  module Needs
+    private
+
+    def need(library)
+      require library
+    rescue LoadError
+      skip "#{library} is not installed"
+    end
+  end
 end

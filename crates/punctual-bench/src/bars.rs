@@ -140,7 +140,7 @@ pub(crate) const STREAMS_LATENESS: Duration = Duration::from_millis(2);
 pub(crate) const JOBS_PERCENTILE: f64 = 99.0;
 /// See [`JOBS_PERCENTILE`].
 pub(crate) const JOBS_LATENESS: Duration = Duration::from_millis(1);
-/// The same among ten million jobs that are due much later.
+/// The bound of [`JOBS_PERCENTILE`] while the queue also has ten million jobs that are due much later.
 pub(crate) const JOBS_LATENESS_PENDING: Duration = Duration::from_millis(2);
 /// Time until 1M jobs that are due in one millisecond are done. GETs meanwhile: [`STORM_GET_P99`].
 pub(crate) const JOB_STORM_DONE: Duration = Duration::from_secs(5);

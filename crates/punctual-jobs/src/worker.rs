@@ -98,7 +98,7 @@ where
     ///
     /// # Panics
     ///
-    /// The lease is shorter than 3 milliseconds.
+    /// If the lease is shorter than 3 milliseconds.
     #[must_use]
     pub fn lease(mut self, time: Duration) -> Self {
         assert!(
@@ -109,7 +109,7 @@ where
         self
     }
 
-    /// Sets the time that jobs have to end when the worker stops. 25 seconds by default.
+    /// Sets the grace period: how long a worker that is told to stop waits for running jobs. 25 seconds by default.
     #[must_use]
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = time;

@@ -1,7 +1,7 @@
 //! The live page: one thread asks the server, the other one draws and reads keys.
 //!
-//! Ground rules: the asking thread owns the connection and opens a new one when it breaks; it waits only on its socket and for the
-//! interval. The drawing thread owns the terminal, never waits for the server, and looks for signals between two waits for keys. The terminal is as
+//! Ground rules: the asking thread owns the connection, opens a new one when it breaks, and sleeps for the interval between two
+//! refreshes. The drawing thread owns the terminal, never waits for the server, and looks for signals between two waits for keys. The terminal is as
 //! it was before however the program ends: at the end of `live`, in a panic, and on SIGTERM, SIGINT, SIGHUP and SIGQUIT.
 
 use std::io;

@@ -83,7 +83,7 @@ fn expected(reply: Option<Value>) -> Result<Value, ApiError> {
 
 /// Returns counters, memory, lateness and databases.
 pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Result<Json, ApiError> {
-    // The connection that asks is one of them.
+    // INFO counts this thread's connections as clients: those that are open, and the one that asks.
     let others = 1.0 + links.open() as f64;
     let text = info(links).await?;
     let info = Info::of(&text);

@@ -79,7 +79,7 @@ fn distinct(batch: &mut Batch) {
     batch.dedup();
 }
 
-/// Returns a random number below `end`. Its bias, `end` in 2^32, is far below that of a sample.
+/// Returns a random number below `end`. It is biased by at most `end` / 2^32, far less than a sample's own error.
 fn below(random: &mut SmallRng, end: u32) -> u32 {
     ((u64::from(random.next_u32()) * u64::from(end)) >> 32) as u32
 }

@@ -53,7 +53,7 @@ pub(super) fn lines(n: u64) -> [String; 2] {
     ]
 }
 
-/// What clients know of a job.
+/// The state of a job as the server's replies have confirmed it.
 #[derive(Default)]
 pub(super) struct Job {
     pub(super) added: bool,

@@ -90,7 +90,7 @@ impl Servers {
     }
 }
 
-/// Sends lines in pipelines, and returns their replies, of which none is an error.
+/// Sends commands in pipelines and returns the replies. Panics if one of them is an error.
 fn replies(c: &mut Wire, lines: impl Iterator<Item = String>) -> Vec<Value> {
     let lines: Vec<String> = lines.collect();
     let mut replies = Vec::new();
