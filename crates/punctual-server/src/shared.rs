@@ -15,7 +15,7 @@ use crate::changelog::ChangeLog;
 use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
 use crate::client::trackers::{Post, Trackers};
-use crate::clock::{Move, MoveError, ServerClock};
+use crate::clock::{Move, MoveError, Rounds, ServerClock};
 use crate::command::info::JobFigures;
 use crate::config::{Changes, Config, SetError, Settings, TlsSettings};
 use crate::dispatch::names::CommandNames;
@@ -417,7 +417,7 @@ impl Shared {
     /// at its instant.
     ///
     /// # Errors
-    /// As [`ServerClock::destination`].
+    /// As [`ServerClock::destination`], and [`MoveError::Endless`], which leaves the clock at the timers' instant.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,
@@ -428,21 +428,26 @@ impl Shared {
             turn.lock_all();
         }
         let to = self.clock.destination(to)?;
+        let mut moved = Ok(to);
         // While clients are paused nothing expires; due keys expire when the pause ends.
         let paused_until = self.pauses.last_end_ms();
         if to.read_ms() < paused_until || self.replication.is_replica() {
             turn.now = to;
         } else {
             turn.now = self.clock.now().max(Now::from_ms(paused_until));
-            while !turn.advance(to) {
+            let mut rounds = Rounds::default();
+            while moved.is_ok() && !turn.advance(to) {
                 self.clock.set(turn.now);
-                fire(turn);
+                moved = rounds.begin(turn).map(|()| to);
+                if moved.is_ok() {
+                    fire(turn);
+                }
             }
         }
-        self.clock.set(to);
+        self.clock.set(turn.now);
         // Idle timeouts are timers in the loops' wheels.
         self.order_all(|| Order::ClockMoved);
-        Ok(to)
+        moved
     }
 
     /// Returns the loop that expires the keys of shard `shard`.
