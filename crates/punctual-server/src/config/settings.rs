@@ -350,6 +350,7 @@ impl Settings {
                         decay_minutes: values.number("lfu-decay-time"),
                     },
                     Some(Order::Lru) => Uses::Recent,
+                    Some(Order::Lrm) => Uses::Changed,
                     _ => Uses::Last,
                 },
                 eviction,

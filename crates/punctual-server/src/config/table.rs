@@ -18,10 +18,12 @@ const PROTECTED_ACTION: &[&str] = &["no", "yes", "local"];
 const EVICTION: &[&str] = &[
     "volatile-lru",
     "volatile-lfu",
+    "volatile-lrm",
     "volatile-random",
     "volatile-ttl",
     "allkeys-lru",
     "allkeys-lfu",
+    "allkeys-lrm",
     "allkeys-random",
     "noeviction",
 ];
