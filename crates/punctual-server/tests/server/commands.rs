@@ -79,7 +79,9 @@ const NEW: &[&str] = &[
     "sdiffcard",
     "sunioncard",
     "xackdel",
+    "xcfgset",
     "xdelex",
+    "xidmprecord",
     "xnack",
 ];
 
