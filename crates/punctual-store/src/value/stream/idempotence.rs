@@ -8,16 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use punctual_rdb::stream::StreamId as Id;
 use punctual_resp::{Limits as RespLimits, Parser, encode_command};
 
-use super::{Id, Stream, settings::digits};
 use crate::limits::Limits;
 
 /// The name of a producer or of a message.
 type Name = Arc<[u8]>;
 
 /// Number of messages that one firing of the timer drops.
-const DROPPED_MAX: usize = 4_096;
+pub(super) const DROPPED_MAX: usize = 4_096;
 
 /// What a stream keeps about the messages of producers.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ struct Producer {
 }
 
 impl Idempotence {
-    fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
         Self {
             duration_s: limits.idmp_duration_s,
             size_max: limits.idmp_size_max,
@@ -117,7 +117,7 @@ impl Idempotence {
     }
 
     /// Drops messages that are over, at most `count`. Returns their number.
-    fn drop_over(&mut self, now_ms: u64, count: usize) -> usize {
+    pub(super) fn drop_over(&mut self, now_ms: u64, count: usize) -> usize {
         let mut dropped = 0;
         while dropped < count
             && let Some(first) = self.order.first()
@@ -135,7 +135,7 @@ impl Idempotence {
         Some(self.over_ms(first.0).div_ceil(1000).saturating_mul(1000))
     }
 
-    fn heap_bytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         const NODES: usize = size_of::<(Id, Name, Name)>() + 2 * size_of::<(Name, Id)>() + 32;
         let name = |name: &Name| name.len() + 16;
         let messages = self
@@ -159,17 +159,16 @@ impl Idempotence {
             }
             encode_command(&mut messages, &words);
         }
-        let [duration, size] = [self.duration_s, self.size_max].map(|n| digits(n.into()));
-        let [added, duplicates] = [self.added, self.duplicates].map(digits);
-        [
-            b"IDMP".to_vec(),
-            duration,
-            size,
-            added,
-            duplicates,
-            messages,
-        ]
-        .into_iter()
+        let numbers = [
+            self.duration_s.into(),
+            self.size_max.into(),
+            self.added,
+            self.duplicates,
+        ];
+        let numbers = numbers.map(|n: u64| itoa::Buffer::new().format(n).as_bytes().to_vec());
+        std::iter::once(b"IDMP".to_vec())
+            .chain(numbers)
+            .chain([messages])
     }
 
     /// Reads what [`Idempotence::words`] has written.
@@ -194,32 +193,5 @@ impl Idempotence {
             messages = &messages[consumed..];
         }
         Some(read)
-    }
-}
-
-impl Stream {
-    /// Returns what is kept about messages, if there ever was one or a setting.
-    pub fn idempotence(&self) -> Option<&Idempotence> {
-        self.aside.as_ref()?.idempotence.as_deref()
-    }
-
-    /// As [`Stream::idempotence`], to change; new with the server's settings.
-    pub fn idempotence_mut(&mut self, limits: &Limits) -> &mut Idempotence {
-        let aside = self.aside_mut();
-        aside
-            .idempotence
-            .get_or_insert_with(|| Box::new(Idempotence::new(limits)))
-    }
-
-    /// Drops messages that are over, up to some of them. Returns their number.
-    pub(crate) fn drop_messages(&mut self, now_ms: u64) -> usize {
-        let aside = self.aside.as_mut();
-        let kept = aside.and_then(|aside| aside.idempotence.as_mut());
-        kept.map_or(0, |kept| kept.drop_over(now_ms, DROPPED_MAX))
-    }
-
-    pub(super) fn idempotence_bytes(&self) -> usize {
-        self.idempotence()
-            .map_or(0, |kept| size_of::<Idempotence>() + kept.heap_bytes())
     }
 }

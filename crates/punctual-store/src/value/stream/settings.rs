@@ -8,7 +8,8 @@
 use punctual_resp::{Limits, Parser, encode_command};
 
 use super::snapshot::SnapshotWalk;
-use super::{DeadLetter, Idempotence, Lease, Retention, Stream, Timeline};
+use super::{DeadLetter, Idempotence, Lease, Retention, Stream, Timeline, idempotence};
+use crate::limits::Limits as Sizes;
 use crate::time::NEVER;
 
 /// Name of the auxiliary field of a snapshot that has the settings of the next key.
@@ -57,6 +58,31 @@ impl Stream {
         if !self.aside.as_deref().is_some_and(needed) {
             self.aside = None;
         }
+    }
+
+    /// Returns what is kept about messages, if there ever was one or a setting.
+    pub fn idempotence(&self) -> Option<&Idempotence> {
+        self.aside.as_ref()?.idempotence.as_deref()
+    }
+
+    /// As [`Stream::idempotence`], to change; new with the server's settings.
+    pub fn idempotence_mut(&mut self, limits: &Sizes) -> &mut Idempotence {
+        let aside = self.aside_mut();
+        aside
+            .idempotence
+            .get_or_insert_with(|| Box::new(Idempotence::new(limits)))
+    }
+
+    /// Drops messages that are over, up to some of them. Returns their number.
+    pub(crate) fn drop_messages(&mut self, now_ms: u64) -> usize {
+        let aside = self.aside.as_mut();
+        let kept = aside.and_then(|aside| aside.idempotence.as_mut());
+        kept.map_or(0, |kept| kept.drop_over(now_ms, idempotence::DROPPED_MAX))
+    }
+
+    pub(super) fn idempotence_bytes(&self) -> usize {
+        self.idempotence()
+            .map_or(0, |kept| size_of::<Idempotence>() + kept.heap_bytes())
     }
 
     /// Notes that a group has a timeline, before it gets one.
@@ -195,6 +221,6 @@ impl Stream {
     }
 }
 
-pub(super) fn digits(number: u64) -> Vec<u8> {
+fn digits(number: u64) -> Vec<u8> {
     itoa::Buffer::new().format(number).as_bytes().to_vec()
 }
