@@ -78,6 +78,8 @@ const NEW: &[&str] = &[
     "msetex",
     "sdiffcard",
     "sunioncard",
+    "blmovem",
+    "lmovem",
     "xackdel",
     "xcfgset",
     "xdelex",
