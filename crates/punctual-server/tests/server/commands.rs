@@ -79,6 +79,8 @@ const NEW: &[&str] = &[
     "sdiffcard",
     "sunioncard",
     "blmovem",
+    "cluster|migration",
+    "cluster|slot-stats",
     "hotkeys",
     "hotkeys|get",
     "hotkeys|help",
