@@ -171,7 +171,8 @@ pub static COMMANDS: &[Command] = &[
         "5.0.0",
         PER_RETURNED,
         "Returns entries of several streams behind given IDs. Blocks until there are any.",
-    ),
+    )
+    .history(&[("8.10.0", "Added the `MAXCOUNT` option.")]),
     Command::new(
         "xreadgroup",
         -7,
@@ -187,7 +188,10 @@ pub static COMMANDS: &[Command] = &[
         "Delivers new entries of several streams to a consumer of a group, or returns its pending \
          entries. Blocks until there are any.",
     )
-    .history(&[("8.4.0", "Added the `CLAIM` option.")]),
+    .history(&[
+        ("8.4.0", "Added the `CLAIM` option."),
+        ("8.10.0", "Added the `MAXCOUNT` option."),
+    ]),
     row("xretain", -3, GROW_FAST, retain::xretain)
         .access(&["RW update"])
         .doc(
