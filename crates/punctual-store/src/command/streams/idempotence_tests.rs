@@ -212,7 +212,12 @@ fn messages_survive_whatever_moves_a_stream() {
     f.run("RENAME s renamed");
     f.run("COPY renamed moved");
     f.run("MOVE moved 1");
-    for (db, key) in [(0, "copied"), (0, "renamed"), (1, "moved")] {
+    let dump: punctual_resp::OwnedArgs = ["DUMP", "renamed"].into_iter().collect();
+    let dump = f.reply(dump.as_args());
+    let start = dump.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let words: [&[u8]; 4] = [b"RESTORE", b"restored", b"0", &dump[start..dump.len() - 2]];
+    assert_eq!(f.run_words(&words), "+OK");
+    for (db, key) in [(0, "copied"), (0, "renamed"), (1, "moved"), (0, "restored")] {
         f.db = db;
         assert_eq!(kept(&mut f, key), ":50:100:2:3:4:1", "{key}");
         for (names, id) in ["p a", "p b", "q a"].iter().zip(&ids) {
@@ -225,7 +230,7 @@ fn messages_survive_whatever_moves_a_stream() {
     }
     // Their timers are armed.
     f.jump(1_051_000);
-    for (db, key) in [(0, "copied"), (0, "renamed"), (1, "moved")] {
+    for (db, key) in [(0, "copied"), (0, "renamed"), (1, "moved"), (0, "restored")] {
         f.db = db;
         assert_eq!(kept(&mut f, key), ":50:100:0:0:4:4", "{key}");
     }
