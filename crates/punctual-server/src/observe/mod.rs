@@ -2,6 +2,7 @@
 
 pub(crate) mod command_latency;
 pub mod crash_report;
+pub mod error_counts;
 pub(crate) mod hot_keys;
 pub mod latency;
 pub(crate) mod monitor;
