@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punctual_store::Now;
+use punctual_store::{Now, Turn};
 
 use crate::config::ClockKind;
 
@@ -26,9 +26,39 @@ pub enum MoveError {
     /// The time is out of range.
     #[error("value is out of range")]
     OutOfRange,
+    /// The timers of an instant make others that are due at the same instant, without an end.
+    #[error(
+        "timers make timers that are due at once; the clock stops at their instant until they are deleted"
+    )]
+    Endless,
     /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,
+}
+
+/// Rounds of timers that one instant gets beyond those of the timers that are due when it begins. Each round fires one or more.
+const MORE_ROUNDS: usize = 10_000;
+
+/// Counts the rounds in which timers fire at one instant of a virtual clock.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    instant: Option<Now>,
+    left: usize,
+}
+
+impl Rounds {
+    /// Begins a round at the turn's instant. Timers may make others that are due at once, as scripts can.
+    ///
+    /// # Errors
+    /// [`MoveError::Endless`] if the instant has had its rounds.
+    pub(crate) fn begin(&mut self, turn: &mut Turn) -> Result<(), MoveError> {
+        if self.instant != Some(turn.now) {
+            self.instant = Some(turn.now);
+            self.left = turn.count_due_timers() + MORE_ROUNDS;
+        }
+        self.left = self.left.checked_sub(1).ok_or(MoveError::Endless)?;
+        Ok(())
+    }
 }
 
 /// Target of a clock move.

@@ -1,10 +1,9 @@
 //! State that all event loops share.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use punctual_store::events::Classes;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::spec::Flags;
@@ -15,7 +14,7 @@ use crate::changelog::ChangeLog;
 use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
 use crate::client::trackers::{Post, Trackers};
-use crate::clock::{Move, MoveError, ServerClock};
+use crate::clock::{Move, MoveError, Rounds, ServerClock};
 use crate::command::info::JobFigures;
 use crate::config::{Changes, Config, SetError, Settings, TlsSettings};
 use crate::dispatch::names::CommandNames;
@@ -25,6 +24,7 @@ use crate::net::cross_protocol::HttpWarning;
 use crate::net::listener::{FreePorts, ListenError, Listener};
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
+use crate::observe::error_counts::ErrorCounts;
 use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
 use crate::observe::monitor::Monitors;
 use crate::observe::slowlog::{Slow, SlowLog};
@@ -78,6 +78,7 @@ pub struct Shared {
     pub(crate) functions: Registry,
     /// The slow log.
     pub slowlog: SlowLog,
+    pub(crate) hot_keys: crate::observe::hot_keys::HotKeys,
     /// Latency events of LATENCY.
     pub latency: LatencyMonitor,
     /// `latency-tracking`.
@@ -181,6 +182,7 @@ impl Shared {
             running: Running::default(),
             functions: Registry::default(),
             slowlog: SlowLog::default(),
+            hot_keys: Default::default(),
             latency: LatencyMonitor::default(),
             latency_tracking: AtomicBool::new(true),
             startup_bytes: AtomicU64::new(0),
@@ -417,7 +419,7 @@ impl Shared {
     /// at its instant.
     ///
     /// # Errors
-    /// As [`ServerClock::destination`].
+    /// As [`ServerClock::destination`], and [`MoveError::Endless`], which leaves the clock at the timers' instant.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,
@@ -428,21 +430,26 @@ impl Shared {
             turn.lock_all();
         }
         let to = self.clock.destination(to)?;
+        let mut moved = Ok(to);
         // While clients are paused nothing expires; due keys expire when the pause ends.
         let paused_until = self.pauses.last_end_ms();
         if to.read_ms() < paused_until || self.replication.is_replica() {
             turn.now = to;
         } else {
             turn.now = self.clock.now().max(Now::from_ms(paused_until));
-            while !turn.advance(to) {
+            let mut rounds = Rounds::default();
+            while moved.is_ok() && !turn.advance(to) {
                 self.clock.set(turn.now);
-                fire(turn);
+                moved = rounds.begin(turn).map(|()| to);
+                if moved.is_ok() {
+                    fire(turn);
+                }
             }
         }
-        self.clock.set(to);
+        self.clock.set(turn.now);
         // Idle timeouts are timers in the loops' wheels.
         self.order_all(|| Order::ClockMoved);
-        Ok(to)
+        moved
     }
 
     /// Returns the loop that expires the keys of shard `shard`.
@@ -496,53 +503,6 @@ fn record_latency(shared: &Shared, settings: &Settings, event: &'static str, now
     }
 }
 
-/// Number of error replies by first word (INFO errorstats).
-#[derive(Default)]
-pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
-
-impl ErrorCounts {
-    /// Counts an error.
-    pub fn count(&self, error: &punctual_store::Error) {
-        /// DEBUG ERROR can create any number of codes.
-        const CODES_MAX: usize = 128;
-        const OTHERS: &str = "ERRORSTATS_OVERFLOW";
-        let is_name = |code: &str| {
-            code.bytes()
-                .all(|b| b.is_ascii_graphic() && !b":#=".contains(&b))
-                && !code.is_empty()
-        };
-        let text = error.bytes();
-        let text = String::from_utf8_lossy(&text);
-        // As in Redis, a text without a short first word counts as a plain error.
-        let code = match text.split_once(' ') {
-            Some((code, _)) if code.len() < 32 && is_name(code) => code,
-            _ => "ERR",
-        };
-        let mut counts = self.0.lock();
-        match counts.get_mut(code) {
-            Some(count) => *count += 1,
-            None => {
-                let code = if counts.len() < CODES_MAX {
-                    code
-                } else {
-                    OTHERS
-                };
-                *counts.entry(code.to_owned()).or_default() += 1;
-            }
-        }
-    }
-
-    /// Returns all counts in the order of the code words.
-    pub fn all(&self) -> Vec<(String, u64)> {
-        self.0.lock().iter().map(|(k, v)| (k.clone(), *v)).collect()
-    }
-
-    /// Removes all counts.
-    pub fn reset(&self) {
-        self.0.lock().clear();
-    }
-}
-
 /// Stops the server if the thread that has this panics, because others wait for it.
 pub(crate) struct StopOnPanic(pub(crate) Arc<Shared>);
 
@@ -577,22 +537,5 @@ mod tests {
             (1, 7, 7)
         );
         assert_eq!(shared.stats[0].expiry_nanos.get(), 17_899_999);
-    }
-
-    #[test]
-    fn invalid_error_codes_count_as_err() {
-        let counts = ErrorCounts::default();
-        for text in [
-            "WRONGTYPE x",
-            "A:B x",
-            "A\r\nB x",
-            "\u{e9} x",
-            "alone",
-            " x",
-        ] {
-            counts.count(&punctual_store::Error::Text(text.into()));
-        }
-        let all = counts.all();
-        assert_eq!(all, [("ERR".to_owned(), 5), ("WRONGTYPE".to_owned(), 1)]);
     }
 }

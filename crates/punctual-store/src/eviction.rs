@@ -7,6 +7,8 @@ pub enum Order {
     Lru,
     /// Keys that are used least often first, approximated by samples.
     Lfu,
+    /// Keys that have not been changed for the longest time first, approximated by samples (Redis 8.6).
+    Lrm,
     /// Random keys.
     Random,
     /// Keys with the earliest deadline first, exactly.
@@ -39,6 +41,7 @@ impl Eviction {
             order: match order {
                 "lru" => Order::Lru,
                 "lfu" => Order::Lfu,
+                "lrm" => Order::Lrm,
                 "random" => Order::Random,
                 "ttl" => Order::Ttl,
                 _ => return None,

@@ -28,6 +28,10 @@ pub struct Limits {
     pub stream_bytes: usize,
     /// `stream-node-max-entries`; 0: no limit.
     pub stream_entries: usize,
+    /// `stream-idmp-duration`, in seconds.
+    pub idmp_duration_s: u32,
+    /// `stream-idmp-maxsize`.
+    pub idmp_size_max: u32,
     /// Usage that each key records.
     pub uses: Uses,
     /// Which keys are evicted when memory is short; `None` for none.
@@ -48,6 +52,8 @@ impl Default for Limits {
             hll_sparse_bytes: 3000,
             stream_bytes: 4096,
             stream_entries: 100,
+            idmp_duration_s: 100,
+            idmp_size_max: 100,
             uses: Uses::Last,
             eviction: None,
         }

@@ -4,7 +4,7 @@
 //! (Morris, "Counting large numbers of events in small registers", 1978) that decays while the key is not used. Redis has 16 bits of
 //! minutes; here the first of them changes with each access, because most accesses leave the counter as it is, and a key that
 //! was used after eviction has examined it should not be evicted. So minutes wrap after 22 days, not 45. Under an LRU
-//! policy they are units of 128 ms: at half a million commands a second, most keys of a full store have been used within the
+//! or LRM policy they are units of 128 ms: at half a million commands a second, most keys of a full store have been used within the
 //! same few seconds.
 
 use crate::time::Now;
@@ -22,6 +22,8 @@ pub enum Uses {
     Last,
     /// Time of the last access, in units of 128 ms.
     Recent,
+    /// Time of the last change, in units of 128 ms; reads leave it as it is.
+    Changed,
     /// Access counter.
     Count {
         /// `lfu-log-factor`: a greater factor makes the counter grow more slowly.
@@ -57,7 +59,7 @@ impl Uses {
     pub fn initial(self, now: Now) -> u32 {
         match self {
             Self::Last => seconds(now),
-            Self::Recent => units(now),
+            Self::Recent | Self::Changed => units(now),
             Self::Count { .. } => minutes(now) << 8 | NEW,
         }
     }
@@ -66,7 +68,7 @@ impl Uses {
     /// records, the usage is that of a new key.
     pub fn restored(self, idle_s: Option<u64>, count: Option<u8>, now: Now) -> u32 {
         match self {
-            Self::Last | Self::Recent => {
+            Self::Last | Self::Recent | Self::Changed => {
                 let idle_ms = idle_s.unwrap_or(0).saturating_mul(1000);
                 self.initial(Now::from_ms(now.read_ms().saturating_sub(idle_ms)))
             }
@@ -80,6 +82,7 @@ impl Uses {
         match self {
             Self::Last => seconds(now),
             Self::Recent => units(now),
+            Self::Changed => before,
             Self::Count { .. } => self.incremented(before, now),
         }
     }
@@ -105,11 +108,11 @@ impl Uses {
         (uses & 0xff).saturating_sub(lost)
     }
 
-    /// Returns the seconds since the last access of a key with usage `uses`. Meaningless for counters, and after the
-    /// clock was set back. The time wraps after 194 days, after 24 days under an LRU policy.
+    /// Returns the seconds since the last access or change of a key with usage `uses`. Meaningless for counters, and after the
+    /// clock was set back. The time wraps after 194 days, after 24 days under an LRU or LRM policy.
     pub fn idle_s(self, uses: u32, now: Now) -> u32 {
         match self {
-            Self::Recent => {
+            Self::Recent | Self::Changed => {
                 ((u64::from(units(now).wrapping_sub(uses) & MASK) << RECENT_SHIFT) / 1000) as u32
             }
             _ => seconds(now).wrapping_sub(uses) & MASK,
@@ -122,7 +125,7 @@ impl Uses {
     pub(crate) fn rank(self, uses: u32, now: Now) -> u32 {
         match self {
             Self::Last => seconds(now).wrapping_sub(uses) & MASK,
-            Self::Recent => units(now).wrapping_sub(uses) & MASK,
+            Self::Recent | Self::Changed => units(now).wrapping_sub(uses) & MASK,
             Self::Count { .. } => 255 - self.count(uses, now),
         }
     }
@@ -132,7 +135,7 @@ impl Uses {
     pub(crate) fn tick(self, now: Now) -> u32 {
         match self {
             Self::Last => seconds(now),
-            Self::Recent => units(now),
+            Self::Recent | Self::Changed => units(now),
             Self::Count { .. } => minutes(now),
         }
     }

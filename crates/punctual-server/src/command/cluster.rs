@@ -121,6 +121,11 @@ const SUBCOMMANDS: &[ServerCommand] = &[
     row("meet", -4, CHANGE)
         .doc("3.0.0", O_1, "Forces a node to handshake with another node.")
         .history(&[("4.0.0", "Added the optional `cluster_bus_port` argument.")]),
+    row("migration", -4, CHANGE).doc(
+        "8.4.0",
+        O_RANGES,
+        "Starts, monitors and cancels migrations of hash slots.",
+    ),
     row("myid", 2, LOOK).doc("3.0.0", O_1, "Returns the ID of a node."),
     row("myshardid", 2, LOOK).tips(VARIES).doc("7.2.0", O_1, "Returns the shard ID of a node."),
     row("nodes", 2, LOOK).tips(VARIES).doc(
@@ -159,6 +164,13 @@ const SUBCOMMANDS: &[ServerCommand] = &[
         .tips(VARIES)
         .doc("3.0.0", O_REPLICAS, "Lists the replica nodes of a master node.")
         .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
+    row("slot-stats", -4, LOOK.or(Flags::LOADING))
+        .tips(&["nondeterministic_output", "request_policy:all_shards"])
+        .doc(
+            "8.2.0",
+            "O(N) where N is the total number of slots based on arguments. O(N*log(N)) with ORDERBY.",
+            "Returns statistics of the usage of hash slots.",
+        ),
     row("slots", 2, LOOK)
         .tips(VARIES)
         .doc("3.0.0", O_NODES, "Returns the mapping of cluster slots to nodes.")

@@ -344,12 +344,15 @@ impl Settings {
                 hll_sparse_bytes: values.bytes("hll-sparse-max-bytes"),
                 stream_bytes: values.bytes("stream-node-max-bytes"),
                 stream_entries: values.number("stream-node-max-entries"),
+                idmp_duration_s: values.number("stream-idmp-duration"),
+                idmp_size_max: values.number("stream-idmp-maxsize"),
                 uses: match eviction.map(|policy| policy.order) {
                     Some(Order::Lfu) => Uses::Count {
                         log_factor: values.number("lfu-log-factor"),
                         decay_minutes: values.number("lfu-decay-time"),
                     },
                     Some(Order::Lru) => Uses::Recent,
+                    Some(Order::Lrm) => Uses::Changed,
                     _ => Uses::Last,
                 },
                 eviction,

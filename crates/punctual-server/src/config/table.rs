@@ -18,10 +18,12 @@ const PROTECTED_ACTION: &[&str] = &["no", "yes", "local"];
 const EVICTION: &[&str] = &[
     "volatile-lru",
     "volatile-lfu",
+    "volatile-lrm",
     "volatile-random",
     "volatile-ttl",
     "allkeys-lru",
     "allkeys-lfu",
+    "allkeys-lrm",
     "allkeys-random",
     "noeviction",
 ];
@@ -181,6 +183,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("zset-max-listpack-entries", 0, LONG, "128").alias("zset-max-ziplist-entries").implemented(),
     memory("zset-max-listpack-value", 0, SIZE, "64").alias("zset-max-ziplist-value").implemented(),
     memory("hll-sparse-max-bytes", 0, SIZE, "3000").implemented(),
+    integer("stream-idmp-duration", 1, 86_400, "100").implemented(),
+    integer("stream-idmp-maxsize", 1, 10_000, "100").implemented(),
     memory("stream-node-max-bytes", 0, SIZE, "4096").implemented(),
     integer("stream-node-max-entries", 0, LONG, "100").implemented(),
     choice("sanitize-dump-payload", &["no", "yes", "clients"], "no"),

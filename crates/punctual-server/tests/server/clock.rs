@@ -238,3 +238,32 @@ fn keys_expire_on_access_without_active_expiry() {
     c.expect(&["DEBUG SET-ACTIVE-EXPIRE 1"], "+OK|");
     eventually(|| c.text("INFO timers").contains("timers_pending:0"));
 }
+
+/// Copies of a timer are due at its instant. They fire there, and do not keep the clock from moving on.
+#[test]
+fn the_clock_passes_timers_that_copy_others() {
+    let server = with_threads(3);
+    let mut c = Wire::open(&server);
+    // The copy and the timer fire for the last time at one instant, in any order of their shards.
+    for n in 0..30 {
+        let line = format!("TIMER SET copied:{n} EVERY 10 LIMIT 2 DO COPY copied:{n} copy:{n}");
+        c.expect(&[&line], "+OK|");
+    }
+    c.int("CLOCK ADVANCE 30");
+    assert_eq!(c.int("DBSIZE"), 0);
+
+    // Two that copy each other have no end. The clock stops at their instant, until they are gone.
+    let script = "if redis.call('EXISTS', 'b') == 1 then redis.call('COPY', 'b', 'a') else redis.call('COPY', 'a', 'b') end";
+    let library = format!("#!lua name=l\nredis.register_function('f', function() {script} end)");
+    c.ask(&["FUNCTION", "LOAD", &library]);
+    let before = c.int("CLOCK NOW");
+    for name in ["a", "b"] {
+        c.expect(&[&format!("TIMER SET {name} IN 5 DO FCALL f 0")], "+OK|");
+    }
+    c.send(&["CLOCK ADVANCE 10"]);
+    let endless = c.value();
+    assert!(endless.is_error(), "{endless:?}");
+    assert_eq!(c.int("CLOCK NOW"), before + 5);
+    c.int("DEL a b");
+    assert_eq!(c.int("CLOCK ADVANCE 10"), before + 15);
+}

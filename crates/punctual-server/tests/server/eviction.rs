@@ -202,6 +202,7 @@ fn the_memory_stays_at_the_limit() {
         for policy in [
             "allkeys-lru",
             "allkeys-lfu",
+            "allkeys-lrm",
             "allkeys-random",
             "volatile-lru",
             "volatile-lfu",

@@ -35,6 +35,7 @@ mod functions;
 mod functions_kept;
 mod gathered;
 mod hashes;
+mod hotkeys;
 mod info;
 
 mod inside;

@@ -28,6 +28,15 @@ pub static COMMANDS: &[Command] = &[
             "Pops an element from a list, pushes it to another list and returns it. Blocks until \
              an element is available.",
         ),
+    list("blmovem", -6, POP.or(Flags::DENYOOM), lists::blmovem)
+        .keys(1, 2, 1)
+        .access(&["RW access delete", "RW insert"])
+        .doc(
+            "8.10.0",
+            "O(N) where N is the number of elements moved.",
+            "Moves elements from a list to another list and returns them. Blocks until there are \
+             enough.",
+        ),
     list("blmpop", -5, POP, lists::blmpop)
         .counted_keys(2)
         .access(&["RW access delete"])

@@ -139,10 +139,11 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     let id = cx.add(key, value);
     let (uses, now) = (cx.limits().uses, cx.now());
-    cx.db_of(key)
-        .touch(id, uses.restored(options.idle_s, options.freq, now));
     cx.set_deadline(key, id, deadline);
     cx.commit(key, Classes::GENERIC, "restore", 1);
+    // After the commit, which under an LRM policy is itself a use.
+    cx.db_of(key)
+        .touch(id, uses.restored(options.idle_s, options.freq, now));
     if cx.is_logged() {
         let mut buffer = itoa::Buffer::new();
         let at = buffer.format(deadline.unwrap_or(0)).as_bytes();

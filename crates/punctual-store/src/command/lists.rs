@@ -9,7 +9,7 @@ mod tests;
 mod transfer;
 
 pub(crate) use ends::{find, pop_one};
-pub(crate) use transfer::{Mpop, end_named, mpop, transfer};
+pub(crate) use transfer::{Movem, Mpop, end_named, mpop, transfer};
 
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
@@ -45,6 +45,15 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Pops an element from a list, pushes it to another list and returns it. Deletes the \
              list if no elements remain.",
+        ),
+    row("lmovem", -5, GROW, transfer::lmovem)
+        .keys(1, 2, 1)
+        .access(&["RW access delete", "RW insert"])
+        .doc(
+            "8.10.0",
+            "O(N) where N is the number of elements moved.",
+            "Moves elements from a list to another list and returns them. Deletes the first list \
+             if no elements remain.",
         ),
     row("lmpop", -4, Flags::WRITE, transfer::lmpop)
         .counted_keys(1)

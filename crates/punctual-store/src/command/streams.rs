@@ -10,6 +10,8 @@ mod arguments;
 mod claim;
 mod effects;
 mod group;
+#[cfg(test)]
+mod idempotence_tests;
 mod info;
 mod lease;
 mod lookup;
@@ -62,6 +64,7 @@ pub static COMMANDS: &[Command] = &[
                 "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option.",
             ),
             ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
+            ("8.6.0", "Added the `IDMP` and `IDMPAUTO` options."),
         ]),
     row("xautoclaim", -6, WRITE_FAST, claim::xautoclaim)
         .access(&["RW delete"])
@@ -76,6 +79,13 @@ pub static COMMANDS: &[Command] = &[
             "Added an element to the reply array, containing deleted entries the command cleared \
              from the PEL",
         )]),
+    row("xcfgset", -2, WRITE_FAST, add::xcfgset)
+        .access(&["RW update"])
+        .doc(
+            "8.6.0",
+            "O(N) where N is the number of messages that are forgotten.",
+            "Sets how long, and how many of each producer, the messages of IDMP are remembered.",
+        ),
     row("xclaim", -6, WRITE_FAST, claim::xclaim)
         .access(&["RW update"])
         .tips(RANDOM)
@@ -103,6 +113,13 @@ pub static COMMANDS: &[Command] = &[
         "Depends on subcommand.",
         "A container for consumer groups commands.",
     ),
+    row("xidmprecord", 5, GROW_FAST, add::xidmprecord)
+        .access(&["RW update"])
+        .doc(
+            "8.6.2",
+            "O(log N) where N is the number of messages that are remembered.",
+            "An internal command that notes the producer's name for an entry.",
+        ),
     Command::container("xinfo", Group::Stream, info::SUBCOMMANDS).doc(
         "5.0.0",
         "Depends on subcommand.",
@@ -154,7 +171,8 @@ pub static COMMANDS: &[Command] = &[
         "5.0.0",
         PER_RETURNED,
         "Returns entries of several streams behind given IDs. Blocks until there are any.",
-    ),
+    )
+    .history(&[("8.10.0", "Added the `MAXCOUNT` option.")]),
     Command::new(
         "xreadgroup",
         -7,
@@ -170,7 +188,10 @@ pub static COMMANDS: &[Command] = &[
         "Delivers new entries of several streams to a consumer of a group, or returns its pending \
          entries. Blocks until there are any.",
     )
-    .history(&[("8.4.0", "Added the `CLAIM` option.")]),
+    .history(&[
+        ("8.4.0", "Added the `CLAIM` option."),
+        ("8.10.0", "Added the `MAXCOUNT` option."),
+    ]),
     row("xretain", -3, GROW_FAST, retain::xretain)
         .access(&["RW update"])
         .doc(

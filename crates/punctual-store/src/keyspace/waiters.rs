@@ -18,8 +18,8 @@ use crate::value::stream::{Id, Stream};
 /// What a command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// A list.
-    List,
+    /// A list of at least this number of elements.
+    List(usize),
     /// A sorted set.
     Zset,
     /// An entry of a stream behind the ID that belongs to its key.
@@ -50,7 +50,8 @@ impl Wants {
         ids: impl Fn(&[Id], &Stream) -> bool,
     ) -> Option<Outcome> {
         let served = match (self, value) {
-            (Self::List, Some(Value::List(_))) | (Self::Zset, Some(Value::Zset(_))) => true,
+            (Self::List(len), Some(Value::List(list))) => list.len() >= *len,
+            (Self::Zset, Some(Value::Zset(_))) => true,
             (Self::Entries(after), Some(Value::Stream(stream))) => ids(after, stream),
             (Self::Group(name, idle), Some(Value::Stream(stream))) => match stream.group(name) {
                 Some(group) => {
@@ -72,7 +73,7 @@ impl Wants {
 
     /// Returns whether a key that does not serve one waiter does not serve another one with the same wants.
     const fn is_shared(&self) -> bool {
-        matches!(self, Self::Group(..) | Self::Jobs)
+        matches!(self, Self::List(_) | Self::Group(..) | Self::Jobs)
     }
 }
 

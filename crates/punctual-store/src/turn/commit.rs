@@ -14,6 +14,7 @@ use super::{Cx, Turn};
 use crate::events::Classes;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::{Shard, Store};
+use crate::uses::Uses;
 use crate::value::Value;
 
 use super::cx::Place;
@@ -87,7 +88,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Raises the flags of a changed key's watchers, tells the clients that may have cached it, and notes the key if clients wait for it.
+    /// Raises the flags of a changed key's watchers, tells the clients that may have cached it, notes the key if clients wait for it,
+    /// and records the change if the policy asks for it.
     #[cold]
     fn notify_observers(&mut self, db: usize, key: &[u8], by: u64) {
         if self.logged && self.store.notes_changes() {
@@ -101,6 +103,19 @@ impl Turn<'_> {
         }
         self.invalidate(number, key, by);
         self.note_ready(db, key);
+        self.note_change(db, key);
+    }
+
+    /// Records the time of a key's change under an LRM policy.
+    fn note_change(&mut self, db: usize, key: &[u8]) {
+        let (uses, now) = (self.limits.uses, self.now);
+        if uses == Uses::Changed {
+            let number = self.store.shard_of(key);
+            let part = self.shard_db(number, db);
+            if let Some(id) = part.find(key) {
+                part.touch(id, uses.initial(now));
+            }
+        }
     }
 
     /// Notes a key as ready if clients wait for it.
@@ -116,8 +131,11 @@ impl Turn<'_> {
     pub(crate) fn commit_group(&mut self, db: usize, key: &[u8], event: Option<&str>, count: u64) {
         self.changed = true;
         self.stats.dirty += count;
-        if self.observed && self.logged && self.store.notes_changes() {
-            self.sink.changed(db, key);
+        if self.observed {
+            if self.logged && self.store.notes_changes() {
+                self.sink.changed(db, key);
+            }
+            self.note_change(db, key);
         }
         if let Some(event) = event {
             self.announce(db, Classes::STREAM, event, key);

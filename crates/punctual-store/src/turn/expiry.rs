@@ -274,16 +274,24 @@ impl Turn<'_> {
                     heads.extend(part.next_deadline().map(|at| Reverse((at, number, db))));
                 }
             }
+            let mut fires_at = None;
             while let Some(Reverse((deadline, number, db))) = heads.pop()
+                && deadline <= fires_at.unwrap_or(deadline)
                 && to.is_due(deadline)
             {
                 let instant = Now::from_ms(deadline);
                 self.now = self.now.max(instant);
+                let found = self.due_timers.len();
                 // By `instant` and not by the turn's: keys that were overdue expire in deadline order too.
-                while !self.expire_and_append(number, db, instant, &mut { usize::MAX }) {
-                    if self.has_due_timers() {
-                        return false;
-                    }
+                let mut done = false;
+                while !done && self.due_timers.len() == found {
+                    done = self.expire_and_append(number, db, instant, &mut { usize::MAX });
+                }
+                if self.due_timers.len() > found {
+                    // The timers of the other shards fire in the same round: those that this shard's make would else fire first,
+                    // and could be made again without an end.
+                    fires_at = Some(deadline);
+                    continue;
                 }
                 let next = self.shard_db(number, db).next_deadline();
                 heads.extend(next.map(|at| Reverse((at, number, db))));
@@ -294,6 +302,9 @@ impl Turn<'_> {
                         heads.extend(next.map(|at| Reverse((at, number, db))));
                     }
                 }
+            }
+            if fires_at.is_some() {
+                return false;
             }
         }
         self.now = to;

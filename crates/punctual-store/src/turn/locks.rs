@@ -17,6 +17,7 @@ use super::ahead::Name;
 use super::{Command, Turn};
 use crate::keyspace::shard::Shard;
 use crate::lock_order::OrderedGuard;
+use crate::uses::Uses;
 
 /// Time between two looks at whether a turn must let go of what it holds, while it waits for more.
 const BACK_OFF: Duration = Duration::from_micros(50);
@@ -118,7 +119,8 @@ impl<'s> Turn<'s> {
             || shard.waiters.any()
             || shard.tracked.any()
             || self.store.notes_changes()
-            || self.store.tracking.broadcasts();
+            || self.store.tracking.broadcasts()
+            || self.limits.uses == Uses::Changed;
         let at = self.held.partition_point(|(held, _)| *held < number);
         self.held.insert(at, (number, shard));
     }

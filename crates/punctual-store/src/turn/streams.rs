@@ -1,4 +1,5 @@
-//! What is due in streams: entries that are too old, leases that have ended, entries for dead-letter streams.
+//! What is due in streams: entries that are too old, leases that have ended, entries for dead-letter streams, messages of producers that
+//! are over.
 //!
 //! Ground rules: the wheel fires a stream's timer under the lock of its shard ([`Turn::stream_due`]). Old entries leave there, in batches.
 //! A lease that ends changes nothing: waiting readers are told, and run their command again. Only a dead-letter
@@ -48,6 +49,9 @@ impl Turn<'_> {
         let key = Name::from_slice(record.key.as_bytes());
         if self.trim_old(number, db, &key, id, until, BLOCKS) {
             *budget = budget.saturating_sub(BLOCKS);
+        }
+        if let Some(stream) = self.stream_at(number, db, id) {
+            *budget = budget.saturating_sub(stream.drop_messages(until.read_ms()) / BLOCKS);
         }
         let mut dead = false;
         self.shard_db(number, db).timelines(id, |_, timeline| {

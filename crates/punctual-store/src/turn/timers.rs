@@ -75,6 +75,14 @@ impl Turn<'_> {
         std::mem::take(&mut self.due_timers)
     }
 
+    /// Returns the number of timers that are due. Locks everything. O(shards · databases · log timers).
+    pub fn count_due_timers(&mut self) -> usize {
+        self.lock_all();
+        let end = self.now.read_ms() + 1;
+        let dbs = self.held_shards().flat_map(|(_, shard)| &shard.dbs);
+        dbs.map(|db| db.timers_before(end)).sum()
+    }
+
     /// Notes a timer that is due.
     pub(super) fn timer_is_due(&mut self, number: usize, db: usize, id: Id) {
         let record = self.shard_db(number, db).get(id);

@@ -8,6 +8,7 @@
 //! they end. No block is without a live entry. A stream may be empty, and stays a key.
 
 mod group;
+mod idempotence;
 mod references;
 mod retention;
 pub(crate) mod settings;
@@ -23,6 +24,7 @@ use settings::Aside;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use group::{Consumer, ConsumerNumber, Group, Pending};
+pub use idempotence::Idempotence;
 pub use punctual_rdb::stream::StreamId as Id;
 use punctual_rdb::stream::{BLOCK_LEN_MAX, Block, Entry, Totals};
 pub use retention::Retention;
@@ -284,7 +286,7 @@ impl Stream {
         }
     }
 
-    /// Returns the bytes on the heap. O(blocks + pending / 128).
+    /// Returns the bytes on the heap. O(blocks + pending / 128 + messages of producers).
     pub fn heap_bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(Block::capacity).sum();
         let groups: usize = self
@@ -293,6 +295,7 @@ impl Stream {
             .map(|(name, group)| name.len() + size_of::<(Box<[u8]>, Group)>() + group.heap_bytes())
             .sum();
         let aside = self.aside.as_ref().map_or(0, |_| size_of::<Aside>());
-        blocks + self.blocks.capacity() * size_of::<Block>() + groups + aside
+        let blocks = blocks + self.blocks.capacity() * size_of::<Block>();
+        blocks + groups + aside + self.idempotence_bytes()
     }
 }

@@ -1,9 +1,9 @@
-//! BLPOP, BRPOP, BLMOVE, BRPOPLPUSH and BLMPOP.
+//! BLPOP, BRPOP, BLMOVE, BLMOVEM, BRPOPLPUSH and BLMPOP.
 
 use punctual_resp::{Args, Reply};
 
 use super::{deadline, wait};
-use crate::command::lists::{Mpop, end_named, find, mpop, pop_one, transfer};
+use crate::command::lists::{Movem, Mpop, end_named, find, mpop, pop_one, transfer};
 use crate::error::Error;
 use crate::keyspace::waiters::Wants;
 use crate::turn::Cx;
@@ -29,7 +29,7 @@ fn pop(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<(), Error
             return Ok(());
         }
     }
-    if !wait(cx, Wants::List, 1..last, until) {
+    if !wait(cx, Wants::List(1), 1..last, until) {
         reply.null_array();
     }
     Ok(())
@@ -55,6 +55,15 @@ pub(super) fn blmove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     move_or_wait(cx, args, (from, to), until, reply)
 }
 
+pub(super) fn blmovem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let asked = Movem::parse(args, 6)?;
+    let until = deadline(cx, &args[5])?;
+    if !asked.run(cx, args, reply)? && !wait(cx, Wants::List(asked.least()), 1..2, until) {
+        reply.null_array();
+    }
+    Ok(())
+}
+
 pub(super) fn brpoplpush(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let until = deadline(cx, &args[3])?;
     move_or_wait(cx, args, (End::Tail, End::Head), until, reply)
@@ -72,7 +81,7 @@ fn move_or_wait(
         cx.effect(&[b"LMOVE", &args[1], &args[2], end_name(from), end_name(to)]);
         return Ok(());
     }
-    if !wait(cx, Wants::List, 1..2, until) {
+    if !wait(cx, Wants::List(1), 1..2, until) {
         reply.null();
     }
     Ok(())
@@ -86,7 +95,7 @@ pub(super) fn blmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         let mut buffer = itoa::Buffer::new();
         let count = buffer.format(asked.count).as_bytes();
         cx.effect(&[pop_name(asked.end), key, count]);
-    } else if !wait(cx, Wants::List, 3..3 + asked.keys.len(), until) {
+    } else if !wait(cx, Wants::List(1), 3..3 + asked.keys.len(), until) {
         reply.null_array();
     }
     Ok(())

@@ -502,3 +502,35 @@ fn commands_that_may_not_wait_reply_as_after_a_timeout() {
         }
     });
 }
+
+/// BLMOVEM with EXACTLY waits until there are enough elements, and holds up nobody behind it.
+#[test]
+fn blmovem_waits_for_as_many_elements_as_it_moves() {
+    for shards in [1, 4] {
+        let mut blocked = BlockedClients::new(shards);
+        assert_eq!(blocked.run("RPUSH l 1 2"), ":2");
+        blocked.block("BLMOVEM l m LEFT RIGHT 0 EXACTLY 3 BULK");
+        assert_eq!(blocked.run("LSET l 0 1"), "+OK");
+        assert_eq!(
+            blocked.run("LINSERT l BEFORE 1 0"),
+            ":3, 0: *3 $1 0 $1 1 $1 2"
+        );
+        assert_eq!(blocked.run("LRANGE m 0 -1"), "*3 $1 0 $1 1 $1 2");
+        blocked.block("BLMOVEM l m LEFT LEFT 0 EXACTLY 3 OBO");
+        blocked.block("BLMOVEM l n RIGHT LEFT 0 COUNT 5 BULK");
+        blocked.block("BLMOVEM l n LEFT LEFT 0");
+        assert_eq!(blocked.run("RPUSH l a b"), ":2, 2: *2 $1 a $1 b");
+        assert_eq!(blocked.run("RPUSH l c"), ":1, 3: *1 $1 c");
+        assert_eq!(blocked.run("RPUSH feed f"), ":1");
+        assert_eq!(blocked.run("RPUSH l d e"), ":2");
+        assert_eq!(
+            blocked.run("LMOVE feed l LEFT RIGHT"),
+            "$1 f, 1: *3 $1 f $1 e $1 d"
+        );
+        assert_eq!(blocked.fixture.store.waiting_keys(), 0);
+        assert_eq!(
+            blocked.run("BLMOVEM none m LEFT LEFT -1 EXACTLY 3 OBO"),
+            "-ERR timeout is negative"
+        );
+    }
+}

@@ -368,3 +368,126 @@ fn the_encoding_depends_on_the_size() {
     assert_eq!(fixture.run("OBJECT ENCODING l"), "$8 listpack");
     assert_eq!(fixture.run("LINDEX copy 0"), "$1 a");
 }
+
+/// By the documentation and the tests of Redis 8.10: redis-server 7.0 does not know the command.
+#[test]
+fn lmovem_moves_elements_one_by_one_or_in_bulk() {
+    for (ends, reply, left) in [
+        ("LEFT LEFT COUNT 3 OBO", "3 2 1", "4 5"),
+        ("LEFT LEFT COUNT 3 BULK", "1 2 3", "4 5"),
+        ("RIGHT RIGHT COUNT 3 OBO", "5 4 3", "1 2"),
+        ("RIGHT RIGHT EXACTLY 3 BULK", "3 4 5", "1 2"),
+        ("LEFT RIGHT COUNT 2 BULK", "1 2", "3 4 5"),
+        ("LEFT RIGHT COUNT 2 OBO", "1 2", "3 4 5"),
+        ("RIGHT LEFT COUNT 2 OBO", "4 5", "1 2 3"),
+        ("LEFT RIGHT COUNT 100 BULK", "1 2 3 4 5", ""),
+        ("LEFT RIGHT EXACTLY 5 OBO", "1 2 3 4 5", ""),
+        ("LEFT RIGHT", "1", "2 3 4 5"),
+        ("right left", "5", "1 2 3 4"),
+    ] {
+        let shown = |texts: Vec<&str>| {
+            let all: String = texts.iter().map(|text| format!(" $1 {text}")).collect();
+            format!("*{}{all}", texts.len())
+        };
+        let mut fixture = filled("1 2 3 4 5");
+        fixture.run("RPUSH m x y");
+        fixture.events();
+        let moved: Vec<&str> = reply.split(' ').collect();
+        assert_eq!(
+            fixture.run(&format!("LMOVEM l m {ends}")),
+            shown(moved.clone()),
+            "{ends}"
+        );
+        let to_head = ends.to_uppercase().split(' ').nth(1) == Some("LEFT");
+        let left: Vec<&str> = left.split_whitespace().collect();
+        let push = if to_head { "lpush" } else { "rpush" };
+        let pop = if ends.to_uppercase().starts_with("LEFT") {
+            "lpop"
+        } else {
+            "rpop"
+        };
+        let gone = if left.is_empty() { ", del l" } else { "" };
+        assert_eq!(
+            fixture.events(),
+            format!("{push} m, {pop} l{gone}"),
+            "{ends}"
+        );
+        let all = if to_head {
+            [moved, vec!["x", "y"]]
+        } else {
+            [vec!["x", "y"], moved]
+        };
+        assert_eq!(fixture.run("LRANGE m 0 -1"), shown(all.concat()), "{ends}");
+        assert_eq!(fixture.run("LRANGE l 0 -1"), shown(left.clone()), "{ends}");
+    }
+}
+
+#[test]
+fn lmovem_of_too_few_elements_or_bad_words_moves_nothing() {
+    let mut fixture = filled("a b c");
+    fixture.run("SET s v");
+    fixture.events();
+    for (line, reply) in [
+        ("LMOVEM l m LEFT RIGHT EXACTLY 4 BULK", "*-1"),
+        ("LMOVEM none m LEFT RIGHT", "*-1"),
+        ("LMOVEM none s LEFT RIGHT COUNT 2 OBO", "*-1"),
+        ("LMOVEM l s LEFT RIGHT COUNT 2 BULK", WRONG),
+        ("LMOVEM s l LEFT RIGHT", WRONG),
+        (
+            "LMOVEM l m LEFT RIGHT COUNT 0 BULK",
+            "-ERR count should be greater than 0",
+        ),
+        (
+            "LMOVEM l m LEFT RIGHT EXACTLY -1 BULK",
+            "-ERR count should be greater than 0",
+        ),
+        (
+            "LMOVEM l m LEFT RIGHT COUNT a up",
+            "-ERR count should be greater than 0",
+        ),
+        ("LMOVEM l m LEFT RIGHT COUNT 2", "-ERR syntax error"),
+        (
+            "LMOVEM l m LEFT RIGHT COUNT 2 OBO more",
+            "-ERR syntax error",
+        ),
+        ("LMOVEM l m LEFT RIGHT BAD 2 OBO", "-ERR syntax error"),
+        ("LMOVEM l m LEFT RIGHT COUNT 2 BAD", "-ERR syntax error"),
+        ("LMOVEM l m UP RIGHT COUNT 2 OBO", "-ERR syntax error"),
+        ("LMOVEM l m LEFT UP COUNT 2 OBO", "-ERR syntax error"),
+    ] {
+        assert_eq!(fixture.run(line), reply, "{line}");
+    }
+    assert_eq!(fixture.events(), "");
+    assert_eq!(fixture.run("LRANGE l 0 -1"), "*3 $1 a $1 b $1 c");
+    assert_eq!(fixture.run("EXISTS m"), ":0");
+}
+
+/// Within a list too, and the log has commands that every redis-server knows: a list that only turns keeps its deadline.
+#[test]
+fn lmovem_within_a_list_replays() {
+    let long: String = (0..3_000).map(|n| format!(" {n}")).collect();
+    for (words, list) in [
+        ("k k LEFT LEFT EXACTLY 2 OBO", "*3 $1 b $1 a $1 c"),
+        ("k k LEFT LEFT COUNT 2 BULK", "*3 $1 a $1 b $1 c"),
+        ("k k LEFT RIGHT COUNT 2 BULK", "*3 $1 c $1 a $1 b"),
+        ("k k LEFT LEFT COUNT 9 OBO", "*3 $1 c $1 b $1 a"),
+        ("k k RIGHT RIGHT COUNT 9 OBO", "*3 $1 c $1 b $1 a"),
+        ("k k RIGHT LEFT COUNT 9 OBO", "*3 $1 a $1 b $1 c"),
+        ("long k RIGHT LEFT COUNT 9999 OBO", ""),
+        ("long k LEFT LEFT COUNT 2999 BULK", ""),
+    ] {
+        let (mut fixture, mut replica) = (Fixture::new(), Fixture::new());
+        fixture.set_logged(true);
+        fixture.run("RPUSH k a b c");
+        fixture.run("EXPIRE k 1000");
+        fixture.run(&format!("RPUSH long{long}"));
+        fixture.run(&format!("LMOVEM {words}"));
+        let shown = fixture.run("LRANGE k 0 -1");
+        assert!(list.is_empty() || shown == list, "{words}: {shown}");
+        replica.apply(&fixture.take_log());
+        for read in ["LRANGE k 0 -1", "LRANGE long 0 -1", "PTTL k"] {
+            assert_eq!(fixture.run(read), replica.run(read), "{words}");
+        }
+        assert_eq!(fixture.run("PTTL k"), ":1000000");
+    }
+}

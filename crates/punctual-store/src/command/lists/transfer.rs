@@ -1,4 +1,4 @@
-//! LMOVE and RPOPLPUSH, which move an element to another list, and LMPOP, which pops from the first non-empty list.
+//! LMOVE and RPOPLPUSH, which move an element to another list, LMOVEM, which moves several, and LMPOP, which pops from the first non-empty list.
 
 use punctual_resp::{Args, Reply};
 
@@ -91,6 +91,157 @@ pub(crate) fn transfer(
     Ok(())
 }
 
+/// Parses a number above 0.
+fn positive(arg: &[u8]) -> Option<usize> {
+    let number = int(arg).ok().and_then(|n| usize::try_from(n).ok());
+    number.filter(|n| *n > 0)
+}
+
+/// Arguments of LMOVEM and BLMOVEM (Redis 8.10).
+#[derive(Clone, Copy)]
+pub(crate) struct Movem {
+    from: End,
+    to: End,
+    count: usize,
+    /// Fewer elements do not move.
+    exactly: bool,
+    /// The elements keep their order; otherwise they move one by one.
+    bulk: bool,
+}
+
+impl Movem {
+    /// Parses the ends, and from position `at` on how many elements move; one without it.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`], or LMPOP's error for a number that is not positive.
+    pub(crate) fn parse(args: Args<'_>, at: usize) -> Result<Self, Error> {
+        let mut asked = Self {
+            from: end_named(&args[3])?,
+            to: end_named(&args[4])?,
+            count: 1,
+            exactly: false,
+            bulk: true,
+        };
+        let options = args.skip(at);
+        match options.len() {
+            0 => return Ok(asked),
+            3 => {}
+            _ => return Err(Error::Syntax),
+        }
+        asked.exactly = is(&options[0], "EXACTLY");
+        if !asked.exactly && !is(&options[0], "COUNT") {
+            return Err(Error::Syntax);
+        }
+        asked.count = positive(&options[1]).ok_or(NO_COUNT)?;
+        asked.bulk = is(&options[2], "BULK");
+        if !asked.bulk && !is(&options[2], "OBO") {
+            return Err(Error::Syntax);
+        }
+        Ok(asked)
+    }
+
+    /// Returns the number of elements without which none moves.
+    pub(crate) fn least(self) -> usize {
+        if self.exactly { self.count } else { 1 }
+    }
+
+    /// Moves elements from the list at the first key to the one at the second, which may be the same, replies with them in the order that
+    /// they have there, and sends the events. Returns false if there are too few.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if a key holds another type; then no element moves.
+    pub(crate) fn run(self, cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<bool, Error> {
+        let Some(source) = find(cx, &args[1])? else {
+            return Ok(false);
+        };
+        let key = &args[2];
+        let (place, found) = cx.seek_as::<List>(key)?;
+        let piece = piece_size(cx);
+        let len = cx.view::<List>(source.place, source.id)?.len();
+        if len < self.least() {
+            return Ok(false);
+        }
+        let count = self.count.min(len);
+        let list = cx.edit::<List>(source.place, source.id)?;
+        let first = match self.from {
+            End::Head => 0,
+            End::Tail => len - 1,
+        };
+        // In the order of the pushes, one after another.
+        let mut moved: Vec<Vec<u8>> = (list.walk(first, self.from.other()).take(count))
+            .map(|element| element.with_text(<[u8]>::to_vec))
+            .collect();
+        if self.bulk && self.from == self.to {
+            moved.reverse();
+        }
+        list.drop_end(self.from, count, piece);
+        let texts = moved.iter().map(Vec::as_slice);
+        match found {
+            Some(id) => cx.edit::<List>(place, id)?.push(self.to, texts, piece),
+            None => {
+                let mut list = List::new();
+                list.push(self.to, texts, piece);
+                cx.add_at(place, key, list.into_value());
+            }
+        }
+        cx.commit(key, Classes::LIST, push_event(self.to), 0);
+        commit_pop(cx, source, self.from, count);
+        if cx.is_logged() {
+            let all_stay = count == len && found == Some(source.id);
+            log_moves(
+                cx,
+                (source.key, self.from),
+                (key, self.to),
+                &moved,
+                all_stay,
+            );
+        }
+        reply.array(count);
+        let write = |text: &Vec<u8>| reply.bulk(text);
+        match self.to {
+            End::Head => moved.iter().rev().for_each(write),
+            End::Tail => moved.iter().for_each(write),
+        }
+        Ok(true)
+    }
+}
+
+/// Adds a pop and pushes as effects, which a redis-server knows. If `all_stay`, every element is pushed to its own list: then the
+/// pushes come first and the pop takes the other end, so that the key is never gone.
+fn log_moves(
+    cx: &mut Cx,
+    (source, from): (&[u8], End),
+    (key, to): (&[u8], End),
+    moved: &[Vec<u8>],
+    all_stay: bool,
+) {
+    /// Elements in a command.
+    const ELEMENTS: usize = 1024;
+    let mut buffer = itoa::Buffer::new();
+    let from = if all_stay { to.other() } else { from };
+    let pop: &[u8] = if from == End::Head { b"LPOP" } else { b"RPOP" };
+    let pop = [pop, source, buffer.format(moved.len()).as_bytes()];
+    let push: &[u8] = if to == End::Head { b"LPUSH" } else { b"RPUSH" };
+    if !all_stay {
+        cx.effect(&pop);
+    }
+    for part in moved.chunks(ELEMENTS) {
+        let mut words = vec![push, key];
+        words.extend(part.iter().map(Vec::as_slice));
+        cx.effect(&words);
+    }
+    if all_stay {
+        cx.effect(&pop);
+    }
+}
+
+pub(super) fn lmovem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    if !Movem::parse(args, 5)?.run(cx, args, reply)? {
+        reply.null_array();
+    }
+    Ok(())
+}
+
 /// Arguments of LMPOP and BLMPOP.
 #[derive(Clone, Copy)]
 pub(crate) struct Mpop<'a> {
@@ -108,10 +259,6 @@ impl<'a> Mpop<'a> {
     /// Redis's errors for numbers that are not positive, and for unknown words.
     pub(crate) fn parse(args: Args<'a>, at: usize) -> Result<Self, Error> {
         let args = args.skip(at);
-        let positive = |arg: &[u8]| {
-            let number = int(arg).ok().and_then(|n| usize::try_from(n).ok());
-            number.filter(|n| *n > 0)
-        };
         let keys = positive(args.get(0).unwrap_or_default()).ok_or(NO_KEYS)?;
         // The end follows the number of keys and the keys.
         let options = args.skip(1).skip(keys);

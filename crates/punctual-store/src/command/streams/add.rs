@@ -1,4 +1,9 @@
 //! XADD, XDEL, XTRIM and XSETID.
+//!
+//! The effect of an addition with IDMP or IDMPAUTO has these words and the entry's ID, as in Redis 8.6. A duplicate only counts, and its
+//! effect is the command itself: a replay adds nothing without an ID.
+
+use std::borrow::Cow;
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
@@ -9,7 +14,9 @@ use super::reply::reply_id;
 use crate::command::arguments::{Pairs, int, is};
 use crate::error::Error;
 use crate::events::Classes;
+use crate::keyspace::records::Id as RecordId;
 use crate::turn::Cx;
+use crate::turn::cx::Place;
 use crate::value::Kind;
 use crate::value::stream::{Id, Stream};
 
@@ -35,6 +42,19 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         reply.null();
         return Ok(());
     }
+    let message = options
+        .idempotent
+        .map(|message| message.names(args, fields));
+    if let Some(message) = &message
+        && count_duplicate(cx, place, found, key, message, reply)?
+    {
+        return Ok(());
+    }
+    if message.is_some() && cx.turn.replays && options.new_id == NewId::Now {
+        // The log counts a duplicate that is forgotten here.
+        reply.null();
+        return Ok(());
+    }
     let last = match found {
         Some(id) => cx.view::<Stream>(place, id)?.last_id(),
         None => Id::MIN,
@@ -49,6 +69,11 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     };
     let stream = cx.edit::<Stream>(place, record)?;
     stream.push(new_id, Pairs(fields), &limits);
+    if let Some((producer, message)) = &message {
+        let kept = stream.idempotence_mut(&limits);
+        kept.record(producer, message, new_id, now_ms);
+        kept.added += 1;
+    }
     let trimmed = options
         .trim
         .map(|trim| Trimmed::of(stream, trim, options.references.unwrap_or_default()));
@@ -67,7 +92,11 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         let mut words: SmallVec<[&[u8]; 16]> = SmallVec::from_slice(&[&args[0], key]);
         if by_length && options.trim.is_some() && !trimmed.one_by_one() {
             words.extend([&b"MAXLEN"[..], b"=", buffer.format(len).as_bytes()]);
-        } else if !by_length {
+        }
+        if let Some(message) = options.idempotent.filter(|_| by_length) {
+            words.extend(message.words(args).iter());
+        }
+        if !by_length {
             // Options that mean the same at any time.
             words.extend(args.take(options.end - 1).skip(2).iter());
         }
@@ -78,8 +107,121 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     }
     if retained {
         cx.turn.retain(place.shard(), place.db(), key, record);
+    }
+    if retained || message.is_some() {
         cx.rearm(place, record);
     }
+    Ok(())
+}
+
+/// Replies with the entry of a message that a producer has added before, and counts that. Returns false for a new message.
+fn count_duplicate(
+    cx: &mut Cx,
+    place: Place,
+    found: Option<RecordId>,
+    key: &[u8],
+    (producer, message): &(&[u8], Cow<'_, [u8]>),
+    reply: &mut Reply,
+) -> Result<bool, Error> {
+    let Some(record) = found else {
+        return Ok(false);
+    };
+    let (now_ms, limits) = (cx.now().read_ms(), cx.limits());
+    let kept = cx.view::<Stream>(place, record)?.idempotence();
+    let before = kept.and_then(|kept| kept.find(producer, message, now_ms));
+    if let Some(id) = before {
+        let stream = cx.edit::<Stream>(place, record)?;
+        stream.idempotence_mut(&limits).duplicates += 1;
+        cx.turn.commit_group(cx.db, key, None, 1);
+        reply_id(reply, id);
+    }
+    Ok(before.is_some())
+}
+
+/// XCFGSET: settings of idempotent additions.
+pub(super) fn xcfgset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let (mut duration, mut size) = (None, None);
+    let mut options = args.skip(2);
+    if options.is_empty() {
+        return Err(Error::fixed(
+            "ERR At least one parameter (IDMP-DURATION or IDMP-MAXSIZE) is required",
+        ));
+    }
+    while let Some(option) = options.get(0) {
+        let (slot, max, error) = match option {
+            _ if is(option, "IDMP-DURATION") => (
+                &mut duration,
+                86_400,
+                "ERR IDMP-DURATION must be between 1 and 86400 seconds",
+            ),
+            _ if is(option, "IDMP-MAXSIZE") => (
+                &mut size,
+                10_000,
+                "ERR IDMP-MAXSIZE must be between 1 and 10000 entries",
+            ),
+            _ => return Err(Error::Syntax),
+        };
+        let value = int(options.get(1).ok_or(Error::Syntax)?)?;
+        if !(1..=max).contains(&value) {
+            return Err(Error::fixed(error));
+        }
+        *slot = Some(value as u32);
+        options = options.skip(2);
+    }
+    let key = &args[1];
+    let limits = cx.limits();
+    let (place, found) = cx.seek_stream(key)?;
+    let record = found.ok_or(Error::NoSuchKey)?;
+    let kept = cx.edit::<Stream>(place, record)?.idempotence_mut(&limits);
+    let (duration, size) = (
+        duration.unwrap_or(kept.duration_s),
+        size.unwrap_or(kept.size_max),
+    );
+    if (duration, size) != (kept.duration_s, kept.size_max) {
+        (kept.duration_s, kept.size_max) = (duration, size);
+        kept.clear();
+    }
+    cx.turn.commit_group(cx.db, key, None, 1);
+    reply.ok();
+    Ok(())
+}
+
+/// XIDMPRECORD: notes the message of an entry, in append-only files that Redis 8.8 has rewritten.
+pub(super) fn xidmprecord(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let (key, producer, message) = (&args[1], &args[2], &args[3]);
+    if producer.is_empty() || message.is_empty() {
+        return Err(Error::fixed(
+            "ERR producer ID and idempotent ID must not be empty",
+        ));
+    }
+    let id = id(&args[4])?;
+    let (now_ms, limits) = (cx.now().read_ms(), cx.limits());
+    let (place, found) = cx.seek_stream(key)?;
+    let record = found.ok_or(Error::NoSuchKey)?;
+    let stream = cx.view::<Stream>(place, record)?;
+    if !stream.contains(id) {
+        return Err(Error::fixed(
+            "ERR The specified stream ID was deleted or doesn't exist",
+        ));
+    }
+    let kept = stream.idempotence();
+    match kept.and_then(|kept| kept.find(producer, message, now_ms)) {
+        Some(known) if known == id => {}
+        Some(_) => {
+            return Err(Error::fixed(
+                "ERR The specified IDMP producer-id/idempotent-id pair maps to a different stream ID",
+            ));
+        }
+        None => {
+            let stream = cx.edit::<Stream>(place, record)?;
+            stream
+                .idempotence_mut(&limits)
+                .record(producer, message, id, now_ms);
+            cx.turn.commit_group(cx.db, key, None, 1);
+            cx.rearm(place, record);
+        }
+    }
+    reply.ok();
     Ok(())
 }
 

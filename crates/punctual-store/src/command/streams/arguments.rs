@@ -1,9 +1,12 @@
 //! Parsing of IDs, ranges and trims.
 
+use std::borrow::Cow;
+
 use punctual_resp::Args;
+use sha1::{Digest as _, Sha1};
 use smallvec::SmallVec;
 
-use crate::command::arguments::{int, is};
+use crate::command::arguments::{Pairs, int, is};
 use crate::error::{Error, c_string};
 use crate::turn::Cx;
 use crate::value::stream::{Bound, Id, Trim};
@@ -106,6 +109,58 @@ impl References {
     }
 }
 
+/// XADD's IDMP and IDMPAUTO.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Idempotent {
+    /// Position of the option.
+    at: usize,
+    /// The name of the message follows that of the producer.
+    named: bool,
+}
+
+impl Idempotent {
+    /// Parses the option at `at`, if there are enough words.
+    fn parse(args: Args, at: usize, more: usize) -> Result<Option<Self>, Error> {
+        let named = match args.at(at) {
+            word if more > 1 && is(word, "IDMP") => true,
+            word if more > 0 && is(word, "IDMPAUTO") => false,
+            _ => return Ok(None),
+        };
+        let empty = |at: usize| args.at(at).is_empty();
+        match named {
+            true if empty(at + 1) => Err(Error::fixed("ERR IDMP requires a non-empty producer ID")),
+            true if empty(at + 2) => {
+                Err(Error::fixed("ERR IDMP requires a non-empty idempotent ID"))
+            }
+            false if empty(at + 1) => Err(Error::fixed(
+                "ERR IDMPAUTO requires a non-empty producer ID",
+            )),
+            _ => Ok(Some(Self { at, named })),
+        }
+    }
+
+    /// Returns the option with its names.
+    pub(super) fn words(self, args: Args<'_>) -> Args<'_> {
+        args.skip(self.at).take(2 + usize::from(self.named))
+    }
+
+    /// Returns the producer and the message, which without a name is a digest of the fields in any order.
+    pub(super) fn names<'a>(self, args: Args<'a>, fields: Args<'_>) -> (&'a [u8], Cow<'a, [u8]>) {
+        let producer = args.at(self.at + 1);
+        if self.named {
+            return (producer, args.at(self.at + 2).into());
+        }
+        let mut pairs: SmallVec<[(&[u8], &[u8]); 8]> = Pairs(fields).collect();
+        pairs.sort_unstable();
+        let mut digest = Sha1::new();
+        for text in pairs.into_iter().flat_map(|(name, value)| [name, value]) {
+            digest.update((text.len() as u64).to_le_bytes());
+            digest.update(text);
+        }
+        (producer, digest.finalize().to_vec().into())
+    }
+}
+
 /// Options of XADD and XTRIM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
@@ -113,6 +168,7 @@ pub(super) struct Options {
     /// XADD: do not create the stream.
     pub(super) only_existing: bool,
     pub(super) new_id: NewId,
+    pub(super) idempotent: Option<Idempotent>,
     /// The option, if one is given.
     pub(super) references: Option<References>,
     /// Position behind the options, and behind the ID of XADD.
@@ -126,6 +182,7 @@ impl Options {
             trim: None,
             only_existing: false,
             new_id: NewId::Now,
+            idempotent: None,
             references: None,
             end: args.len(),
         };
@@ -162,8 +219,18 @@ impl Options {
                 if options.references.replace(references).is_some() {
                     return Err(Error::Syntax);
                 }
+            } else if adds && let Some(idempotent) = Idempotent::parse(args, at, more)? {
+                if options.idempotent.replace(idempotent).is_some() {
+                    return Err(Error::fixed("ERR IDMP/IDMPAUTO specified multiple times"));
+                }
+                at += idempotent.words(args).len() - 1;
             } else if adds {
                 options.new_id = NewId::parse(arg)?;
+                if options.idempotent.is_some() && !cx.turn.replays {
+                    return Err(Error::fixed(
+                        "ERR IDMP/IDMPAUTO can be used only with auto-generated IDs",
+                    ));
+                }
                 options.end = at + 1;
                 break;
             } else {

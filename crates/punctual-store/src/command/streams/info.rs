@@ -135,7 +135,8 @@ fn stream(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     };
     let retention = stream.retention();
     let more = retention.map_or(0, |retention| 1 + usize::from(retention.len_max.is_some()));
-    reply.map(if full.is_some() { 9 } else { 10 } + more);
+    let idempotent = stream.idempotence().map_or(0, |_| 6);
+    reply.map(if full.is_some() { 9 } else { 10 } + more + idempotent);
     named_int(reply, "length", stream.len() as i64);
     named_int(reply, "radix-tree-keys", stream.blocks() as i64);
     // There is no tree here; a program can only compare the number with that of keys.
@@ -144,6 +145,7 @@ fn stream(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     named_id(reply, "max-deleted-entry-id", stream.max_deleted());
     named_int(reply, "entries-added", stream.added() as i64);
     named_id(reply, "recorded-first-entry-id", stream.first_id());
+    reply_idempotence(reply, stream);
     let Some(count) = full else {
         named_int(reply, "groups", stream.groups().len() as i64);
         for (name, entry) in [
@@ -197,6 +199,19 @@ fn reply_retention(reply: &mut Reply, stream: &Stream) {
     if let Some(len) = retention.len_max {
         named_int(reply, "max-len", len as i64);
     }
+}
+
+/// Writes what a stream keeps about the messages of producers, if there ever was one or a setting.
+fn reply_idempotence(reply: &mut Reply, stream: &Stream) {
+    let Some(kept) = stream.idempotence() else {
+        return;
+    };
+    named_int(reply, "idmp-duration", kept.duration_s.into());
+    named_int(reply, "idmp-maxsize", kept.size_max.into());
+    named_int(reply, "pids-tracked", kept.producers() as i64);
+    named_int(reply, "iids-tracked", kept.messages() as i64);
+    named_int(reply, "iids-added", kept.added as i64);
+    named_int(reply, "iids-duplicates", kept.duplicates as i64);
 }
 
 fn reply_full_group(reply: &mut Reply, stream: &Stream, name: &[u8], group: &Group, count: usize) {

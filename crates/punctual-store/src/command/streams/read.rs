@@ -25,6 +25,8 @@ use crate::value::stream::{Id, Pending, Stream};
 struct Asked<'a> {
     /// Maximum number of entries of each stream.
     count: usize,
+    /// Maximum number of entries of all streams (Redis 8.10).
+    max_count: usize,
     /// Waits if there are no entries, until this time if there is one.
     block: Option<Option<u64>>,
     no_ack: bool,
@@ -69,24 +71,36 @@ pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     if ready.is_empty() {
         return wait(cx, args, &asked, &sources, reply);
     }
-    announce_streams(reply, ready.len());
-    for source in ready {
-        let (Some((place, record)), From::After(after)) = (source.found, source.from) else {
-            continue;
-        };
-        let stream = cx.view::<Stream>(place, record)?;
-        begin_stream(reply, source.key);
-        let floor = stream.floor(now).unwrap_or(Id::MIN);
-        let start = after.next().map(|start| start.max(floor));
-        let entries = start.map(|start| stream.range(start, Id::MAX));
-        let expected = asked.count.min(stream.len() as usize);
-        reply_entries(
-            reply,
-            expected,
-            entries.into_iter().flatten().take(asked.count),
-        );
-    }
-    Ok(())
+    // Each stream that is ready has an entry.
+    ready.truncate(asked.max_count);
+    let mut left = asked.max_count;
+    let mut failed = Ok(());
+    Deferred::headed(reply, ready.len(), announce_streams, |reply| {
+        let mut served = 0;
+        for source in ready {
+            let (Some((place, record)), From::After(after)) = (source.found, source.from) else {
+                continue;
+            };
+            let stream = match cx.view::<Stream>(place, record) {
+                Ok(stream) if left > 0 => stream,
+                Ok(_) => break,
+                Err(error) => {
+                    failed = Err(error);
+                    break;
+                }
+            };
+            begin_stream(reply, source.key);
+            let floor = stream.floor(now).unwrap_or(Id::MIN);
+            let start = after.next().map(|start| start.max(floor));
+            let entries = start.map(|start| stream.range(start, Id::MAX));
+            let count = asked.count.min(left);
+            let expected = count.min(stream.len() as usize);
+            left -= reply_entries(reply, expected, entries.into_iter().flatten().take(count));
+            served += 1;
+        }
+        served
+    });
+    failed
 }
 
 pub(super) fn xreadgroup(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -98,21 +112,26 @@ pub(super) fn xreadgroup(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     recount(cx, &sources);
     let now_ms = cx.now().read_ms();
     let start = reply.len();
-    let header = |reply: &mut Reply<'_>, n| announce_streams(reply, n);
     let mut failed = Ok(());
-    let served = Deferred::headed(reply, sources.len(), header, |reply| {
-        let mut served = 0;
+    let served = Deferred::headed(reply, sources.len(), announce_streams, |reply| {
+        let (mut served, mut left) = (0, asked.max_count);
         for source in &sources {
             let mut reader = Reader {
                 cx,
                 group,
                 consumer,
                 now_ms,
-                count: asked.count,
+                count: asked.count.min(left),
                 claim: asked.claim,
             };
+            if left == 0 {
+                break;
+            }
             match reader.read(source, asked.no_ack, reply) {
-                Ok(found) => served += usize::from(found),
+                Ok(found) => {
+                    served += usize::from(found.is_some());
+                    left -= found.unwrap_or(0);
+                }
                 Err(error) => failed = Err(error),
             }
         }
@@ -130,6 +149,7 @@ impl<'a> Asked<'a> {
     fn parse(cx: &Cx, args: Args<'a>, of_group: bool) -> Result<Self, Error> {
         let mut asked = Self {
             count: usize::MAX,
+            max_count: usize::MAX,
             block: None,
             no_ack: false,
             claim: None,
@@ -153,6 +173,12 @@ impl<'a> Asked<'a> {
                 at += 1;
                 asked.count = match int(&args[at])? {
                     ..=0 => usize::MAX,
+                    count => count as usize,
+                };
+            } else if is(arg, "MAXCOUNT") && more > 0 {
+                at += 1;
+                asked.max_count = match int(&args[at])? {
+                    ..=0 => return Err(Error::fixed("ERR MAXCOUNT must be a positive integer")),
                     count => count as usize,
                 };
             } else if is(arg, "STREAMS") && more > 0 {
@@ -193,6 +219,11 @@ impl<'a> Asked<'a> {
         }
         if asked.keys.is_empty() {
             return Err(Error::Syntax);
+        }
+        if asked.count != usize::MAX && asked.max_count < asked.count {
+            return Err(Error::fixed(
+                "ERR MAXCOUNT must be greater than or equal to COUNT",
+            ));
         }
         Ok(asked)
     }
@@ -336,31 +367,31 @@ pub(super) struct Reader<'r, 't, 's> {
 }
 
 impl Reader<'_, '_, '_> {
-    /// Reads a stream. Returns false if there is nothing to reply.
+    /// Reads a stream. Returns the number of entries, `None` if there is nothing to reply.
     fn read(
         &mut self,
         source: &Source<'_>,
         no_ack: bool,
         reply: &mut Reply,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<usize>, Error> {
         let Some((place, record)) = source.found else {
-            return Ok(false);
+            return Ok(None);
         };
         let (key, now_ms, now) = (source.key, self.now_ms, self.cx.now());
         let stream = self.cx.view::<Stream>(place, record)?;
         let Some(group) = stream.group(self.group) else {
-            return Ok(false);
+            return Ok(None);
         };
         if source.from == From::Unread
             && !stream.shows_after(group.last_id, now)
             && !stream.has_claimable(group, now, self.claim)
         {
-            return Ok(false);
+            return Ok(None);
         }
         let stream = self.cx.edit::<Stream>(place, record)?;
         let expected = self.count.min(stream.len() as usize);
         let Some(group) = stream.group_mut(self.group) else {
-            return Ok(false);
+            return Ok(None);
         };
         let known = group.number_of(self.consumer);
         let number = known.unwrap_or_else(|| group.add_consumer(self.consumer, now_ms));
@@ -369,11 +400,11 @@ impl Reader<'_, '_, '_> {
             log_consumer(self.cx, key, self.group, self.consumer);
         }
         begin_stream(reply, key);
-        match source.from {
+        let count = match source.from {
             From::After(after) => self.history(key, (place, record), number, after, reply)?,
             From::Unread => {
                 let mut failed = Ok(());
-                Deferred::array(reply, expected, |reply| {
+                let count = Deferred::array(reply, expected, |reply| {
                     let found = (place, record);
                     let delivered = self.deliver(key, found, number, no_ack, reply);
                     delivered.unwrap_or_else(|error| {
@@ -382,10 +413,11 @@ impl Reader<'_, '_, '_> {
                     })
                 });
                 failed?;
+                count
             }
-        }
+        };
         self.cx.rearm(place, record);
-        Ok(true)
+        Ok(Some(count))
     }
 
     /// Replies with entries that the consumer takes over, and with those that the group has not read. Assigns them to the consumer.
@@ -456,7 +488,7 @@ impl Reader<'_, '_, '_> {
         Ok(group.is_some_and(|group| group.timeline().is_some()))
     }
 
-    /// Replies with pending entries of the consumer, and counts their delivery.
+    /// Replies with pending entries of the consumer, and counts their delivery. Returns their number.
     fn history(
         &mut self,
         key: &[u8],
@@ -464,11 +496,11 @@ impl Reader<'_, '_, '_> {
         number: u32,
         after: Id,
         reply: &mut Reply,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let now = self.cx.now();
         let stream = self.cx.edit::<Stream>(place, record)?;
         let Some(group) = stream.group(self.group) else {
-            return Ok(());
+            return Ok(0);
         };
         let last = group.last_id;
         let pending = group.consumer(number).pending();
@@ -479,7 +511,8 @@ impl Reader<'_, '_, '_> {
             .take(self.count)
             .copied()
             .collect();
-        reply.array(ids.len());
+        let count = ids.len();
+        reply.array(count);
         let mut delivered: SmallVec<[(Id, u64, u32); 16]> = SmallVec::new();
         for id in ids {
             let Some(entry) = stream.get(id) else {
@@ -490,7 +523,7 @@ impl Reader<'_, '_, '_> {
             delivered.push((id, 0, 0));
         }
         let Some(group) = stream.group_mut(self.group) else {
-            return Ok(());
+            return Ok(count);
         };
         let delivered_ms = group.delivery_ms(now);
         for entry in &mut delivered {
@@ -503,6 +536,6 @@ impl Reader<'_, '_, '_> {
             let entries = delivered.into_iter();
             log_claims(self.cx, key, self.group, self.consumer, last, entries);
         }
-        Ok(())
+        Ok(count)
     }
 }

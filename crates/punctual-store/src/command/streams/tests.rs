@@ -116,3 +116,64 @@ fn streams_with_groups_survive_snapshots_and_dumps() {
     fixture.run("RENAME copy s");
     assert_eq!(ask(&mut fixture), before);
 }
+
+/// MAXCOUNT (Redis 8.10) is for all streams, in their order, and COUNT for each.
+#[test]
+fn max_count_limits_all_streams_together() {
+    /// Returns the streams of a reply with the IDs of their entries.
+    fn read(f: &mut Fixture, line: &str) -> String {
+        let reply = f.run(line);
+        let shown = |word: &&str| word.starts_with('s') || word.contains('-');
+        reply.split(' ').filter(shown).collect::<Vec<_>>().join(" ")
+    }
+    // With several shards, a key that is not found among the arguments is not locked.
+    let mut f = Fixture::sharded(8);
+    for key in ["s1", "s2", "s3"] {
+        f.run(&format!("XGROUP CREATE {key} g 0 MKSTREAM"));
+        for n in 1..=4 {
+            f.run(&format!("XADD {key} {n}-0 f v"));
+        }
+    }
+    for (options, all) in [
+        ("COUNT 2 MAXCOUNT 3", "s1 1-0 2-0 s2 1-0"),
+        ("MAXCOUNT 2 COUNT 1", "s1 1-0 s2 1-0"),
+        ("MAXCOUNT 5", "s1 1-0 2-0 3-0 4-0 s2 1-0"),
+        ("COUNT 0 MAXCOUNT 4", "s1 1-0 2-0 3-0 4-0"),
+        ("COUNT 1 MAXCOUNT 100 BLOCK 0", "s1 1-0 s2 1-0 s3 1-0"),
+    ] {
+        assert_eq!(
+            read(&mut f, &format!("XREAD {options} STREAMS s1 s2 s3 0 0 0")),
+            all
+        );
+        f.run("XGROUP SETID s1 g 0");
+        f.run("XGROUP SETID s2 g 0");
+        f.run("XGROUP SETID s3 g 0");
+        let group = format!("XREADGROUP GROUP g c {options} NOACK STREAMS s1 s2 s3 > > >");
+        assert_eq!(read(&mut f, &group), all, "of a group");
+    }
+    assert_eq!(
+        read(&mut f, "XREAD MAXCOUNT 2 STREAMS s1 s2 s3 4-0 3-0 0"),
+        "s2 4-0 s3 1-0"
+    );
+    // What is not read is not delivered, and a consumer's pending entries count too.
+    f.run("XGROUP SETID s1 g 0");
+    f.run("XGROUP SETID s2 g 0");
+    f.run("XREADGROUP GROUP g c MAXCOUNT 5 STREAMS s1 s2 > >");
+    assert!(f.run("XPENDING s2 g").starts_with("*4 :1 "));
+    let history = read(&mut f, "XREADGROUP GROUP g c MAXCOUNT 3 STREAMS s1 s2 0 0");
+    assert_eq!(history, "s1 1-0 2-0 3-0");
+    for read in ["XREAD", "XREADGROUP GROUP g c"] {
+        for (options, error) in [
+            ("MAXCOUNT 0", "MAXCOUNT must be a positive integer"),
+            ("MAXCOUNT -1", "MAXCOUNT must be a positive integer"),
+            (
+                "COUNT 2 MAXCOUNT 1",
+                "MAXCOUNT must be greater than or equal to COUNT",
+            ),
+            ("MAXSIZE 100", "syntax error"),
+        ] {
+            let line = format!("{read} {options} STREAMS s1 0");
+            assert_eq!(f.run(&line), format!("-ERR {error}"), "{line}");
+        }
+    }
+}

@@ -7,12 +7,14 @@ use crate::eviction::{Evicted, Eviction};
 use crate::limits::Limits;
 use crate::uses::Uses;
 
-const POLICIES: [&str; 7] = [
+const POLICIES: [&str; 9] = [
     "allkeys-lru",
     "allkeys-lfu",
+    "allkeys-lrm",
     "allkeys-random",
     "volatile-lru",
     "volatile-lfu",
+    "volatile-lrm",
     "volatile-random",
     "volatile-ttl",
 ];
@@ -28,6 +30,7 @@ fn fixture(shards: usize, policy: &str) -> (Fixture, Eviction) {
             log_factor: 10,
             decay_minutes: 1,
         },
+        crate::eviction::Order::Lrm => Uses::Changed,
         _ => Uses::Recent,
     };
     store.store.set_limits(Limits {
@@ -200,6 +203,58 @@ fn lru_and_lfu_find_the_worst_keys() {
             "{name}: {worst} of 200 are in the worst quarter"
         );
     }
+}
+
+/// Under LRM, reads and commands that fail or change nothing do not keep a key; changes of its value or deadline, and of a stream's groups, do.
+#[test]
+fn lrm_evicts_what_was_not_changed_whatever_was_read() {
+    let (mut f, mut policy) = fixture(1, "allkeys-lrm");
+    policy.samples = 1_000;
+    let idle = |f: &mut Fixture, key: &str| f.run(&format!("OBJECT IDLETIME {key}"));
+    let keys = ["string", "hash", "stream", "list"];
+    f.run("SET string v");
+    f.run("HSET hash field v");
+    f.run("XGROUP CREATE stream group 0 MKSTREAM");
+    f.run("RPUSH list a b");
+    f.run("XADD stream 1-1 f v");
+    // In whole units of 128 ms.
+    f.advance(30_080);
+    for line in [
+        "GET string",
+        "TOUCH string hash stream list",
+        "HGETALL hash",
+        "LRANGE list 0 -1",
+        "XRANGE stream - +",
+        "INCR string",
+        "HSETNX hash field v",
+        "SET string w NX",
+    ] {
+        f.run(line);
+    }
+    for key in keys {
+        assert_eq!(idle(&mut f, key), ":30", "{key}");
+    }
+    for (line, key) in [
+        ("APPEND string w", "string"),
+        ("EXPIRE hash 1000", "hash"),
+        ("XREADGROUP GROUP group me STREAMS stream >", "stream"),
+        ("LPOP list", "list"),
+    ] {
+        f.run(line);
+        assert_eq!(idle(&mut f, key), ":0", "{line}");
+    }
+    f.advance(10_000);
+    f.run("SET new v");
+    f.run("LPUSH list b");
+    f.run("HGET hash field");
+    let payload = crate::value::encode::dump(&crate::value::Value::string(b"v"));
+    f.run_words(&[b"RESTORE", &b"old"[..], b"0", &payload, b"IDLETIME", b"900"]);
+    let order: Vec<String> = (evict(&mut f, policy, 4).1.into_iter().map(|key| key.1)).collect();
+    assert_eq!(order[0], "old");
+    assert!(
+        !order.contains(&"new".to_owned()) && !order.contains(&"list".to_owned()),
+        "{order:?}"
+    );
 }
 
 /// A key that was used after it became a candidate stays.

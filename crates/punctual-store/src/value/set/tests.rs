@@ -20,6 +20,8 @@ const LIMITS: Limits = Limits {
     hll_sparse_bytes: 0,
     stream_bytes: 0,
     stream_entries: 0,
+    idmp_duration_s: 100,
+    idmp_size_max: 100,
 };
 
 fn text(element: Element<'_>) -> Vec<u8> {

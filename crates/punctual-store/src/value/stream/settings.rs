@@ -2,12 +2,14 @@
 //!
 //! Settings are written as words: in snapshots as the field [`FIELD`] before the stream's record, which redis-server passes over, and in
 //! DUMP's payload under a type of its own. The words are `MAXAGE ms`, `MAXLEN n`, and for each group with a lease
-//! `LEASE group ms max-deliveries dead-letter-stream`, where 0 and an empty name stand for none. They are encoded as a command in RESP.
+//! `LEASE group ms max-deliveries dead-letter-stream`, where 0 and an empty name stand for none; and `IDMP duration maxsize added duplicates
+//! messages`. They are encoded as a command in RESP.
 
 use punctual_resp::{Limits, Parser, encode_command};
 
 use super::snapshot::SnapshotWalk;
-use super::{DeadLetter, Lease, Retention, Stream, Timeline};
+use super::{DeadLetter, Idempotence, Lease, Retention, Stream, Timeline, idempotence};
+use crate::limits::Limits as Sizes;
 use crate::time::NEVER;
 
 /// Name of the auxiliary field of a snapshot that has the settings of the next key.
@@ -19,6 +21,7 @@ pub(super) struct Aside {
     /// The walk of a snapshot that has not reached the end.
     pub(super) walk: Option<SnapshotWalk>,
     pub(super) retention: Option<Retention>,
+    pub(super) idempotence: Option<Box<Idempotence>>,
     /// Number of the stream's timer.
     pub(super) timer: Option<u32>,
     /// A group has a timeline, or had one.
@@ -28,9 +31,10 @@ pub(super) struct Aside {
 impl Aside {
     /// Returns what a copy of the stream has, if anything.
     pub(super) fn copy(&self) -> Option<Box<Self>> {
-        (self.retention.is_some() || self.timelines).then(|| {
+        (self.retention.is_some() || self.idempotence.is_some() || self.timelines).then(|| {
             Box::new(Self {
                 retention: self.retention,
+                idempotence: self.idempotence.clone(),
                 timelines: self.timelines,
                 ..Self::default()
             })
@@ -47,12 +51,38 @@ impl Stream {
         let needed = |aside: &Aside| {
             aside.walk.is_some()
                 || aside.retention.is_some()
+                || aside.idempotence.is_some()
                 || aside.timer.is_some()
                 || aside.timelines
         };
         if !self.aside.as_deref().is_some_and(needed) {
             self.aside = None;
         }
+    }
+
+    /// Returns what is kept about messages, if there ever was one or a setting.
+    pub fn idempotence(&self) -> Option<&Idempotence> {
+        self.aside.as_ref()?.idempotence.as_deref()
+    }
+
+    /// As [`Stream::idempotence`], to change; new with the server's settings.
+    pub fn idempotence_mut(&mut self, limits: &Sizes) -> &mut Idempotence {
+        let aside = self.aside_mut();
+        aside
+            .idempotence
+            .get_or_insert_with(|| Box::new(Idempotence::new(limits)))
+    }
+
+    /// Drops messages that are over, up to some of them. Returns their number.
+    pub(crate) fn drop_messages(&mut self, now_ms: u64) -> usize {
+        let aside = self.aside.as_mut();
+        let kept = aside.and_then(|aside| aside.idempotence.as_mut());
+        kept.map_or(0, |kept| kept.drop_over(now_ms, idempotence::DROPPED_MAX))
+    }
+
+    pub(super) fn idempotence_bytes(&self) -> usize {
+        self.idempotence()
+            .map_or(0, |kept| size_of::<Idempotence>() + kept.heap_bytes())
     }
 
     /// Notes that a group has a timeline, before it gets one.
@@ -88,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// Returns the time at which an entry is too old or a lease ends, in unix ms. O(groups · log pending).
+    /// Returns the time at which an entry is too old, a lease ends or messages are dropped, in unix ms. O(groups · log pending).
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let aside = self.aside.as_ref()?;
         let leases = aside.timelines.then(|| {
@@ -101,6 +131,7 @@ impl Stream {
             .next_too_old_ms()
             .into_iter()
             .chain(leases.flatten())
+            .chain(self.idempotence().and_then(Idempotence::next_drop_ms))
             .min();
         first.filter(|at| *at != NEVER)
     }
@@ -126,6 +157,7 @@ impl Stream {
                 dead.map_or(Vec::new(), |dead| dead.key.to_vec()),
             ]);
         }
+        words.extend(self.idempotence().into_iter().flat_map(Idempotence::words));
         (!words.is_empty()).then(|| {
             let mut text = Vec::new();
             encode_command(&mut text, &words);
@@ -171,6 +203,15 @@ impl Stream {
                     let group = self.groups.get_mut(words.get(at + 1)?)?;
                     group.set_lease(Some(lease));
                     at += 5;
+                }
+                b"IDMP" => {
+                    let numbers = [1, 2, 3, 4].map(|n| number(at + n));
+                    let [Some(a), Some(b), Some(c), Some(d)] = numbers else {
+                        return None;
+                    };
+                    let kept = Idempotence::read([a, b, c, d], words.get(at + 5)?)?;
+                    self.aside_mut().idempotence = Some(Box::new(kept));
+                    at += 6;
                 }
                 _ => return None,
             }
