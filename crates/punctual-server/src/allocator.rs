@@ -13,7 +13,9 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_long, c_void};
 
-use libmimalloc_sys::{mi_option_set_default, mi_option_t, mi_stats_print_out};
+use libmimalloc_sys::{
+    mi_malloc, mi_option_set_default, mi_option_t, mi_stats_print_out, mi_zalloc,
+};
 use mimalloc::MiMalloc;
 use punctual_server::Reclaim;
 use punctual_server::memory::counters;
@@ -116,6 +118,13 @@ fn class(size: usize) -> i64 {
     bytes as i64
 }
 
+/// Returns whether mimalloc aligns every block of this size so. Its functions with an alignment ask for `align - 1` bytes more,
+/// so a block of exactly a class above 4 KiB would take the next class.
+#[inline]
+const fn is_aligned_anyway(layout: Layout) -> bool {
+    layout.align() <= size_of::<usize>() && layout.align() <= layout.size()
+}
+
 impl Counting {
     #[inline]
     fn count(block: *mut u8, bytes: i64) {
@@ -131,21 +140,33 @@ impl Counting {
     }
 }
 
-// SAFETY: every call passes its arguments to mimalloc unchanged, so the contract holds; counting allocates nothing and
-// cannot panic.
+// SAFETY: every call passes its arguments to mimalloc unchanged, but for an alignment that every block has, so the contract
+// holds; counting allocates nothing and cannot panic.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller upholds the same contract.
-        let block = unsafe { MiMalloc.alloc(layout) };
+        // SAFETY: the caller upholds the same contract; `mi_malloc` takes any size.
+        let block = unsafe {
+            if is_aligned_anyway(layout) {
+                mi_malloc(layout.size()).cast()
+            } else {
+                MiMalloc.alloc(layout)
+            }
+        };
         Self::count(block, class(layout.size()));
         block
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller upholds the same contract.
-        let block = unsafe { MiMalloc.alloc_zeroed(layout) };
+        // SAFETY: the caller upholds the same contract; `mi_zalloc` takes any size.
+        let block = unsafe {
+            if is_aligned_anyway(layout) {
+                mi_zalloc(layout.size()).cast()
+            } else {
+                MiMalloc.alloc_zeroed(layout)
+            }
+        };
         Self::count(block, class(layout.size()));
         block
     }

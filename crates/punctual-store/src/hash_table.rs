@@ -148,7 +148,7 @@ impl Part {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, hash: Hash, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home(hash.place);
         for _ in 0..self.chunks() {
@@ -273,7 +273,7 @@ impl HashTable {
     }
 
     /// Returns the index with this hash for which `is` returns true. O(1).
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, hash: Hash, is: impl FnMut(u32) -> bool) -> Option<u32> {
         self.parts[self.part_of(hash.place)].find(hash, is)
     }

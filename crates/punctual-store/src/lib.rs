@@ -39,6 +39,7 @@ pub mod spec;
 mod time;
 mod tree;
 mod turn;
+pub mod unaligned;
 mod unwritten;
 pub mod uses;
 pub mod value;

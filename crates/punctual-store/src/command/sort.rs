@@ -21,10 +21,10 @@ use crate::error::{Error, c_string};
 use crate::events::Classes;
 use crate::spec::{Flags, Group, OptionKeys};
 use crate::turn::{Command, Cx, Handler};
-use crate::value::Value;
 use crate::value::list::{End, List, PieceSize};
 use crate::value::text::Text;
 use crate::value::zset::parse_score;
+use crate::value::{Kind, Value};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
@@ -135,7 +135,7 @@ fn run(cx: &mut Cx, key: &[u8], options: &Options<'_>, reply: &mut Reply) -> Res
 fn store(cx: &mut Cx, target: &[u8], list: List) {
     let len = list.len();
     if len > 0 {
-        cx.overwrite(target, Value::List(Box::new(list)));
+        cx.overwrite(target, list.into_value());
         cx.commit(target, Classes::LIST, "sortstore", len as u64);
     } else if cx.remove(target).is_some() {
         cx.commit(target, Classes::GENERIC, "del", 1);

@@ -147,7 +147,7 @@ impl Db {
         }
         let mut sum = 0;
         for record in records[..count].iter().flatten() {
-            sum ^= record.stamp;
+            sum ^= record.stamp ^ record.hash;
         }
         std::hint::black_box(sum);
         let mut sum = 0;

@@ -1,86 +1,85 @@
-//! A key's name in 24 bytes: up to 19 bytes in place, longer names in a box.
+//! A key's name in 20 bytes: up to 16 bytes in place, longer names in a box.
 
 use std::fmt;
+use std::num::NonZeroU8;
+
+use crate::unaligned::UnalignedBox;
 
 /// Longest name that is kept in place.
-pub const INLINE_MAX: usize = 19;
+pub const INLINE_MAX: usize = 16;
 
-/// The key's [uses](crate::uses), 24 bits. They take bytes that alignment would waste, so a record stays one cache line.
+/// The key's [uses](crate::uses), 24 bits.
 type Access = [u8; 3];
 
-enum Bytes {
+enum Name {
     Inline {
-        access: Access,
-        len: u8,
+        /// Number of bytes in use, and 1.
+        end: NonZeroU8,
         bytes: [u8; INLINE_MAX],
     },
-    Boxed {
-        access: Access,
-        bytes: Box<[u8]>,
-    },
+    Boxed(UnalignedBox<[u8]>),
 }
 
 /// A key's name and its uses.
-pub struct Key(Bytes);
+pub struct Key {
+    access: Access,
+    name: Name,
+}
 
-const _: () = assert!(size_of::<Key>() == 24);
+const _: () = assert!(size_of::<Key>() == 20);
 
 impl Key {
     /// Creates a key with this name. O(length).
     pub fn new(name: &[u8], uses: u32) -> Self {
         let access = low_bytes(uses);
-        Self(if name.len() <= INLINE_MAX {
+        let name = if name.len() <= INLINE_MAX {
             let mut bytes = [0; INLINE_MAX];
             bytes[..name.len()].copy_from_slice(name);
-            Bytes::Inline {
-                access,
-                len: name.len() as u8,
+            Name::Inline {
+                end: NonZeroU8::MIN.saturating_add(name.len() as u8),
                 bytes,
             }
         } else {
-            Bytes::Boxed {
-                access,
-                bytes: name.into(),
-            }
-        })
+            Name::Boxed(Box::<[u8]>::from(name).into())
+        };
+        Self { access, name }
     }
 
     /// The name.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        match &self.0 {
-            Bytes::Inline { len, bytes, .. } => &bytes[..usize::from(*len).min(INLINE_MAX)],
-            Bytes::Boxed { bytes, .. } => bytes,
+        match &self.name {
+            Name::Inline { end, bytes } => &bytes[..usize::from(end.get() - 1).min(INLINE_MAX)],
+            Name::Boxed(bytes) => bytes,
         }
     }
 
     /// Reads a byte of a boxed name, which fetches its cache line.
     #[inline]
     pub(crate) fn warm(&self) -> u8 {
-        match &self.0 {
-            Bytes::Inline { .. } => 0,
-            Bytes::Boxed { bytes, .. } => bytes.first().copied().unwrap_or(0),
+        match &self.name {
+            Name::Inline { .. } => 0,
+            Name::Boxed(bytes) => bytes.first().copied().unwrap_or(0),
         }
     }
 
     /// Returns its uses (24 bits).
     pub fn uses(&self) -> u32 {
-        let (Bytes::Inline { access: a, .. } | Bytes::Boxed { access: a, .. }) = &self.0;
-        u32::from_le_bytes([a[0], a[1], a[2], 0])
+        let [a, b, c] = self.access;
+        u32::from_le_bytes([a, b, c, 0])
     }
 
     /// Notes a use.
     #[inline]
     pub fn touch(&mut self, uses: u32) {
-        let (Bytes::Inline { access, .. } | Bytes::Boxed { access, .. }) = &mut self.0;
-        *access = low_bytes(uses);
+        self.access = low_bytes(uses);
     }
 
     /// Bytes outside of the record.
     pub fn heap_bytes(&self) -> usize {
-        match &self.0 {
-            Bytes::Inline { .. } => 0,
-            Bytes::Boxed { bytes, .. } => bytes.len(),
+        match &self.name {
+            Name::Inline { .. } => 0,
+            Name::Boxed(bytes) => bytes.len(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The records of a database: one cache line a key, in [pages](crate::pages).
+//! The records of a database: 56 bytes a key, in [pages](crate::pages).
 //!
 //! A record's index is what the table and the timing wheel hold.
 
@@ -12,20 +12,21 @@ use crate::value::Value;
 /// Index of a key's record in its database: valid until the key is removed.
 pub type Id = u32;
 
-/// One key with its value and its deadline.
+/// One key with its value and its deadline. It may lie in two cache lines: the wheel needs only the start, and a read of
+/// both ends fetches all of it.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C)]
 pub struct Record {
     /// Deadline in unix ms; `u64::MAX` without a TTL.
     pub(crate) deadline: u64,
     /// Number of the arm that filed this key's live entry in the wheel; 0: none is filed.
     pub(crate) stamp: u32,
-    /// The hash that places the key in the table.
-    pub(crate) hash: u32,
     /// The name.
     pub key: Key,
     /// The value.
     pub value: Value,
+    /// The hash that places the key in the table.
+    pub(crate) hash: u32,
 }
 
 impl Record {
@@ -38,7 +39,7 @@ impl Record {
 
 /// Bytes of a record in its page.
 pub const RECORD_BYTES: usize = size_of::<Option<Record>>();
-const _: () = assert!(RECORD_BYTES == 64, "a key must stay one cache line");
+const _: () = assert!(RECORD_BYTES == 56, "memory a key");
 
 /// All records of one database.
 pub type Records = Pages<Record>;

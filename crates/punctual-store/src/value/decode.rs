@@ -4,7 +4,6 @@ use punctual_rdb::{Contents, Element, Failure, Node, Source};
 
 use crate::limits::Limits;
 use crate::time::NEVER;
-use crate::value::Value;
 use crate::value::hash::Hash;
 use crate::value::jobs::Jobs;
 use crate::value::list::{List, PieceSize};
@@ -15,6 +14,7 @@ use crate::value::string::Str;
 use crate::value::text::Text;
 use crate::value::timer::Timer;
 use crate::value::zset::Zset;
+use crate::value::{Kind, Value};
 
 /// An error of [`read_value`].
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ pub fn read_value<S: Source>(
 ) -> Result<Option<Value>, Unreadable<S::Error>> {
     let value = match contents {
         Contents::String(element) => Value::from_str(match element {
-            Element::Int(int) => Str::Int(int),
+            Element::Int(int) => Str::Int(int.into()),
             Element::Bytes(text) => Str::new(text),
         }),
         Contents::List(mut nodes) => {
@@ -61,7 +61,7 @@ pub fn read_value<S: Source>(
                 }
             }
             list.normalize(PieceSize::of(limits.list_piece));
-            Value::List(Box::new(list))
+            list.into_value()
         }
         Contents::SetIntset(ints) => Value::Set(Set::from_ints(Ints::from_intset(ints), limits)),
         Contents::SetListpack(pack) => {
@@ -126,12 +126,12 @@ pub fn read_value<S: Source>(
             let zset = Zset::from_pairs(pairs, *limits);
             Value::Zset(zset.ok_or(Unreadable::Elements)?)
         }
-        Contents::Stream(parts) => Value::Stream(Box::new(Stream::read(parts)?)),
+        Contents::Stream(parts) => Stream::read(parts)?.into_value(),
         Contents::Timer(text) => {
             let timer = text.with_text(Timer::from_bytes);
             Value::Timer(timer.ok_or(Unreadable::Timer)?)
         }
-        Contents::Jobs(parts) => Value::Jobs(Box::new(Jobs::read(parts)?)),
+        Contents::Jobs(parts) => Jobs::read(parts)?.into_value(),
     };
     Ok((!value.is_empty_collection()).then_some(value))
 }

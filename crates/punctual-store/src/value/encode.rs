@@ -59,7 +59,7 @@ pub(crate) fn millis(ms: u64) -> i64 {
 /// Appends a value without its type. O(bytes).
 pub(crate) fn write_value(to: &mut Encoder, out: &mut Vec<u8>, value: &Value) {
     match value {
-        Value::Str(Str::Int(int)) => to.int(out, *int),
+        Value::Str(Str::Int(int)) => to.int(out, int.get()),
         Value::Str(string) => to.string(out, string.text(&mut itoa::Buffer::new())),
         Value::List(list) => write_list(to, out, list),
         Value::Set(set) => write_set(to, out, set),

@@ -19,6 +19,7 @@ use punctual_rdb::listpack::Element;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::time::NEVER;
+use crate::unaligned::UnalignedBox;
 use crate::value::packed::Packed;
 use crate::value::string::Str;
 
@@ -33,7 +34,7 @@ pub enum Hash {
     /// Alternating names and values of a small hash without deadlines.
     Packed(Packed),
     /// Any other hash.
-    Table(Box<Table>),
+    Table(UnalignedBox<Table>),
 }
 
 const _: () = assert!(size_of::<Hash>() == 16);
@@ -80,7 +81,7 @@ impl Written {
 #[inline]
 pub(crate) fn element(string: &Str) -> Element<'_> {
     match string {
-        Str::Int(int) => Element::Int(*int),
+        Str::Int(int) => Element::Int(int.get()),
         Str::Inline { len, bytes } => Element::Bytes(&bytes[..usize::from(*len).min(bytes.len())]),
         Str::Boxed(bytes) => Element::Bytes(bytes),
         Str::Grown(bytes) => Element::Bytes(bytes),
@@ -91,7 +92,7 @@ pub(crate) fn element(string: &Str) -> Element<'_> {
 #[inline]
 pub(crate) fn string(element: Element<'_>) -> Str {
     match element {
-        Element::Int(int) => Str::Int(int),
+        Element::Int(int) => Str::Int(int.into()),
         Element::Bytes(bytes) => Str::new(bytes),
     }
 }
@@ -127,7 +128,7 @@ impl Hash {
         for (name, value) in pairs {
             let _ = table.set(name, value, false);
         }
-        Self::Table(Box::new(table))
+        Self::Table(Box::new(table).into())
     }
 
     /// Creates a hash of entries with deadlines, whose timers are armed when the hash enters a database. Returns `None`
@@ -150,7 +151,7 @@ impl Hash {
         table.small = fits;
         let bytes: usize = table.fields().map(|(_, f)| f.len_in_block()).sum();
         if !fits || table.with_deadline() > 0 || bytes >= PACKED_BYTES_MAX {
-            return Some(Self::Table(Box::new(table)));
+            return Some(Self::Table(Box::new(table).into()));
         }
         let mut packed = Packed::new();
         for (_, field) in table.fields() {
@@ -174,7 +175,7 @@ impl Hash {
         Some(if fits {
             Self::Packed(packed)
         } else {
-            Self::Table(Box::new(table))
+            Self::Table(Box::new(table).into())
         })
     }
 
@@ -266,7 +267,7 @@ impl Hash {
         if let Self::Packed(packed) = self {
             let mut table = Table::of_packed(packed).unwrap_or_default();
             table.small = small;
-            *self = Self::Table(Box::new(table));
+            *self = Self::Table(Box::new(table).into());
         }
         match self {
             Self::Table(table) => {
@@ -370,7 +371,7 @@ impl Hash {
                     let value = &mut table.field_mut(id).value;
                     let old = value.as_int().ok_or(NOT_INTEGER)?;
                     let sum = old.checked_add(by).ok_or(OVERFLOW)?;
-                    *value = Str::Int(sum);
+                    *value = Str::Int(sum.into());
                     return Ok(sum);
                 }
             }

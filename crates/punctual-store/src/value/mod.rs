@@ -21,6 +21,7 @@ use punctual_resp::Args;
 use smallvec::SmallVec;
 
 use crate::hash_table::WARM_MAX;
+use crate::unaligned::UnalignedBox;
 use hash::Hash;
 use jobs::Jobs;
 use list::List;
@@ -33,13 +34,13 @@ pub const SETTINGS_FIELD: &[u8] = stream::settings::FIELD;
 use string::Str;
 use zset::Zset;
 
-/// A key's value, in 24 bytes; larger content is behind one pointer.
+/// A key's value, in 20 bytes; larger content is behind one pointer.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A string.
     Str(Str),
     /// A list; never empty in a database.
-    List(Box<List>),
+    List(UnalignedBox<List>),
     /// A hash; never empty in a database.
     Hash(Hash),
     /// A set; never empty in a database.
@@ -47,14 +48,14 @@ pub enum Value {
     /// A sorted set; never empty in a database.
     Zset(Zset),
     /// A stream, which may be empty.
-    Stream(Box<Stream>),
+    Stream(UnalignedBox<Stream>),
     /// A command that runs at the key's deadline.
     Timer(Timer),
     /// A queue of jobs, which may be empty.
-    Jobs(Box<Jobs>),
+    Jobs(UnalignedBox<Jobs>),
 }
 
-const _: () = assert!(size_of::<Value>() == 24);
+const _: () = assert!(size_of::<Value>() == 20);
 
 /// The content of one type of value.
 pub trait Kind: Sized {
@@ -94,13 +95,13 @@ macro_rules! kinds {
 
 kinds! {
     Str: Str, content => content;
-    List: List, content => Box::new(content);
+    List: List, content => Box::new(content).into();
     Hash: Hash, content => content;
     Set: Set, content => content;
     Zset: Zset, content => content;
-    Stream: Stream, content => Box::new(content);
+    Stream: Stream, content => Box::new(content).into();
     Timer: Timer, content => content;
-    Jobs: Jobs, content => Box::new(content);
+    Jobs: Jobs, content => Box::new(content).into();
 }
 
 impl Value {

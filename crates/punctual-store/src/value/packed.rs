@@ -9,17 +9,23 @@ use std::ops::Range;
 
 use punctual_rdb::listpack::{self, Element, Entries};
 
+use crate::unaligned::UnalignedBox;
+
 /// Size of the entry count, which precedes the entries.
 const COUNT_BYTES: usize = size_of::<u32>();
 
 /// Entries in one block, in 16 bytes.
 #[derive(Clone)]
-pub struct Packed(Box<[u8]>);
+pub struct Packed(UnalignedBox<[u8]>);
 
 impl Packed {
     /// Creates an empty block.
     pub fn new() -> Self {
-        Self(Box::new([0; COUNT_BYTES]))
+        Self::of_bytes(vec![0; COUNT_BYTES])
+    }
+
+    fn of_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes.into_boxed_slice().into())
     }
 
     /// Copies `count` bare entries, which the caller has validated. O(bytes).
@@ -27,7 +33,7 @@ impl Packed {
         let mut bytes = Vec::with_capacity(COUNT_BYTES + entries.len());
         bytes.extend_from_slice(&(count as u32).to_le_bytes());
         bytes.extend_from_slice(entries);
-        Self(bytes.into_boxed_slice())
+        Self::of_bytes(bytes)
     }
 
     /// Creates a block of alternating names and values; a duplicate name replaces the value. One allocation, O(pairs²)
@@ -52,7 +58,7 @@ impl Packed {
             }
         }
         bytes[..COUNT_BYTES].copy_from_slice(&count.to_le_bytes());
-        Self(bytes.into_boxed_slice())
+        Self::of_bytes(bytes)
     }
 
     /// Returns the number of entries. O(1).
@@ -160,11 +166,11 @@ impl Packed {
     /// exact size, so the allocator can often grow it in place.
     fn edit<R>(&mut self, count: i64, more: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let len = (self.len() as i64 + count) as u32;
-        let mut bytes = Vec::from(std::mem::take(&mut self.0));
+        let mut bytes = Vec::from(std::mem::take(&mut self.0).into_box());
         bytes.reserve_exact(more);
         let done = change(&mut bytes);
         bytes[..COUNT_BYTES].copy_from_slice(&len.to_le_bytes());
-        self.0 = bytes.into_boxed_slice();
+        self.0 = bytes.into_boxed_slice().into();
         done
     }
 

@@ -20,6 +20,7 @@ pub use table::{Member, Table};
 
 use crate::hash_table::Hash;
 use crate::limits::Limits;
+use crate::unaligned::UnalignedBox;
 use crate::value::keyed::{Element as _, Keyed, hash_of};
 use crate::value::packed::Packed;
 
@@ -36,7 +37,7 @@ pub struct Set(Form);
 #[derive(Clone, Debug)]
 enum Form {
     Packed(Packed),
-    Boxed(Box<Boxed>),
+    Boxed(UnalignedBox<Boxed>),
 }
 
 #[derive(Clone, Debug)]
@@ -100,11 +101,11 @@ impl Set {
     }
 
     fn ints(ints: Ints) -> Self {
-        Self(Form::Boxed(Box::new(Boxed::Ints(ints))))
+        Self(Form::Boxed(Box::new(Boxed::Ints(ints)).into()))
     }
 
     fn table(table: Table) -> Self {
-        Self(Form::Boxed(Box::new(Boxed::Table(Box::new(table)))))
+        Self(Form::Boxed(Box::new(Boxed::Table(Box::new(table))).into()))
     }
 
     /// Creates an empty set in the form of integers, for results whose members may all be integers.

@@ -6,9 +6,10 @@ use std::borrow::Cow;
 use punctual_resp::decimal::parse_i64;
 
 use super::float::Float;
+use crate::unaligned::{UnalignedBox, UnalignedI64};
 
 /// Longest string that is kept inline.
-pub const INLINE_MAX: usize = 22;
+pub const INLINE_MAX: usize = 18;
 /// Longest string that Redis calls `embstr`.
 const EMBSTR_MAX: usize = 44;
 /// Strings that grow beyond this many bytes no longer double their capacity.
@@ -16,14 +17,14 @@ const DOUBLING_MAX: usize = 1 << 20;
 /// Longest text that can be a 64-bit integer.
 const INT_TEXT_MAX: usize = 20;
 
-/// A string value, in 24 bytes.
+/// A string value, in 20 bytes.
 ///
 /// The canonical text of an `i64` is kept as `Int`. As in Redis, a string changed in place (APPEND, SETRANGE: `Grown`)
 /// and a sum of floats ([`Str::plain`]) are not.
 #[derive(Clone, Debug)]
 pub enum Str {
     /// A 64-bit integer.
-    Int(i64),
+    Int(UnalignedI64),
     /// Up to [`INLINE_MAX`] bytes inline.
     Inline {
         /// Number of bytes in use.
@@ -32,13 +33,12 @@ pub enum Str {
         bytes: [u8; INLINE_MAX],
     },
     /// A longer string, of exact size.
-    Boxed(Box<[u8]>),
-    /// A string with room to grow. The second box keeps every value within 24 bytes.
-    #[allow(clippy::box_collection)]
-    Grown(Box<Vec<u8>>),
+    Boxed(UnalignedBox<[u8]>),
+    /// A string with room to grow. The second box keeps every value within 20 bytes.
+    Grown(UnalignedBox<Vec<u8>>),
 }
 
-const _: () = assert!(size_of::<Str>() == 24);
+const _: () = assert!(size_of::<Str>() == 20);
 
 impl Str {
     /// Creates a string in the best form for `bytes`. O(length).
@@ -47,7 +47,7 @@ impl Str {
         if bytes.len() <= INT_TEXT_MAX
             && let Some(int) = parse_i64(bytes)
         {
-            return Self::Int(int);
+            return Self::Int(int.into());
         }
         Self::plain(bytes)
     }
@@ -63,7 +63,7 @@ impl Str {
                 bytes: inline,
             };
         }
-        Self::Boxed(bytes.into())
+        Self::Boxed(Box::<[u8]>::from(bytes).into())
     }
 
     /// Replaces the content with `bytes`, in the same memory if the sizes are equal. O(length).
@@ -79,10 +79,9 @@ impl Str {
     #[inline]
     pub fn as_int(&self) -> Option<i64> {
         match self {
-            Self::Int(int) => Some(*int),
+            Self::Int(int) => Some(int.get()),
             Self::Inline { len, bytes } => parse_i64(&bytes[..usize::from(*len).min(INLINE_MAX)]),
-            // Too long for an integer.
-            Self::Boxed(_) => None,
+            Self::Boxed(bytes) => parse_i64(bytes),
             Self::Grown(bytes) => parse_i64(bytes),
         }
     }
@@ -90,7 +89,7 @@ impl Str {
     /// Returns the number if the string is the text of one, as INCRBYFLOAT reads it. O(1) for integers, O(length).
     pub fn as_float(&self) -> Option<Float> {
         match self {
-            Self::Int(int) => Some(Float::from(*int)),
+            Self::Int(int) => Some(Float::from(int.get())),
             text => Float::parse(&text.bytes()),
         }
     }
@@ -99,7 +98,7 @@ impl Str {
     #[inline]
     pub fn text<'a>(&'a self, buffer: &'a mut itoa::Buffer) -> &'a [u8] {
         match self {
-            Self::Int(int) => buffer.format(*int).as_bytes(),
+            Self::Int(int) => buffer.format(int.get()).as_bytes(),
             Self::Inline { len, bytes } => &bytes[..usize::from(*len).min(INLINE_MAX)],
             Self::Boxed(bytes) => bytes,
             Self::Grown(bytes) => bytes,
@@ -110,7 +109,7 @@ impl Str {
     #[inline]
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
-            Self::Int(int) => Cow::Owned(itoa::Buffer::new().format(*int).as_bytes().to_vec()),
+            Self::Int(int) => Cow::Owned(itoa::Buffer::new().format(int.get()).as_bytes().to_vec()),
             Self::Inline { len, bytes } => {
                 Cow::Borrowed(&bytes[..usize::from(*len).min(INLINE_MAX)])
             }
@@ -122,7 +121,7 @@ impl Str {
     /// Returns the length in bytes. O(1).
     pub fn len(&self) -> usize {
         match self {
-            Self::Int(int) => itoa::Buffer::new().format(*int).len(),
+            Self::Int(int) => itoa::Buffer::new().format(int.get()).len(),
             Self::Inline { len, .. } => usize::from(*len),
             Self::Boxed(bytes) => bytes.len(),
             Self::Grown(bytes) => bytes.len(),
@@ -153,7 +152,7 @@ impl Str {
 
     /// Creates a `raw` string with room to grow from a vector. O(1).
     pub fn from_vec(bytes: Vec<u8>) -> Self {
-        Self::Grown(Box::new(bytes))
+        Self::Grown(Box::new(bytes).into())
     }
 
     /// Returns the bytes for changes in place, padded with zeros to at least `len`, and makes the string `raw`.
@@ -181,7 +180,7 @@ impl Str {
             let text = self.text(&mut buffer);
             let mut bytes = Vec::with_capacity(text.len() + more);
             bytes.extend_from_slice(text);
-            *self = Self::Grown(Box::new(bytes));
+            *self = Self::Grown(Box::new(bytes).into());
         }
         let Self::Grown(bytes) = self else {
             unreachable!("converted above");
@@ -282,7 +281,7 @@ mod tests {
         #[test]
         fn canonical_integers_are_kept_as_int(int in any::<i64>()) {
             let s = Str::new(int.to_string().as_bytes());
-            prop_assert!(matches!(s, Str::Int(i) if i == int));
+            prop_assert!(matches!(s, Str::Int(i) if i.get() == int));
             prop_assert_eq!(s.len(), int.to_string().len());
         }
     }

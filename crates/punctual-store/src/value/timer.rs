@@ -15,6 +15,8 @@ use punctual_resp::{OwnedArgs, Protocol};
 
 pub use schedule::{CatchUp, Repeat, When};
 
+use crate::unaligned::UnalignedBox;
+
 use super::varint::{Input, write_number, write_text};
 
 /// Longest text of an error that a timer keeps.
@@ -22,7 +24,7 @@ const ERROR_MAX: usize = 256;
 
 /// A timer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timer(Box<[u8]>);
+pub struct Timer(UnalignedBox<[u8]>);
 
 /// The parts of a timer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,7 +110,7 @@ impl Timer {
         for word in words {
             write_text(&mut out, word);
         }
-        Self(out.into())
+        Self(out.into_boxed_slice().into())
     }
 
     /// Checks bytes from outside. Returns `None` if they are no timer.

@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 
 use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
+use crate::unaligned::UnalignedBox;
 use crate::value::keyed::Keyed;
 use crate::value::packed::Packed;
 use crate::value::text::Text;
@@ -44,7 +45,7 @@ pub struct Zset(Form);
 #[derive(Clone)]
 enum Form {
     Packed(Pairs),
-    Table(Box<Table>),
+    Table(UnalignedBox<Table>),
 }
 
 const _: () = assert!(size_of::<Zset>() == 16);
@@ -75,7 +76,7 @@ impl Zset {
         if entries <= limits.zset_entries && name_len <= limits.zset_value {
             Self::default()
         } else {
-            Self(Form::Table(Box::default()))
+            Self(Form::Table(Box::<Table>::default().into()))
         }
     }
 
@@ -277,7 +278,7 @@ impl Zset {
             let all = all.map(|(name, score)| (name.with_text(Text::new), score));
             let table = Table::from_pairs(all.collect()).unwrap_or_default();
             debug_assert_eq!(table.len(), pairs.len());
-            self.0 = Form::Table(Box::new(table));
+            self.0 = Form::Table(Box::new(table).into());
         }
         match &mut self.0 {
             Form::Table(table) => table,

@@ -39,11 +39,11 @@ fn add(cx: &mut Cx, key: &[u8], by: i64, reply: &mut Reply) -> Result<(), Error>
             let string = cx.str_at(place, id)?;
             let old = string.as_int().ok_or(Error::NotInteger)?;
             let sum = old.checked_add(by).ok_or(OVERFLOW)?;
-            *string = Str::Int(sum);
+            *string = Str::Int(sum.into());
             sum
         }
         None => {
-            cx.add_at(place, key, Value::from_str(Str::Int(by)));
+            cx.add_at(place, key, Value::from_str(Str::Int(by.into())));
             by
         }
     };

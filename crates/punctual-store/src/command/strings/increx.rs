@@ -193,7 +193,7 @@ fn increx_int(cx: &mut Cx, args: Args, options: &Options, reply: &mut Reply) -> 
     if applied.is_some() {
         let mut buffer = itoa::Buffer::new();
         let text = buffer.format(new).as_bytes();
-        change.write(cx, key, (Str::Int(new), text), "incrby");
+        change.write(cx, key, (Str::Int(new.into()), text), "incrby");
     }
     Ok(())
 }
