@@ -262,7 +262,6 @@ fn config(draw: &mut Draw, steps: &mut Vec<Step>) {
             &["CONFIG", "SET", "nosuch", "x"],
             &["CONFIG", "SET", "appendonly", "maybe"],
             &["CONFIG", "SET", "databases", "4"],
-            &["CONFIG", "SET", "maxmemory-policy", "nosuch"],
             &["CONFIG", "SET", "timeout", "0", "timeout", "0"],
             &["CONFIG", "SET", "timeout", "0", "nosuch", "1"],
             &["CONFIG", "SET", "slowlog-max-len", "128"],

@@ -92,6 +92,12 @@ fn id(draw: &mut Draw) -> Vec<u8> {
     .into_bytes()
 }
 
+/// An ID to read from: 7.0 knows no `+` there.
+fn read_id(draw: &mut Draw) -> Vec<u8> {
+    let id = id(draw);
+    if id == b"+" { b"-".to_vec() } else { id }
+}
+
 fn ids(draw: &mut Draw, most: usize) -> Vec<Vec<u8>> {
     let count = draw.count(1..=most);
     if draw.chance(95) {
@@ -229,7 +235,7 @@ fn push_streams(draw: &mut Draw, command: &mut Command, usual: &str) {
     for _ in missing..count {
         let from = match draw.chance(60) {
             true => usual.as_bytes().to_vec(),
-            false => id(draw),
+            false => read_id(draw),
         };
         command.push(from);
     }
@@ -343,7 +349,7 @@ fn read_group(draw: &mut Draw, steps: &mut Vec<Step>) {
         let from = if draw.chance(75) {
             b">".to_vec()
         } else {
-            id(draw)
+            read_id(draw)
         };
         command.push(from);
     } else {

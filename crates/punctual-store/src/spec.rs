@@ -345,6 +345,16 @@ impl<H> Row<H> {
         }
     }
 
+    /// Creates the row of a container's subcommand HELP.
+    pub const fn help(group: Group, since: &'static str, handler: H) -> Self
+    where
+        H: Copy,
+    {
+        let flags = Flags::LOADING.or(Flags::STALE).or(Flags::KEYLESS);
+        let summary = "Returns helpful text about the different subcommands.";
+        Self::new("help", 2, flags, group, handler).doc(since, "O(1)", summary)
+    }
+
     /// Sets the keys to positions `first` to `last` in steps of `step`.
     #[must_use]
     pub const fn keys(mut self, first: usize, last: i32, step: usize) -> Self {

@@ -78,11 +78,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
                 "Added selectors and changed the format of key and channel patterns from a list to their rule representation.",
             ),
         ]),
-    row("help", 2, ANY_TIME, help).doc(
-        "6.0.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
+    ServerCommand::help(Group::Server, "6.0.0", help),
     row("list", 2, ADMIN, list).doc(
         "6.0.0",
         "O(N). Where N is the number of configured users.",

@@ -53,11 +53,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
                 "O(N log S) for N keys that fall due in S shards",
                 "Sets a virtual clock to a later time in unix milliseconds.",
             ),
-            row("help", 2, ANY_TIME, help).doc(
-                "7.2.0",
-                "O(1)",
-                "Returns helpful text about the different subcommands.",
-            ),
+            ServerCommand::help(Group::Server, "7.2.0", help),
         ],
     )
     .doc(

@@ -44,11 +44,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         "O(N) where N is the number of arguments to the command",
         "Extracts the key names and their access flags from a command.",
     ),
-    row("help", 2, help).doc(
-        "5.0.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
+    ServerCommand::help(Group::Server, "5.0.0", help).categories(&["connection"]),
     row("info", -2, info)
         .tips(ANY_ORDER)
         .doc(

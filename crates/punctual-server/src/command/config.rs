@@ -54,18 +54,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             "Writes the effective configuration to the configuration file.",
         ),
         row("resetstat", 2, reset_stat).doc("2.0.0", "O(1)", "Resets the server's statistics."),
-        ServerCommand::new(
-            "help",
-            2,
-            Flags::LOADING.or(Flags::STALE),
-            Group::Server,
-            help,
-        )
-        .doc(
-            "5.0.0",
-            "O(1)",
-            "Returns helpful text about the different subcommands.",
-        ),
+        ServerCommand::help(Group::Server, "5.0.0", help),
     ],
 )
 .doc(

@@ -7,7 +7,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, glob};
 
-use super::script::{HELP, ONE_OF_ALL, RUNS, flush_option, may_write, row};
+use super::script::{ONE_OF_ALL, RUNS, flush_option, may_write, row};
 use crate::client::session::{Executing, Runnable, ScriptRequest};
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::script::functions::loaded::{Loader, taken};
@@ -53,11 +53,7 @@ const FUNCTIONS: &[ServerCommand] = &[
         "O(N) where N is the number of functions deleted.",
         "Deletes all libraries and functions.",
     ),
-    row("help", 2, HELP, help).doc(
-        "7.0.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
+    ServerCommand::help(Group::Scripting, "7.0.0", help),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
         .tips(ONE_OF_ALL)
         .doc("7.0.0", "O(1)", "Terminates a function during execution."),

@@ -25,18 +25,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             "O(N log(N)) where N is the number of tracked keys, at most 4096.",
             "Returns the keys that have cost most, and what all commands have cost.",
         ),
-        ServerCommand::new(
-            "help",
-            2,
-            Flags::LOADING.or(Flags::STALE),
-            Group::Server,
-            help,
-        )
-        .doc(
-            "8.6.0",
-            "O(1)",
-            "Returns helpful text about the different subcommands.",
-        ),
+        ServerCommand::help(Group::Server, "8.6.0", help),
         row("reset", 2, reset).doc("8.6.0", "O(1)", "Releases what was tracked."),
         row("start", -2, start).doc("8.6.0", "O(1)", "Starts to track what keys cost."),
         row("stop", 2, stop).doc("8.6.0", "O(1)", "Stops to track what keys cost."),

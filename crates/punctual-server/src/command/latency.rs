@@ -36,11 +36,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             "Returns a human-readable latency analysis report.",
         ),
         row("graph", 3, graph).doc("2.8.13", "O(1)", "Returns a latency graph for an event."),
-        ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
-            "2.8.13",
-            "O(1)",
-            "Returns helpful text about the different subcommands.",
-        ),
+        ServerCommand::help(Group::Server, "2.8.13", help),
         row("histogram", -2, histogram).doc(
             "7.0.0",
             "O(N) where N is the number of commands with latency information being retrieved.",

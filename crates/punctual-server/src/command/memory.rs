@@ -36,18 +36,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     Group::Server,
     &[
         row("doctor", doctor).doc("4.0.0", "O(1)", "Outputs a memory problems report."),
-        ServerCommand::new(
-            "help",
-            2,
-            Flags::LOADING.or(Flags::STALE),
-            Group::Server,
-            help,
-        )
-        .doc(
-            "4.0.0",
-            "O(1)",
-            "Returns helpful text about the different subcommands.",
-        ),
+        ServerCommand::help(Group::Server, "4.0.0", help),
         row("malloc-stats", malloc_stats).doc(
             "4.0.0",
             ALLOCATOR_COST,

@@ -23,11 +23,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "module",
     Group::Server,
     &[
-        row("help", 2, Flags::LOADING.or(Flags::STALE), help).doc(
-            "5.0.0",
-            "O(1)",
-            "Returns helpful text about the different subcommands.",
-        ),
+        ServerCommand::help(Group::Server, "5.0.0", help),
         row("list", 2, ADMIN, list)
             .tips(&["nondeterministic_output_order"])
             .doc(

@@ -94,11 +94,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
                 "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
                 "Returns the active channels.",
             ),
-            row("help", 2, Flags::LOADING.or(Flags::STALE), help).doc(
-                "6.2.0",
-                "O(1)",
-                "Returns helpful text about the different subcommands.",
-            ),
+            ServerCommand::help(Group::Pubsub, "6.2.0", help),
             row("numpat", 2, LOOK, num_pat).doc(
                 "2.8.0",
                 "O(1)",

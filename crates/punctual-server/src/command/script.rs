@@ -62,8 +62,6 @@ pub(super) const RUNS: Flags = Flags::NOSCRIPT
 const WRITES: Flags = RUNS.or(Flags::MAY_REPLICATE);
 const READS: Flags = RUNS.or(Flags::READONLY);
 
-pub(super) const HELP: Flags = Flags::LOADING.or(Flags::STALE);
-
 pub(super) const ONE_OF_ALL: &[&str] =
     &["request_policy:all_shards", "response_policy:one_succeeded"];
 
@@ -119,11 +117,7 @@ const SCRIPTS: &[ServerCommand] = &[
             "6.2.0",
             "Added the `ASYNC` and `SYNC` flushing mode modifiers.",
         )]),
-    row("help", 2, HELP, help).doc(
-        "5.0.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
+    ServerCommand::help(Group::Scripting, "5.0.0", help),
     row("load", 3, Flags::NOSCRIPT.or(Flags::STALE), load)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
         .doc(

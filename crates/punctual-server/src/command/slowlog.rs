@@ -35,11 +35,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "4.0.0",
                 "Added client IP address, port and name to the reply.",
             )]),
-        ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
-            "6.2.0",
-            "O(1)",
-            "Returns helpful text about the different subcommands.",
-        ),
+        ServerCommand::help(Group::Server, "6.2.0", help),
         row("len", 2, len)
             .tips(&[
                 "request_policy:all_nodes",

@@ -90,11 +90,7 @@ static SUBCOMMANDS: &[Command] = &[
     keyed("get", 4, LOOKS.or(Flags::FAST), look::get)
         .access(&["RO access"])
         .doc(OWN, "O(1)", "Returns a job."),
-    row("help", 2, Flags::LOADING.or(Flags::STALE), show_help).doc(
-        OWN,
-        "O(1)",
-        "Returns helpful text about the subcommands.",
-    ),
+    Command::help(Group::Job, OWN, show_help),
     keyed("info", 3, LOOKS.or(Flags::FAST), look::info)
         .access(&["RO access"])
         .doc(

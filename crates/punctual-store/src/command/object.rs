@@ -50,18 +50,7 @@ static OBJECT: &[Command] = &[
         "O(1)",
         "Returns the logarithmic access frequency counter of a key.",
     ),
-    Command::new(
-        "help",
-        2,
-        Flags::LOADING.or(Flags::STALE),
-        Group::Generic,
-        help,
-    )
-    .doc(
-        "6.2.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
+    Command::help(Group::Generic, "6.2.0", help),
     row("idletime", idle_time).doc(
         "2.2.3",
         "O(1)",

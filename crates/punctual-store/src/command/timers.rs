@@ -40,11 +40,7 @@ static SUBCOMMANDS: &[Command] = &[
     keyed("get", 3, LOOKS.or(Flags::FAST), look::get)
         .access(&["RO access"])
         .doc(OWN, "O(1)", "Returns the schedule, the command and the counts of a timer."),
-    row("help", 2, Flags::LOADING.or(Flags::STALE), show_help).doc(
-        OWN,
-        "O(1)",
-        "Returns helpful text about the subcommands.",
-    ),
+    Command::help(Group::Timer, OWN, show_help),
     row("list", -2, LOOKS.or(Flags::WHOLE), look::list).doc(
         OWN,
         "O(S log T + N) for N timers that are looked at, of T timers in S shards. N is at most 100000.",

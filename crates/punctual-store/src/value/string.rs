@@ -70,7 +70,10 @@ impl Str {
     #[inline]
     pub fn set(&mut self, bytes: &[u8]) {
         match self {
-            Self::Boxed(old) if old.len() == bytes.len() => old.copy_from_slice(bytes),
+            // Too long for an integer.
+            Self::Boxed(old) if old.len() == bytes.len() && bytes.len() > INT_TEXT_MAX => {
+                old.copy_from_slice(bytes);
+            }
             _ => *self = Self::new(bytes),
         }
     }
@@ -283,6 +286,11 @@ mod tests {
             let s = Str::new(int.to_string().as_bytes());
             prop_assert!(matches!(s, Str::Int(i) if i.get() == int));
             prop_assert_eq!(s.len(), int.to_string().len());
+            // Also in the place of a text of the same length.
+            let mut set = Str::new("x".repeat(s.len()).as_bytes());
+            set.set(int.to_string().as_bytes());
+            prop_assert_eq!(set.as_int(), Some(int));
+            prop_assert!(matches!(set, Str::Int(_)));
         }
     }
 

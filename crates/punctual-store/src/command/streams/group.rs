@@ -37,18 +37,7 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
             "O(N) where N is the number of the group's pending entries.",
             "Destroys a consumer group.",
         ),
-    Command::new(
-        "help",
-        2,
-        Flags::LOADING.or(Flags::STALE),
-        Family::Stream,
-        show_help,
-    )
-    .doc(
-        "5.0.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
+    Command::help(Family::Stream, "5.0.0", show_help),
     row("setid", -5, Flags::WRITE, set_id)
         .access(&["RW update"])
         .doc(

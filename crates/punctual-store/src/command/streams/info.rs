@@ -26,18 +26,7 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
             "Returns the consumer groups of a stream.",
         )
         .history(&[("7.0.0", "Added the `entries-read` and `lag` fields")]),
-    Command::new(
-        "help",
-        2,
-        Flags::LOADING.or(Flags::STALE),
-        Family::Stream,
-        show_help,
-    )
-    .doc(
-        "5.0.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
+    Command::help(Family::Stream, "5.0.0", show_help),
     row("stream", -3, stream)
         .doc("5.0.0", "O(1)", "Returns information about a stream.")
         .history(&[
