@@ -302,10 +302,19 @@ impl<T> Wheel<T> {
         self.raw.entries()
     }
 
-    /// Pops the earliest timer if it is due. The common case is the next entry of the run, whose timer is unchanged: one
-    /// access to the record.
+    /// Pops the earliest timer if it is due. Both ways are jumps, so a wheel of few timers saves no registers for the other.
     #[inline(never)]
     fn pop_next(&mut self, now: u64) -> Option<Expired<T>> {
+        if self.is_few {
+            return self.pop_few(now);
+        }
+        self.pop_run(now)
+    }
+
+    /// Does so in a wheel with entries. The common case is the next entry of the run, whose timer is unchanged: one access
+    /// to the record.
+    #[inline(never)]
+    fn pop_run(&mut self, now: u64) -> Option<Expired<T>> {
         if self.undecided.is_empty()
             && let Some(next) = self.raw.peek_run(now)
             && let Some(timer) = self.records.take_if(next.index, |timer| {
