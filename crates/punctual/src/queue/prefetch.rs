@@ -9,11 +9,14 @@ pub(super) fn prefetch<T>(value: &T) {
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let start = core::ptr::from_ref(value).cast::<i8>();
+        // SAFETY: a prefetch reads nothing as far as the program can tell, and cannot fault;
+        // besides, the address lies within `value`.
+        let fetch = |offset| unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset)) };
         for offset in (0..size_of::<T>()).step_by(64) {
-            // SAFETY: a prefetch reads nothing as far as the program can tell, and cannot fault;
-            // besides, the address lies within `value`.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset)) };
+            fetch(offset);
         }
+        // A value that does not begin with a cache line may end in one more.
+        fetch(size_of::<T>().saturating_sub(1));
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = value;

@@ -314,6 +314,7 @@ impl<R: Tenant> Slab<R> {
     }
 
     /// Returns the number of records, free ones included.
+    #[cfg(test)]
     pub(super) fn records(&self) -> usize {
         self.records.len()
     }

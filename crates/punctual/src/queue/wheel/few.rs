@@ -162,6 +162,7 @@ impl<T> Wheel<T> {
     }
 
     /// Pops the first timer if it is due. O(MOST).
+    #[inline(never)]
     pub(super) fn pop_few(&mut self, now: u64) -> Option<Expired<T>> {
         let first = self.named_few();
         if first.deadline > now || self.is_empty() {

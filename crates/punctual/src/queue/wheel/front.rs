@@ -35,13 +35,6 @@ impl Early {
     fn is_before(&self, other: &Early) -> bool {
         (self.deadline, self.order) < (other.deadline, other.order)
     }
-
-    /// Does what `is_before` does, with one comparison of numbers and without a branch.
-    #[inline]
-    fn is_before_branchless(&self, other: &Early) -> bool {
-        let arming = |early: &Early| u128::from(early.deadline) << 32 | u128::from(early.order);
-        arming(self) < arming(other)
-    }
 }
 
 /// Number of upper bits of a deadline by which a run is bucketed.
@@ -177,7 +170,7 @@ impl Front {
         }
     }
 
-    /// Adds an entry of a slot that moves here as a whole; call `sort` after the last one.
+    /// Adds an entry of a slot that moves here as a whole; call `sort` or `push_gathered` after the last one.
     #[inline]
     pub(super) fn gather(&mut self, entry: Early) {
         self.run.push(entry);
@@ -211,10 +204,19 @@ impl Front {
         self.heap.is_empty() && self.staged.is_empty()
     }
 
-    /// Returns whether a slot can move here as a run.
+    /// Returns the number of entries in the run, popped ones included.
     #[inline]
-    pub(super) fn can_gather(&self) -> bool {
-        self.run.is_empty()
+    pub(super) fn run_len(&self) -> usize {
+        self.run.len()
+    }
+
+    /// Moves the entries gathered behind the first `before` of the run to the heap. O(n log n).
+    pub(super) fn push_gathered(&mut self, before: usize) {
+        while self.run.len() > before
+            && let Some(entry) = self.run.pop()
+        {
+            self.push(entry);
+        }
     }
 
     /// Sorts the gathered run of a slot that starts at `start` and spans `1 << bits` ticks. O(n) if the
@@ -258,8 +260,9 @@ impl Front {
             self.head = count;
             // A bucket of a single tick is in the order of arming, unless timers were armed again. To see this takes no branch
             // for each entry.
-            let in_order =
-                |sorted, pair: &[Early]| sorted & !pair[1].is_before_branchless(&pair[0]);
+            let in_order = |sorted, pair: &[Early]| {
+                sorted & ((pair[0].deadline != pair[1].deadline) | (pair[0].order <= pair[1].order))
+            };
             if shift == 0 && self.coming().windows(2).fold(true, in_order) {
                 return;
             }

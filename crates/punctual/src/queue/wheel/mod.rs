@@ -50,9 +50,6 @@ use undecided::Undecided;
 /// does not change a wheel back and forth.
 const FEW: usize = 8;
 
-/// Number of records from which on new timers are undecided for a while. Fewer are in the processor's caches.
-const LARGE: usize = if cfg!(test) { 64 } else { 1 << 14 };
-
 /// A hierarchical timing wheel that stores its timers. Arming, cancelling and re-arming take O(1);
 /// popping in exact order and finding the next deadline take O(1) amortised.
 ///
@@ -83,7 +80,7 @@ pub struct Wheel<T> {
     records: Slab<Timer<T>>,
     raw: RawWheel,
     armings: Armings,
-    /// Timers of a large wheel that may still need an entry, none due before the others.
+    /// New timers that need an entry, none due before the others.
     undecided: Undecided,
     /// Whether timers are few and have no entries (see `few`).
     is_few: bool,
@@ -147,17 +144,7 @@ impl<T> Wheel<T> {
     }
 
     /// Has the timer of `key` fire at `deadline`, given the tick under which an entry of its record is filed. Returns
-    /// the key.
-    #[inline]
-    fn place(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
-        // The common case: an entry is found there in time, and filed again.
-        let covered = filed.tick().max(self.raw.earliest.first());
-        if deadline > covered && deadline != u64::MAX {
-            return key;
-        }
-        self.place_early(deadline, key, filed)
-    }
-
+    /// the key, so that `insert` ends with a jump and saves no registers.
     #[inline(never)]
     fn place_early(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
         if self.is_few {
@@ -172,9 +159,7 @@ impl<T> Wheel<T> {
         if self.raw.earliest.holds_at(key.index(), filed.tick()) {
             if deadline < filed.tick() {
                 let earlier = Filed::at(deadline);
-                self.raw
-                    .earliest
-                    .hold_earlier(deadline, earlier.generation());
+                self.raw.hold_earlier(deadline, earlier.generation());
                 if let Some(kept) = self.records.kept_mut(key.index()) {
                     *kept = earlier;
                 }
@@ -220,7 +205,7 @@ impl<T> Wheel<T> {
         self.reset_early(key, deadline)
     }
 
-    /// Files entries for the undecided timers that need one. O(1).
+    /// Files entries for the undecided timers that still need one. O(1).
     #[inline]
     fn decide(&mut self) {
         if !self.undecided.is_empty() {
@@ -231,15 +216,8 @@ impl<T> Wheel<T> {
     /// Returns the key, as the other outlined parts of `insert` do: `insert` ends with a jump and saves no registers.
     #[inline(never)]
     fn decide_all(&mut self, key: TimerKey) -> TimerKey {
-        let first = self.raw.earliest.first();
-        let early = self.undecided.choose(|index| {
-            let looked = self.records.kept_at(index);
-            looked.is_some_and(|(timer, filed)| {
-                (timer.deadline <= filed.tick().max(first)) | (timer.deadline == u64::MAX)
-            })
-        });
-        for at in 0..early {
-            let index = self.undecided.chosen(at);
+        for at in 0..self.undecided.take() {
+            let index = self.undecided.taken(at);
             if let Some((timer, filed)) = self.records.kept_at(index) {
                 let (deadline, key) = (timer.deadline, timer.key(index));
                 if !self.file_later(deadline, index, filed) {
@@ -324,15 +302,21 @@ impl<T> Wheel<T> {
         self.raw.entries()
     }
 
-    /// Pops the earliest timer if it is due.
+    /// Pops the earliest timer if it is due. Both ways are jumps, so a wheel of few timers saves no registers for the other.
     #[inline(never)]
     fn pop_next(&mut self, now: u64) -> Option<Expired<T>> {
-        if self.is_or_becomes_few() {
+        if self.is_few {
             return self.pop_few(now);
         }
-        self.decide();
-        // The common case: the next entry of the run, whose timer is unchanged. One access to the record.
-        if let Some(next) = self.raw.peek_run(now)
+        self.pop_run(now)
+    }
+
+    /// Does so in a wheel with entries. The common case is the next entry of the run, whose timer is unchanged: one access
+    /// to the record.
+    #[inline(never)]
+    fn pop_run(&mut self, now: u64) -> Option<Expired<T>> {
+        if self.undecided.is_empty()
+            && let Some(next) = self.raw.peek_run(now)
             && let Some(timer) = self.records.take_if(next.index, |timer| {
                 (timer.deadline, timer.order.get()) == (next.deadline, next.order)
             })
@@ -340,7 +324,7 @@ impl<T> Wheel<T> {
             if let Some(kept) = self.records.kept_mut(next.index) {
                 *kept = Filed::NOT;
             }
-            self.raw.popped(&next);
+            self.raw.popped(next.deadline);
             self.release();
             return Some(Expired {
                 key: timer.key(next.index),
@@ -348,6 +332,15 @@ impl<T> Wheel<T> {
                 value: timer.value,
             });
         }
+        self.pop_slowly(now)
+    }
+
+    #[inline(never)]
+    fn pop_slowly(&mut self, now: u64) -> Option<Expired<T>> {
+        if self.is_or_becomes_few() {
+            return self.pop_few(now);
+        }
+        self.decide();
         let Some(due) = self.raw.pop_due(now, &mut self.records) else {
             self.free_piece_if_any();
             return None;
@@ -390,10 +383,12 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
             order,
             value,
         });
-        if self.records.records() < LARGE || deadline <= self.raw.earliest.first() {
-            return self.place(deadline, key, filed);
+        let first = self.raw.earliest.first();
+        if deadline <= first {
+            return self.place_early(deadline, key, filed);
         }
-        if self.undecided.push(key.index()) {
+        let is_early = (deadline <= filed.tick()) | (deadline == u64::MAX);
+        if self.undecided.push_if(is_early, key.index()) {
             return self.decide_all(key);
         }
         key

@@ -192,10 +192,22 @@ impl RawWheel {
         self.release_held();
         if due.deadline < self.earliest.first() {
             self.entries += 1;
-            self.earliest.hold(due);
+            self.hold(due);
         } else {
             self.insert_later(due.deadline, due.index, due.generation);
         }
+    }
+
+    /// Holds an entry that is due before all others, the run's too.
+    fn hold(&mut self, due: Due) {
+        self.clear_until = self.clear_until.min(due.deadline);
+        self.earliest.hold(due);
+    }
+
+    /// Has the held entry due earlier, under another generation.
+    pub(super) fn hold_earlier(&mut self, deadline: u64, generation: u32) {
+        self.clear_until = self.clear_until.min(deadline);
+        self.earliest.hold_earlier(deadline, generation);
     }
 
     /// Files an entry that is not due before all others.
@@ -237,7 +249,7 @@ impl RawWheel {
             None => self.drop_dead(index, generation, timers),
             Some(later) if later < self.earliest.first() => {
                 let generation = timers.refiled(index, generation, later);
-                self.earliest.hold(Due {
+                self.hold(Due {
                     deadline: later,
                     index,
                     generation,

@@ -129,18 +129,16 @@ impl RawWheel {
 
     /// Returns the next entry of the run if it is due and nothing else can precede it.
     #[inline]
-    pub(super) fn peek_run(&mut self, now: u64) -> Option<Early> {
-        self.now = now;
-        self.release_held();
+    pub(super) fn peek_run(&self, now: u64) -> Option<Early> {
         let next = self.front.next()?;
         (next.deadline < self.clear_until && next.deadline <= now).then_some(*next)
     }
 
-    /// Removes the entry that `peek_run` returned, after its timer was taken.
+    /// Removes the entry that `peek_run` returned, due at `deadline`, after its timer was taken.
     #[inline]
-    pub(super) fn popped(&mut self, entry: &Early) {
+    pub(super) fn popped(&mut self, deadline: u64) {
         self.front.advance();
-        self.fired(entry.deadline);
+        self.fired(deadline);
     }
 
     /// Updates the cached deadline and the count after the first entry fired: nothing is due before `deadline`, nor
@@ -349,8 +347,7 @@ impl RawWheel {
         let &First { level, slot, start } = place;
         // On the far levels the lower bits do not tell whether an entry is filed at the deadline.
         let near = level < FAR;
-        let end = start | ((1u64 << (BITS * level as u32)) - 1);
-        let runs = self.front.can_gather();
+        let last = (1u64 << (BITS * level as u32)) - 1;
         let mut entries = take(&mut self.gathered);
         let list = replace(self.levels[level].slot_mut(slot), Slot::EMPTY);
         self.vacate(level, slot);
@@ -361,6 +358,7 @@ impl RawWheel {
             entries.extend_from_slice(chunk.live());
         });
         let looked = entries.len();
+        let before = self.front.run_len();
         for Entry {
             low,
             index,
@@ -369,7 +367,7 @@ impl RawWheel {
         {
             match timers.look(index, generation) {
                 None => self.drop_dead(index, generation, timers),
-                Some((deadline, _)) if deadline > end => {
+                Some((deadline, _)) if deadline.wrapping_sub(start) > last => {
                     self.refile(deadline, index, generation, timers);
                 }
                 Some((deadline, order)) => {
@@ -377,24 +375,20 @@ impl RawWheel {
                         true => generation,
                         false => timers.refiled(index, generation, deadline),
                     };
-                    let early = Early {
+                    self.front.gather(Early {
                         deadline,
                         order,
                         index,
                         generation,
-                    };
-                    if runs {
-                        self.front.gather(early);
-                    } else {
-                        self.front.push(early);
-                    }
+                    });
                 }
             }
         }
         self.gathered = entries;
-        if runs {
+        if before == 0 {
             self.front.sort(start, BITS * level as u32);
         } else {
+            self.front.push_gathered(before);
             self.clear_until = 0;
         }
         looked
@@ -419,12 +413,19 @@ impl RawWheel {
         let entries = chunk.live();
         if level > 1 && level < FAR {
             for entry in entries {
-                self.put_below(
-                    deadline_in(start, level, entry.low),
-                    entry.index,
-                    entry.generation,
-                    mixed,
-                );
+                let &Entry {
+                    low,
+                    index,
+                    generation,
+                } = entry;
+                // Most entries come to the next level: their digit there differs from the cursor's, which is 0.
+                let slot = digit(low.into(), level - 1);
+                if slot > 0 {
+                    self.put(level - 1, slot, low, index, generation);
+                    self.levels[level - 1].mixed |= u64::from(mixed) << slot;
+                } else {
+                    self.put_below(deadline_in(start, level, low), index, generation, mixed);
+                }
             }
             return entries.len();
         }

@@ -40,8 +40,8 @@ impl Subject for Wheel<u64> {
         }
         let mut standing: HashMap<u32, usize> = HashMap::new();
         let mut noted = self.undecided;
-        let undecided: Vec<u32> = (0..noted.choose(|_| true))
-            .map(|at| noted.chosen(at))
+        let undecided: Vec<u32> = (0..noted.take())
+            .map(|at| noted.taken(at))
             .filter(|&index| self.records.at(index).is_some())
             .collect();
         check_invariants(&self.raw, &Decided(self, &undecided));
