@@ -188,7 +188,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
             return ahead.len();
         }
         let commands = ahead.iter().map(|command| command.args);
-        self.turn.look_ahead(session.db, commands)
+        // Pipelines repeat themselves: a subcommand is probably followed by others.
+        let key = session.last.map_or(1, Entry::words);
+        self.turn.look_ahead(session.db, key, commands)
     }
 
     /// Counts an error reply.
@@ -515,7 +517,7 @@ pub(crate) fn find(
     args: Args<'_>,
 ) -> Result<&'static Entry, (Option<&'static Entry>, Error)> {
     if let Some(last) = session.last
-        && last.row.name.as_bytes().eq_ignore_ascii_case(args.at(0))
+        && last.is_called_by(args)
     {
         last.check_arity(args)?;
         return Ok(last);
@@ -525,10 +527,9 @@ pub(crate) fn find(
         .info
         .last_command
         .store(entry.id as u32 + 1, Ordering::Relaxed);
-    // The comparison above uses one word and the original name: it cannot find subcommands and renamed commands.
-    let by_one_word = !entry.name.contains('|') && entry.subcommands.is_empty();
-    let by_own_name = entry.row.name.as_bytes().eq_ignore_ascii_case(args.at(0));
-    session.last = (by_one_word && by_own_name).then_some(entry);
+    // The comparison above uses the original name, which a renamed command does not have, and does not look for subcommands.
+    let reusable = entry.subcommands.is_empty() && entry.is_called_by(args);
+    session.last = reusable.then_some(entry);
     Ok(entry)
 }
 

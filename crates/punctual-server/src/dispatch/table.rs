@@ -152,6 +152,31 @@ impl Entry {
             .find(|e| e.row.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
+    /// Returns the number of words in the name: two for a subcommand, else one.
+    #[inline]
+    pub(crate) fn words(&self) -> usize {
+        1 + usize::from(self.name.len() > self.row.name.len())
+    }
+
+    /// Returns whether the arguments begin with this name, ignoring case. O(length of the name).
+    #[inline]
+    pub(crate) fn is_called_by(&self, args: Args<'_>) -> bool {
+        // The name is in lower case.
+        let is = |name: &[u8], word: &[u8]| {
+            let mut pairs = name.iter().zip(word);
+            name.len() == word.len() && pairs.all(|(a, b)| *a == b.to_ascii_lowercase())
+        };
+        let last = self.row.name.as_bytes();
+        match self.name.len() - last.len() {
+            0 => is(last, args.at(0)),
+            // The container's name and a bar.
+            before => {
+                let container = &self.name.as_bytes()[..before - 1];
+                args.len() > 1 && is(container, args.at(0)) && is(last, args.at(1))
+            }
+        }
+    }
+
     /// Returns whether CLIENT PAUSE WRITE holds the command back: it may change the keyspace or publish messages.
     pub fn writes(&self) -> bool {
         self.row.flags.has(Flags::WRITE) || self.row.flags.has(Flags::MAY_REPLICATE)

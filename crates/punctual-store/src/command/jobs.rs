@@ -171,8 +171,11 @@ const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -
 /// # Errors
 /// [`Error::WrongType`] if the value has another type.
 fn queue(cx: &mut Cx, key: &[u8], count: usize) -> Result<(Place, Option<RecordId>), Error> {
-    let (place, found) = cx.seek_as::<Jobs>(key)?;
-    if let Some(id) = found {
+    let (place, found) = cx.seek_to_write(key);
+    let now = cx.now();
+    if let Some(id) = found
+        && cx.view::<Jobs>(place, id)?.may_be_due(now)
+    {
         cx.turn
             .settle_jobs(place.shard(), place.db(), key, id, count);
     }

@@ -34,7 +34,11 @@ impl<S: Sorted + Ord, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
     /// Adds a slot that is not there. O(log n).
     #[inline]
     pub(crate) fn add(&mut self, slot: S) {
-        self.insert(slot, |slots| count_before(slots, |other| other < slot));
+        self.insert(slot, |slots| match slots.last() {
+            // What is due later mostly comes later.
+            Some(last) if *last < slot => slots.len(),
+            _ => count_before(slots, |other| other < slot),
+        });
     }
 
     /// Removes a slot that is there. O(log n).
@@ -43,7 +47,11 @@ impl<S: Sorted + Ord, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
     /// If the tree is empty.
     #[inline]
     pub(crate) fn discard(&mut self, slot: S) {
-        let removed = self.remove(|slots| count_before(slots, |other| other <= slot));
+        let removed = match self.first() == Some(slot) {
+            // What is next goes first.
+            true => self.remove_at(0),
+            false => self.remove(|slots| count_before(slots, |other| other <= slot)),
+        };
         debug_assert_eq!(removed, slot, "the slot is in the tree");
     }
 

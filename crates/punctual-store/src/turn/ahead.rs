@@ -73,27 +73,29 @@ impl Shards {
 }
 
 impl Turn<'_> {
-    /// Prepares the first of these commands in database `db`, as many as it returns: hashes their first keys, locks what is
+    /// Prepares the first of these commands in database `db`, as many as it returns: hashes their words at `at`, which are
+    /// probably keys, locks what is
     /// free of their shards if there are several, and fetches the cache lines that the commands will need: the records of
     /// their keys, or elements of the collection that all of them use.
     pub fn look_ahead<'a>(
         &mut self,
         db: usize,
+        at: usize,
         commands: impl ExactSizeIterator<Item = Args<'a>> + Clone,
     ) -> usize {
-        let mut keys = commands.clone().filter_map(|args| args.get(1));
+        let mut keys = commands.clone().filter_map(|args| args.get(at));
         let first = keys.next();
         let same = first.filter(|_| keys.next() == first);
         if self.store.shards() == 1 {
             self.ahead.clear();
             self.lock_one(0);
             if same.is_some() || self.shard_db(0, db).len() >= FEW {
-                self.hash_ahead(commands.clone(), same);
+                self.hash_ahead(at, commands.clone(), same);
                 self.warm(db, commands.clone(), same);
             }
             return commands.len();
         }
-        let shards = self.hash_ahead(commands.clone(), same);
+        let shards = self.hash_ahead(at, commands.clone(), same);
         self.try_lock_stretch(&shards);
         let count = self.ahead.len();
         self.warm(db, commands.take(count), same);
@@ -174,9 +176,10 @@ impl Turn<'_> {
         self.next = Name::NONE;
     }
 
-    /// Hashes the second word of each command, until they need [`LOCKS_MAX`] shards. `same` is the word that many of them have.
+    /// Hashes the word at `at` of each command, until they need [`LOCKS_MAX`] shards. `same` is the word that many of them have.
     fn hash_ahead<'a>(
         &mut self,
+        at: usize,
         commands: impl Iterator<Item = Args<'a>>,
         same: Option<&[u8]>,
     ) -> Shards {
@@ -185,7 +188,7 @@ impl Turn<'_> {
         let mut shards = Shards::default();
         self.ahead.clear();
         for args in commands {
-            let name = args.get(1).map_or(Name::NONE, |key| {
+            let name = args.get(at).map_or(Name::NONE, |key| {
                 let hash = match same {
                     Some((same, hash)) if same == key => hash,
                     _ => store.hash(key),

@@ -203,8 +203,8 @@ impl Turn<'_> {
         taken
     }
 
-    /// Takes steps in a queue that a command has met, unless the turn is frozen: `count`, or some if that is fewer. O(1) if
-    /// nothing is due.
+    /// Takes steps in a queue that a command has met and that may have some, unless the turn is frozen: `count`, or some if
+    /// that is fewer.
     pub(crate) fn settle_jobs(
         &mut self,
         number: usize,
@@ -214,9 +214,7 @@ impl Turn<'_> {
         count: usize,
     ) {
         let now = self.now;
-        let value = &self.shard_db(number, db).get(id).value;
-        let due = Jobs::of(value).is_some_and(|jobs| jobs.may_be_due(now));
-        if self.frozen || !due {
+        if self.frozen {
             return;
         }
         self.touch(Touched::One(db));

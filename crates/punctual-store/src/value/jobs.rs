@@ -268,7 +268,7 @@ impl Jobs {
         loop {
             let before = self.last;
             let number = self.next_number(now);
-            let mut id = Id::from(itoa::Buffer::new().format(number).as_bytes());
+            let mut id = Id::from_slice(itoa::Buffer::new().format(number).as_bytes());
             if number == before {
                 id.extend_from_slice(format!("-{}", rand::random::<u64>()).as_bytes());
             }
@@ -500,6 +500,19 @@ impl Jobs {
         let next = self.next_deadline();
         let before = std::mem::replace(&mut self.noted, next);
         (before != next || self.timer.is_some() != next.is_some()).then_some(next)
+    }
+
+    /// Returns whether the timer may stay as it is after a change of this job: nothing happens to the job by itself before it. O(1).
+    pub(crate) fn is_timed(&self, index: u32) -> bool {
+        let job = self.get(index);
+        match job.state {
+            _ if job.may_expire() => false,
+            State::Ready => true,
+            State::Dead => false,
+            State::Waiting | State::Leased | State::Done => {
+                self.timer.is_some() && self.noted.is_some_and(|noted| noted <= job.at)
+            }
+        }
     }
 
     /// Returns whether [`Jobs::step`] may have something to do. O(1).

@@ -135,7 +135,7 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     let (key, now) = (&args[2], cx.now());
     let (place, found) = queue(cx, key, 0)?;
     let chosen = match asked.id {
-        Some(id) => Some(Id::from(id)),
+        Some(id) => Some(Id::from_slice(id)),
         None if asked.unique_ms > 0 => {
             let digest = Sha1::digest(asked.details.payload);
             Some(
@@ -175,7 +175,9 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
         ..asked.details
     };
     let index = jobs.add(&details, asked.priority, asked.due_ms(now), now);
-    cx.rearm(place, record);
+    if !jobs.is_timed(index) {
+        cx.rearm(place, record);
+    }
     effects::log_put(cx, place, record, key, index)?;
     cx.commit(key, Classes::GENERIC, "jobadd", 1);
     reply.bulk(&id);

@@ -83,10 +83,13 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             words.extend(finished.iter().flat_map(|pair| [pair.0, pair.2]));
             cx.effect(&words);
         }
+        // The timer may stay as it is for leases that are gone.
+        if !kept.is_empty() {
+            cx.rearm(place, record);
+        }
         for index in kept {
             effects::log_put(cx, place, record, key, index)?;
         }
-        cx.rearm(place, record);
         cx.commit_silently(key, done as u64);
     }
     reply.int(done as i64);

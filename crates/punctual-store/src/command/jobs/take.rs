@@ -58,17 +58,21 @@ pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     for at in keys.clone() {
         let key = args.at(at);
         let (place, found) = queue(cx, key, count)?;
-        queues.extend(found.map(|record| (key, place, record)));
+        if let Some(record) = found {
+            queues.push((key, place, record));
+        }
     }
     let now = cx.now();
     let mut taken: SmallVec<[Taken<'_>; 4]> = SmallVec::new();
     for (key, place, record) in queues {
-        let first = taken.len();
+        let (first, mut timed) = (taken.len(), true);
         // Looks before it changes: a snapshot that runs must not copy an unchanged queue.
         while taken.len() < count
             && let Some(index) = cx.view::<Jobs>(place, record)?.next_ready(now)
         {
-            let due_ms = cx.edit::<Jobs>(place, record)?.take(index, now, lease_ms);
+            let jobs = cx.edit::<Jobs>(place, record)?;
+            let due_ms = jobs.take(index, now, lease_ms);
+            timed &= jobs.is_timed(index);
             taken.push(Taken {
                 key,
                 found: (place, record),
@@ -77,7 +81,9 @@ pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
             });
         }
         if taken.len() > first {
-            cx.rearm(place, record);
+            if !timed {
+                cx.rearm(place, record);
+            }
             let indexes = taken[first..].iter().map(|job| job.index);
             effects::log_leases(cx, place, record, key, indexes)?;
             cx.commit_silently(key, (taken.len() - first) as u64);

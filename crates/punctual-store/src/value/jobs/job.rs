@@ -146,46 +146,53 @@ impl<'a> Details<'a> {
         ] {
             parts |= if present { bit } else { 0 };
         }
-        let has = |bit| parts & bit != 0;
         let texts = [self.dead, self.from, self.error];
-        let texts: usize = texts.iter().flatten().map(|text| text.len() + 3).sum();
-        let numbers = if parts == 0 { 1 } else { 16 };
+        let options = match parts {
+            0 => 0,
+            _ => 15 + texts.iter().flatten().map(|t| t.len() + 3).sum::<usize>(),
+        };
         let head = if self.id.len() < 0x80 { 1 } else { 2 };
         // Exact without options: such a job is not copied again.
-        let mut out =
-            Vec::with_capacity(head + self.id.len() + numbers + texts + self.payload.len());
+        let mut out = Vec::with_capacity(head + self.id.len() + 1 + options + self.payload.len());
         write_text(&mut out, self.id);
         write_number(&mut out, parts);
-        if has(part::LEASE) {
-            write_number(&mut out, self.lease_ms);
-        }
-        if has(part::RETRIES) {
-            write_number(&mut out, self.retries.into());
-        }
-        if let Some(backoff) = &self.backoff {
-            write_number(&mut out, backoff.base_ms);
-            write_number(&mut out, backoff.max_ms);
-            write_number(&mut out, backoff.jitter.into());
-        }
-        if let Some(at) = self.expires_ms {
-            write_number(&mut out, at);
-        }
-        if has(part::KEEP) {
-            write_number(&mut out, self.keep_ms);
-        }
-        if has(part::UNIQUE) {
-            write_number(&mut out, self.unique_ms);
-        }
-        for text in [self.dead, self.from, self.error].into_iter().flatten() {
-            write_text(&mut out, text);
+        if parts != 0 {
+            self.pack_options(parts, &mut out);
         }
         out.extend_from_slice(self.payload);
         let options = match parts {
             0 => Options::None,
-            _ if has(part::EXPIRES) => Options::Expiring,
+            _ if self.expires_ms.is_some() => Options::Expiring,
             _ => Options::Lasting,
         };
         (options, out.into_boxed_slice())
+    }
+
+    fn pack_options(&self, parts: u64, out: &mut Vec<u8>) {
+        let has = |bit| parts & bit != 0;
+        if has(part::LEASE) {
+            write_number(out, self.lease_ms);
+        }
+        if has(part::RETRIES) {
+            write_number(out, self.retries.into());
+        }
+        if let Some(backoff) = &self.backoff {
+            write_number(out, backoff.base_ms);
+            write_number(out, backoff.max_ms);
+            write_number(out, backoff.jitter.into());
+        }
+        if let Some(at) = self.expires_ms {
+            write_number(out, at);
+        }
+        if has(part::KEEP) {
+            write_number(out, self.keep_ms);
+        }
+        if has(part::UNIQUE) {
+            write_number(out, self.unique_ms);
+        }
+        for text in [self.dead, self.from, self.error].into_iter().flatten() {
+            write_text(out, text);
+        }
     }
 
     fn unpack(bytes: &'a [u8]) -> Option<Self> {
@@ -291,6 +298,11 @@ impl Job {
     /// Returns whether there are options that differ from the defaults. O(1).
     pub fn has_options(&self) -> bool {
         self.options != Options::None
+    }
+
+    /// Returns whether the job has a time of expiry. O(1).
+    pub fn may_expire(&self) -> bool {
+        self.options == Options::Expiring
     }
 
     /// Returns when the job expires. O(1) without options.
