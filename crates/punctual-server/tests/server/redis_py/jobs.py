@@ -29,6 +29,11 @@ def info(queue):
     return dict(zip(reply[::2], reply[1::2])) if isinstance(reply, list) else reply
 
 
+def fields(queue, name):
+    job = client().execute_command("JOB", "GET", queue, name)
+    return dict(zip(job[::2], job[1::2])) if isinstance(job, list) else job
+
+
 def add_some(queue):
     mails = jobs.Queue(client(), queue)
     assert mails.add("fine", id="a", priority=3) == "a"
@@ -44,9 +49,7 @@ def check(queue, seen):
     assert sorted(seen) == expected, seen
     counts = info(queue)
     assert (counts["dead"], counts["done"], counts["ready"], counts["leased"]) == (1, 1, 0, 0), counts
-    dead = client().execute_command("JOB", "GET", queue, "b")
-    dead = dict(zip(dead[::2], dead[1::2])) if isinstance(dead, list) else dead
-    assert dead["error"] == "ValueError: no", dead
+    assert fields(queue, "b")["error"] == "ValueError: no"
 
 
 add_some("mails")
@@ -128,6 +131,88 @@ def wait(job):
 worker = jobs.Worker(client(), ["waits"], wait)
 worker.run()
 assert info("waits")["dead"] == 1
+
+
+def calls(command):
+    return client().info("commandstats")[f"cmdstat_job|{command}"]["calls"]
+
+
+# Jobs that are taken at once run at once, and are acknowledged at once.
+together, before = threading.Barrier(5), calls("take")
+with client().pipeline() as pipe:
+    for n in range(5):
+        jobs.Queue(pipe, "batch").add(str(n))
+    pipe.execute()
+worker = jobs.Worker(
+    client(), ["batch"], lambda job: (together.wait(30), worker.stop()), threads=5
+)
+worker.run()
+assert calls("take") == before + 1
+assert info("batch")["leased"] == 0
+
+# A job that does not end in time is given up, and what becomes of it later is nobody's business.
+jobs.Queue(client(), "stuck").add("x", id="s", retry=0)
+go_on = threading.Event()
+worker = jobs.Worker(
+    client(), ["stuck"], lambda job: (worker.stop(), go_on.wait(30)), grace=0.05
+)
+worker.run()
+assert fields("stuck", "s")["error"] == "the worker stopped"
+go_on.set()
+
+
+async def abatch():
+    connection = redis.asyncio.Redis(port=PORT, decode_responses=True)
+    together, before = asyncio.Event(), calls("take")
+    with client().pipeline() as pipe:
+        for n in range(5):
+            jobs.Queue(pipe, "abatch").add(str(n))
+        pipe.execute()
+    running = 0
+
+    async def meet(job):
+        nonlocal running
+        running += 1
+        if running == 5:
+            together.set()
+            worker.stop()
+        await together.wait()
+
+    worker = jobs.AsyncWorker(connection, ["abatch"], meet, tasks=5)
+    await asyncio.wait_for(worker.run(), 30)
+    assert calls("take") == before + 1
+    assert info("abatch")["leased"] == 0
+
+    # Also one that is cancelled gives its jobs up.
+    for name, cancelled in (("s", False), ("t", True)):
+        jobs.Queue(client(), "astuck").add("x", id=name, retry=0)
+        began = asyncio.Event()
+
+        async def stuck(job):
+            began.set()
+            await asyncio.Event().wait()
+
+        worker = jobs.AsyncWorker(connection, ["astuck"], stuck, grace=0.05)
+        task = asyncio.ensure_future(worker.run())
+        await began.wait()
+        task.cancel() if cancelled else worker.stop()
+        done = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(done[0], asyncio.CancelledError) == cancelled
+        assert fields("astuck", name)["error"] == "the worker stopped"
+    await connection.aclose()
+
+
+asyncio.run(abatch())
+
+# What the server refuses ends the worker.
+client().set("text", "x")
+try:
+    jobs.Worker(client(), ["text"], print, threads=2).run()
+except redis.ResponseError as error:
+    assert "WRONGTYPE" in str(error), error
+else:
+    raise AssertionError("a string is no queue")
+
 try:
     jobs.Worker(client(), "waits", wait)
 except ValueError:
