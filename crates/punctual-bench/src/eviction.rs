@@ -15,9 +15,10 @@ use crate::table::thousands;
 pub(crate) fn run(options: &EvictionOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::fresh_candidates(&options.target, "a limit of memory")?;
     notes.push(format!(
-        "full store: {} keys of 16 bytes with values of 16 bytes; {} SETs of new keys, 16 in flight",
+        "full store: {} keys of 16 bytes with values of 16 bytes; {} SETs of new keys, 16 in flight on each of {} connections",
         thousands(options.keys() as f64),
         thousands(options.requests() as f64),
+        full::WRITERS,
     ));
     notes.push(format!(
         "{} round(s), alternating servers; medians, with (least..greatest); ratios are medians of each round's own ratio",

@@ -33,6 +33,8 @@ const POLICIES: [&str; 7] = [
 const SETTLE: Duration = Duration::from_millis(20);
 /// Interval of the looks at the memory.
 const LOOK: Duration = Duration::from_millis(3);
+/// Connections that send the SETs whose CPU is measured; with few, a server mostly pays for waking up.
+pub(super) const WRITERS: usize = 50;
 /// Duration of the GETs in each state of the store.
 const PROBE: Duration = Duration::from_secs(2);
 
@@ -150,12 +152,15 @@ fn measure(options: &EvictionOptions, server: &Server, policy: &str) -> Result<R
         set(out, index, volatile)
     })?;
     let next = AtomicU64::new(keys);
+    let mut writers = (0..WRITERS)
+        .map(|_| server.client())
+        .collect::<Result<Vec<_>>>()?;
     // The same writes, before there is a limit.
     let calm = latency(server, volatile, &next, keys)?;
     let most = used_memory(&mut client)?;
     limit(&mut client, most)?;
     // The store becomes full, and what is set up at the first eviction is.
-    sets(&mut client, volatile, &next, keys / 20)?;
+    sets(&mut writers, volatile, &next, keys / 20)?;
     let cpu = || server.pid.and_then(CpuTime::of);
     let stop = AtomicBool::new(false);
     let (used, greatest) = std::thread::scope(|scope| {
@@ -163,7 +168,7 @@ fn measure(options: &EvictionOptions, server: &Server, policy: &str) -> Result<R
         let looks = scope.spawn(|| greatest_memory(server, &stop));
         std::thread::sleep(SETTLE);
         let before = cpu();
-        let done = sets(&mut client, volatile, &next, options.requests());
+        let done = sets(&mut writers, volatile, &next, options.requests());
         std::thread::sleep(SETTLE);
         let after = cpu();
         stop.store(true, Ordering::Relaxed);
@@ -188,17 +193,21 @@ fn died() -> Error {
     Error::Options("a thread of the benchmark has panicked".into())
 }
 
-/// Sends SETs of new keys, some in flight.
-fn sets(client: &mut Client, volatile: bool, next: &AtomicU64, count: u64) -> Result<()> {
+/// Sends SETs of new keys, some in flight on each connection.
+fn sets(clients: &mut [Client], volatile: bool, next: &AtomicU64, count: u64) -> Result<()> {
     let mut bytes = Vec::new();
-    for _ in 0..count.div_ceil(WRITES as u64) {
-        let first = next.fetch_add(WRITES as u64, Ordering::Relaxed);
-        bytes.clear();
-        for index in first..first + WRITES as u64 {
-            set(&mut bytes, index, volatile);
+    for _ in 0..count.div_ceil((WRITES * clients.len()) as u64) {
+        for client in &mut *clients {
+            let first = next.fetch_add(WRITES as u64, Ordering::Relaxed);
+            bytes.clear();
+            for index in first..first + WRITES as u64 {
+                set(&mut bytes, index, volatile);
+            }
+            client.send(&bytes)?;
         }
-        client.send(&bytes)?;
-        client.replies(WRITES, "SET")?;
+        for client in &mut *clients {
+            client.replies(WRITES, "SET")?;
+        }
     }
     Ok(())
 }
@@ -221,7 +230,12 @@ fn latency(server: &Server, volatile: bool, next: &AtomicU64, keys: u64) -> Resu
         let writer = scope.spawn(|| -> Result<()> {
             let mut client = server.client()?;
             while !stop.load(Ordering::Relaxed) {
-                sets(&mut client, volatile, next, WRITES as u64)?;
+                sets(
+                    std::slice::from_mut(&mut client),
+                    volatile,
+                    next,
+                    WRITES as u64,
+                )?;
             }
             Ok(())
         });
