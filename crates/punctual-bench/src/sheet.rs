@@ -115,7 +115,7 @@ impl Sheet {
         self.judged(report, name, &format!("<= {bound}"), judged);
     }
 
-    /// Appends ratios whose median must be at most `bound`. A column without a ratio has no verdict.
+    /// Appends ratios of durations or CPU times whose median must be within `bound`. A column without a ratio has no verdict.
     pub(crate) fn ratio(
         &mut self,
         report: &mut Report,
@@ -123,14 +123,39 @@ impl Sheet {
         ratios: &[Option<Spread>],
         bound: Bound,
     ) {
+        self.ratio_with(name, ratios, 2, bound, |ours, met| {
+            report.timed_verdict(ours, met)
+        });
+    }
+
+    /// As [`Sheet::ratio`], for counts or sizes, which a busy machine does not change.
+    pub(crate) fn counted_ratio(
+        &mut self,
+        report: &mut Report,
+        name: &str,
+        ratios: &[Option<Spread>],
+        bound: Bound,
+    ) {
+        self.ratio_with(name, ratios, 3, bound, |ours, met| {
+            report.verdict(ours, met)
+        });
+    }
+
+    fn ratio_with(
+        &mut self,
+        name: &str,
+        ratios: &[Option<Spread>],
+        digits: usize,
+        bound: Bound,
+        mut verdict: impl FnMut(bool, bool) -> &'static str,
+    ) {
         let mut row = vec![name.to_owned()];
-        row.extend(ratios.iter().map(|ratio| spread::text(*ratio, 2)));
+        row.extend(ratios.iter().map(|ratio| spread::text(*ratio, digits)));
         row.push(bound.to_string());
         for (ratio, &ours) in ratios.iter().zip(&self.ours) {
-            row.push(match ratio {
-                Some(ratio) => report.timed_verdict(ours, bound.holds(ratio.median)).into(),
-                None => String::new(),
-            });
+            row.push(ratio.map_or_else(String::new, |ratio| {
+                verdict(ours, bound.holds(ratio.median)).into()
+            }));
         }
         self.table.row(row);
     }

@@ -131,16 +131,8 @@ pub(super) fn run(
                 let found: Vec<Option<Spread>> =
                     ratios(&rounds, base, |one, base| Some(one.rate / base.rate));
                 let bound = Bound::AtLeast(bars::EVICTION_HITS_RATIO);
-                let judged = found.iter().map(|spread| {
-                    let ratio = spread.map_or(f64::NAN, |spread| spread.median);
-                    // The reference has no ratio to itself.
-                    (
-                        spread.map_or_else(String::new, |_| format!("{ratio:.3}")),
-                        bound.holds(ratio),
-                    )
-                });
                 let name = format!("  ratio to {}", servers[of].label);
-                sheet.counted(report, &name, &bound.to_string(), judged);
+                sheet.counted_ratio(report, &name, &found, bound);
             }
         }
         say!("{sheet}");
