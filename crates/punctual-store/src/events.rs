@@ -170,8 +170,9 @@ pub trait Sink {
         let _ = (now, db, key, field, deadline_ms);
     }
 
-    /// Receives that entries of a stream have left at `now` because of their age; the first one was due at `deadline_ms`.
-    fn entries_aged(&mut self, now: Now, deadline_ms: u64) {
+    /// Receives that at `now` entries of a stream have left because of their age, the first of which was due at `deadline_ms`; or that a
+    /// job whose time or whose lease's end was `deadline_ms` is ready, or waits again.
+    fn moved_on(&mut self, now: Now, deadline_ms: u64) {
         let _ = (now, deadline_ms);
     }
 

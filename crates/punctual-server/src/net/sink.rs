@@ -124,7 +124,7 @@ impl Sink for LoopSink<'_> {
         self.record_lateness(now, deadline_ms);
     }
 
-    fn entries_aged(&mut self, now: Now, deadline_ms: u64) {
+    fn moved_on(&mut self, now: Now, deadline_ms: u64) {
         self.record_lateness(now, deadline_ms);
     }
 

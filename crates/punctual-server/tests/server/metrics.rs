@@ -93,6 +93,7 @@ fn the_figures_are_those_of_the_server() {
          -ERR DB index is out of range|",
     );
     c.expect(&["TIMER SET t IN 15000 DO GET nosuch"], "+OK|");
+    c.expect(&["JOB ADD q x ID j DELAY 5000"], "$1|j|");
     c.expect(&["CLOCK ADVANCE 10000"], &format!(":{}|", now_ms(&server)));
     let page = get(&server, "/metrics", &[]);
     for (sample, expected) in [
@@ -101,7 +102,7 @@ fn the_figures_are_those_of_the_server() {
         ("redis_db_keys{db=\"db0\"}", 2.0),
         ("redis_db_keys_expiring{db=\"db0\"}", 1.0),
         ("redis_db_avg_ttl_seconds{db=\"db0\"}", 10.0),
-        ("redis_db_keys{db=\"db3\"}", 2.0),
+        ("redis_db_keys{db=\"db3\"}", 3.0),
         ("redis_db_keys{db=\"db15\"}", 0.0),
         ("redis_expired_keys_total", 1.0),
         ("redis_commands_total{cmd=\"set\"}", 4.0),
@@ -113,10 +114,10 @@ fn the_figures_are_those_of_the_server() {
         ("redis_config_maxclients", 10_000.0),
         ("redis_max_clients", 10_000.0),
         ("redis_commands_latencies_usec_count{cmd=\"set\"}", 4.0),
-        // The clock stands still, so that nothing is late.
-        ("punctual_lateness_seconds_bucket{le=\"0.00001\"}", 1.0),
-        ("punctual_lateness_seconds_bucket{le=\"+Inf\"}", 1.0),
-        ("punctual_lateness_seconds_count", 1.0),
+        // A key and a job; the clock stops at each, so that nothing is late.
+        ("punctual_lateness_seconds_bucket{le=\"0.00001\"}", 2.0),
+        ("punctual_lateness_seconds_bucket{le=\"+Inf\"}", 2.0),
+        ("punctual_lateness_seconds_count", 2.0),
         ("punctual_deadlines", 2.0),
         ("punctual_timer_commands_total", 0.0),
     ] {
@@ -132,7 +133,7 @@ fn the_figures_are_those_of_the_server() {
     c.value();
     let page = get(&server, "/metrics", &[]);
     assert_eq!(value(&page, "punctual_timer_commands_total"), 1.0);
-    assert_eq!(value(&page, "punctual_lateness_seconds_count"), 2.0);
+    assert_eq!(value(&page, "punctual_lateness_seconds_count"), 3.0);
     assert_eq!(value(&page, "redis_exporter_scrapes_total"), 2.0);
 }
 

@@ -9,9 +9,11 @@
 //! share words, so a key that a thousand clients have read takes 256 bytes, and one with a single reader nothing beside
 //! its entry.
 
+use std::hint::black_box;
+
 use smallvec::SmallVec;
 
-use crate::hash_table::{Hash, HashTable};
+use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::pages::Pages;
 
 /// A word of a set of readers.
@@ -98,6 +100,25 @@ impl Tracked {
     fn find(&self, hash: Hash, key: &[u8]) -> Option<u32> {
         let is = |at| self.entries.get(at).is_some_and(|e| *e.name == *key);
         self.index.find(hash, is)
+    }
+
+    /// Fetches the cache lines that look-ups of these hashes will need, each in its table, side by side. Changes nothing.
+    pub(crate) fn warm(names: &[(&Self, Hash)]) {
+        // The sums keep the loads alive.
+        let lines = |sum, (table, hash): &(&Self, Hash)| sum ^ table.index.warm(*hash);
+        black_box(names.iter().fold(0, lines));
+        let entries: SmallVec<[&Entry; WARM_MAX]> = names
+            .iter()
+            .filter_map(|(table, hash)| table.entries.get(table.index.candidate(*hash)?))
+            .collect();
+        black_box(entries.iter().fold(0, |sum, entry| sum ^ entry.hash.place));
+        let first = |entry: &&Entry| entry.name.first().copied();
+        black_box(
+            entries
+                .iter()
+                .filter_map(first)
+                .fold(0, |sum, byte| sum ^ byte),
+        );
     }
 
     /// Remembers that a client has read a key. O(length of the name).

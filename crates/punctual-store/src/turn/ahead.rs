@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::Turn;
 use crate::hash_table::{Hash, WARM_MAX};
 use crate::keyspace::db::Db;
+use crate::keyspace::tracked::Tracked;
 
 /// Most shards that a stretch of a pipeline locks. More would overlap more cache misses, and keep other threads waiting longer.
 pub(super) const LOCKS_MAX: usize = 8;
@@ -95,6 +96,8 @@ impl Turn<'_> {
             }
             return commands.len();
         }
+        // A stretch that needed many locks may have taken all.
+        self.release_whole();
         let shards = self.hash_ahead(at, commands.clone(), same);
         self.try_lock_stretch(&shards);
         let count = self.ahead.len();
@@ -133,16 +136,7 @@ impl Turn<'_> {
         if all > 1 {
             self.try_lock_stretch(&shards);
         }
-        let mut names: SmallVec<[(&Db, Hash); WARM_MAX]> = SmallVec::new();
-        for (db, hash) in keys {
-            if let Ok(at) = self.find_held(hash.shard(all)) {
-                let part = &self.held[at].1.dbs[db];
-                if part.len() * all >= FEW {
-                    names.push((part, hash));
-                }
-            }
-        }
-        Db::warm(&names);
+        self.warm_names(keys.into_iter());
         count
     }
 
@@ -172,6 +166,9 @@ impl Turn<'_> {
 
     /// Forgets the prepared commands.
     pub fn end_ahead(&mut self) {
+        if !self.ahead.is_empty() {
+            self.release_whole();
+        }
         self.ahead.clear();
         self.next = Name::NONE;
     }
@@ -231,14 +228,33 @@ impl Turn<'_> {
         if any.dbs[db].len() * shards < FEW {
             return;
         }
-        let nothing = (&any.dbs[db], Hash::new(0));
-        let (mut places, mut count) = ([nothing; WARM_MAX], 0);
-        for name in names.take(WARM_MAX) {
-            if let Ok(at) = self.find_held(name.hash.shard(shards)) {
-                places[count] = (&self.held[at].1.dbs[db], name.hash);
-                count += 1;
+        self.warm_names(names.map(|name| (db, name.hash)));
+    }
+
+    /// Fetches the cache lines of the first keys of the running command, which has several.
+    pub(super) fn warm_others(&self, db: usize) {
+        self.warm_names(self.others.iter().map(|name| (db, name.hash)));
+    }
+
+    /// Fetches the cache lines of keys, each in its database, as far as their shards are held.
+    fn warm_names(&self, names: impl Iterator<Item = (usize, Hash)>) {
+        let shards = self.store.shards();
+        let mut keys: SmallVec<[(&Db, Hash); WARM_MAX]> = SmallVec::new();
+        let mut tracked: SmallVec<[(&Tracked, Hash); WARM_MAX]> = SmallVec::new();
+        for (db, hash) in names.take(WARM_MAX) {
+            if let Ok(at) = self.find_held(hash.shard(shards)) {
+                let shard = &self.held[at].1;
+                if shard.dbs[db].len() * shards >= FEW {
+                    keys.push((&shard.dbs[db], hash));
+                }
+                if shard.tracked.any() {
+                    tracked.push((&shard.tracked, hash));
+                }
             }
         }
-        Db::warm(&places[..count]);
+        Db::warm(&keys);
+        if !tracked.is_empty() {
+            Tracked::warm(&tracked);
+        }
     }
 }

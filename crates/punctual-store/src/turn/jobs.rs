@@ -181,7 +181,10 @@ impl Turn<'_> {
         {
             match jobs.step(now) {
                 Step::Idle => break,
-                Step::Moved => moved += 1,
+                Step::Moved(due_ms) => {
+                    moved += 1;
+                    self.sink.moved_on(now, due_ms);
+                }
                 Step::Removed(job) => {
                     self.expiry_effect(db, &[b"JOB", b"DEL", key, &job]);
                     self.commit_expiry(db, key, Classes::GENERIC, "jobdel", None);

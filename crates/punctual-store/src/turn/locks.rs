@@ -19,6 +19,9 @@ use crate::keyspace::shard::Shard;
 use crate::lock_order::OrderedGuard;
 use crate::uses::Uses;
 
+/// A pipeline whose command needs as large a part of the shards (one of so many) locks all of them until its stretch ends: commands that
+/// follow probably need as many, and each would meet the locks of another loop.
+const PART: usize = 8;
 /// Time between two looks at whether a turn must let go of what it holds, while it waits for more.
 const BACK_OFF: Duration = Duration::from_micros(50);
 
@@ -33,15 +36,21 @@ impl<'s> Turn<'s> {
             self.lock_all();
             return !enough;
         }
-        if self.store.shards() == 1 {
+        let (store, shards) = (self.store, self.store.shards());
+        self.others_used = 0;
+        if shards == 1 {
             let enough = self.pinned || !self.held.is_empty();
             if !enough {
                 self.lock(&[0]);
             }
+            if command.keys.only().is_none() {
+                let others = &mut self.others;
+                command.keys.each(args, &mut |at| {
+                    others.extend(args.get(at).map(|key| Name::new(key, store.hash(key))));
+                });
+            }
             return !enough;
         }
-        let (store, shards) = (self.store, self.store.shards());
-        self.others_used = 0;
         if let Some(key) = command.keys.only().and_then(|at| args.get(at)) {
             if !self.named.is(key) {
                 self.named = Name::new(key, store.hash(key));
@@ -73,7 +82,9 @@ impl<'s> Turn<'s> {
             self.sole = Some(one);
         }
         let enough = needed.iter().all(|n| self.holds(*n));
-        if !enough {
+        if !enough && self.ahead.len() > 1 && needed.len() * PART >= shards {
+            self.lock_all();
+        } else if !enough {
             self.lock(&needed);
         }
         !enough

@@ -329,6 +329,9 @@ impl<'s> Turn<'s> {
             return Err(Error::Syntax);
         };
         self.lock_for(command, args);
+        if self.others.len() > 1 {
+            self.warm_others(db);
+        }
         if command.flags.has(Flags::WHOLE) {
             self.touch(Touched::Any);
         } else if command.flags.has(Flags::WRITE) {

@@ -92,7 +92,7 @@ impl Turn<'_> {
         let (removed, bound) = stream.trim_aged(floor, blocks);
         self.stats.retained_out += removed;
         let deadline_ms = first.ms.saturating_add(age_max_ms);
-        self.sink.entries_aged(self.now, deadline_ms);
+        self.sink.moved_on(self.now, deadline_ms);
         self.expiry_effect(db, &[b"XTRIM", key, b"MINID", &bound.text()]);
         self.commit_expiry(db, key, Classes::STREAM, "xtrim", None);
         true

@@ -81,8 +81,8 @@ pub struct Totals {
 pub enum Step {
     /// Nothing was due.
     Idle,
-    /// A job is ready, or waits again.
-    Moved,
+    /// A job is ready, or waits again, since this time has come.
+    Moved(u64),
     /// A job of this ID is gone.
     Removed(Box<[u8]>),
     /// The job at this index is dead.
@@ -442,8 +442,9 @@ impl Jobs {
             return self.lapse(index);
         }
         if let Some(index) = due(&self.sets[Set::Delayed as usize]) {
+            let due_ms = self.get(index).at;
             self.change(index, |job| job.state = State::Ready);
-            return Step::Moved;
+            return Step::Moved(due_ms);
         }
         Step::Idle
     }
@@ -463,7 +464,7 @@ impl Jobs {
         self.change(index, |job| {
             (job.state, job.at, job.token) = (State::Waiting, due, 0);
         });
-        Step::Moved
+        Step::Moved(ended)
     }
 
     /// Returns whether there are jobs on the way to another queue.
