@@ -357,4 +357,34 @@ mod tests {
             }
         });
     }
+
+    #[test]
+    fn a_pipeline_of_wide_commands_locks_once_until_its_stretch_ends() {
+        let store = Store::new(StoreOptions {
+            shards: 16,
+            databases: 1,
+        });
+        let line = b"MSET a 1 b 2 c 3 d 4 e 5 f 6\r\n";
+        let mut parser = punctual_resp::Parser::new();
+        let parsed = parser.parse(line, &punctual_resp::Limits::default());
+        let args = parsed.unwrap().unwrap().args;
+        let row = crate::command::find(b"mset").unwrap();
+        let mut sink = Silent;
+        let mut turn = Turn::new(&store, Now::from_ms(1), &mut sink, Classes::none());
+        let mut run = |turn: &mut Turn<'_>| {
+            let mut out = Vec::new();
+            let mut reply = punctual_resp::Reply::new(&mut out, punctual_resp::Protocol::Resp2);
+            turn.run(row, 0, true, args, &mut reply).unwrap();
+        };
+        assert_eq!(turn.look_ahead(0, 1, [args, args].into_iter()), 2);
+        run(&mut turn);
+        assert_eq!(turn.held.len(), 16);
+        turn.look_ahead(0, 1, [args, args].into_iter());
+        assert!(turn.held.len() < 16, "another stretch begins");
+        run(&mut turn);
+        turn.end_ahead();
+        assert!(turn.held.is_empty(), "other threads have waited");
+        run(&mut turn);
+        assert!(turn.held.len() <= 6, "there is no pipeline");
+    }
 }
