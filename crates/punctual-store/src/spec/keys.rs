@@ -95,6 +95,12 @@ impl Keys {
         }
     }
 
+    /// Returns whether the keys are all arguments from the first on, as those of MSET.
+    #[inline]
+    pub const fn is_open(&self) -> bool {
+        matches!(*self, Self::Range { last, .. } if last < 0)
+    }
+
     /// Returns true if a command with these arguments may reach keys that the arguments do not name.
     pub fn reaches_unnamed(&self, args: Args) -> bool {
         matches!(self, Self::Options(options) if options.reaches_unnamed(args))

@@ -37,17 +37,13 @@ impl<'s> Turn<'s> {
             return !enough;
         }
         let (store, shards) = (self.store, self.store.shards());
-        self.others_used = 0;
         if shards == 1 {
             let enough = self.pinned || !self.held.is_empty();
             if !enough {
                 self.lock(&[0]);
             }
-            if command.keys.only().is_none() {
-                let others = &mut self.others;
-                command.keys.each(args, &mut |at| {
-                    others.extend(args.get(at).map(|key| Name::new(key, store.hash(key))));
-                });
+            if command.keys.is_open() {
+                self.name_others(command, args);
             }
             return !enough;
         }
@@ -67,15 +63,9 @@ impl<'s> Turn<'s> {
             }
             return found.is_err();
         }
-        let mut needed: SmallVec<[usize; 16]> = SmallVec::new();
-        let others = &mut self.others;
-        command.keys.each(args, &mut |at| {
-            if let Some(key) = args.get(at) {
-                let hash = store.hash(key);
-                needed.push(hash.shard(shards));
-                others.push(Name::new(key, hash));
-            }
-        });
+        self.name_others(command, args);
+        let numbers = self.others.iter().map(|name| name.hash.shard(shards));
+        let mut needed: SmallVec<[usize; 16]> = numbers.collect();
         needed.sort_unstable();
         needed.dedup();
         if let [one] = needed[..] {
@@ -88,6 +78,15 @@ impl<'s> Turn<'s> {
             self.lock(&needed);
         }
         !enough
+    }
+
+    /// Hashes the keys of a command that may have several.
+    fn name_others(&mut self, command: &Command, args: Args) {
+        let (store, others) = (self.store, &mut self.others);
+        self.others_used = 0;
+        command.keys.each(args, &mut |at| {
+            others.extend(args.get(at).map(|key| Name::new(key, store.hash(key))));
+        });
     }
 
     /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns whether all are held now.
