@@ -370,7 +370,7 @@ mod tests {
         let row = crate::command::find(b"mset").unwrap();
         let mut sink = Silent;
         let mut turn = Turn::new(&store, Now::from_ms(1), &mut sink, Classes::none());
-        let mut run = |turn: &mut Turn<'_>| {
+        let run = |turn: &mut Turn<'_>| {
             let mut out = Vec::new();
             let mut reply = punctual_resp::Reply::new(&mut out, punctual_resp::Protocol::Resp2);
             turn.run(row, 0, true, args, &mut reply).unwrap();
