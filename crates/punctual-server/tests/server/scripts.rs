@@ -14,16 +14,15 @@ fn start(threads: &str) -> Server {
         .port(0)
         .virtual_clock()
         .option("threads", threads)
-        .option("busy-reply-threshold", "1")
         .spawn()
         .unwrap()
 }
 
 /// Runs a script without keys on a connection of its own, and returns when it is busy.
 fn run_endless(server: &Server, script: &str) -> Wire {
-    let mut runner = Wire::open(server);
+    let (mut runner, mut other) = (Wire::open(server), Wire::open(server));
+    other.expect(&["CONFIG SET busy-reply-threshold 1"], "+OK|");
     runner.send(&[&format!("EVAL \"{script}\" 0")]);
-    let mut other = Wire::open(server);
     eventually(|| other.text("PING") == BUSY);
     runner
 }
