@@ -21,7 +21,7 @@ import time
 from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Callable
+from typing import Any, Callable, Union
 
 from punctual.aio import EventLoop
 
@@ -33,7 +33,6 @@ Loop = asyncio.AbstractEventLoop
 
 _DEFAULT = "default"
 _OURS = "punctual"
-_HALF = "half"
 _PER_TURN = 1_000
 _LATER = 3_600.0
 
@@ -57,12 +56,11 @@ def run(options: argparse.Namespace) -> None:
     names = ", ".join(loops)
     print(f"Python {sys.version.split()[0]}; {names}; {options.rounds} rounds")
     report = Report(options.rounds, options.only)
-    half = [Bar(of=_OURS, share=0.5, peer=_DEFAULT)]
     for title, unit, measure, bar in measurements(options.live):
         if not report.wants(title):
             continue
         figures = measure(loops, options.rounds)
-        report.figures(title, unit, figures, half if bar == _HALF else ())
+        report.figures(title, unit, figures, [bar] if isinstance(bar, Bar) else ())
         if isinstance(bar, float):
             ours = median(figures[_OURS])
             report.bar(title, f"{ours:.2f} {unit}", ours <= bar, f"<= {bar:g} {unit}")
@@ -82,18 +80,19 @@ def contenders() -> dict[str, Callable[[], Loop]]:
 
 
 Measure = Callable[[dict[str, Callable[[], Loop]], int], Figures]
+Row = tuple[str, str, Measure, Union[float, Bar, None]]
 
 
-def measurements(live: int) -> list[tuple[str, str, Measure, float | str | None]]:
+def measurements(live: int) -> list[Row]:
     """List what is measured: what it is, in which unit, how, and the bar.
 
-    A bar is the most that ours may take, or half of what the default loop takes.
+    A bar is the most that ours may take, as a number or as a share of what the default loop takes.
     """
-    rows: list[tuple[str, str, Measure, float | str | None]] = []
+    rows: list[Row] = []
     for count in sorted({10, 10_000, live}):
         # Enough for the default loop to sweep its heap a few times.
         churn = _Churn(live=count, timers=max(100_000, 2 * count))
-        bar = _HALF if count == live else None
+        bar = Bar(of=_OURS, share=0.5, peer=_DEFAULT) if count == live else None
         rows.append((f"call_later + cancel, {count:,} live", "ns", churn, bar))
     rows += [
         ("call_later, armed and fired", "ns", _each_round(_fired, 100_000), None),
@@ -102,9 +101,10 @@ def measurements(live: int) -> list[tuple[str, str, Measure, float | str | None]
     ]
     if hasattr(asyncio, "timeout"):
         rows.append(("asyncio.timeout, body ready", "ns", _each_round(_timeouts, 50_000), None))
+    waits = Bar(of=_OURS, share=0.8, peer=_DEFAULT)
     longest = _Churn(live=live, timers=2 * live, longest_turn=True)
     rows += [
-        ("asyncio.wait_for, pending once", "ns", _each_round(_wait_for, 20_000), None),
+        ("asyncio.wait_for, pending once", "ns", _each_round(_wait_for, 20_000), waits),
         ("sleep(1 to 20 ms) late, median", "us", _each_round(_late_median, 150), None),
         ("sleep(1 to 20 ms) late, p99", "us", _each_round(_late_p99, 150), 300.0),
         (f"longest turn, arm + cancel, {live:,} live", "ms", longest, 5.0),

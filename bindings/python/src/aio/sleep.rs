@@ -10,7 +10,7 @@ use super::nap::nap;
 use super::timers::Timers;
 use crate::ending;
 use crate::kernel::monotonic;
-use pyo3::types::{PyFloat, PyTuple, PyWeakrefMethods, PyWeakrefReference};
+use pyo3::types::{PyFloat, PyList, PyTuple, PyWeakrefMethods, PyWeakrefReference};
 use pyo3::{PyTraverseError, gc::PyVisit, intern, prelude::*};
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -31,13 +31,27 @@ pub(crate) struct Sleep {
     wheel: Py<Timers>,
     /// The selector's original method.
     select: Py<PyAny>,
-    /// The selector's descriptor, if `ppoll` on it is more precise than `select`.
+    /// The selector's descriptor, if `ppoll` on it is more precise than `select`, and tells the same.
     fd: Option<RawFd>,
 }
 
 impl Sleep {
     fn select<'py>(&self, py: Python<'py>, seconds: f64) -> PyResult<Bound<'py, PyAny>> {
         self.select_for(&PyFloat::new(py, seconds))
+    }
+
+    /// Returns the events that are there, after a nap of `time`. Most turns of a busy loop find none, and `select`, which
+    /// is written in Python, takes longer to say so than the system call.
+    fn select_after<'py>(&self, py: Python<'py>, time: Duration) -> PyResult<Bound<'py, PyAny>> {
+        match self.fd {
+            Some(fd) if !nap(py, fd, time)? => Ok(PyList::empty(py).into_any()),
+            _ => self.select(py, 0.0),
+        }
+    }
+
+    /// Returns the events that are there.
+    fn select_now<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.select_after(py, Duration::ZERO)
     }
 
     /// Calls the selector's own `select(timeout)`, which releases the GIL.
@@ -49,11 +63,11 @@ impl Sleep {
     /// Waits for events until `deadline`.
     fn until<'py>(&self, py: Python<'py>, deadline: u64) -> PyResult<Bound<'py, PyAny>> {
         let Some(left) = deadline.checked_sub(monotonic()).filter(|left| *left > 0) else {
-            return self.select(py, 0.0);
+            return self.select_now(py);
         };
-        let Some(fd) = self.fd else {
+        if self.fd.is_none() {
             return self.select(py, clock::seconds(left));
-        };
+        }
         if left > NAP {
             let milliseconds = (left - left / 512 - MILLISECOND) / MILLISECOND;
             // Python rounds up; half a millisecond absorbs the rounding error of the float.
@@ -62,10 +76,8 @@ impl Sleep {
                 return Ok(events);
             }
         }
-        if let Some(left) = deadline.checked_sub(monotonic()).filter(|left| *left > 0) {
-            nap(py, fd, Duration::from_nanos(left))?;
-        }
-        self.select(py, 0.0)
+        let left = deadline.saturating_sub(monotonic());
+        self.select_after(py, Duration::from_nanos(left))
     }
 
     /// Waits for events on a virtual clock; without any, moves the clock to `deadline` at once.
@@ -76,7 +88,7 @@ impl Sleep {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = timers.py();
         if deadline <= self.wheel.get().now(py) {
-            return self.select(py, 0.0);
+            return self.select_now(py);
         }
         if timers
             .call_method0(intern!(py, "_is_waiting"))?
@@ -85,7 +97,7 @@ impl Sleep {
             // Work in real time is pending, and its end is an event.
             return self.select_for(py.None().bind(py));
         }
-        let events = self.select(py, 0.0)?;
+        let events = self.select_now(py)?;
         if !events.is_truthy()? {
             self.wheel.get().set_virtual(py, deadline);
         }
@@ -114,7 +126,7 @@ impl Sleep {
         let asked = timeout.as_ref().map(|asked| asked.extract()).transpose()?;
         let timeout = timeout.unwrap_or_else(|| py.None().into_bound(py));
         if asked.is_some_and(|seconds: f64| seconds <= 0.0) {
-            return self.select_for(&timeout);
+            return self.select_now(py);
         }
         let Some(next) = self.wheel.get().next_deadline(py) else {
             return self.select_for(&timeout);

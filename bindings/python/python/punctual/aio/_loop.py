@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, TypeVar
 from punctual._punctual import LoopTimers, Sleep
 
 if TYPE_CHECKING:
+    from collections import deque
     from concurrent.futures import Executor
 
     from typing_extensions import TypeVarTuple, Unpack
@@ -33,9 +34,10 @@ class WheelTimers(LoopTimers):
         """Make the loop's selector wake for timers."""
         selector = self._selector
         # For `ppoll` on the descriptor of an epoll, which itself counts milliseconds. Other
-        # selectors count microseconds or better, or have no descriptor.
-        epoll: Any = getattr(selectors, "EpollSelector", ())
-        fd = selector.fileno() if isinstance(selector, epoll) else None
+        # selectors count microseconds or better, have no descriptor, or a `select` of their own.
+        epoll: Any = getattr(selectors, "EpollSelector", None)
+        is_epoll = epoll is not None and type(selector).select is epoll.select
+        fd: int | None = selector.fileno() if is_epoll else None  # type: ignore[attr-defined]
         # Set on the selector, so that its type stays the same for other code.
         selector.select = Sleep(self, selector.select, fd)  # type: ignore[method-assign]
 
@@ -62,6 +64,11 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
     `time.monotonic()`. Raises `ValueError` for any other value.
     """
 
+    # Of `asyncio.BaseEventLoop`.
+    _debug: bool
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
+
     def __init__(
         self,
         selector: selectors.BaseSelector | None = None,
@@ -80,12 +87,23 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         super().__init__(selector)
         self._sleep_on_wheel()
 
-    def _process_events(self, event_list: list[tuple[selectors.SelectorKey, int]]) -> None:
-        # As in the mixin, with a shortcut for iterations without events.
-        if event_list:
-            super()._process_events(event_list)
+    def _run_once(self) -> None:
+        # As in asyncio, without its heap. Most iterations of a busy loop have no events.
+        if self._debug:
+            super()._run_once()  # type: ignore[misc]
+            return
+        ready = self._ready
+        events = self._selector.select(0 if ready or self._stopping else None)
+        if events:
+            self._process_events(events)
         else:
             self._move_due()
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+        # As in asyncio: an exception that has kept this frame does not keep them.
+        events = handle = None  # type: ignore[assignment]
 
     def close(self) -> None:
         """Close the loop and drop its timers. Does nothing if the loop is closed.
