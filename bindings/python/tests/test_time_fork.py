@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -42,7 +43,12 @@ def in_child(function: Callable[[], object]) -> None:
             sys.stderr.flush()
         finally:
             os._exit(code)
-    assert os.waitpid(pid, 0)[1] == 0
+    # A child that hangs in `fork` itself has no alarm yet.
+    watch = threading.Timer(60, os.kill, (pid, signal.SIGKILL))
+    watch.start()
+    status = os.waitpid(pid, 0)[1]
+    watch.cancel()
+    assert status == 0
 
 
 def timers_work() -> None:
@@ -147,6 +153,25 @@ def test_fork_while_timers_fire(go: Go) -> None:
 
         in_child(child)
     over.set()
+
+
+def test_fork_while_workers_attach(go: Go) -> None:
+    """Before Python 3.12 a child hangs if its parent's threads create their states during the fork."""
+    over = threading.Event()
+
+    def arm() -> None:
+        while not over.is_set():
+            for _ in range(3):
+                after_func(1e-6, lambda: None)
+            time.sleep(2e-5)
+
+    for _ in range(2):
+        go(arm)
+    try:
+        for _ in range(500):
+            in_child(lambda: None)
+    finally:
+        over.set()
 
 
 def test_the_child_has_no_waiters(go: Go) -> None:

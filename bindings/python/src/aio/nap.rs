@@ -28,7 +28,8 @@ pub(super) fn nap(py: Python<'_>, fd: RawFd, time: Duration) -> PyResult<bool> {
         if time.is_zero() {
             // Takes a third of the time of `ppoll`. A selector's events stay until they are handled.
             let mut event = [MaybeUninit::<epoll::Event>::uninit()];
-            return epoll::wait(selector, &mut event, Some(&timeout)).map(|(events, _)| events.len());
+            return epoll::wait(selector, &mut event, Some(&timeout))
+                .map(|(events, _)| events.len());
         }
         let mut fds = [PollFd::from_borrowed_fd(selector, PollFlags::IN)];
         poll(&mut fds, Some(&timeout))

@@ -15,13 +15,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTraceback, PyTuple, PyType};
 
 use super::alarm::Job;
+use super::thread_state::Owner;
 use super::virtual_time::Interrupt;
 use crate::ending;
 
 /// Creates the workers for the system's clock.
-pub(super) fn workers() -> Workers<Job> {
-    Workers::new(|jobs: &mut Jobs<'_, Job>| {
+pub(super) fn workers(py: Python<'_>) -> Workers<Job> {
+    let owner = Owner::current(py);
+    Workers::new(move |jobs: &mut Jobs<'_, Job>| {
+        let created = owner.create_state();
         let attached = Python::try_attach(|py| {
+            if let Some(created) = created {
+                created.end_with_attachment(py);
+            }
             for function in &mut *jobs {
                 if let Err(error) = call(py, &function) {
                     report(py, error);

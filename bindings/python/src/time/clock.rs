@@ -87,7 +87,7 @@ fn system(py: Python<'_>) -> System {
     #[cold]
     fn make(py: Python<'_>) -> System {
         fork::register_hooks();
-        let driver = Box::leak(Box::new(TimeDriver::new(callback::workers())));
+        let driver = Box::leak(Box::new(TimeDriver::new(callback::workers(py))));
         let system = System {
             driver,
             forks: forks(),

@@ -4,7 +4,7 @@
 //! too early: other Python hooks run after it, and other threads between them.)
 //!
 //! - Before the fork, no new `fire` of the driver's thread may start, and running ones are awaited. They never need the
-//!   GIL. All other threads use channels under the GIL, so none does now.
+//!   GIL. So it is with threads that create their state (see `thread_state`). All other threads use channels under the GIL, so none does now.
 //! - In the child the fork count increases. Values marked with the old count (the driver, handles of timers, waiting
 //!   threads) belong to another process, and are neither used nor dropped.
 
@@ -31,8 +31,8 @@ pub(super) fn forked_at() -> Option<Instant> {
 pub(super) struct NoFork(());
 
 impl NoFork {
-    /// Blocks until a running fork has finished. So only a `fire` may call this: the forking thread must not wait for
-    /// the caller.
+    /// Blocks until a running fork has finished. The forking thread must not wait for the caller otherwise: the caller is
+    /// a `fire`, or a worker that holds nothing. Neither may take the GIL before it drops this.
     #[inline]
     pub(super) fn enter() -> Self {
         loop {

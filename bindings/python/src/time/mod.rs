@@ -2,13 +2,14 @@
 //!
 //! - `alarm` has the alarms that the driver fires, and their rules; `callback` calls functions.
 //! - `timer`, `ticker` and `sleep` are the Python API; `clock` and `virtual_time` are its clocks.
-//! - `fork` synchronizes forks with the driver's thread.
+//! - `fork` synchronizes forks with the driver's thread; `thread_state` keeps workers from forks while they attach.
 
 mod alarm;
 mod callback;
 mod clock;
 mod fork;
 mod sleep;
+mod thread_state;
 mod ticker;
 mod timer;
 mod virtual_time;
