@@ -156,7 +156,7 @@ def test_fork_while_timers_fire(go: Go) -> None:
 
 
 def test_fork_while_workers_attach(go: Go) -> None:
-    """Before Python 3.12 a child hangs if its parent's threads create their states during the fork."""
+    """Before Python 3.12 a child hangs if other threads create their states during the fork."""
     over = threading.Event()
 
     def arm() -> None:
