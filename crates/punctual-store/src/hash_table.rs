@@ -212,13 +212,23 @@ impl Part {
         false
     }
 
-    /// Returns the tag and the index of every key.
-    fn all(&self) -> impl Iterator<Item = (u8, u32)> {
-        self.blocks.iter().flat_map(|b| b.iter()).flat_map(|chunk| {
-            (0..SLOTS)
-                .filter(|&i| chunk.tags[i] != 0)
-                .map(|i| (chunk.tags[i], chunk.indices[i]))
-        })
+    /// Calls `visit` with the place, the tag and the index of every key. The places of a block's keys are looked up side by side,
+    /// before the first of them is visited: they are in records anywhere in memory.
+    fn each(&self, place_of: impl Fn(u32) -> u32, mut visit: impl FnMut(u32, u8, u32)) {
+        let mut keys = [(0, 0, 0); SLOTS * BLOCK];
+        for block in &self.blocks {
+            let mut count = 0;
+            for chunk in block.iter() {
+                for (&tag, &index) in chunk.tags.iter().zip(&chunk.indices) {
+                    keys[count] = (0, tag, index);
+                    count += usize::from(tag != 0);
+                }
+            }
+            let keys = &mut keys[..count];
+            keys.iter_mut().for_each(|key| key.0 = place_of(key.2));
+            keys.iter()
+                .for_each(|&(place, tag, index)| visit(place, tag, index));
+        }
     }
 
     fn slots(&self) -> usize {
@@ -227,9 +237,7 @@ impl Part {
 
     fn resized(&self, blocks: usize, place_of: impl Fn(u32) -> u32) -> Self {
         let mut new = Self::new(blocks, self.bits);
-        for (tag, index) in self.all() {
-            new.put(place_of(index), tag, index);
-        }
+        self.each(place_of, |place, tag, index| new.put(place, tag, index));
         new
     }
 }
@@ -381,21 +389,17 @@ impl HashTable {
             self.depth += 1;
         }
         let bits = part.bits + 1;
-        let ones = part
-            .all()
-            .filter(|&(_, i)| place_of(i) >> (32 - bits) & 1 == 1)
-            .count();
-        let mut low = Part::new(blocks_for(part.len - ones + 1), bits);
-        let mut high = Part::new(blocks_for(ones + 1), bits);
-        for (tag, index) in part.all() {
-            let place = place_of(index);
-            let half = if place >> (32 - bits) & 1 == 1 {
-                &mut high
-            } else {
-                &mut low
-            };
-            half.put(place, tag, index);
-        }
+        let is_high = |place: u32| place >> (32 - bits) & 1 == 1;
+        let mut ones = 0;
+        part.each(&place_of, |place, _, _| ones += usize::from(is_high(place)));
+        let mut halves = [
+            Part::new(blocks_for(part.len - ones + 1), bits),
+            Part::new(blocks_for(ones + 1), bits),
+        ];
+        part.each(&place_of, |place, tag, index| {
+            halves[usize::from(is_high(place))].put(place, tag, index);
+        });
+        let [low, high] = halves;
         let new = self.parts.len() as u32;
         self.parts[number] = low;
         self.parts.push(high);
