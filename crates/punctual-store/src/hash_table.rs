@@ -19,7 +19,7 @@ mod tests;
 pub const WARM_MAX: usize = 16;
 
 /// Keys in a part before it splits.
-const PART_MAX: usize = 4096;
+const PART_MAX: usize = 2048;
 /// Slots in a chunk.
 const SLOTS: usize = 12;
 /// A part grows when an insert would fill more than this share of its slots, in 1/16.
