@@ -1,5 +1,5 @@
 //! The log of changes replays to the same data: after random commands of all families, a real redis-server that has followed as
-//! a replica, and both servers started with the append-only file, have the same DEBUG DIGEST and the same deadlines.
+//! a replica, and both servers started with the append-only file, have the same data and the same deadlines.
 //!
 //! `PUNCTUAL_SEED=17` replays one stream, `PUNCTUAL_COMMANDS=500000` sets the number of commands.
 
@@ -8,6 +8,7 @@ use std::path::Path;
 
 use punctual_compat::command::Command;
 use punctual_compat::link::{Link, Side};
+use punctual_compat::replayed::Groups;
 use punctual_compat::{Addresses, Duel, Family, Options, Oracle, Protocol, replayed};
 use punctual_server::Server;
 use tempfile::TempDir;
@@ -29,7 +30,7 @@ fn copied(folder: &Path) -> TempDir {
 }
 
 fn check(what: &str, ours: SocketAddr, other: SocketAddr) {
-    if let Some(found) = replayed::differences(ours, other).unwrap() {
+    if let Some(found) = replayed::differences(ours, other, Groups::Whole).unwrap() {
         panic!("A is the server, B is {what}: {found}");
     }
 }
