@@ -140,7 +140,7 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "SORT after a number beyond all doubles",
-        how: "both mistake the errno left by that number for an error of their own; ours checks each number",
+        how: "both mistake the errno left by that number (also by 1e-320) for an error of their own; a replica then stores nothing. Ours checks each number",
         avoided: "a command that clears errno precedes each SORT",
     },
     Difference {

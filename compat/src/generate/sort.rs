@@ -131,8 +131,8 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
     // Converts a sorted set to a skiplist now; parsing a nearly zero score may set C's `errno` meanwhile.
     let converts = Command::new("SORT_RO").arg(&command.args()[1]).arg("ALPHA");
     steps.push(converts.into());
-    // Its coordinates clear an `errno` left by that, or by a number that another command could not parse.
-    let clears = ["GEORADIUS_RO", "no", "0", "0", "1", "m"];
+    // Its number clears an `errno` left by that, or by a number that another command could not parse; a replica reads it too.
+    let clears = ["ZINCRBY", "sorts", "1", "m"];
     steps.push(Command::of(&clears).into());
     steps.push(command.into());
 }
