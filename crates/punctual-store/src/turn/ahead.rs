@@ -231,9 +231,11 @@ impl Turn<'_> {
         self.warm_names(names.map(|name| (db, name.hash)));
     }
 
-    /// Fetches the cache lines of the first keys of the running command, which has several.
-    pub(super) fn warm_others(&self, db: usize) {
-        self.warm_names(self.others.iter().map(|name| (db, name.hash)));
+    /// Fetches the cache lines of the next keys of the running command, which has several.
+    pub(super) fn warm_others(&mut self) {
+        let names = self.others.iter().skip(self.others_used);
+        self.warm_names(names.map(|name| (self.others_db, name.hash)));
+        self.others_warm = self.others_used + WARM_MAX;
     }
 
     /// Fetches the cache lines of keys, each in its database, as far as their shards are held.

@@ -83,7 +83,9 @@ impl<'s> Turn<'s> {
     /// Hashes the keys of a command that may have several.
     fn name_others(&mut self, command: &Command, args: Args) {
         let (store, others) = (self.store, &mut self.others);
-        self.others_used = 0;
+        (self.others_used, self.others_warm) = (0, 0);
+        // It is among them.
+        self.named = Name::NONE;
         command.keys.each(args, &mut |at| {
             others.extend(args.get(at).map(|key| Name::new(key, store.hash(key))));
         });

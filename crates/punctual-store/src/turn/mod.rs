@@ -195,6 +195,10 @@ pub struct Turn<'s> {
     others: Vec<Name>,
     /// Number of `others` that were looked up.
     others_used: usize,
+    /// At this number of `others_used` the cache lines of the next ones are fetched.
+    others_warm: usize,
+    /// The database of the running command.
+    others_db: usize,
     /// First key of the command that runs next, from the look-ahead.
     next: Name,
     /// First keys of the commands that were looked ahead at.
@@ -264,6 +268,8 @@ impl<'s> Turn<'s> {
             named: Name::NONE,
             others: Vec::new(),
             others_used: 0,
+            others_warm: 0,
+            others_db: 0,
             next: Name::NONE,
             ahead: Names::new(),
             touched: Touched::None,
@@ -330,7 +336,8 @@ impl<'s> Turn<'s> {
         };
         self.lock_for(command, args);
         if self.others.len() > 1 {
-            self.warm_others(db);
+            self.others_db = db;
+            self.warm_others();
         }
         if command.flags.has(Flags::WHOLE) {
             self.touch(Touched::Any);
@@ -410,8 +417,12 @@ impl<'s> Turn<'s> {
         if let Some(name) = self.others.get(self.others_used)
             && name.is(key)
         {
+            let hash = name.hash;
+            if self.others_used == self.others_warm {
+                self.warm_others();
+            }
             self.others_used += 1;
-            return name.hash;
+            return hash;
         }
         self.store.hash(key)
     }
