@@ -283,6 +283,13 @@ impl Hash {
         self.make_table(true)
     }
 
+    /// Loads the cache lines of these fields if the hash is large. Changes nothing.
+    pub(crate) fn warm_names<'a>(&self, names: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if let Some(table) = self.table() {
+            table.keyed().warm_names(names);
+        }
+    }
+
     /// Returns the table if the hash has that form.
     #[inline]
     pub(crate) fn table(&self) -> Option<&Table> {

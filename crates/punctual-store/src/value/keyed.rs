@@ -20,6 +20,13 @@ const FEW: usize = 16;
 /// Largest number of places, free ones included, that one step of a walk looks at.
 const STEP_PLACES: usize = 4_096;
 
+/// Smaller collections are in the cache anyway.
+pub(crate) const WARM_FROM: usize = 8_000;
+/// Fewest names of one command whose cache lines are worth fetching together.
+pub(crate) const WARM_NAMES_MIN: usize = 4;
+/// Most names of one command whose cache lines are fetched together: those of more would drive each other out.
+pub(crate) const WARM_NAMES_MAX: usize = 1_024;
+
 /// The hasher of all collections, with random keys per process.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
@@ -107,10 +114,8 @@ impl<E: Element> Keyed<E> {
     /// Loads the cache lines that lookups of these hashes will need, and returns the elements that they will probably find.
     /// Changes nothing. For a small collection it does nothing and returns no elements.
     pub(crate) fn warm(&self, hashes: &[Hash]) -> impl Iterator<Item = &E> {
-        /// Smaller collections are in the cache anyway.
-        const FEW: usize = 8_000;
         let mut elements: SmallVec<[&E; WARM_MAX]> = SmallVec::new();
-        if let Some(index) = self.index.as_ref().filter(|_| self.len() >= FEW) {
+        if let Some(index) = self.index.as_ref().filter(|_| self.len() >= WARM_FROM) {
             // The loads of each pass are independent, so they overlap; the sums keep the compiler from removing them.
             let lines = hashes.iter().fold(0, |sum, hash| sum ^ index.warm(*hash));
             std::hint::black_box(lines);
@@ -119,6 +124,21 @@ impl<E: Element> Keyed<E> {
             std::hint::black_box(elements.iter().fold(0, |sum, e| sum ^ e.hash()));
         }
         elements.into_iter()
+    }
+
+    /// As [`Keyed::warm`], for the names of one command, which may be many.
+    pub(crate) fn warm_names<'a>(&self, names: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if self.len() < WARM_FROM || names.len() < WARM_NAMES_MIN {
+            return;
+        }
+        let mut hashes = names.take(WARM_NAMES_MAX).map(hash_of);
+        loop {
+            let some: SmallVec<[Hash; WARM_MAX]> = hashes.by_ref().take(WARM_MAX).collect();
+            if some.is_empty() {
+                return;
+            }
+            drop(self.warm(&some));
+        }
     }
 
     /// Returns the element at `id`.

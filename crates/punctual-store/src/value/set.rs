@@ -185,6 +185,13 @@ impl Set {
         }
     }
 
+    /// Loads the cache lines of these members if the set is large. Changes nothing.
+    pub(crate) fn warm_names<'a>(&self, names: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if let View::Table(table) = self.view() {
+            table.members().warm_names(names);
+        }
+    }
+
     /// Returns the members of a table for a snapshot's walk.
     pub(crate) fn keyed_mut(&mut self) -> Option<&mut Keyed<Member>> {
         match self.view_mut() {

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
 use crate::unaligned::UnalignedBox;
-use crate::value::keyed::Keyed;
+use crate::value::keyed::{Keyed, WARM_FROM, WARM_NAMES_MAX, WARM_NAMES_MIN};
 use crate::value::packed::Packed;
 use crate::value::text::Text;
 pub(crate) use packed::compare_names;
@@ -33,8 +33,6 @@ use table::{Table, TableWalk};
 
 /// Number of scores to search at once: an old and a new one for each command that is looked ahead at.
 const WARM_SCORES: usize = 2 * WARM_MAX;
-/// Smaller sorted sets are in the cache anyway.
-const WARM_FROM: usize = 8_000;
 
 type Scores = SmallVec<[f64; WARM_SCORES]>;
 
@@ -206,6 +204,36 @@ impl Zset {
             }
         }
         table.warm(&names, searches.then_some(&scores));
+    }
+
+    /// Loads the cache lines of these entries if the sorted set is large. Changes nothing.
+    pub(crate) fn warm_names<'a>(&self, names: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if let Form::Table(table) = &self.0 {
+            table.entries().warm_names(names);
+        }
+    }
+
+    /// As [`Zset::warm_names`], also for the places of the entries in their order, and of new entries with `scores`.
+    pub(crate) fn warm_changes<'a>(
+        &self,
+        mut names: impl ExactSizeIterator<Item = &'a [u8]>,
+        scores: &[f64],
+    ) {
+        let Form::Table(table) = &self.0 else {
+            return;
+        };
+        if table.len() < WARM_FROM || names.len() < WARM_NAMES_MIN {
+            return;
+        }
+        let mut scores = scores.chunks(WARM_MAX);
+        for _ in 0..WARM_NAMES_MAX / WARM_MAX {
+            let some: SmallVec<[&[u8]; WARM_MAX]> = names.by_ref().take(WARM_MAX).collect();
+            if some.is_empty() {
+                return;
+            }
+            let scores = Scores::from_slice(scores.next().unwrap_or_default());
+            table.warm(&some, Some(&scores));
+        }
     }
 
     /// Returns the score of a name. O(1), O(n) in the compact form.

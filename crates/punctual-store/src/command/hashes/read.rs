@@ -30,6 +30,9 @@ pub(super) fn hmget(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
         Some((place, id)) => Some(cx.view::<Hash>(place, id)?),
         None => None,
     };
+    if let Some(hash) = hash {
+        hash.warm_names(names.iter());
+    }
     reply.array(names.len());
     for name in names {
         match hash.and_then(|hash| value_of(hash, name, now)) {

@@ -360,3 +360,28 @@ fn a_field_is_due_with_its_key() {
     fixture.jump(1_000_012);
     assert_eq!(fixture.run("EXISTS h s"), ":0");
 }
+
+#[test]
+fn commands_have_many_fields_of_a_large_hash() {
+    let mut fixture = Fixture::new();
+    let fields = |range: std::ops::Range<u32>, value: &str| {
+        let words: Vec<String> = range.map(|n| format!("f{n}{value}")).collect();
+        words.join(" ")
+    };
+    assert_eq!(
+        fixture.run(&format!("HSET h {}", fields(0..10_000, " v"))),
+        ":10000"
+    );
+    assert_eq!(
+        fixture.run(&format!("HSET h {}", fields(9_980..10_020, " w"))),
+        ":20"
+    );
+    let found = fixture.run(&format!("HMGET h {}", fields(9_960..10_040, "")));
+    let expected = ["$1 v", "$1 w", "$1 w", "$-1"].map(|value| format!(" {value}").repeat(20));
+    assert_eq!(found, format!("*80{}", expected.concat()));
+    assert_eq!(
+        fixture.run(&format!("HDEL h {}", fields(0..2_000, ""))),
+        ":2000"
+    );
+    assert_eq!(fixture.run("HLEN h"), ":8020");
+}

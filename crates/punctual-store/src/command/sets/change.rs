@@ -25,6 +25,7 @@ pub(super) fn sadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
                 cx.edit::<Set>(place, id)?.become_table();
             }
             let set = cx.view::<Set>(place, id)?;
+            set.warm_names(members.iter());
             let first = members
                 .iter()
                 .enumerate()
@@ -55,6 +56,7 @@ pub(super) fn srem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         return Ok(());
     };
     let set = cx.view::<Set>(place, id)?;
+    set.warm_names(members.iter());
     let first = members
         .iter()
         .enumerate()

@@ -18,6 +18,9 @@ pub(super) fn sismember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<()
 pub(super) fn smismember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let set = cx.read_as::<Set>(&args[1])?;
     let members = args.skip(2);
+    if let Some(set) = set {
+        set.warm_names(members.iter());
+    }
     reply.array(members.len());
     for member in members {
         reply.int(set.is_some_and(|set| set.contains(member)).into());

@@ -541,3 +541,30 @@ fn arguments_of_sscan() {
     }
     assert_eq!(fixture.run("SSCAN s 18446744073709551615"), EMPTY);
 }
+
+#[test]
+fn commands_have_many_members_of_a_large_set() {
+    let mut fixture = Fixture::new();
+    let members = |range: std::ops::Range<u32>| {
+        let words: Vec<String> = range.map(|n| format!("m{n}")).collect();
+        words.join(" ")
+    };
+    assert_eq!(
+        fixture.run(&format!("SADD s {}", members(0..10_000))),
+        ":10000"
+    );
+    assert_eq!(
+        fixture.run(&format!("SADD s {}", members(9_980..10_020))),
+        ":20"
+    );
+    let found = fixture.run(&format!("SMISMEMBER s {}", members(9_980..10_060)));
+    assert_eq!(
+        found,
+        format!("*80{}{}", " :1".repeat(40), " :0".repeat(40))
+    );
+    assert_eq!(
+        fixture.run(&format!("SREM s {}", members(0..2_000))),
+        ":2000"
+    );
+    assert_eq!(fixture.run("SCARD s"), ":8020");
+}

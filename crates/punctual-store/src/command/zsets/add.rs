@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use crate::command::arguments::is;
+use crate::command::arguments::{Pairs, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;
@@ -105,6 +105,7 @@ fn add(cx: &mut Cx, args: Args, mut options: Options, reply: &mut Reply) -> Resu
         let zset = cx.edit::<Zset>(place, id)?;
         if count > 1 {
             zset.reserve(count, limits);
+            zset.warm_changes(Pairs(pairs).map(|(_, name)| name), &scores);
         }
         for (pair, &score) in scores.iter().enumerate() {
             zset.update(&pairs[pair * 2 + 1], limits, |old| {

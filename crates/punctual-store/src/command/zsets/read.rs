@@ -25,6 +25,9 @@ pub(super) fn zscore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 pub(super) fn zmscore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let zset = cx.read_as::<Zset>(&args[1])?;
     let names = args.skip(2);
+    if let Some(zset) = zset {
+        zset.warm_names(names.iter());
+    }
     reply.array(names.len());
     for name in names {
         reply_score(reply, zset, name);

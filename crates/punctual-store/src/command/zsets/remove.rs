@@ -15,6 +15,7 @@ pub(super) fn zrem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     if let Some(id) = found {
         let zset = cx.edit::<Zset>(place, id)?;
         let names = args.skip(2).into_iter();
+        zset.warm_changes(names.clone(), &[]);
         removed = names.filter(|name| zset.remove(name).is_some()).count();
         if removed > 0 {
             cx.commit_elements(place, id, key, Classes::ZSET, "zrem", removed as u64);
