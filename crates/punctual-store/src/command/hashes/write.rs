@@ -38,8 +38,10 @@ fn set(cx: &mut Cx, args: Args, command: &'static str) -> Result<usize, Error> {
     let (place, found) = find_to_write(cx, key, pairs.clone().map(|(name, _)| name))?;
     let created = match found {
         Some(id) => {
-            let names = pairs.clone().map(|(name, _)| name);
-            cx.view::<Hash>(place, id)?.warm_names(names);
+            if pairs.len() > 1 {
+                let names = pairs.clone().map(|(name, _)| name);
+                cx.view::<Hash>(place, id)?.warm_names(names);
+            }
             cx.db_at(place).set_fields(id, pairs.clone(), &limits)
         }
         None => {
@@ -78,7 +80,9 @@ pub(super) fn hdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         reply.int(0);
         return Ok(());
     };
-    cx.view::<Hash>(place, id)?.warm_names(names.iter());
+    if names.len() > 1 {
+        cx.view::<Hash>(place, id)?.warm_names(names.iter());
+    }
     let db = cx.db_at(place);
     let mut deleted = 0;
     for name in names {
