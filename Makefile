@@ -1,6 +1,6 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-c test-quic test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
+.PHONY: help run check test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
   fmt miri wheels install-c loom programs proofs test-page
 
 help: ## this list
@@ -12,11 +12,8 @@ run: ## build and serve on 127.0.0.1:6379 (PORT=7000, ARGS="my.conf --loglevel v
 check: ## formatting, clippy and the unit tests of changed crates: before each commit
 	@scripts/check
 
-test: ## every test but the next two, with a real redis-server to compare with (SETUP=no installs nothing)
+test: ## every test but `make test-ha` and the sanitizers, with a real redis-server to compare with (SETUP=no installs nothing)
 	@scripts/test
-
-test-quic: ## quinn's timers; CI has them in `make test`
-	@scripts/test -p punctual-quinn
 
 test-ha: ## failovers by Sentinel, with redis-py's client and mixed servers; two minutes
 	@scripts/test-ha

@@ -28,9 +28,6 @@ pub(crate) const STORM_GET_P99: Duration = Duration::from_millis(2);
 /// Maximum of GETs during that storm.
 pub(crate) const STORM_GET_MAX: Duration = Duration::from_millis(20);
 
-/// Longest GET of another client during an attack, as a ratio to redis-server's.
-pub(crate) const ATTACK_RATIO: f64 = 1.0;
-
 /// Server CPU per SET, GET and INCR as a ratio to redis-server's: the pipeline depth and its bound.
 pub(crate) const CPU_RATIO: [(u32, f64); 3] = [(64, 0.55), (16, 0.65), (1, 0.95)];
 
@@ -93,12 +90,6 @@ pub(crate) const CONTENDED_TESTS: [&str; 8] = [
 ];
 /// Batches of the connection that is served least, as a share of the mean, in the contended tests.
 pub(crate) const CONTENDED_LEAST_SHARE: f64 = 0.5;
-
-/// Server CPU per command of a user with three key patterns and a category, as a ratio to a user's who may do everything: the
-/// pipeline depth and its bound.
-pub(crate) const RULES_CPU_RATIO: (u32, f64) = (16, 1.05);
-/// The commands to which [`RULES_CPU_RATIO`] applies.
-pub(crate) const RULES_TESTS: [&str; 2] = ["set", "get"];
 
 /// Server CPU per call of scripts and functions as a ratio to redis-server's: the pipeline depth and its bound.
 pub(crate) const SCRIPT_CPU_RATIO: [(u32, f64); 3] = [(64, 0.75), (16, 0.75), (1, 0.95)];

@@ -149,7 +149,7 @@ fn resolve(given: &str) -> Result<SocketAddr> {
         .ok_or_else(|| problem("the name has no address".into()))
 }
 
-/// Returns the path of punctual: the given one, this program, or the program beside a development binary.
+/// Returns the path of punctual: the given one, the one beside this program, or the one on the PATH.
 fn punctual_path(given: Option<&Path>) -> std::result::Result<PathBuf, String> {
     if let Some(path) = given {
         return match installed(path) {
@@ -162,22 +162,11 @@ fn punctual_path(given: Option<&Path>) -> std::result::Result<PathBuf, String> {
     }
     let own = std::env::current_exe()
         .map_err(|error| format!("this program cannot find itself: {error}"))?;
-    let name = own
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    if name == "punctual" {
-        return Ok(own);
-    }
-    let neighbour = own.with_file_name("punctual");
-    if neighbour.is_file() {
-        return Ok(neighbour);
-    }
-    Err(
-        "there is no program `punctual` beside this one; it is skipped (name one with --punctual PATH)"
-            .into(),
-    )
+    let beside = own.with_file_name("punctual");
+    let named = PathBuf::from("punctual");
+    [beside, named].into_iter().find(|path| installed(path)).ok_or_else(|| {
+        "there is no program `punctual` beside this one or on the PATH; it is skipped (name one with --punctual PATH)".into()
+    })
 }
 
 /// Returns true if `program` is a file, or a bare name of a file on the PATH.
@@ -385,7 +374,7 @@ impl Server {
                 .and_then(|mut client| client.expect(&["CONFIG", "SET", name, &before]));
             if let Err(error) = restored {
                 crate::output::print_error(format_args!(
-                    "punctual bench: {name} could not be restored to \"{before}\": {error}"
+                    "punctual-bench: {name} could not be restored to \"{before}\": {error}"
                 ));
             }
         })))

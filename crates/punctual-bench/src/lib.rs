@@ -1,7 +1,7 @@
 //! Benchmarks of Redis-compatible servers, and of a program's timers: lateness of expiry and timeouts, server CPU per
 //! command, and memory per key and connection.
 //!
-//! `punctual bench` runs them. Invariants:
+//! `punctual-bench` runs them. Invariants:
 //!
 //! - **A comparison is one run.** Servers are measured one after the other, never at the same time (the machines have
 //!   few cores), and rounds are interleaved, so that other load on the machine affects all of them.
@@ -19,7 +19,6 @@
 #[macro_use]
 mod output;
 
-mod attacks;
 mod bars;
 mod blocking;
 mod cleanup;
@@ -36,7 +35,6 @@ mod expiring;
 mod idle;
 mod jobs;
 mod keyload;
-mod large;
 mod lateness;
 mod launch;
 mod load;
@@ -50,7 +48,6 @@ mod reader;
 mod replication;
 mod report;
 mod rounds;
-mod rules;
 mod scripts;
 mod sheet;
 mod snapshot;
@@ -72,7 +69,7 @@ use crate::error::Error;
 use crate::options::{Bench, Cli};
 use crate::report::Report;
 
-/// Runs `punctual bench` with the arguments that follow the word `bench`.
+/// Runs `punctual-bench` with the arguments that follow the word `bench`.
 ///
 /// Prints tables to standard output and progress to standard error. Blocks until the end of the run, which takes
 /// seconds (`--quick`) to many minutes.
@@ -94,7 +91,7 @@ use crate::report::Report;
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.collect();
     let cli =
-        match Cli::try_parse_from(std::iter::once("punctual bench".into()).chain(args.clone())) {
+        match Cli::try_parse_from(std::iter::once("punctual-bench".into()).chain(args.clone())) {
             Ok(cli) => cli,
             Err(error) => {
                 // There is no other place to report a failed print, such as on a closed pipe.
@@ -104,14 +101,14 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         };
     if let Err(error) = cleanup::install() {
         output::print_error(format_args!(
-            "punctual bench: cannot handle signals ({error}); started servers may continue after an interrupt"
+            "punctual-bench: cannot handle signals ({error}); started servers may continue after an interrupt"
         ));
     }
     match measure(&cli, &args) {
         Ok(report) if report.strict_failure() => ExitCode::from(1),
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            output::print_error(format_args!("punctual bench: {error}"));
+            output::print_error(format_args!("punctual-bench: {error}"));
             ExitCode::from(1)
         }
     }
@@ -132,7 +129,6 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Eviction(options) => eviction::run(options, &mut report)?,
         Bench::Streams(options) => streams::run(options, &mut report)?,
         Bench::Jobs(options) => jobs::run(options, &mut report)?,
-        Bench::Attacks(options) => attacks::run(options, &mut report)?,
         Bench::Tracking(options) => tracking::run(options, &mut report)?,
         Bench::Tls(options) => tls::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
@@ -140,7 +136,6 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Server(options) if !options.threads.is_empty() => {
             threads::run(options, &mut report)?
         }
-        Bench::Server(options) if options.rules => rules::run(options, &mut report)?,
         Bench::Server(options) => cpu::run(options, &mut report)?,
     }
     report.close()?;

@@ -1,6 +1,5 @@
-//! The command line of `punctual bench`.
+//! The command line of `punctual-bench`.
 
-mod attacks;
 mod eviction;
 mod jobs;
 mod persistent;
@@ -13,7 +12,6 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::attacks::{AttackOptions, AttackTest};
 pub(crate) use self::eviction::{EvictionOptions, EvictionTest};
 pub(crate) use self::jobs::{JobPeer, JobsOptions, JobsTest};
 pub(crate) use self::persistent::{
@@ -28,57 +26,53 @@ use crate::workload;
 
 const EXAMPLES: &str = "\
 Examples:
-  punctual bench expiry                how late `expired` events arrive: 1M keys over 45 s
-  punctual bench expiry --storm        1M keys due in one millisecond, while a client reads
-  punctual bench expiry --fields       how late `hexpired` events arrive: 1M fields of hashes
-  punctual bench expiry --timers       how late the commands of timers are: 1M timers over 45 s
-  punctual bench blocking              how late the timeouts of 10,000 BLPOPs are
-  punctual bench server                server CPU per command
-  punctual bench server --memory       bytes per key
-  punctual bench server --threads 1,2,4
-  punctual bench server --idle 10000
-  punctual bench server --rules        what the rules of a user cost
-  punctual bench time                  how late a program's sleeps and tickers are, and a poller's CPU
-  punctual bench snapshot              BGSAVE of 5M keys under writes, and loading it
-  punctual bench snapshot --large      Stalls by single values of 10M elements
-  punctual bench durability            what the append-only file costs, and its rewrite of 5M keys
-  punctual bench replication           full syncs of 5M keys, a replica's CPU and its expired events
-  punctual bench tracking              what client-side caching costs: 1,000 clients x 1,000 keys
-  punctual bench eviction              SETs into a full store, and hit rates
-  punctual bench streams               how late entries are delivered again, and leave because of their age
-  punctual bench jobs                  how late delayed jobs are, and what a job costs
-  punctual bench attacks               what other clients see of KEYS, LCS, slow readers, floods of connections
-  punctual bench tls                   CPU per encrypted command and per new encrypted connection
+  punctual-bench expiry                how late `expired` events arrive: 1M keys over 45 s
+  punctual-bench expiry --storm        1M keys due in one millisecond, while a client reads
+  punctual-bench expiry --fields       how late `hexpired` events arrive: 1M fields of hashes
+  punctual-bench expiry --timers       how late the commands of timers are: 1M timers over 45 s
+  punctual-bench blocking              how late the timeouts of 10,000 BLPOPs are
+  punctual-bench server                server CPU per command
+  punctual-bench server --memory       bytes per key
+  punctual-bench server --threads 1,2,4
+  punctual-bench server --idle 10000
+  punctual-bench time                  how late a program's sleeps and tickers are, and a poller's CPU
+  punctual-bench snapshot              BGSAVE of 5M keys under writes, and loading it
+  punctual-bench durability            what the append-only file costs, and its rewrite of 5M keys
+  punctual-bench replication           full syncs of 5M keys, a replica's CPU and its expired events
+  punctual-bench tracking              what client-side caching costs: 1,000 clients x 1,000 keys
+  punctual-bench eviction              SETs into a full store, and hit rates
+  punctual-bench streams               how late entries are delivered again, and leave because of their age
+  punctual-bench jobs                  how late delayed jobs are, and what a job costs
+  punctual-bench tls                   CPU per encrypted command and per new encrypted connection
 
-By default this program and, where it is installed, a redis-server are started for the run and
-measured one after the other. --quick makes each run short; `punctual bench expiry --help` and
-`punctual bench server --help` tell more.";
+By default the `punctual` beside this program and, where it is installed, a redis-server are started for the run and
+measured one after the other. --quick makes each run short; `punctual-bench expiry --help` and
+`punctual-bench server --help` tell more.";
 
 const EXPIRY_EXAMPLES: &str = "\
 Examples:
-  punctual bench expiry                            1M keys over 45 s, this program and redis-server
-  punctual bench expiry --quick                    the same in small: half a minute
-  punctual bench expiry --addr 10.0.0.7:6379       a server that already runs
-  punctual bench expiry --addr 127.0.0.1:7000 --start redis --out plots
+  punctual-bench expiry                            1M keys over 45 s, punctual and redis-server
+  punctual-bench expiry --quick                    the same in small: half a minute
+  punctual-bench expiry --addr 10.0.0.7:6379       a server that already runs
+  punctual-bench expiry --addr 127.0.0.1:7000 --start redis --out plots
                                                    the same beside a fresh redis-server; SVG into plots/
-  punctual bench expiry --storm                    1M keys due in one millisecond, while a client reads
-  punctual bench expiry --fields                   1M fields of 100k hashes; needs Redis 7.4's HPEXPIREAT
-  punctual bench expiry --timers                   1M timers over 45 s, deadline to `timer` event
-  punctual bench expiry --timers --storm           1M timers due in one millisecond, while a client reads
+  punctual-bench expiry --storm                    1M keys due in one millisecond, while a client reads
+  punctual-bench expiry --fields                   1M fields of 100k hashes; needs Redis 7.4's HPEXPIREAT
+  punctual-bench expiry --timers                   1M timers over 45 s, deadline to `timer` event
+  punctual-bench expiry --timers --storm           1M timers due in one millisecond, while a client reads
 
 A server that already runs is given 1M keys that begin with `pb:` (they expire) and has its
 notify-keyspace-events set to Ex (Eh with --fields, Eg with --timers) for the run and set back afterwards. Nothing else is touched.";
 
 const SERVER_EXAMPLES: &str = "\
 Examples:
-  punctual bench server                            CPU per SET, GET, INCR; pipeline 1, 16, 64
-  punctual bench server --tests all --pipeline 16  every command family
-  punctual bench server --tests set,get --rounds 9 --out plots --csv cpu.csv
-  punctual bench server --memory                   bytes per key
-  punctual bench server --threads 1,2,4            200 connections on 1, 2 and 4 threads
-  punctual bench server --idle 10000               what idle connections cost
-  punctual bench server --rules                    what the rules of a user cost
-  punctual bench server --addr 127.0.0.1:7000 --addr 127.0.0.1:7001
+  punctual-bench server                            CPU per SET, GET, INCR; pipeline 1, 16, 64
+  punctual-bench server --tests all --pipeline 16  every command family
+  punctual-bench server --tests set,get --rounds 9 --out plots --csv cpu.csv
+  punctual-bench server --memory                   bytes per key
+  punctual-bench server --threads 1,2,4            200 connections on 1, 2 and 4 threads
+  punctual-bench server --idle 10000               what idle connections cost
+  punctual-bench server --addr 127.0.0.1:7000 --addr 127.0.0.1:7001
 
 The server's own CPU can only be read on the machine it runs on; for others the table shows
 throughput and latency alone. A server that already runs keeps the keys that the tests write
@@ -87,8 +81,8 @@ throughput and latency alone. A server that already runs keeps the keys that the
 /// Measure Redis-compatible servers in one run.
 #[derive(Debug, Parser)]
 #[command(
-    name = "punctual bench",
-    bin_name = "punctual bench",
+    name = "punctual-bench",
+    bin_name = "punctual-bench",
     version,
     subcommand_required = true,
     max_term_width = 100,
@@ -123,8 +117,6 @@ pub(crate) enum Bench {
     Streams(StreamsOptions),
     /// Jobs: lateness at a worker that waits, memory, CPU
     Jobs(JobsOptions),
-    /// Latency of other clients while one does its worst
-    Attacks(AttackOptions),
     /// Server CPU of client-side caching: clients that read keys, and writes that invalidate them
     Tracking(TrackingOptions),
     /// Cost of encrypted commands and of new encrypted connections
@@ -145,7 +137,6 @@ impl Bench {
             Self::Eviction(options) => &options.output,
             Self::Streams(options) => &options.output,
             Self::Jobs(options) => &options.output,
-            Self::Attacks(options) => &options.output,
             Self::Tls(options) => &options.output,
         }
     }
@@ -154,7 +145,7 @@ impl Bench {
 /// A server that the benchmark can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Program {
-    /// This program.
+    /// The `punctual` beside this program, or on the PATH.
     Punctual,
     /// The redis-server found on the PATH.
     Redis,
@@ -170,7 +161,7 @@ pub(crate) struct Target {
     /// --addr; none with it]
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
     pub(crate) start: Vec<Program>,
-    /// The program to start as punctual [default: this one]
+    /// The program to start as punctual [default: the one beside this program, or on the PATH]
     #[arg(long = "punctual", value_name = "PATH")]
     pub(crate) punctual_path: Option<PathBuf>,
     /// The program to start as redis, for example a valkey-server
@@ -368,11 +359,8 @@ pub(crate) struct ServerOptions {
     #[arg(long, group = "mode", value_name = "CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) idle: Option<u32>,
-    /// Measure what a user's rules cost: three key patterns and a category
-    #[arg(long, group = "mode")]
-    pub(crate) rules: bool,
-    /// Commands to measure, or `all` [default: set,get,incr; with --threads and --rules those that
-    /// have a bar]
+    /// Commands to measure, or `all` [default: set,get,incr; with --threads the
+    /// commands that have a bar]
     #[arg(long, value_name = "LIST", value_delimiter = ',', long_help = workload::help())]
     tests: Vec<String>,
     /// Commands in flight on each connection [default: 1,16,64]
@@ -428,7 +416,6 @@ impl ServerOptions {
     /// Returns the names given with `--tests`, or this mode's defaults.
     pub(crate) fn tests(&self) -> Vec<&str> {
         match (self.tests.as_slice(), self.threads.as_slice()) {
-            ([], []) if self.rules => bars::RULES_TESTS.to_vec(),
             ([], []) => vec!["set", "get", "incr"],
             ([], _) => [&bars::LOOPS_TESTS[..], &bars::CONTENDED_TESTS].concat(),
             (given, _) => given.iter().map(String::as_str).collect(),
@@ -499,9 +486,6 @@ pub(crate) struct SnapshotOptions {
     /// Number of starts of each server with the file [default: 3; quick: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Measure commands on single values of this many elements instead [if no number: 10000000; quick: 1000000]
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
-    large: Option<u64>,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]
@@ -509,19 +493,6 @@ pub(crate) struct SnapshotOptions {
 }
 
 impl SnapshotOptions {
-    /// Returns the number of elements of the large values, if they are to be measured.
-    pub(crate) fn large(&self) -> Option<u64> {
-        let default = if self.output.quick {
-            1_000_000
-        } else {
-            10_000_000
-        };
-        Some(match self.large? {
-            0 => default,
-            elements => elements.max(1_000),
-        })
-    }
-
     pub(crate) fn keys(&self) -> u64 {
         let default = if self.output.quick {
             500_000

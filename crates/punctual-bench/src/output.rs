@@ -1,4 +1,4 @@
-//! Standard output, which may be a closed pipe: `punctual bench ... | head`.
+//! Standard output, which may be a closed pipe: `punctual-bench ... | head`.
 
 use std::fmt;
 use std::io::{self, Write as _};

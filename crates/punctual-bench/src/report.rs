@@ -43,7 +43,7 @@ impl Report {
             Some(path) => Some(Csv::create(path, &machine.date)?),
             None => None,
         };
-        let words = std::iter::once("punctual bench".into()).chain(without_password(args));
+        let words = std::iter::once("punctual-bench".into()).chain(without_password(args));
         Ok(Self {
             machine,
             command_line: words.collect::<Vec<String>>().join(" "),

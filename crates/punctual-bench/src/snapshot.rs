@@ -1,7 +1,7 @@
 //! `bench snapshot`: the latency of commands during a BGSAVE, and the duration of a start with a snapshot.
 //!
 //! [`stall`](crate::stall) measures the BGSAVE. Then fresh servers start with the file that the reference server has
-//! written. `--large` measures [other things](crate::large).
+//! written.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::report::{Report, describe};
 use crate::sheet::{Sheet, hundredths, spreads};
 use crate::stall::{self, Background, Stall, WRITES, mib, ms};
 use crate::table::thousands;
-use crate::{bars, keyload, large};
+use crate::{bars, keyload};
 
 /// Name of the snapshot file.
 const FILE: &str = "dump.rdb";
@@ -36,9 +36,6 @@ struct Saved {
 
 /// Runs the benchmark and prints the report.
 pub(crate) fn run(options: &SnapshotOptions, report: &mut Report) -> Result<()> {
-    if let Some(elements) = options.large() {
-        return large::run(options, elements, report);
-    }
     let (candidates, mut notes) = launch::fresh_candidates(&options.target, "a snapshot")?;
     let servers = launch::open_all(&candidates, &[])?;
     let keys = options.keys();

@@ -1,4 +1,4 @@
-//! The binary `punctual`: a Redis-compatible server whose keys expire on time, its benchmarks, and `punctual top`.
+//! The binary `punctual`: a Redis-compatible server whose keys expire on time, and `punctual top`.
 
 #![deny(unsafe_code)]
 
@@ -16,7 +16,6 @@ Punctual: a Redis-compatible server whose keys expire on time.
 
 Usage: punctual [redis.conf] [--name value ...]
        punctual top [-h host] [-p port] [options]
-       punctual bench <expiry|blocking|server|snapshot|time> [options]
        punctual -v | --version
        punctual -h | --help
 ";
@@ -27,13 +26,11 @@ Examples:
   punctual /etc/redis/redis.conf --loglevel verbose
   punctual --port 0 --unixsocket /run/punctual.sock
   punctual top -p 7777 --interval 0.5
-  punctual bench expiry --keys 1000000
 ";
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     match args.first().and_then(|a| a.to_str()) {
-        Some("bench") => return punctual_bench::run(args.into_iter().skip(1)),
         Some("top") => return punctual_top::run(args.into_iter().skip(1)),
         Some("-h" | "--help") => {
             print(&format!("{USAGE}\n{}\n{EXAMPLES}", program::OPTIONS));

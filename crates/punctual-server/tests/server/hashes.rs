@@ -117,37 +117,3 @@ fn an_expired_field_changes_a_watched_hash() {
     c.expect(&["MULTI", "HLEN h", "EXEC"], "+OK|+QUEUED|*-1|");
     c.expect(&["MULTI", "HLEN h", "EXEC"], "+OK|+QUEUED|*1|:1|");
 }
-
-/// The benchmark receives exactly one event per field, none of them early.
-#[test]
-fn the_benchmark_of_fields_receives_every_event() {
-    let server = Server::builder().port(0).spawn().unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let csv = directory.path().join("a.csv");
-    let line = format!(
-        "expiry --fields --keys 3000 --spread 0.5 --lead 3 --wait 20 --addr 127.0.0.1:{} --csv {}",
-        server.port(),
-        csv.display()
-    );
-    let code = punctual_bench::run(line.split(' ').map(std::ffi::OsString::from));
-    assert_eq!(code, std::process::ExitCode::SUCCESS);
-    let text = std::fs::read_to_string(&csv).unwrap();
-    let value = |metric: &str| {
-        let line = text
-            .lines()
-            .find(|line| line.split(',').any(|cell| cell == metric))
-            .unwrap_or_else(|| panic!("{metric} in {text}"));
-        assert!(line.contains(",fields,"), "{line}");
-        line.split(',').next_back().unwrap().parse::<f64>().unwrap()
-    };
-    assert_eq!(
-        (value("received"), value("missing"), value("early")),
-        (3000.0, 0.0, 0.0)
-    );
-    let mut c = Wire::open(&server);
-    c.expect(&["DBSIZE"], ":0|");
-    assert!(
-        c.text("INFO stats")
-            .contains("\r\nexpired_subkeys:3000\r\n")
-    );
-}

@@ -510,47 +510,25 @@ fn dir_cannot_change_while_a_snapshot_is_loaded() {
 #[test]
 fn a_closed_output_pipe_causes_no_panic() {
     // Standard output is closed.
-    for args in [
-        &["--help"][..],
-        &["--version"],
-        &["bench", "--help"],
-        &["bench", "time", "--help"],
-        &["bench", "time", "--quick"],
-    ] {
+    for args in ["--help", "--version"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = Command::new(PROGRAM)
-            .args(args)
+            .arg(args)
             .stdout(writer)
             .output()
             .unwrap();
         let complaints = String::from_utf8_lossy(&output.stderr);
         assert!(!complaints.contains("panicked"), "{args:?}: {complaints}");
-        let expected = if args.ends_with(&["--quick"]) {
-            128 + 13
-        } else {
-            0
-        };
-        assert_eq!(
-            output.status.code(),
-            Some(expected),
-            "{args:?}: {complaints}"
-        );
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {complaints}");
     }
     // Standard error is closed, too.
-    for args in [
-        &["--nosuch", "1"][..],
-        &["bench", "nosuch"],
-        &["bench", "expiry", "--url", "nosuch"],
-    ] {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let status = Command::new(PROGRAM)
-            .args(args)
-            .stdout(Stdio::null())
-            .stderr(writer)
-            .status()
-            .unwrap();
-        assert!(matches!(status.code(), Some(1 | 2)), "{args:?}: {status}");
-    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["--nosuch", "1"])
+        .stdout(Stdio::null())
+        .stderr(writer);
+    assert_eq!(command.status().unwrap().code(), Some(1));
 }
