@@ -5,6 +5,7 @@
 //! different handlers in the same kind of row.
 
 mod keys;
+pub mod syntax;
 
 use punctual_resp::Args;
 
@@ -216,6 +217,8 @@ pub struct Facts {
     pub internal: bool,
     /// It has subcommands only.
     pub container: bool,
+    /// Arguments, in the notation of [`syntax`]. A subcommand's do not include its name.
+    pub syntax: &'static str,
     /// Finds the positions of secret arguments, which the slow log and MONITOR do not show.
     pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
 }
@@ -238,6 +241,7 @@ impl Facts {
             deprecated: None,
             internal: false,
             container: false,
+            syntax: "",
             secrets: None,
         }
     }
@@ -456,6 +460,13 @@ impl<H> Row<H> {
         self.facts.since = since;
         self.facts.complexity = complexity;
         self.facts.summary = summary;
+        self
+    }
+
+    /// Sets the arguments, in the notation of [`syntax`].
+    #[must_use]
+    pub const fn syntax(mut self, syntax: &'static str) -> Self {
+        self.facts.syntax = syntax;
         self
     }
 

@@ -49,22 +49,26 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         "6.0.0",
         "O(1) since the categories and commands are a fixed set.",
         "Lists the ACL categories or the commands of a category.",
-    ),
+    )
+    .syntax("[category]"),
     row("deluser", -3, ADMIN, del_user).doc(
         "6.0.0",
         "O(1) amortized time considering the typical user.",
         "Deletes users and closes their connections.",
-    ),
+    )
+    .syntax("username ..."),
     row("dryrun", -4, ADMIN, dry_run).doc(
         "7.0.0",
         "O(1).",
         "Returns whether a user may run a command, without running it.",
-    ),
+    )
+    .syntax("username command [arg ...]"),
     row("genpass", -2, OPEN, gen_pass).doc(
         "6.0.0",
         "O(1)",
         "Returns a random password.",
-    ),
+    )
+    .syntax("[bits:integer]"),
     row("getuser", 3, ADMIN, get_user)
         .doc(
             "6.0.0",
@@ -77,7 +81,8 @@ static SUBCOMMANDS: &[ServerCommand] = &[
                 "7.0.0",
                 "Added selectors and changed the format of key and channel patterns from a list to their rule representation.",
             ),
-        ]),
+        ])
+        .syntax("username"),
     ServerCommand::help(Group::Server, "6.0.0", help),
     row("list", 2, ADMIN, list).doc(
         "6.0.0",
@@ -98,7 +103,8 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         .history(&[(
             "7.2.0",
             "Added entry ID, timestamp created, and timestamp last updated.",
-        )]),
+        )])
+        .syntax("[operation: count | RESET]"),
     row("save", 2, ADMIN, save).doc(
         "6.0.0",
         "O(N). Where N is the number of configured users.",
@@ -114,7 +120,8 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         .history(&[
             ("6.2.0", "Added Pub/Sub channel patterns."),
             ("7.0.0", "Added selectors and key based permissions."),
-        ]),
+        ])
+        .syntax("username [rule ...]"),
     row("users", 2, ADMIN, users).doc(
         "6.0.0",
         "O(N). Where N is the number of configured users.",

@@ -33,7 +33,8 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         "6.0.0",
         "O(1)",
         "Instructs the server whether to track the keys in the next request.",
-    ),
+    )
+    .syntax("(mode: YES | NO)"),
     row("getname", 2, SELF, get_name).doc(
         "2.6.9",
         "O(1)",
@@ -60,7 +61,13 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             ("5.0.0", "Replaced `slave` `TYPE` with `replica`. `slave` still works."),
             ("6.2.0", "`LADDR` option."),
             ("7.4.0", "`MAXAGE` option."),
-        ]),
+        ])
+        .syntax(
+            "(filter: (old-format: \"ip:port\"!2.8.12) | (new-format: [ID client-id@2.8.12] | \
+             [client-type: TYPE (NORMAL | MASTER@3.2.0 | SLAVE | REPLICA@5.0.0 | \
+             PUBSUB)]@2.8.12 | [USER username] | [addr: ADDR \"ip:port\"] | [laddr: LADDR \
+             \"ip:port\"@6.2.0] | [SKIPME (YES | NO)] | [MAXAGE maxage:integer@7.4.0]) ...)",
+        ),
     row("list", -2, ADMIN, list)
         .tips(&["nondeterministic_output"])
         .doc("2.4.0", "O(N) where N is the number of client connections", "Lists open connections.")
@@ -71,38 +78,52 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             ("6.2.0", "Added `argv-mem`, `tot-mem`, `laddr` and `redir` fields and the optional `ID` filter."),
             ("7.0.0", "Added `resp`, `multi-mem`, `rbs` and `rbp` fields."),
             ("7.0.3", "Added `ssub` field."),
-        ]),
+        ])
+        .syntax(
+            "[client-type: TYPE (NORMAL | MASTER | REPLICA | PUBSUB)]@5.0.0 [ID \
+             client-id@6.2.0 ...]",
+        ),
     row("no-evict", 3, ADMIN, no_evict).doc(
         "7.0.0",
         "O(1)",
         "Sets the client eviction mode of the connection.",
-    ),
+    )
+    .syntax("(enabled: ON | OFF)"),
     row("no-touch", 3, SELF, no_touch).doc(
         "7.2.0",
         "O(1)",
         "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.",
-    ),
+    )
+    .syntax("(enabled: ON | OFF)"),
     row("pause", -3, ADMIN, pause)
         .doc("3.0.0", "O(1)", "Suspends commands processing.")
         .history(&[(
             "6.2.0",
             "`CLIENT PAUSE WRITE` mode added along with the `mode` option.",
-        )]),
+        )])
+        .syntax("timeout:integer [mode: WRITE | ALL]@6.2.0"),
     row("reply", 3, SELF, reply_mode).doc(
         "3.2.0",
         "O(1)",
         "Instructs the server whether to reply to commands.",
-    ),
+    )
+    .syntax("(action: ON | OFF | SKIP)"),
     row("setinfo", 4, SELF, set_info).doc(
         "7.2.0",
         "O(1)",
         "Sets information specific to the client or connection.",
-    ),
-    row("setname", 3, SELF, set_name).doc("2.6.9", "O(1)", "Sets the connection name."),
+    )
+    .syntax("(attr: LIB-NAME libname | LIB-VER libver)"),
+    row("setname", 3, SELF, set_name).doc("2.6.9", "O(1)", "Sets the connection name.")
+        .syntax("connection-name"),
     row("tracking", -3, SELF, tracking).doc(
         "6.0.0",
         "O(1). Some options may introduce additional complexity.",
         "Controls server-assisted client-side caching for the connection.",
+    )
+    .syntax(
+        "(status: ON | OFF) [REDIRECT client-id] [PREFIX prefix] ... [BCAST] [OPTIN] \
+         [OPTOUT] [NOLOOP]",
     ),
     row("trackinginfo", 2, SELF, tracking_info).doc(
         "6.2.0",
@@ -113,7 +134,8 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         "5.0.0",
         "O(log N) where N is the number of client connections",
         "Unblocks a client blocked by a blocking command from a different connection.",
-    ),
+    )
+    .syntax("client-id [unblock-type: TIMEOUT | ERROR]"),
     row("unpause", 2, ADMIN, unpause).doc(
         "6.2.0",
         "O(N) Where N is the number of paused clients",

@@ -43,16 +43,20 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
                 "O(1)",
                 "Returns the time of the server's clock in unix milliseconds.",
             ),
-            row("advance", 3, MOVES, advance).doc(
-                "7.2.0",
-                "O(N log S) for N keys that fall due in S shards",
-                "Moves a virtual clock forward and expires due keys in deadline order.",
-            ),
-            row("set", 3, MOVES, set).doc(
-                "7.2.0",
-                "O(N log S) for N keys that fall due in S shards",
-                "Sets a virtual clock to a later time in unix milliseconds.",
-            ),
+            row("advance", 3, MOVES, advance)
+                .doc(
+                    "7.2.0",
+                    "O(N log S) for N keys that fall due in S shards",
+                    "Moves a virtual clock forward and expires due keys in deadline order.",
+                )
+                .syntax("milliseconds"),
+            row("set", 3, MOVES, set)
+                .doc(
+                    "7.2.0",
+                    "O(N log S) for N keys that fall due in S shards",
+                    "Sets a virtual clock to a later time in unix milliseconds.",
+                )
+                .syntax("unix-time-milliseconds"),
             ServerCommand::help(Group::Server, "7.2.0", help),
         ],
     )

@@ -59,12 +59,14 @@ fn refuse(_: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
 }
 
 const SUBCOMMANDS: &[ServerCommand] = &[
-    row("addslots", -3, CHANGE).doc("3.0.0", O_SLOTS, "Assigns new hash slots to a node."),
+    row("addslots", -3, CHANGE).doc("3.0.0", O_SLOTS, "Assigns new hash slots to a node.")
+        .syntax("slot ..."),
     row("addslotsrange", -4, CHANGE).doc(
         "7.0.0",
         O_RANGES,
         "Assigns new hash slot ranges to a node.",
-    ),
+    )
+    .syntax("(range: start-slot end-slot) ..."),
     row("bumpepoch", 2, CHANGE).tips(VARIES).doc(
         "3.0.0",
         O_1,
@@ -74,30 +76,37 @@ const SUBCOMMANDS: &[ServerCommand] = &[
         "3.0.0",
         "O(N) where N is the number of failure reports",
         "Returns the number of active failure reports for a node.",
-    ),
+    )
+    .syntax("node-id"),
     row("countkeysinslot", 3, LOOK).doc(
         "3.0.0",
         O_1,
         "Returns the number of keys in a hash slot.",
-    ),
-    row("delslots", -3, CHANGE).doc("3.0.0", O_SLOTS, "Sets hash slots as unbound for a node."),
+    )
+    .syntax("slot"),
+    row("delslots", -3, CHANGE).doc("3.0.0", O_SLOTS, "Sets hash slots as unbound for a node.")
+        .syntax("slot ..."),
     row("delslotsrange", -4, CHANGE).doc(
         "7.0.0",
         O_RANGES,
         "Sets hash slot ranges as unbound for a node.",
-    ),
+    )
+    .syntax("(range: start-slot end-slot) ..."),
     row("failover", -2, CHANGE).doc(
         "3.0.0",
         O_1,
         "Forces a replica to perform a manual failover of its master.",
-    ),
+    )
+    .syntax("[options: FORCE | TAKEOVER]"),
     row("flushslots", 2, CHANGE).doc("3.0.0", O_1, "Deletes all slots information from a node."),
-    row("forget", 3, CHANGE).doc("3.0.0", O_1, "Removes a node from the nodes table."),
+    row("forget", 3, CHANGE).doc("3.0.0", O_1, "Removes a node from the nodes table.")
+        .syntax("node-id"),
     row("getkeysinslot", 4, LOOK).tips(VARIES).doc(
         "3.0.0",
         "O(N) where N is the number of requested keys",
         "Returns the key names in a hash slot.",
-    ),
+    )
+    .syntax("slot count"),
     row("help", 2, Flags::LOADING.or(Flags::STALE)).doc(
         "5.0.0",
         O_1,
@@ -112,7 +121,8 @@ const SUBCOMMANDS: &[ServerCommand] = &[
         "3.0.0",
         "O(N) where N is the number of bytes in the key",
         "Returns the hash slot for a key.",
-    ),
+    )
+    .syntax("key:string"),
     row("links", 2, LOOK).tips(VARIES).doc(
         "7.0.0",
         O_NODES,
@@ -120,11 +130,16 @@ const SUBCOMMANDS: &[ServerCommand] = &[
     ),
     row("meet", -4, CHANGE)
         .doc("3.0.0", O_1, "Forces a node to handshake with another node.")
-        .history(&[("4.0.0", "Added the optional `cluster_bus_port` argument.")]),
+        .history(&[("4.0.0", "Added the optional `cluster_bus_port` argument.")])
+        .syntax("ip port [cluster-bus-port:integer@4.0.0]"),
     row("migration", -4, CHANGE).doc(
         "8.4.0",
         O_RANGES,
         "Starts, monitors and cancels migrations of hash slots.",
+    )
+    .syntax(
+        "(subcommand: IMPORT (start-slot end-slot) ... | CANCEL (ID task-id | ALL) | \
+         STATUS ([ID task-id] | [ALL]))",
     ),
     row("myid", 2, LOOK).doc("3.0.0", O_1, "Returns the ID of a node."),
     row("myshardid", 2, LOOK).tips(VARIES).doc("7.2.0", O_1, "Returns the shard ID of a node."),
@@ -137,13 +152,16 @@ const SUBCOMMANDS: &[ServerCommand] = &[
         "5.0.0",
         O_REPLICAS,
         "Lists the replica nodes of a master node.",
-    ),
-    row("replicate", 3, CHANGE).doc("3.0.0", O_1, "Configures a node as a replica of a master node."),
+    )
+    .syntax("node-id"),
+    row("replicate", 3, CHANGE).doc("3.0.0", O_1, "Configures a node as a replica of a master node.")
+        .syntax("node-id"),
     row("reset", -2, ADMIN.or(Flags::NOSCRIPT)).doc(
         "3.0.0",
         "O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect.",
         "Resets a node.",
-    ),
+    )
+    .syntax("[reset-type: HARD | SOFT]"),
     row("saveconfig", 2, CHANGE).doc(
         "3.0.0",
         O_1,
@@ -153,8 +171,13 @@ const SUBCOMMANDS: &[ServerCommand] = &[
         "3.0.0",
         O_1,
         "Sets the configuration epoch for a new node.",
-    ),
-    row("setslot", -4, CHANGE).doc("3.0.0", O_1, "Binds a hash slot to a node."),
+    )
+    .syntax("config-epoch:integer"),
+    row("setslot", -4, CHANGE).doc("3.0.0", O_1, "Binds a hash slot to a node.")
+        .syntax(
+            "slot (subcommand: (importing: IMPORTING node-id) | (migrating: MIGRATING \
+             node-id) | (node: NODE node-id) | STABLE)",
+        ),
     row("shards", 2, LOOK).tips(VARIES).doc(
         "7.0.0",
         O_NODES,
@@ -163,13 +186,18 @@ const SUBCOMMANDS: &[ServerCommand] = &[
     row("slaves", 3, ADMIN)
         .tips(VARIES)
         .doc("3.0.0", O_REPLICAS, "Lists the replica nodes of a master node.")
-        .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
+        .deprecated("5.0.0", "`CLUSTER REPLICAS`")
+        .syntax("node-id"),
     row("slot-stats", -4, LOOK.or(Flags::LOADING))
         .tips(&["nondeterministic_output", "request_policy:all_shards"])
         .doc(
             "8.2.0",
             "O(N) where N is the total number of slots based on arguments. O(N*log(N)) with ORDERBY.",
             "Returns statistics of the usage of hash slots.",
+        )
+        .syntax(
+            "(filter: SLOTSRANGE (start-slot end-slot) | ORDERBY (metric [LIMIT limit] \
+             [order: ASC | DESC]))",
         ),
     row("slots", 2, LOOK)
         .tips(VARIES)

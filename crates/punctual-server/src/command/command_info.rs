@@ -1,9 +1,10 @@
-//! COMMAND: metadata of commands for clients, proxies and redis-cli, derived from the command table's rows.
+//! COMMAND, except DOCS: metadata of commands for clients, proxies and redis-cli, derived from the command table's rows.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
 use punctual_store::{Error, glob};
 
+use super::command_docs::docs;
 use crate::acl::categories::NAMES as CATEGORIES;
 use crate::dispatch::access::{NOT_KEYS, access_of};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
@@ -29,21 +30,28 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand {
 
 static SUBCOMMANDS: &[ServerCommand] = &[
     row("count", 2, count).doc("2.8.13", "O(1)", "Returns the number of commands."),
-    row("docs", -2, docs).tips(ANY_ORDER).doc(
-        "7.0.0",
-        "O(N) where N is the number of commands to look up",
-        "Returns documentation of one, several or all commands.",
-    ),
-    row("getkeys", -3, get_keys).doc(
-        "2.8.13",
-        "O(N) where N is the number of arguments to the command",
-        "Extracts the key names from a command.",
-    ),
-    row("getkeysandflags", -3, get_keys_and_flags).doc(
-        "7.0.0",
-        "O(N) where N is the number of arguments to the command",
-        "Extracts the key names and their access flags from a command.",
-    ),
+    row("docs", -2, docs)
+        .tips(ANY_ORDER)
+        .doc(
+            "7.0.0",
+            "O(N) where N is the number of commands to look up",
+            "Returns documentation of one, several or all commands.",
+        )
+        .syntax("[command-name ...]"),
+    row("getkeys", -3, get_keys)
+        .doc(
+            "2.8.13",
+            "O(N) where N is the number of arguments to the command",
+            "Extracts the key names from a command.",
+        )
+        .syntax("command [arg ...]"),
+    row("getkeysandflags", -3, get_keys_and_flags)
+        .doc(
+            "7.0.0",
+            "O(N) where N is the number of arguments to the command",
+            "Extracts the key names and their access flags from a command.",
+        )
+        .syntax("command [arg ...]"),
     ServerCommand::help(Group::Server, "5.0.0", help).categories(&["connection"]),
     row("info", -2, info)
         .tips(ANY_ORDER)
@@ -55,12 +63,16 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         .history(&[(
             "7.0.0",
             "Allowed to be called with no argument to get info on all commands.",
-        )]),
-    row("list", -2, list).tips(ANY_ORDER).doc(
-        "7.0.0",
-        "O(N) where N is the total number of Redis commands",
-        "Returns the names of commands.",
-    ),
+        )])
+        .syntax("[command-name ...]"),
+    row("list", -2, list)
+        .tips(ANY_ORDER)
+        .doc(
+            "7.0.0",
+            "O(N) where N is the total number of Redis commands",
+            "Returns the names of commands.",
+        )
+        .syntax("[FILTERBY (MODULE module-name | ACLCAT category | PATTERN pattern)]"),
 ];
 
 fn command(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -299,74 +311,10 @@ fn key_spec(
     }
 }
 
-fn flag_set(words: &str, reply: &mut Reply) {
+pub(super) fn flag_set(words: &str, reply: &mut Reply) {
     reply.set(words.split(' ').count());
     for word in words.split(' ') {
         reply.simple(word);
-    }
-}
-
-fn docs(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let names = args.skip(2);
-    let found: Vec<&Entry> = if names.is_empty() {
-        call.shared.commands.commands().collect()
-    } else {
-        names
-            .iter()
-            .filter_map(|name| call.shared.commands.get_full(name))
-            .collect()
-    };
-    document(&found, reply);
-    Ok(())
-}
-
-/// Writes COMMAND DOCS' map from names to documentation, in Redis's order.
-fn document(entries: &[&Entry], reply: &mut Reply) {
-    reply.map(entries.len());
-    for entry in entries {
-        let row = &entry.row;
-        let fields = 4
-            + 3 * usize::from(row.deprecated.is_some())
-            + usize::from(row.internal)
-            + usize::from(!row.history.is_empty())
-            + usize::from(!entry.subcommands.is_empty());
-        reply.bulk(entry.name.as_bytes());
-        reply.map(fields);
-        for (field, text) in [
-            ("summary", row.summary),
-            ("since", row.since),
-            ("group", row.group.name()),
-            ("complexity", row.complexity),
-        ] {
-            reply.bulk(field.as_bytes());
-            reply.bulk(text.as_bytes());
-        }
-        if row.internal {
-            reply.bulk(b"doc_flags");
-            flag_set("syscmd", reply);
-        }
-        if let Some((since, instead)) = row.deprecated {
-            reply.bulk(b"doc_flags");
-            flag_set("deprecated", reply);
-            reply.bulk(b"deprecated_since");
-            reply.bulk(since.as_bytes());
-            reply.bulk(b"replaced_by");
-            reply.bulk(instead.as_bytes());
-        }
-        if !row.history.is_empty() {
-            reply.bulk(b"history");
-            reply.set(row.history.len());
-            for (version, change) in row.history {
-                reply.array(2);
-                reply.bulk(version.as_bytes());
-                reply.bulk(change.as_bytes());
-            }
-        }
-        if !entry.subcommands.is_empty() {
-            reply.bulk(b"subcommands");
-            let subcommands: Vec<&Entry> = entry.subcommands.iter().collect();
-            document(&subcommands, reply);
-        }
     }
 }
 

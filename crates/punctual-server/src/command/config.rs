@@ -35,7 +35,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "2.0.0",
                 "O(N) when N is the number of configuration parameters provided",
                 "Returns the effective values of configuration parameters.",
-            ),
+            )
+            .syntax("parameter ..."),
         row("set", -4, set)
             .secrets(secrets_of_set)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
@@ -47,7 +48,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "2.0.0",
                 "O(N) when N is the number of configuration parameters provided",
                 "Sets configuration parameters at run time.",
-            ),
+            )
+            .syntax("(data: parameter value) ..."),
         row("rewrite", 2, rewrite).doc(
             "2.8.0",
             "O(1)",

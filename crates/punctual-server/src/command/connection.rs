@@ -42,8 +42,11 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         ping,
     )
     .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-    .doc("1.0.0", "O(1)", "Returns PONG or the given string."),
-    row("echo", 2, ANY_TIME, echo).doc("1.0.0", "O(1)", "Returns the given string."),
+    .doc("1.0.0", "O(1)", "Returns PONG or the given string.")
+    .syntax("[message]"),
+    row("echo", 2, ANY_TIME, echo)
+        .doc("1.0.0", "O(1)", "Returns the given string.")
+        .syntax("message"),
     row("auth", -2, BEFORE_AUTH, auth)
         .secrets(|args| (1..args.len()).collect())
         .doc(
@@ -51,7 +54,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             "O(N) where N is the number of passwords of the user",
             "Authenticates the connection.",
         )
-        .history(&[("6.0.0", "Added the username argument.")]),
+        .history(&[("6.0.0", "Added the username argument.")])
+        .syntax("[username@6.0.0] password"),
     row("hello", -1, BEFORE_AUTH, hello)
         .secrets(secrets_of_hello)
         .doc(
@@ -59,8 +63,11 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             "O(1)",
             "Selects the protocol version, and optionally authenticates and names the connection.",
         )
-        .history(&[("6.2.0", "The protocol version became optional.")]),
-    row("select", 2, ANY_TIME, select).doc("1.0.0", "O(1)", "Changes the selected database."),
+        .history(&[("6.2.0", "The protocol version became optional.")])
+        .syntax("[arguments: protover:integer [AUTH (username password)] [SETNAME clientname]]"),
+    row("select", 2, ANY_TIME, select)
+        .doc("1.0.0", "O(1)", "Changes the selected database.")
+        .syntax("index"),
     row(
         "quit",
         -1,

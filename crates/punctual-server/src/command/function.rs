@@ -18,7 +18,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     row("fcall", -3, RUNS.or(Flags::CALLS_FUNCTION), fcall)
         .counted_keys(2)
         .access(&["RW access update"])
-        .doc("7.0.0", DEPENDS, "Invokes a function."),
+        .doc("7.0.0", DEPENDS, "Invokes a function.")
+        .syntax("function numkeys [key ...] [arg ...]"),
     row(
         "fcall_ro",
         -3,
@@ -27,7 +28,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     )
     .counted_keys(2)
     .access(&["RO access"])
-    .doc("7.0.0", DEPENDS, "Invokes a read-only function."),
+    .doc("7.0.0", DEPENDS, "Invokes a read-only function.")
+    .syntax("function numkeys [key ...] [arg ...]"),
     ServerCommand::container("function", Group::Scripting, FUNCTIONS).doc(
         "7.0.0",
         "Depends on subcommand.",
@@ -38,21 +40,27 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
 const DEPENDS: &str = "Depends on the function that is executed.";
 
 const FUNCTIONS: &[ServerCommand] = &[
-    row("delete", 3, CHANGES, delete).tips(EVERYWHERE).doc(
-        "7.0.0",
-        "O(N) where N is the number of libraries.",
-        "Deletes a library and its functions.",
-    ),
+    row("delete", 3, CHANGES, delete)
+        .tips(EVERYWHERE)
+        .doc(
+            "7.0.0",
+            "O(N) where N is the number of libraries.",
+            "Deletes a library and its functions.",
+        )
+        .syntax("library-name"),
     row("dump", 2, Flags::NOSCRIPT, dump).doc(
         "7.0.0",
         "O(N) where N is the number of libraries.",
         "Dumps all libraries into a serialized binary payload.",
     ),
-    row("flush", -2, CHANGES, flush).tips(EVERYWHERE).doc(
-        "7.0.0",
-        "O(N) where N is the number of functions deleted.",
-        "Deletes all libraries and functions.",
-    ),
+    row("flush", -2, CHANGES, flush)
+        .tips(EVERYWHERE)
+        .doc(
+            "7.0.0",
+            "O(N) where N is the number of functions deleted.",
+            "Deletes all libraries and functions.",
+        )
+        .syntax("[flush-type: ASYNC | SYNC]"),
     ServerCommand::help(Group::Scripting, "7.0.0", help),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
         .tips(ONE_OF_ALL)
@@ -63,21 +71,24 @@ const FUNCTIONS: &[ServerCommand] = &[
             "7.0.0",
             "O(N) where N is the number of functions.",
             "Returns information about all libraries.",
-        ),
+        )
+        .syntax("[LIBRARYNAME library-name-pattern] [WITHCODE]"),
     row("load", -3, CHANGES.or(Flags::DENYOOM), load)
         .tips(EVERYWHERE)
         .doc(
             "7.0.0",
             "O(N) where N is the number of libraries, besides the run of the library.",
             "Creates a library.",
-        ),
+        )
+        .syntax("[REPLACE] function-code"),
     row("restore", -3, CHANGES.or(Flags::DENYOOM), restore)
         .tips(EVERYWHERE)
         .doc(
             "7.0.0",
             "O(N) where N is the number of functions on the payload.",
             "Restores all libraries from a payload.",
-        ),
+        )
+        .syntax("serialized-value [policy: FLUSH | APPEND | REPLACE]"),
     row("stats", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), stats)
         .tips(&[
             "nondeterministic_output",

@@ -27,7 +27,12 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         ),
         ServerCommand::help(Group::Server, "8.6.0", help),
         row("reset", 2, reset).doc("8.6.0", "O(1)", "Releases what was tracked."),
-        row("start", -2, start).doc("8.6.0", "O(1)", "Starts to track what keys cost."),
+        row("start", -2, start)
+            .doc("8.6.0", "O(1)", "Starts to track what keys cost.")
+            .syntax(
+                "METRICS (count [CPU] [NET]) [COUNT k:integer] [DURATION seconds] [SAMPLE \
+                 ratio:integer] [SLOTS (count slot ...)]",
+            ),
         row("stop", 2, stop).doc("8.6.0", "O(1)", "Stops to track what keys cost."),
     ],
 )

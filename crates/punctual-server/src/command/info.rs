@@ -53,7 +53,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "1.0.0",
     "O(1)",
     "Returns information and statistics about the server.",
-)];
+)
+.syntax("[section ...]")];
 
 /// A section: its name, whether plain INFO shows it, whether INFO ALL shows it, and the function that writes it.
 type Section = (&'static str, bool, bool, fn(&mut Page<'_, '_>));

@@ -22,12 +22,14 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             OWN,
             "O(Q B log J) for Q queues with J jobs and B buckets, of which empty ones cost nothing; at most 100000 queues and buckets with jobs.",
             "Returns the number of delayed jobs that are due in a range of time, or in equal parts of it.",
-        ),
+        )
+            .syntax("from to [BUCKETS count]"),
         row("queues", -2, queues).doc(
             OWN,
             "O(Q log Q + N log J) for Q queues, at most 10000, of which N with J jobs are returned.",
             "Returns the queues of the database as JOB INFO does.",
-        ),
+        )
+            .syntax("[MATCH pattern] [COUNT count]"),
     ],
 )];
 

@@ -35,18 +35,24 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             "O(1)",
             "Returns a human-readable latency analysis report.",
         ),
-        row("graph", 3, graph).doc("2.8.13", "O(1)", "Returns a latency graph for an event."),
+        row("graph", 3, graph)
+            .doc("2.8.13", "O(1)", "Returns a latency graph for an event.")
+            .syntax("event"),
         ServerCommand::help(Group::Server, "2.8.13", help),
-        row("histogram", -2, histogram).doc(
-            "7.0.0",
-            "O(N) where N is the number of commands with latency information being retrieved.",
-            "Returns the cumulative distribution of latencies of one, several or all commands.",
-        ),
-        row("history", 3, history).doc(
-            "2.8.13",
-            "O(1)",
-            "Returns timestamp-latency samples for an event.",
-        ),
+        row("histogram", -2, histogram)
+            .doc(
+                "7.0.0",
+                "O(N) where N is the number of commands with latency information being retrieved.",
+                "Returns the cumulative distribution of latencies of one, several or all commands.",
+            )
+            .syntax("[command ...]"),
+        row("history", 3, history)
+            .doc(
+                "2.8.13",
+                "O(1)",
+                "Returns timestamp-latency samples for an event.",
+            )
+            .syntax("event"),
         row("latest", 2, latest).doc(
             "2.8.13",
             "O(1)",
@@ -58,7 +64,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "2.8.13",
                 "O(1)",
                 "Resets the latency data for one or more events.",
-            ),
+            )
+            .syntax("[event ...]"),
     ],
 )
 .doc(

@@ -19,7 +19,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "5.0.0",
     "O(1)",
     "Displays the server's clock as a drawing and the server's version.",
-)];
+)
+.syntax("[VERSION version:integer]")];
 
 fn lolwut(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let version = args

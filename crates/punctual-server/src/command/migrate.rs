@@ -47,7 +47,12 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     ("3.0.6", "Added the `KEYS` option."),
     ("4.0.7", "Added the `AUTH` option."),
     ("6.0.0", "Added the `AUTH2` option."),
-])];
+])
+.syntax(
+    "host port (key-selector: key | (empty-string: \"\")) destination-db:integer \
+         timeout:integer [COPY@3.0.0] [REPLACE@3.0.0] [authentication: (auth: AUTH \
+         password@4.0.7) | AUTH2 (username password)@6.0.0] [keys: KEYS key:key1@3.0.6 ...]",
+)];
 
 /// Options of MIGRATE.
 #[derive(Default)]

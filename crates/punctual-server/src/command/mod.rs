@@ -6,6 +6,7 @@ pub(crate) mod client;
 pub(crate) mod client_list;
 pub(crate) mod clock;
 pub(crate) mod cluster;
+mod command_docs;
 pub(crate) mod command_info;
 pub(crate) mod config;
 pub(crate) mod connection;

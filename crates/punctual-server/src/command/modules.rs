@@ -31,13 +31,15 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "O(N) where N is the number of loaded modules.",
                 "Returns all loaded modules.",
             ),
-        row("load", -3, LOADS, refuse).doc("4.0.0", "O(1)", "Loads a module."),
-        row("loadex", -3, LOADS, refuse).doc(
-            "7.0.0",
-            "O(1)",
-            "Loads a module using extended parameters.",
-        ),
-        row("unload", 3, LOADS, refuse).doc("4.0.0", "O(1)", "Unloads a module."),
+        row("load", -3, LOADS, refuse)
+            .doc("4.0.0", "O(1)", "Loads a module.")
+            .syntax("path [arg ...]"),
+        row("loadex", -3, LOADS, refuse)
+            .doc("7.0.0", "O(1)", "Loads a module using extended parameters.")
+            .syntax("path [configs: CONFIG (name value)] ... [ARGS args ...]"),
+        row("unload", 3, LOADS, refuse)
+            .doc("4.0.0", "O(1)", "Unloads a module.")
+            .syntax("name"),
     ],
 )
 .doc(

@@ -23,7 +23,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             "O(1) for the caller; the save is O(N) on a separate thread, where N is the number of keys.",
             "Asynchronously saves the databases to disk.",
         )
-        .history(&[("3.2.2", "Added the `SCHEDULE` option.")]),
+        .history(&[("3.2.2", "Added the `SCHEDULE` option.")])
+        .syntax("[SCHEDULE@3.2.2]"),
     row(
         "lastsave",
         1,

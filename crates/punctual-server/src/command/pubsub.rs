@@ -43,12 +43,14 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         "2.0.0",
         "O(N) where N is the number of channels to subscribe to.",
         "Listens for messages published to channels.",
-    ),
+    )
+    .syntax("channel ..."),
     row("psubscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Pattern, c, a, r)).doc(
         "2.0.0",
         "O(N) where N is the number of patterns to subscribe to.",
         "Listens for messages published to channels that match one or more patterns.",
-    ),
+    )
+    .syntax("pattern ..."),
     row("ssubscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Shard, c, a, r))
         .keys(1, -1, 1)
         .access(&["not_key"])
@@ -56,17 +58,20 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             "7.0.0",
             "O(N) where N is the number of shard channels to subscribe to.",
             "Listens for messages published to shard channels.",
-        ),
+        )
+        .syntax("shardchannel ..."),
     row("unsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Channel, c, a, r)).doc(
         "2.0.0",
         "O(N) where N is the number of channels to unsubscribe.",
         "Stops listening to messages posted to channels.",
-    ),
+    )
+    .syntax("[channel ...]"),
     row("punsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Pattern, c, a, r)).doc(
         "2.0.0",
         "O(N) where N is the number of patterns to unsubscribe.",
         "Stops listening to messages published to channels that match one or more patterns.",
-    ),
+    )
+    .syntax("[pattern ...]"),
     row("sunsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Shard, c, a, r))
         .keys(1, -1, 1)
         .access(&["not_key"])
@@ -74,17 +79,20 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             "7.0.0",
             "O(N) where N is the number of shard channels to unsubscribe.",
             "Stops listening to messages posted to shard channels.",
-        ),
+        )
+        .syntax("[shardchannel ...]"),
     row("publish", 3, SEND, publish).doc(
         "2.0.0",
         "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
         "Posts a message to a channel.",
-    ),
+    )
+    .syntax("channel message"),
     row("spublish", 3, SEND, spublish).keys(1, 1, 1).access(&["not_key"]).doc(
         "7.0.0",
         "O(N) where N is the number of clients subscribed to the receiving shard channel.",
         "Posts a message to a shard channel.",
-    ),
+    )
+    .syntax("shardchannel message"),
     ServerCommand::container(
         "pubsub",
         Group::Pubsub,
@@ -93,7 +101,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
                 "2.8.0",
                 "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
                 "Returns the active channels.",
-            ),
+            )
+                .syntax("[pattern]"),
             ServerCommand::help(Group::Pubsub, "6.2.0", help),
             row("numpat", 2, LOOK, num_pat).doc(
                 "2.8.0",
@@ -104,17 +113,20 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
                 "2.8.0",
                 "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
                 "Returns the number of subscribers to channels.",
-            ),
+            )
+                .syntax("[channel ...]"),
             row("shardchannels", -2, LOOK, |c, a, r| channels(Kind::Shard, c, a, r)).doc(
                 "7.0.0",
                 "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
                 "Returns the active shard channels.",
-            ),
+            )
+                .syntax("[pattern]"),
             row("shardnumsub", -2, LOOK, |c, a, r| num_sub(Kind::Shard, c, a, r)).doc(
                 "7.0.0",
                 "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
                 "Returns the number of subscribers to shard channels.",
-            ),
+            )
+                .syntax("[shardchannel ...]"),
         ],
     )
     .doc("2.8.0", "Depends on subcommand.", "A container for Pub/Sub commands."),

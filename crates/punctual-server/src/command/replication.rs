@@ -19,11 +19,13 @@ use crate::replication::state::Foreign;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    ServerCommand::new("psync", -3, SYNC, Group::Server, psync).doc(
-        "2.8.0",
-        "O(1) to continue, O(N) with a snapshot, where N is the number of keys.",
-        "An internal command used in replication.",
-    ),
+    ServerCommand::new("psync", -3, SYNC, Group::Server, psync)
+        .doc(
+            "2.8.0",
+            "O(1) to continue, O(N) with a snapshot, where N is the number of keys.",
+            "An internal command used in replication.",
+        )
+        .syntax("replicationid offset"),
     ServerCommand::new(
         "replconf",
         -1,

@@ -21,7 +21,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         eval,
         "2.6.0",
         "Executes a server-side Lua script.",
-    ),
+    )
+    .syntax("script numkeys [key ...] [arg ...]"),
     runs(
         "evalsha",
         WRITES,
@@ -29,7 +30,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         evalsha,
         "2.6.0",
         "Executes a server-side Lua script by SHA1 digest.",
-    ),
+    )
+    .syntax("sha1 numkeys [key ...] [arg ...]"),
     runs(
         "eval_ro",
         READS,
@@ -37,7 +39,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         eval_ro,
         "7.0.0",
         "Executes a read-only server-side Lua script.",
-    ),
+    )
+    .syntax("script numkeys [key ...] [arg ...]"),
     runs(
         "evalsha_ro",
         READS,
@@ -45,7 +48,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         evalsha_ro,
         "7.0.0",
         "Executes a read-only server-side Lua script by SHA1 digest.",
-    ),
+    )
+    .syntax("sha1 numkeys [key ...] [arg ...]"),
     ServerCommand::container("script", Group::Scripting, SCRIPTS).doc(
         "2.6.0",
         "Depends on subcommand.",
@@ -91,11 +95,13 @@ const fn runs(
 }
 
 const SCRIPTS: &[ServerCommand] = &[
-    row("debug", 3, Flags::NOSCRIPT, debug).doc(
-        "3.2.0",
-        "O(1)",
-        "Sets the debug mode of server-side Lua scripts.",
-    ),
+    row("debug", 3, Flags::NOSCRIPT, debug)
+        .doc(
+            "3.2.0",
+            "O(1)",
+            "Sets the debug mode of server-side Lua scripts.",
+        )
+        .syntax("(mode: YES | SYNC | NO)"),
     row("exists", -3, Flags::NOSCRIPT, exists)
         .tips(&[
             "request_policy:all_shards",
@@ -105,7 +111,8 @@ const SCRIPTS: &[ServerCommand] = &[
             "2.6.0",
             "O(N) with N being the number of scripts asked for.",
             "Determines whether server-side Lua scripts exist in the script cache.",
-        ),
+        )
+        .syntax("sha1 ..."),
     row("flush", -2, Flags::NOSCRIPT, flush)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
         .doc(
@@ -116,7 +123,8 @@ const SCRIPTS: &[ServerCommand] = &[
         .history(&[(
             "6.2.0",
             "Added the `ASYNC` and `SYNC` flushing mode modifiers.",
-        )]),
+        )])
+        .syntax("[flush-type: ASYNC | SYNC]@6.2.0"),
     ServerCommand::help(Group::Scripting, "5.0.0", help),
     row("load", 3, Flags::NOSCRIPT.or(Flags::STALE), load)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
@@ -124,7 +132,8 @@ const SCRIPTS: &[ServerCommand] = &[
             "2.6.0",
             "O(N) with N being the length in bytes of the script body.",
             "Loads a server-side Lua script to the script cache.",
-        ),
+        )
+        .syntax("script"),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
         .tips(ONE_OF_ALL)
         .doc(

@@ -34,7 +34,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             .history(&[(
                 "4.0.0",
                 "Added client IP address, port and name to the reply.",
-            )]),
+            )])
+            .syntax("[count]"),
         ServerCommand::help(Group::Server, "6.2.0", help),
         row("len", 2, len)
             .tips(&[

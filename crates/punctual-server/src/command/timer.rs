@@ -33,16 +33,26 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "timer",
     Group::Timer,
     &[
-        row("run", 3, Flags::NOSCRIPT, run).doc(
-            OWN,
-            "Depends on the command.",
-            "Runs the command of a timer now.",
-        ),
-        row("set", -6, Flags::DENYOOM, set).doc(
-            OWN,
-            "O(N) for N bytes of the command.",
-            "Sets a timer: a command that runs at a time, after a time, or again and again.",
-        ),
+        row("run", 3, Flags::NOSCRIPT, run)
+            .doc(
+                OWN,
+                "Depends on the command.",
+                "Runs the command of a timer now.",
+            )
+            .syntax("key"),
+        row("set", -6, Flags::DENYOOM, set)
+            .doc(
+                OWN,
+                "O(N) for N bytes of the command.",
+                "Sets a timer: a command that runs at a time, after a time, or again and again.",
+            )
+            .syntax(
+                "key (schedule: AT unix-time-milliseconds | IN milliseconds | (every: EVERY \
+                 milliseconds [offset: OFFSET milliseconds]) | (cron: CRON expression [TZ zone])) [start: \
+                 START unix-time-milliseconds] [end: END unix-time-milliseconds] [LIMIT \
+                 count] [jitter: JITTER milliseconds] [CATCHUP (SKIP | ONCE | ALL)] \
+                 [condition: NX | XX] [GET] DO command [arg ...]",
+            ),
     ],
 )];
 

@@ -62,7 +62,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         "2.2.0",
         "O(1) for every key.",
         "Monitors changes to keys to determine the execution of a transaction.",
-    ),
+    )
+    .syntax("key ..."),
 ];
 
 fn multi(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {

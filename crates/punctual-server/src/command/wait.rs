@@ -21,14 +21,16 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             "3.0.0",
             "O(1)",
             "Blocks until a number of replicas have acknowledged the connection's writes.",
-        ),
+        )
+        .syntax("numreplicas:integer timeout:integer"),
     ServerCommand::new("waitaof", 4, Flags::NOSCRIPT, Group::Connection, wait_aof)
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
         .doc(
             "7.2.0",
             "O(1)",
             "Blocks until the connection's writes are in a number of append-only files.",
-        ),
+        )
+        .syntax("numlocal:integer numreplicas:integer timeout:integer"),
 ];
 
 /// Parses a timeout in ms into a deadline in unix ms; `None` for 0, which means no timeout.

@@ -121,7 +121,7 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
 /// Facts of one command, each as text.
 type Facts = BTreeMap<&'static str, String>;
 
-fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     match value.as_bytes() {
         Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         None => value
@@ -212,122 +212,6 @@ fn every_command_has_the_facts_of_redis() {
             "{name}"
         );
     }
-}
-
-/// Returns COMMAND DOCS as maps, subcommands included.
-fn documents(c: &mut Wire) -> BTreeMap<String, BTreeMap<String, Value>> {
-    fn gather(docs: &Value, all: &mut BTreeMap<String, BTreeMap<String, Value>>) {
-        for pair in docs.as_slice().unwrap().chunks(2) {
-            let fields: BTreeMap<String, Value> = pair[1]
-                .as_slice()
-                .unwrap()
-                .chunks(2)
-                .map(|f| (text(&f[0]), f[1].clone()))
-                .collect();
-            if let Some(subcommands) = fields.get("subcommands") {
-                gather(subcommands, all);
-            }
-            all.insert(text(&pair[0]), fields);
-        }
-    }
-    let mut all = BTreeMap::new();
-    gather(&c.ask(&["COMMAND", "DOCS"]), &mut all);
-    all
-}
-
-#[test]
-fn every_command_is_documented() {
-    /// Fields that differ in 7.2 or that we leave out: command, field, reason.
-    const OTHERWISE: &[(&str, &str, &str)] = &[
-        (
-            "wait",
-            "group",
-            "generic in Redis, but in the ACL category of connections",
-        ),
-        ("debug", "doc_flags", "`syscmd`, which we have no use for"),
-        (
-            "client|pause",
-            "since",
-            "7.2 names the release, not the development version",
-        ),
-        ("quit", "deprecated_since", "new in 7.2"),
-        ("quit", "replaced_by", "new in 7.2"),
-        ("quit", "doc_flags", "new in 7.2"),
-        ("setnx", "deprecated_since", "new in 7.2"),
-        ("setnx", "replaced_by", "new in 7.2"),
-        ("setnx", "doc_flags", "new in 7.2"),
-        ("setex", "deprecated_since", "new in 7.2"),
-        ("setex", "replaced_by", "new in 7.2"),
-        ("setex", "doc_flags", "new in 7.2"),
-        ("psetex", "deprecated_since", "new in 7.2"),
-        ("psetex", "replaced_by", "new in 7.2"),
-        ("psetex", "doc_flags", "new in 7.2"),
-    ];
-    let redis = Redis::start(&[]);
-    let server = Server::builder().port(0).spawn().unwrap();
-    let (ours, theirs) = (
-        documents(&mut Wire::open(&server)),
-        documents(&mut Wire::to(redis.port)),
-    );
-    let mut differences = Vec::new();
-    for (name, fields) in &ours {
-        let known = theirs.get(name);
-        for field in ["summary", "complexity", "since", "group"] {
-            // Redis has none for PSYNC and SYNC.
-            let wanted = field != "complexity" || known.is_none_or(|k| k.contains_key(field));
-            let there = !text(&fields[field]).is_empty();
-            assert!(there || !wanted, "{name}: no {field}");
-        }
-        let Some(known) = known else {
-            continue;
-        };
-        for field in [
-            "since",
-            "group",
-            "deprecated_since",
-            "replaced_by",
-            "doc_flags",
-        ] {
-            let otherwise = OTHERWISE.iter().any(|(n, f, _)| n == name && *f == field);
-            if otherwise == (fields.get(field) == known.get(field)) {
-                differences.push(format!(
-                    "{name}, {field}: {:?} and {:?}",
-                    fields.get(field),
-                    known.get(field)
-                ));
-            }
-        }
-        // Compares the versions of the history, not its words.
-        let versions = |fields: &BTreeMap<String, Value>| -> Vec<String> {
-            let history = fields
-                .get("history")
-                .and_then(Value::as_slice)
-                .unwrap_or_default();
-            history
-                .iter()
-                .map(|h| text(&h.as_slice().unwrap()[0]))
-                .filter(|v| {
-                    !["7.2", "7.4", "8."]
-                        .iter()
-                        .any(|newer| v.starts_with(newer))
-                })
-                .collect()
-        };
-        if versions(fields) != versions(known) {
-            differences.push(format!(
-                "{name}, history: {:?} and {:?}",
-                versions(fields),
-                versions(known)
-            ));
-        }
-    }
-    assert!(differences.is_empty(), "{differences:#?}");
-    let server_side = &ours["config"]["subcommands"];
-    assert_eq!(
-        server_side.as_slice().unwrap().len(),
-        10,
-        "five documented subcommands"
-    );
 }
 
 /// Both servers reply to the same lines with the same bytes.

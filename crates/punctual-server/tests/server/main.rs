@@ -25,6 +25,7 @@ mod client_library_queues;
 mod client_types;
 mod clients;
 mod clock;
+mod command_docs;
 mod commands;
 mod config;
 mod crash;

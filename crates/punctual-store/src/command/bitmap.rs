@@ -26,13 +26,20 @@ pub static COMMANDS: &[Command] = &[
             "O(N)",
             "Counts the set bits in a string or in a range of it.",
         )
-        .history(UNITS),
+        .history(UNITS)
+        .syntax("key [range: start:integer end:integer [unit: BYTE | BIT]@7.0.0]"),
     row("bitfield", -2, GROW, field::bitfield)
         .access(&["RW access update variable_flags"])
         .doc(
             "3.2.0",
             FIELD_COST,
             "Performs arbitrary bitfield integer operations on a string.",
+        )
+        .syntax(
+            "key [operation: (get-block: GET (encoding offset)) | (write: [overflow-block: \
+             OVERFLOW (WRAP | SAT | FAIL)] (write-operation: (set-block: SET (encoding offset \
+             value:integer)) | (incrby-block: INCRBY (encoding offset increment:integer))))] \
+             ...",
         ),
     row("bitfield_ro", -2, READ_FAST, field::bitfield_ro)
         .access(&["RO access"])
@@ -40,7 +47,8 @@ pub static COMMANDS: &[Command] = &[
             "6.0.0",
             FIELD_COST,
             "Performs read-only bitfield integer operations on a string.",
-        ),
+        )
+        .syntax("key [get-block: GET (encoding offset)] ..."),
     row("bitop", -4, GROW, operation::bitop)
         .keys(2, -1, 1)
         .access(&["OW update", "RO access"])
@@ -48,6 +56,10 @@ pub static COMMANDS: &[Command] = &[
             "2.6.0",
             "O(N)",
             "Performs a bitwise operation on strings and stores the result.",
+        )
+        .syntax(
+            "(operation: AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE) destkey:key \
+             key:key1 ...",
         ),
     row("bitpos", -3, Flags::READONLY, range::bitpos)
         .access(&["RO access"])
@@ -56,17 +68,23 @@ pub static COMMANDS: &[Command] = &[
             "O(N)",
             "Finds the first set or clear bit in a string.",
         )
-        .history(UNITS),
+        .history(UNITS)
+        .syntax(
+            "key bit:integer [range: start:integer [end-unit-block: end:integer [unit: BYTE | \
+             BIT]@7.0.0]]",
+        ),
     row("getbit", 3, READ_FAST, single::getbit)
         .access(&["RO access"])
-        .doc("2.2.0", "O(1)", "Returns the bit at an offset of a string."),
+        .doc("2.2.0", "O(1)", "Returns the bit at an offset of a string.")
+        .syntax("key offset"),
     row("setbit", 4, GROW, single::setbit)
         .access(&["RW access update"])
         .doc(
             "2.2.0",
             "O(1)",
             "Sets or clears the bit at an offset of a string and returns its old value.",
-        ),
+        )
+        .syntax("key offset value:integer"),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);

@@ -27,6 +27,10 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Pops an element from a list, pushes it to another list and returns it. Blocks until \
              an element is available.",
+        )
+        .syntax(
+            "source:key destination:key1 (wherefrom: LEFT | RIGHT) (whereto: LEFT | RIGHT) \
+             timeout",
         ),
     list("blmovem", -6, POP.or(Flags::DENYOOM), lists::blmovem)
         .keys(1, 2, 1)
@@ -36,6 +40,11 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of elements moved.",
             "Moves elements from a list to another list and returns them. Blocks until there are \
              enough.",
+        )
+        .syntax(
+            "source:key destination:key1 (wherefrom: LEFT | RIGHT) (whereto: LEFT | RIGHT) \
+             timeout [how-many: (selector: COUNT count | EXACTLY exactly:integer) (ordering: \
+             OBO | BULK)]",
         ),
     list("blmpop", -5, POP, lists::blmpop)
         .counted_keys(2)
@@ -45,7 +54,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N+M) where N is the number of keys and M is the number of elements returned.",
             "Pops elements from the first non-empty list of several. Blocks until an element is \
              available.",
-        ),
+        )
+        .syntax("timeout numkeys key ... (where: LEFT | RIGHT) [COUNT count]"),
     list("blpop", -3, POP.or(Flags::NOSCRIPT), lists::blpop)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
@@ -55,7 +65,8 @@ pub static COMMANDS: &[Command] = &[
             "Removes and returns the first element of the first non-empty list. Blocks until an \
              element is available.",
         )
-        .history(DOUBLE),
+        .history(DOUBLE)
+        .syntax("key ... timeout"),
     list("brpop", -3, POP.or(Flags::NOSCRIPT), lists::brpop)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
@@ -65,7 +76,8 @@ pub static COMMANDS: &[Command] = &[
             "Removes and returns the last element of the first non-empty list. Blocks until an \
              element is available.",
         )
-        .history(DOUBLE),
+        .history(DOUBLE)
+        .syntax("key ... timeout"),
     list("brpoplpush", 4, GROW, lists::brpoplpush)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
@@ -76,7 +88,8 @@ pub static COMMANDS: &[Command] = &[
              until an element is available.",
         )
         .history(DOUBLE)
-        .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
+        .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")
+        .syntax("source:key destination:key1 timeout"),
     zset("bzmpop", -5, POP, zsets::bzmpop)
         .counted_keys(2)
         .access(&["RW access delete"])
@@ -86,7 +99,8 @@ pub static COMMANDS: &[Command] = &[
              sorted set and M is the number of elements popped.",
             "Removes and returns members by score from the first non-empty sorted set. Blocks \
              until a member is available.",
-        ),
+        )
+        .syntax("timeout numkeys key ... (where: MIN | MAX) [COUNT count]"),
     zset("bzpopmax", -3, POP_FAST, zsets::bzpopmax)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
@@ -96,7 +110,8 @@ pub static COMMANDS: &[Command] = &[
             "Removes and returns the member with the highest score from the first non-empty \
              sorted set. Blocks until a member is available.",
         )
-        .history(DOUBLE),
+        .history(DOUBLE)
+        .syntax("key ... timeout"),
     zset("bzpopmin", -3, POP_FAST, zsets::bzpopmin)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
@@ -106,7 +121,8 @@ pub static COMMANDS: &[Command] = &[
             "Removes and returns the member with the lowest score from the first non-empty sorted \
              set. Blocks until a member is available.",
         )
-        .history(DOUBLE),
+        .history(DOUBLE)
+        .syntax("key ... timeout"),
 ];
 
 const POP: Flags = Flags::WRITE.or(Flags::BLOCKING);

@@ -30,7 +30,8 @@ pub static COMMANDS: &[Command] = &[
         "O(N) where N is the total number of keys in all databases.",
         "Removes all keys from all databases.",
     )
-    .history(FLUSH_HISTORY),
+    .history(FLUSH_HISTORY)
+    .syntax("[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]"),
     row("flushdb", -1, Flags::WRITE, flush_db)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .categories(&["keyspace", "dangerous"])
@@ -39,7 +40,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of keys in the database.",
             "Removes all keys from the current database.",
         )
-        .history(FLUSH_HISTORY),
+        .history(FLUSH_HISTORY)
+        .syntax("[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]"),
     row("swapdb", 3, Flags::WRITE.or(Flags::FAST), swap_db)
         .categories(&["keyspace", "dangerous"])
         .doc(
@@ -47,7 +49,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of clients that watch keys in both databases or block on \
              them.",
             "Swaps two databases.",
-        ),
+        )
+        .syntax("index1:integer index2:integer"),
 ];
 
 const FLUSH_HISTORY: &[(&str, &str)] = &[

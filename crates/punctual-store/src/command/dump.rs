@@ -24,7 +24,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1) to access the key, plus O(N*M) to serialize it, where N is the number of \
              objects in the value and M is their average size.",
             "Returns the serialized value of a key.",
-        ),
+        )
+        .syntax("key"),
     Command::new(
         "restore",
         -4,
@@ -45,7 +46,11 @@ pub static COMMANDS: &[Command] = &[
         ("3.0.0", "Added the `REPLACE` modifier."),
         ("5.0.0", "Added the `ABSTTL` modifier."),
         ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
-    ]),
+    ])
+    .syntax(
+        "key ttl serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds@5.0.0] \
+             [FREQ frequency:integer@5.0.0]",
+    ),
 ];
 
 fn dump(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {

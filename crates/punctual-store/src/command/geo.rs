@@ -28,28 +28,35 @@ pub static COMMANDS: &[Command] = &[
             "O(log(N)) for each member added, where N is the number of members in the sorted set.",
             "Adds members to a geospatial index, which is created if the key doesn't exist.",
         )
-        .history(&[("6.2.0", "Added the `CH`, `NX` and `XX` options.")]),
+        .history(&[("6.2.0", "Added the `CH`, `NX` and `XX` options.")])
+        .syntax(
+            "key [condition: NX | XX]@6.2.0 [change: CH@6.2.0] (data: longitude latitude \
+             member) ...",
+        ),
     row("geodist", -4, Flags::READONLY, place::geodist)
         .access(&["RO access"])
         .doc(
             "3.2.0",
             "O(log(N))",
             "Returns the distance between two members of a geospatial index.",
-        ),
+        )
+        .syntax("key member1 member2 [unit: M | KM | FT | MI]"),
     row("geohash", -2, Flags::READONLY, place::geohash)
         .access(&["RO access"])
         .doc(
             "3.2.0",
             "O(log(N)) for each member, where N is the number of members in the sorted set.",
             "Returns the standard geohashes of members of a geospatial index.",
-        ),
+        )
+        .syntax("key [member ...]"),
     row("geopos", -2, Flags::READONLY, place::geopos)
         .access(&["RO access"])
         .doc(
             "3.2.0",
             "O(N) where N is the number of members requested.",
             "Returns the longitude and latitude of members of a geospatial index.",
-        ),
+        )
+        .syntax("key [member ...]"),
     row("georadius", -6, GROW, search::georadius)
         .option_keys(&OptionKeys { from: 6, ..STORES })
         .access(&["RO access", "OW update", "OW update"])
@@ -62,6 +69,11 @@ pub static COMMANDS: &[Command] = &[
         .deprecated(
             "6.2.0",
             "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument",
+        )
+        .syntax(
+            "key longitude latitude radius (unit: M | KM | FT | MI) [WITHCOORD] [WITHDIST] \
+             [WITHHASH] [count-block: COUNT count [ANY@6.2.0]] [order: ASC | DESC] [store: \
+             (storekey: STORE key:key1) | (storedistkey: STOREDIST key:key2)]",
         ),
     row("georadius_ro", -6, Flags::READONLY, search::georadius_ro)
         .access(&["RO access"])
@@ -71,7 +83,11 @@ pub static COMMANDS: &[Command] = &[
             "Returns the members of a geospatial index within a distance from a point.",
         )
         .history(&[("6.2.0", "Added the `ANY` option for `COUNT`.")])
-        .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument"),
+        .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")
+        .syntax(
+            "key longitude latitude radius (unit: M | KM | FT | MI) [WITHCOORD] [WITHDIST] \
+             [WITHHASH] [count-block: COUNT count [ANY@6.2.0]] [order: ASC | DESC]",
+        ),
     row("georadiusbymember", -5, GROW, search::georadiusbymember)
         .option_keys(&STORES)
         .access(&["RO access", "OW update", "OW update"])
@@ -84,6 +100,11 @@ pub static COMMANDS: &[Command] = &[
         .deprecated(
             "6.2.0",
             "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
+        )
+        .syntax(
+            "key member radius (unit: M | KM | FT | MI) [WITHCOORD] [WITHDIST] [WITHHASH] \
+             [count-block: COUNT count [ANY]] [order: ASC | DESC] [store: (storekey: STORE \
+             key:key1) | (storedistkey: STOREDIST key:key2)]",
         ),
     row(
         "georadiusbymember_ro",
@@ -100,6 +121,10 @@ pub static COMMANDS: &[Command] = &[
     .deprecated(
         "6.2.0",
         "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments",
+    )
+    .syntax(
+        "key member radius (unit: M | KM | FT | MI) [WITHCOORD] [WITHDIST] [WITHHASH] \
+             [count-block: COUNT count [ANY]] [order: ASC | DESC]",
     ),
     row("geosearch", -7, Flags::READONLY, search::geosearch)
         .access(&["RO access"])
@@ -108,7 +133,13 @@ pub static COMMANDS: &[Command] = &[
             SEARCH_COST,
             "Returns the members of a geospatial index inside a circle or a box.",
         )
-        .history(&[UPPER_CASE]),
+        .history(&[UPPER_CASE])
+        .syntax(
+            "key (from: FROMMEMBER member | FROMLONLAT (longitude latitude)) (by: (circle: \
+             BYRADIUS radius (unit: M | KM | FT | MI)) | (box: BYBOX width height (unit: M | \
+             KM | FT | MI))) [order: ASC | DESC] [count-block: COUNT count [ANY]] [WITHCOORD] \
+             [WITHDIST] [WITHHASH]",
+        ),
     row("geosearchstore", -8, GROW, search::geosearchstore)
         .keys(1, 2, 1)
         .access(&["OW update", "RO access"])
@@ -117,7 +148,13 @@ pub static COMMANDS: &[Command] = &[
             SEARCH_COST,
             "Stores the members of a geospatial index inside a circle or a box in another key.",
         )
-        .history(&[UPPER_CASE]),
+        .history(&[UPPER_CASE])
+        .syntax(
+            "destination:key source:key1 (from: FROMMEMBER member | FROMLONLAT (longitude \
+             latitude)) (by: (circle: BYRADIUS radius (unit: M | KM | FT | MI)) | (box: BYBOX \
+             width height (unit: M | KM | FT | MI))) [order: ASC | DESC] [count-block: COUNT \
+             count [ANY]] [STOREDIST]",
+        ),
 ];
 
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);

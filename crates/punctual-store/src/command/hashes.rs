@@ -31,27 +31,34 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of fields to be removed.",
             "Deletes fields of a hash. Deletes the hash if no fields remain.",
         )
-        .history(&[("2.4.0", "Accepts multiple `field` arguments.")]),
+        .history(&[("2.4.0", "Accepts multiple `field` arguments.")])
+        .syntax("key field ..."),
     row("hexists", 3, READ_FAST, read::hexists)
         .access(&["RO"])
         .doc(
             "2.0.0",
             "O(1)",
             "Determines whether a field exists in a hash.",
-        ),
+        )
+        .syntax("key field"),
     row("hexpire", -6, GROW_FAST, expire::hexpire)
         .access(&["RW update"])
         .doc(
             "7.4.0",
             PER_FIELD,
             "Sets the expiration time of hash fields in seconds.",
-        ),
+        )
+        .syntax("key seconds [condition: NX | XX | GT | LT] FIELDS (numfields field ...)"),
     row("hexpireat", -6, GROW_FAST, expire::hexpireat)
         .access(&["RW update"])
         .doc(
             "7.4.0",
             PER_FIELD,
             "Sets the expiration time of hash fields to a Unix timestamp.",
+        )
+        .syntax(
+            "key unix-time-seconds [condition: NX | XX | GT | LT] FIELDS (numfields field \
+             ...)",
         ),
     row("hexpiretime", -5, READ_FAST, expire::hexpiretime)
         .access(&["RO access"])
@@ -59,14 +66,17 @@ pub static COMMANDS: &[Command] = &[
             "7.4.0",
             PER_FIELD,
             "Returns the expiration times of hash fields as Unix timestamps.",
-        ),
+        )
+        .syntax("key FIELDS (numfields field ...)"),
     row("hget", 3, READ_FAST, read::hget)
         .access(&["RO access"])
-        .doc("2.0.0", "O(1)", "Returns the value of a field in a hash."),
+        .doc("2.0.0", "O(1)", "Returns the value of a field in a hash.")
+        .syntax("key field"),
     row("hgetall", 2, Flags::READONLY, read::hgetall)
         .access(&["RO access"])
         .tips(UNORDERED)
-        .doc("2.0.0", WHOLE, "Returns all fields and values of a hash."),
+        .doc("2.0.0", WHOLE, "Returns all fields and values of a hash.")
+        .syntax("key"),
     row("hgetdel", -5, WRITE_FAST, extended::hgetdel)
         .access(&["RW access delete"])
         .doc(
@@ -74,7 +84,8 @@ pub static COMMANDS: &[Command] = &[
             PER_FIELD,
             "Returns the values of fields of a hash and deletes the fields. Deletes the hash if no \
              fields remain.",
-        ),
+        )
+        .syntax("key FIELDS (numfields field ...)"),
     row("hgetex", -5, WRITE_FAST, extended::hgetex)
         .access(&["RW access update"])
         .doc(
@@ -82,6 +93,10 @@ pub static COMMANDS: &[Command] = &[
             PER_FIELD,
             "Returns the values of fields of a hash, and optionally sets or removes their expiration \
              times.",
+        )
+        .syntax(
+            "key [expiration: EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
+             unix-time-milliseconds | PERSIST] FIELDS (numfields field ...)",
         ),
     row("hincrby", 4, GROW_FAST, write::hincrby)
         .access(&["RW access update"])
@@ -90,7 +105,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Increments the integer value of a field in a hash. Uses 0 as initial value if the \
              field doesn't exist.",
-        ),
+        )
+        .syntax("key field increment:integer"),
     row("hincrbyfloat", 4, GROW_FAST, write::hincrbyfloat)
         .access(&["RW access update"])
         .doc(
@@ -98,23 +114,27 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Increments the floating-point value of a field in a hash. Uses 0 as initial value if \
              the field doesn't exist.",
-        ),
+        )
+        .syntax("key field increment:double"),
     row("hkeys", 2, Flags::READONLY, read::hkeys)
         .access(&["RO access"])
         .tips(UNORDERED)
-        .doc("2.0.0", WHOLE, "Returns all field names of a hash."),
+        .doc("2.0.0", WHOLE, "Returns all field names of a hash.")
+        .syntax("key"),
     row("hlen", 2, READ_FAST, read::hlen).access(&["RO"]).doc(
         "2.0.0",
         "O(1)",
         "Returns the number of fields in a hash.",
-    ),
+    )
+    .syntax("key"),
     row("hmget", -3, READ_FAST, read::hmget)
         .access(&["RO access"])
         .doc(
             "2.0.0",
             "O(N) where N is the number of fields requested.",
             "Returns the values of several fields in a hash.",
-        ),
+        )
+        .syntax("key field ..."),
     row("hmset", -4, GROW_FAST, write::hmset)
         .access(&["RW update"])
         .doc(
@@ -122,27 +142,34 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of fields set.",
             "Sets the values of several fields in a hash.",
         )
-        .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
+        .deprecated("4.0.0", "`HSET` with multiple field-value pairs")
+        .syntax("key (data: field value) ..."),
     row("hpersist", -5, WRITE_FAST, expire::hpersist)
         .access(&["RW update"])
         .doc(
             "7.4.0",
             PER_FIELD,
             "Removes the expiration times of hash fields.",
-        ),
+        )
+        .syntax("key FIELDS (numfields field ...)"),
     row("hpexpire", -6, GROW_FAST, expire::hpexpire)
         .access(&["RW update"])
         .doc(
             "7.4.0",
             PER_FIELD,
             "Sets the expiration time of hash fields in milliseconds.",
-        ),
+        )
+        .syntax("key milliseconds [condition: NX | XX | GT | LT] FIELDS (numfields field ...)"),
     row("hpexpireat", -6, GROW_FAST, expire::hpexpireat)
         .access(&["RW update"])
         .doc(
             "7.4.0",
             PER_FIELD,
             "Sets the expiration time of hash fields to a Unix timestamp in milliseconds.",
+        )
+        .syntax(
+            "key unix-time-milliseconds [condition: NX | XX | GT | LT] FIELDS (numfields \
+             field ...)",
         ),
     row("hpexpiretime", -5, READ_FAST, expire::hpexpiretime)
         .access(&["RO access"])
@@ -150,7 +177,8 @@ pub static COMMANDS: &[Command] = &[
             "7.4.0",
             PER_FIELD,
             "Returns the expiration times of hash fields as Unix timestamps in milliseconds.",
-        ),
+        )
+        .syntax("key FIELDS (numfields field ...)"),
     row("hpttl", -5, READ_FAST, expire::hpttl)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
@@ -158,7 +186,8 @@ pub static COMMANDS: &[Command] = &[
             "7.4.0",
             PER_FIELD,
             "Returns the remaining times to live of hash fields in milliseconds.",
-        ),
+        )
+        .syntax("key FIELDS (numfields field ...)"),
     row("hrandfield", -2, Flags::READONLY, random::hrandfield)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
@@ -166,7 +195,8 @@ pub static COMMANDS: &[Command] = &[
             "6.2.0",
             "O(N) where N is the number of fields returned.",
             "Returns one or more random fields of a hash.",
-        ),
+        )
+        .syntax("key [options: count [WITHVALUES]]"),
     row("hscan", -3, Flags::READONLY, read::hscan)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
@@ -176,7 +206,8 @@ pub static COMMANDS: &[Command] = &[
              in the hash.",
             "Iterates over the fields and values of a hash.",
         )
-        .history(&[("7.4.0", "Added the `NOVALUES` option.")]),
+        .history(&[("7.4.0", "Added the `NOVALUES` option.")])
+        .syntax("key cursor [MATCH pattern] [COUNT count] [NOVALUES]"),
     row("hset", -4, GROW_FAST, write::hset)
         .access(&["RW update"])
         .doc(
@@ -184,13 +215,19 @@ pub static COMMANDS: &[Command] = &[
             "O(1) for each field, so O(N) for N fields.",
             "Creates fields of a hash or changes their values.",
         )
-        .history(&[("4.0.0", "Accepts multiple `field` and `value` arguments.")]),
+        .history(&[("4.0.0", "Accepts multiple `field` and `value` arguments.")])
+        .syntax("key (data: field value) ..."),
     row("hsetex", -6, GROW_FAST, extended::hsetex)
         .access(&["RW update"])
         .doc(
             "8.0.0",
             "O(N) where N is the number of fields being set.",
             "Sets the values of fields of a hash, and optionally their expiration time.",
+        )
+        .syntax(
+            "key [condition: FNX | FXX] [expiration: EX seconds | PX milliseconds | EXAT \
+             unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] FIELDS (numfields \
+             (data: field value) ...)",
         ),
     row("hsetnx", 4, GROW_FAST, write::hsetnx)
         .access(&["RW insert"])
@@ -198,14 +235,16 @@ pub static COMMANDS: &[Command] = &[
             "2.0.0",
             "O(1)",
             "Sets the value of a field in a hash, only if the field doesn't exist.",
-        ),
+        )
+        .syntax("key field value"),
     row("hstrlen", 3, READ_FAST, read::hstrlen)
         .access(&["RO"])
         .doc(
             "3.2.0",
             "O(1)",
             "Returns the length of the value of a field in a hash.",
-        ),
+        )
+        .syntax("key field"),
     row("httl", -5, READ_FAST, expire::httl)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
@@ -213,11 +252,13 @@ pub static COMMANDS: &[Command] = &[
             "7.4.0",
             PER_FIELD,
             "Returns the remaining times to live of hash fields in seconds.",
-        ),
+        )
+        .syntax("key FIELDS (numfields field ...)"),
     row("hvals", 2, Flags::READONLY, read::hvals)
         .access(&["RO access"])
         .tips(UNORDERED)
-        .doc("2.0.0", WHOLE, "Returns all values of a hash."),
+        .doc("2.0.0", WHOLE, "Returns all values of a hash.")
+        .syntax("key"),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);

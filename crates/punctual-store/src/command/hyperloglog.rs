@@ -34,7 +34,8 @@ pub static COMMANDS: &[Command] = &[
             SINCE,
             "O(1) for each element added.",
             "Adds elements to a HyperLogLog, which is created if the key doesn't exist.",
-        ),
+        )
+        .syntax("key [element ...]"),
     row(
         "pfcount",
         -2,
@@ -48,7 +49,8 @@ pub static COMMANDS: &[Command] = &[
         "O(1) with a very small average constant time for one key; O(N) with much greater \
          constant times for N keys.",
         "Returns the approximated cardinality of the union of HyperLogLogs.",
-    ),
+    )
+    .syntax("key ..."),
     row("pfdebug", 3, GROW.or(Flags::ADMIN), debug::pfdebug)
         .keys(2, 2, 1)
         .access(&["RW access"])
@@ -57,7 +59,8 @@ pub static COMMANDS: &[Command] = &[
             "N/A",
             "An internal command for debugging HyperLogLog values.",
         )
-        .internal(),
+        .internal()
+        .syntax("subcommand key"),
     row("pfmerge", -2, GROW, commands::pfmerge)
         .keys(1, -1, 1)
         .access(&["RW access insert", "RO access"])
@@ -65,7 +68,8 @@ pub static COMMANDS: &[Command] = &[
             SINCE,
             "O(N) to merge N HyperLogLogs, with high constant times.",
             "Merges HyperLogLogs into one.",
-        ),
+        )
+        .syntax("destkey:key [sourcekey:key1 ...]"),
     row("pfselftest", 1, Flags::ADMIN, debug::pfselftest)
         .doc(
             SINCE,

@@ -70,7 +70,8 @@ static SUBCOMMANDS: &[Command] = &[
             OWN,
             "O(log J) for each job, of J jobs in the queue.",
             "Ends jobs that a worker has done.",
-        ),
+        )
+        .syntax("queue (job: id token) ..."),
     row("add", -4, GROWS, add::add)
         .option_keys(&ADD_KEYS)
         .access(&["RW insert", "RW insert"])
@@ -79,6 +80,13 @@ static SUBCOMMANDS: &[Command] = &[
             OWN,
             "O(log J) for J jobs in the queue.",
             "Adds a job to a queue. Creates the key if it doesn't exist.",
+        )
+        .syntax(
+            "queue payload [ID id] [unique: UNIQUE milliseconds] [due: DELAY milliseconds | \
+             AT unix-time-milliseconds] [PRIORITY priority:integer] [lease: LEASE \
+             milliseconds] [RETRY count] [BACKOFF (base:integer max:integer [JITTER \
+             percent:integer])] [ttl: TTL milliseconds] [dead: DEAD queue:key1] [keep: KEEP \
+             milliseconds]",
         ),
     keyed("del", -4, CHANGES, manage::del)
         .access(&["RW delete"])
@@ -86,10 +94,12 @@ static SUBCOMMANDS: &[Command] = &[
             OWN,
             "O(log J) for each job, of J jobs in the queue.",
             "Deletes jobs, whatever their state is.",
-        ),
+        )
+        .syntax("queue id ..."),
     keyed("get", 4, LOOKS.or(Flags::FAST), look::get)
         .access(&["RO access"])
-        .doc(OWN, "O(1)", "Returns a job."),
+        .doc(OWN, "O(1)", "Returns a job.")
+        .syntax("queue id"),
     Command::help(Group::Job, OWN, show_help),
     keyed("info", 3, LOOKS.or(Flags::FAST), look::info)
         .access(&["RO access"])
@@ -97,7 +107,8 @@ static SUBCOMMANDS: &[Command] = &[
             OWN,
             "O(P log J) for P priorities of ready jobs.",
             "Returns the numbers of jobs by state, and what has happened so far.",
-        ),
+        )
+        .syntax("queue"),
     keyed(
         "leased",
         -7,
@@ -110,38 +121,45 @@ static SUBCOMMANDS: &[Command] = &[
         OWN,
         "O(log J) for each job.",
         "Sets leases in a log of changes.",
-    ),
-    keyed("nack", -5, CHANGES, held::nack).access(UPDATE).doc(
-        OWN,
-        "O(log J) for each job, of J jobs in the queue.",
-        "Gives up jobs, which are tried again or die.",
-    ),
-    keyed("pause", 3, GROWS, manage::pause).access(UPDATE).doc(
-        OWN,
-        "O(1)",
-        "Lets no worker take a job of a queue.",
-    ),
+    )
+    .syntax("queue (lease: id until:integer token:integer attempt:integer) ..."),
+    keyed("nack", -5, CHANGES, held::nack)
+        .access(UPDATE)
+        .doc(
+            OWN,
+            "O(log J) for each job, of J jobs in the queue.",
+            "Gives up jobs, which are tried again or die.",
+        )
+        .syntax("queue (job: id token) ... [DELAY milliseconds] [ERROR text]"),
+    keyed("pause", 3, GROWS, manage::pause)
+        .access(UPDATE)
+        .doc(OWN, "O(1)", "Lets no worker take a job of a queue.")
+        .syntax("queue"),
     keyed("put", 4, Flags::WRITE.or(Flags::NOSCRIPT), effects::put)
         .access(UPDATE)
         .internal()
-        .doc(OWN, "O(log J)", "Sets a job in a log of changes."),
+        .doc(OWN, "O(log J)", "Sets a job in a log of changes.")
+        .syntax("queue job"),
     keyed("range", 6, LOOKS, look::range)
         .access(&["RO access"])
         .doc(
             OWN,
             "O(log(J) + N) for N jobs that are returned, at most 100000.",
             "Returns jobs in a state, the next one first.",
-        ),
+        )
+        .syntax("queue (state: READY | DELAYED | LEASED | DEAD | DONE) from:integer to:integer"),
     keyed("resume", 3, CHANGES, manage::resume)
         .access(UPDATE)
-        .doc(OWN, "O(1)", "Lets workers take jobs of a queue again."),
+        .doc(OWN, "O(1)", "Lets workers take jobs of a queue again.")
+        .syntax("queue"),
     keyed("revive", -4, CHANGES, manage::revive)
         .access(UPDATE)
         .doc(
             OWN,
             "O(log J) for each job, at most 10000, of J jobs in the queue.",
             "Makes dead jobs ready again.",
-        ),
+        )
+        .syntax("queue (jobs: id ... | ALL)"),
     row("take", -3, Flags::WRITE.or(Flags::BLOCKING), take::take)
         .keys_until(2, TAKE_OPTIONS)
         .access(UPDATE)
@@ -150,12 +168,16 @@ static SUBCOMMANDS: &[Command] = &[
             OWN,
             "O(log J) for each job, of J jobs in the queue.",
             "Leases jobs of queues to a worker. Blocks until there are any.",
-        ),
-    keyed("touch", -5, CHANGES, held::touch).access(UPDATE).doc(
-        OWN,
-        "O(log J) for each job, of J jobs in the queue.",
-        "Begins leases anew.",
-    ),
+        )
+        .syntax("queue ... [COUNT count] [block: BLOCK milliseconds] [lease: LEASE milliseconds]"),
+    keyed("touch", -5, CHANGES, held::touch)
+        .access(UPDATE)
+        .doc(
+            OWN,
+            "O(log J) for each job, of J jobs in the queue.",
+            "Begins leases anew.",
+        )
+        .syntax("queue (job: id token) ... [LEASE milliseconds]"),
 ];
 
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {

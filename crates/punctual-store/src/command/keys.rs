@@ -22,7 +22,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N) worst case for collections, where N is the number of nested items; O(1) for \
              strings.",
             "Copies the value and the expiration time of a key to another key.",
-        ),
+        )
+        .syntax("source:key destination:key1 [DB destination-db:integer] [REPLACE]"),
     row("del", -2, Flags::WRITE, del)
         .keys(1, -1, 1)
         .access(&["RM delete"])
@@ -32,7 +33,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of keys; for a key with a list, a set, a sorted set or a \
              hash, O(M) where M is its number of elements.",
             "Deletes keys.",
-        ),
+        )
+        .syntax("key ..."),
     row("exists", -2, READ_FAST, exists)
         .keys(1, -1, 1)
         .access(&["RO"])
@@ -42,7 +44,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of keys.",
             "Counts the keys that exist among those given.",
         )
-        .history(&[("3.0.3", "Accepts multiple `key` arguments.")]),
+        .history(&[("3.0.3", "Accepts multiple `key` arguments.")])
+        .syntax("key ..."),
     row("keys", 2, Flags::READONLY.or(Flags::WHOLE), keys)
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
         .categories(&["dangerous"])
@@ -51,11 +54,13 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of keys in the database, if key names and pattern have \
              limited length.",
             "Returns all key names that match a pattern.",
-        ),
+        )
+        .syntax("pattern"),
     row("move", 3, WRITE_FAST, move_key)
         .keys(1, 1, 1)
         .access(&["RW access update"])
-        .doc("1.0.0", "O(1)", "Moves a key to another database."),
+        .doc("1.0.0", "O(1)", "Moves a key to another database.")
+        .syntax("key db:integer"),
     row("randomkey", 1, Flags::READONLY.or(Flags::WHOLE), random_key)
         .tips(&[
             "request_policy:all_shards",
@@ -74,7 +79,8 @@ pub static COMMANDS: &[Command] = &[
             "1.0.0",
             "O(1)",
             "Renames a key and overwrites the destination.",
-        ),
+        )
+        .syntax("key newkey:key1"),
     row("renamenx", 3, WRITE_FAST, rename_nx)
         .keys(1, 2, 1)
         .access(&["RW access delete", "OW insert"])
@@ -86,7 +92,8 @@ pub static COMMANDS: &[Command] = &[
         .history(&[(
             "3.2.0",
             "No longer returns an error if both names are the same.",
-        )]),
+        )])
+        .syntax("key newkey:key1"),
     row("touch", -2, READ_FAST, touch)
         .keys(1, -1, 1)
         .access(&["RO"])
@@ -95,11 +102,13 @@ pub static COMMANDS: &[Command] = &[
             "3.2.1",
             "O(N) where N is the number of keys.",
             "Updates the last access time of keys and returns the number of keys that exist.",
-        ),
+        )
+        .syntax("key ..."),
     row("type", 2, READ_FAST, type_of)
         .keys(1, 1, 1)
         .access(&["RO"])
-        .doc("1.0.0", "O(1)", "Returns the type of the value of a key."),
+        .doc("1.0.0", "O(1)", "Returns the type of the value of a key.")
+        .syntax("key"),
     row("unlink", -2, WRITE_FAST, del)
         .keys(1, -1, 1)
         .access(&["RM delete"])
@@ -109,7 +118,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1) for each key; another thread frees the memory in O(N), where N is the number of \
              allocations of the values.",
             "Deletes keys and frees their memory asynchronously.",
-        ),
+        )
+        .syntax("key ..."),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);

@@ -24,19 +24,20 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of elements to traverse to the index; O(1) for the first \
              and the last element.",
             "Returns an element of a list by its index.",
-        ),
+        )
+        .syntax("key index"),
     row("linsert", 5, GROW, change::linsert)
         .access(&["RW insert"])
         .doc(
             "2.2.0",
             "O(N) where N is the number of elements to traverse to the pivot.",
             "Inserts an element before or after another element of a list.",
-        ),
-    row("llen", 2, READ_FAST, read::llen).access(&["RO"]).doc(
-        "1.0.0",
-        "O(1)",
-        "Returns the length of a list.",
-    ),
+        )
+        .syntax("key (where: BEFORE | AFTER) pivot element"),
+    row("llen", 2, READ_FAST, read::llen)
+        .access(&["RO"])
+        .doc("1.0.0", "O(1)", "Returns the length of a list.")
+        .syntax("key"),
     row("lmove", 5, GROW, transfer::lmove)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
@@ -45,7 +46,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Pops an element from a list, pushes it to another list and returns it. Deletes the \
              list if no elements remain.",
-        ),
+        )
+        .syntax("source:key destination:key1 (wherefrom: LEFT | RIGHT) (whereto: LEFT | RIGHT)"),
     row("lmovem", -5, GROW, transfer::lmovem)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
@@ -54,6 +56,11 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of elements moved.",
             "Moves elements from a list to another list and returns them. Deletes the first list \
              if no elements remain.",
+        )
+        .syntax(
+            "source:key destination:key1 (wherefrom: LEFT | RIGHT) (whereto: LEFT | RIGHT) \
+             [how-many: (selector: COUNT count | EXACTLY exactly:integer) (ordering: OBO | \
+             BULK)]",
         ),
     row("lmpop", -4, Flags::WRITE, transfer::lmpop)
         .counted_keys(1)
@@ -63,7 +70,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N+M) where N is the number of keys and M is the number of elements returned.",
             "Pops elements from the first non-empty list of several. Deletes the list if no \
              elements remain.",
-        ),
+        )
+        .syntax("numkeys key ... (where: LEFT | RIGHT) [COUNT count]"),
     row("lpop", -2, WRITE_FAST, ends::lpop)
         .access(&["RW access delete"])
         .doc(
@@ -72,7 +80,8 @@ pub static COMMANDS: &[Command] = &[
             "Removes and returns the first elements of a list. Deletes the list if no elements \
              remain.",
         )
-        .history(COUNT_ADDED),
+        .history(COUNT_ADDED)
+        .syntax("key [count@6.2.0]"),
     row("lpos", -3, Flags::READONLY, read::lpos)
         .access(&["RO access"])
         .doc(
@@ -80,7 +89,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of elements in the list; it may be constant near the ends \
              or with MAXLEN.",
             "Returns the indexes of matching elements in a list.",
-        ),
+        )
+        .syntax("key element [RANK rank:integer] [COUNT num-matches:integer] [MAXLEN len:integer]"),
     row("lpush", -3, GROW_FAST, ends::lpush)
         .access(&["RW insert"])
         .doc(
@@ -88,7 +98,8 @@ pub static COMMANDS: &[Command] = &[
             PUSH_COST,
             "Prepends elements to a list. Creates the key if it doesn't exist.",
         )
-        .history(&[("2.4.0", MANY_ADDED)]),
+        .history(&[("2.4.0", MANY_ADDED)])
+        .syntax("key element ..."),
     row("lpushx", -3, GROW_FAST, ends::lpushx)
         .access(&["RW insert"])
         .doc(
@@ -96,7 +107,8 @@ pub static COMMANDS: &[Command] = &[
             PUSH_COST,
             "Prepends elements to a list, only if the list exists.",
         )
-        .history(&[("4.0.0", MANY_ADDED)]),
+        .history(&[("4.0.0", MANY_ADDED)])
+        .syntax("key element ..."),
     row("lrange", 4, Flags::READONLY, read::lrange)
         .access(&["RO access"])
         .doc(
@@ -104,21 +116,24 @@ pub static COMMANDS: &[Command] = &[
             "O(S+N) where S is the distance of the start from the head, or from the nearest end \
              of a large list, and N is the number of elements in the range.",
             "Returns a range of elements from a list.",
-        ),
+        )
+        .syntax("key start:integer stop:integer"),
     row("lrem", 4, Flags::WRITE, change::lrem)
         .access(&["RW delete"])
         .doc(
             "1.0.0",
             "O(N+M) where N is the length of the list and M is the number of elements removed.",
             "Removes matching elements from a list. Deletes the list if no elements remain.",
-        ),
+        )
+        .syntax("key count element"),
     row("lset", 4, GROW, change::lset)
         .access(&["RW update"])
         .doc(
             "1.0.0",
             "O(N) where N is the length of the list; O(1) for the first and the last element.",
             "Sets an element of a list by its index.",
-        ),
+        )
+        .syntax("key index element"),
     row("ltrim", 4, Flags::WRITE, change::ltrim)
         .access(&["RW delete"])
         .doc(
@@ -126,7 +141,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of elements removed.",
             "Removes the elements outside a range from a list. Deletes the list if no elements \
              remain.",
-        ),
+        )
+        .syntax("key start:integer stop:integer"),
     row("rpop", -2, WRITE_FAST, ends::rpop)
         .access(&["RW access delete"])
         .doc(
@@ -135,7 +151,8 @@ pub static COMMANDS: &[Command] = &[
             "Removes and returns the last elements of a list. Deletes the list if no elements \
              remain.",
         )
-        .history(COUNT_ADDED),
+        .history(COUNT_ADDED)
+        .syntax("key [count@6.2.0]"),
     row("rpoplpush", 3, GROW, transfer::rpoplpush)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
@@ -145,7 +162,8 @@ pub static COMMANDS: &[Command] = &[
             "Pops the last element of a list, prepends it to another list and returns it. Deletes \
              the list if no elements remain.",
         )
-        .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments"),
+        .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments")
+        .syntax("source:key destination:key1"),
     row("rpush", -3, GROW_FAST, ends::rpush)
         .access(&["RW insert"])
         .doc(
@@ -153,7 +171,8 @@ pub static COMMANDS: &[Command] = &[
             PUSH_COST,
             "Appends elements to a list. Creates the key if it doesn't exist.",
         )
-        .history(&[("2.4.0", MANY_ADDED)]),
+        .history(&[("2.4.0", MANY_ADDED)])
+        .syntax("key element ..."),
     row("rpushx", -3, GROW_FAST, ends::rpushx)
         .access(&["RW insert"])
         .doc(
@@ -161,7 +180,8 @@ pub static COMMANDS: &[Command] = &[
             PUSH_COST,
             "Appends elements to a list, only if the list exists.",
         )
-        .history(&[("4.0.0", MANY_ADDED)]),
+        .history(&[("4.0.0", MANY_ADDED)])
+        .syntax("key element ..."),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);

@@ -23,12 +23,16 @@ pub static COMMANDS: &[Command] = &[
 const OWN: &str = "255.255.255";
 
 static SUBCOMMANDS: &[Command] = &[
-    change("del", -3, CHANGES, del).doc(
-        OWN,
-        "O(N) where N is the number of rules.",
-        "Deletes rules. Their streams stay.",
-    ),
-    row("get", 3, LOOKS, get).doc(OWN, "O(1)", "Returns the settings and counts of a rule."),
+    change("del", -3, CHANGES, del)
+        .doc(
+            OWN,
+            "O(N) where N is the number of rules.",
+            "Deletes rules. Their streams stay.",
+        )
+        .syntax("name ..."),
+    row("get", 3, LOOKS, get)
+        .doc(OWN, "O(1)", "Returns the settings and counts of a rule.")
+        .syntax("name"),
     row("help", 2, LOOKS, show_help).doc(
         OWN,
         "O(1)",
@@ -39,11 +43,16 @@ static SUBCOMMANDS: &[Command] = &[
         "O(N) where N is the number of rules.",
         "Returns the names of all rules.",
     ),
-    change("set", -5, CHANGES.or(Flags::DENYOOM), set_rule).doc(
-        OWN,
-        "O(N) where N is the number of rules.",
-        "Creates or replaces a rule.",
-    ),
+    change("set", -5, CHANGES.or(Flags::DENYOOM), set_rule)
+        .doc(
+            OWN,
+            "O(N) where N is the number of rules.",
+            "Creates or replaces a rule.",
+        )
+        .syntax(
+            "name STREAM key:string [EVENTS letters] [MATCH pattern] [VALUE (NONE | STRING | \
+             DUMP)] [MAXBYTES bytes:integer] [MAXAGE milliseconds]",
+        ),
 ];
 
 const CHANGES: Flags = Flags::WRITE.or(Flags::WHOLE).or(Flags::NOSCRIPT);

@@ -31,7 +31,8 @@ const MEMORY_USAGE: Command =
             "4.0.0",
             "O(N) where N is the number of samples.",
             "Estimates the memory usage of a key.",
-        );
+        )
+        .syntax("key [SAMPLES count]");
 
 /// DEBUG OBJECT: address, encoding and usage of a value. The container DEBUG is a server command.
 pub const DEBUG_OBJECT: Command = Command::new(
@@ -44,19 +45,27 @@ pub const DEBUG_OBJECT: Command = Command::new(
 .keys(2, 2, 1);
 
 static OBJECT: &[Command] = &[
-    row("encoding", encoding).doc("2.2.3", "O(1)", "Returns the internal encoding of a value."),
-    row("freq", freq).doc(
-        "4.0.0",
-        "O(1)",
-        "Returns the logarithmic access frequency counter of a key.",
-    ),
+    row("encoding", encoding)
+        .doc("2.2.3", "O(1)", "Returns the internal encoding of a value.")
+        .syntax("key"),
+    row("freq", freq)
+        .doc(
+            "4.0.0",
+            "O(1)",
+            "Returns the logarithmic access frequency counter of a key.",
+        )
+        .syntax("key"),
     Command::help(Group::Generic, "6.2.0", help),
-    row("idletime", idle_time).doc(
-        "2.2.3",
-        "O(1)",
-        "Returns the time since the last access to a key in seconds.",
-    ),
-    row("refcount", ref_count).doc("2.2.3", "O(1)", "Returns the reference count of a value."),
+    row("idletime", idle_time)
+        .doc(
+            "2.2.3",
+            "O(1)",
+            "Returns the time since the last access to a key in seconds.",
+        )
+        .syntax("key"),
+    row("refcount", ref_count)
+        .doc("2.2.3", "O(1)", "Returns the reference count of a value.")
+        .syntax("key"),
 ];
 
 const fn row(name: &'static str, handler: Handler) -> Command {

@@ -33,7 +33,8 @@ pub static COMMANDS: &[Command] = &[Command::new(
      the database.",
     "Iterates over the key names in the database.",
 )
-.history(&[("6.0.0", "Added the `TYPE` option.")])];
+.history(&[("6.0.0", "Added the `TYPE` option.")])
+.syntax("cursor [MATCH pattern] [COUNT count] [TYPE type@6.0.0]")];
 
 /// Default of COUNT.
 const COUNT_DEFAULT: i64 = 10;

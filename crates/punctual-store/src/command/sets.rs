@@ -24,17 +24,18 @@ pub static COMMANDS: &[Command] = &[
             "O(1) for each member added, so O(N) to add N members.",
             "Adds members to a set. Creates the key if it doesn't exist.",
         )
-        .history(MANY_MEMBERS),
-    row("scard", 2, READ_FAST, read::scard).access(&["RO"]).doc(
-        "1.0.0",
-        "O(1)",
-        "Returns the number of members in a set.",
-    ),
+        .history(MANY_MEMBERS)
+        .syntax("key member ..."),
+    row("scard", 2, READ_FAST, read::scard)
+        .access(&["RO"])
+        .doc("1.0.0", "O(1)", "Returns the number of members in a set.")
+        .syntax("key"),
     row("sdiff", -2, Flags::READONLY, combine::sdiff)
         .keys(1, -1, 1)
         .access(&["RO access"])
         .tips(ANY_ORDER)
-        .doc("1.0.0", ALL_COST, "Returns the difference of sets."),
+        .doc("1.0.0", ALL_COST, "Returns the difference of sets.")
+        .syntax("key ..."),
     row("sdiffcard", -3, Flags::READONLY, combine::sdiffcard)
         .counted_keys(1)
         .access(&["RO access"])
@@ -42,16 +43,19 @@ pub static COMMANDS: &[Command] = &[
             "8.10.0",
             ALL_COST,
             "Returns the number of members of the difference of sets.",
-        ),
+        )
+        .syntax("numkeys key ... [LIMIT limit]"),
     row("sdiffstore", -3, GROW, combine::sdiffstore)
         .keys(1, -1, 1)
         .access(&["OW update", "RO access"])
-        .doc("1.0.0", ALL_COST, "Stores the difference of sets in a key."),
+        .doc("1.0.0", ALL_COST, "Stores the difference of sets in a key.")
+        .syntax("destination:key key:key1 ..."),
     row("sinter", -2, Flags::READONLY, combine::sinter)
         .keys(1, -1, 1)
         .access(&["RO access"])
         .tips(ANY_ORDER)
-        .doc("1.0.0", SMALLEST_COST, "Returns the intersection of sets."),
+        .doc("1.0.0", SMALLEST_COST, "Returns the intersection of sets.")
+        .syntax("key ..."),
     row("sintercard", -3, Flags::READONLY, combine::sintercard)
         .counted_keys(1)
         .access(&["RO access"])
@@ -59,7 +63,8 @@ pub static COMMANDS: &[Command] = &[
             "7.0.0",
             SMALLEST_COST,
             "Returns the number of members of the intersection of sets.",
-        ),
+        )
+        .syntax("numkeys key ... [LIMIT limit]"),
     row("sinterstore", -3, GROW, combine::sinterstore)
         .keys(1, -1, 1)
         .access(&["RW update", "RO access"])
@@ -67,14 +72,16 @@ pub static COMMANDS: &[Command] = &[
             "1.0.0",
             SMALLEST_COST,
             "Stores the intersection of sets in a key.",
-        ),
+        )
+        .syntax("destination:key key:key1 ..."),
     row("sismember", 3, READ_FAST, read::sismember)
         .access(&["RO"])
         .doc(
             "1.0.0",
             "O(1)",
             "Determines whether a member belongs to a set.",
-        ),
+        )
+        .syntax("key member"),
     row("smembers", 2, Flags::READONLY, read::smembers)
         .access(&["RO access"])
         .tips(ANY_ORDER)
@@ -82,18 +89,21 @@ pub static COMMANDS: &[Command] = &[
             "1.0.0",
             "O(N) where N is the number of members in the set.",
             "Returns all members of a set.",
-        ),
+        )
+        .syntax("key"),
     row("smismember", -3, READ_FAST, read::smismember)
         .access(&["RO access"])
         .doc(
             "6.2.0",
             "O(N) where N is the number of members checked.",
             "Determines for each of several members whether it belongs to a set.",
-        ),
+        )
+        .syntax("key member ..."),
     row("smove", 4, WRITE_FAST, change::smove)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
-        .doc("1.0.0", "O(1)", "Moves a member from one set to another."),
+        .doc("1.0.0", "O(1)", "Moves a member from one set to another.")
+        .syntax("source:key destination:key1 member"),
     row("spop", -2, WRITE_FAST, random::spop)
         .access(&["RW access delete"])
         .tips(&["nondeterministic_output"])
@@ -102,7 +112,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1) without a count, else O(N) where N is the count.",
             "Removes and returns random members of a set. Deletes the set if no members remain.",
         )
-        .history(&[("3.2.0", "Added the `count` argument.")]),
+        .history(&[("3.2.0", "Added the `count` argument.")])
+        .syntax("key [count@3.2.0]"),
     row("srandmember", -2, Flags::READONLY, random::srandmember)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
@@ -111,7 +122,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1) without a count, else O(N) where N is the absolute value of the count.",
             "Returns random members of a set.",
         )
-        .history(&[("2.6.0", "Added the optional `count` argument.")]),
+        .history(&[("2.6.0", "Added the optional `count` argument.")])
+        .syntax("key [count@2.6.0]"),
     row("srem", -3, WRITE_FAST, change::srem)
         .access(&["RW delete"])
         .doc(
@@ -119,7 +131,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of members to be removed.",
             "Removes members from a set. Deletes the set if no members remain.",
         )
-        .history(MANY_MEMBERS),
+        .history(MANY_MEMBERS)
+        .syntax("key member ..."),
     row("sscan", -3, Flags::READONLY, read::sscan)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
@@ -128,12 +141,14 @@ pub static COMMANDS: &[Command] = &[
             "O(1) for each call, O(N) for a complete iteration, where N is the number of members \
              in the set.",
             "Iterates over the members of a set.",
-        ),
+        )
+        .syntax("key cursor [MATCH pattern] [COUNT count]"),
     row("sunion", -2, Flags::READONLY, combine::sunion)
         .keys(1, -1, 1)
         .access(&["RO access"])
         .tips(ANY_ORDER)
-        .doc("1.0.0", ALL_COST, "Returns the union of sets."),
+        .doc("1.0.0", ALL_COST, "Returns the union of sets.")
+        .syntax("key ..."),
     row("sunioncard", -3, Flags::READONLY, combine::sunioncard)
         .counted_keys(1)
         .access(&["RO access"])
@@ -141,11 +156,13 @@ pub static COMMANDS: &[Command] = &[
             "8.10.0",
             ALL_COST,
             "Returns the number of members of the union of sets.",
-        ),
+        )
+        .syntax("numkeys key ... [APPROX] [LIMIT limit]"),
     row("sunionstore", -3, GROW, combine::sunionstore)
         .keys(1, -1, 1)
         .access(&["OW update", "RO access"])
-        .doc("1.0.0", ALL_COST, "Stores the union of sets in a key."),
+        .doc("1.0.0", ALL_COST, "Stores the union of sets in a key.")
+        .syntax("destination:key key:key1 ..."),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);

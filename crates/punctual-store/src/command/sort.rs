@@ -39,6 +39,11 @@ pub static COMMANDS: &[Command] = &[
             COST,
             "Sorts the elements of a list, a set or a sorted set, and optionally stores the \
              result.",
+        )
+        .syntax(
+            "key [by-pattern: BY pattern:pattern1] [LIMIT (offset count)] [get-pattern: GET \
+             pattern:pattern1] ... [order: ASC | DESC] [sorting: ALPHA] [STORE \
+             destination:key2]",
         ),
     row("sort_ro", Flags::READONLY, sort_ro)
         .option_keys(&OPTIONS)
@@ -47,6 +52,10 @@ pub static COMMANDS: &[Command] = &[
             "7.0.0",
             COST,
             "Returns the sorted elements of a list, a set or a sorted set.",
+        )
+        .syntax(
+            "key [by-pattern: BY pattern:pattern1] [LIMIT (offset count)] [get-pattern: GET \
+             pattern:pattern1] ... [order: ASC | DESC] [sorting: ALPHA]",
         ),
 ];
 

@@ -42,14 +42,16 @@ pub static COMMANDS: &[Command] = &[
             "5.0.0",
             "O(1) for each message ID processed.",
             "Acknowledges entries of a consumer group, which removes them from its pending entries.",
-        ),
+        )
+        .syntax("key group id ..."),
     row("xackdel", -6, WRITE_FAST, references::xackdel)
         .access(&["RW delete"])
         .doc(
             "8.2.0",
             "O(1) for each entry ID.",
             "Acknowledges entries of a consumer group and deletes them, as far as other groups allow.",
-        ),
+        )
+        .syntax("key group [condition: KEEPREF | DELREF | ACKED] IDS (numids id ...)"),
     row("xadd", -5, GROW_FAST, add::xadd)
         .access(&["RW update"])
         .tips(RANDOM)
@@ -65,7 +67,14 @@ pub static COMMANDS: &[Command] = &[
             ),
             ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
             ("8.6.0", "Added the `IDMP` and `IDMPAUTO` options."),
-        ]),
+        ])
+        .syntax(
+            "key [NOMKSTREAM@6.2.0] [condition: KEEPREF | DELREF | ACKED] [idmp: (pid: \
+             IDMPAUTO producer-id) | IDMP ((pid: producer-id) (iid: idempotent-id))]@8.6.0 \
+             [trim: (strategy: MAXLEN | MINID@6.2.0) [operator: (equal: =) | (approximately: \
+             ~)] threshold [LIMIT count@6.2.0]] (id-selector: (auto-id: *) | id) (data: field \
+             value) ...",
+        ),
     row("xautoclaim", -6, WRITE_FAST, claim::xautoclaim)
         .access(&["RW delete"])
         .tips(RANDOM)
@@ -78,14 +87,16 @@ pub static COMMANDS: &[Command] = &[
             "7.0.0",
             "Added an element to the reply array, containing deleted entries the command cleared \
              from the PEL",
-        )]),
+        )])
+        .syntax("key group consumer min-idle-time start [COUNT count] [JUSTID]"),
     row("xcfgset", -2, WRITE_FAST, add::xcfgset)
         .access(&["RW update"])
         .doc(
             "8.6.0",
             "O(N) where N is the number of messages that are forgotten.",
             "Sets how long, and how many of each producer, the messages of IDMP are remembered.",
-        ),
+        )
+        .syntax("key [IDMP-DURATION idmp-duration:integer] [IDMP-MAXSIZE idmp-maxsize:integer]"),
     row("xclaim", -6, WRITE_FAST, claim::xclaim)
         .access(&["RW update"])
         .tips(RANDOM)
@@ -93,6 +104,10 @@ pub static COMMANDS: &[Command] = &[
             "5.0.0",
             "O(log N) with N being the number of pending entries of the group.",
             "Gives pending entries of a consumer group to another consumer.",
+        )
+        .syntax(
+            "key group consumer min-idle-time id ... [IDLE ms:integer] [TIME \
+             unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]",
         ),
     row("xdel", -3, WRITE_FAST, add::xdel)
         .access(&["RW delete"])
@@ -100,14 +115,16 @@ pub static COMMANDS: &[Command] = &[
             "5.0.0",
             "O(1) for each entry, regardless of the stream size.",
             "Deletes entries of a stream and returns their number.",
-        ),
+        )
+        .syntax("key id ..."),
     row("xdelex", -5, WRITE_FAST, references::xdelex)
         .access(&["RW delete"])
         .doc(
             "8.2.0",
             "O(1) for each entry, regardless of the stream size.",
             "Deletes entries of a stream, with a choice of what happens to references to them.",
-        ),
+        )
+        .syntax("key [condition: KEEPREF | DELREF | ACKED] IDS (numids id ...)"),
     Command::container("xgroup", Group::Stream, group::SUBCOMMANDS).doc(
         "5.0.0",
         "Depends on subcommand.",
@@ -119,7 +136,8 @@ pub static COMMANDS: &[Command] = &[
             "8.6.2",
             "O(log N) where N is the number of messages that are remembered.",
             "An internal command that notes the producer's name for an entry.",
-        ),
+        )
+        .syntax("key pid iid stream-id"),
     Command::container("xinfo", Group::Stream, info::SUBCOMMANDS).doc(
         "5.0.0",
         "Depends on subcommand.",
@@ -129,13 +147,18 @@ pub static COMMANDS: &[Command] = &[
         "5.0.0",
         "O(1)",
         "Returns the number of entries of a stream.",
-    ),
+    )
+    .syntax("key"),
     row("xnack", -7, WRITE_FAST, references::xnack)
         .access(&["RW update"])
         .doc(
             "8.8.0",
             "O(1) for each entry ID.",
             "Releases pending entries of a consumer group, so that others may claim them at once.",
+        )
+        .syntax(
+            "key group (mode: SILENT | FAIL | FATAL) IDS (numids id ...) [RETRYCOUNT count] \
+             [FORCE]",
         ),
     row("xpending", -3, Flags::READONLY, pending::xpending)
         .access(&["RO access"])
@@ -149,7 +172,11 @@ pub static COMMANDS: &[Command] = &[
         .history(&[(
             "6.2.0",
             "Added the `IDLE` option and exclusive range intervals.",
-        )]),
+        )])
+        .syntax(
+            "key group [filters: [IDLE min-idle-time:integer@6.2.0] start end count \
+             [consumer]]",
+        ),
     row("xrange", -4, Flags::READONLY, range::xrange)
         .access(&["RO access"])
         .doc(
@@ -157,7 +184,8 @@ pub static COMMANDS: &[Command] = &[
             PER_RETURNED,
             "Returns the entries of a stream in a range of IDs.",
         )
-        .history(EXCLUSIVE),
+        .history(EXCLUSIVE)
+        .syntax("key start end [COUNT count]"),
     Command::new(
         "xread",
         -4,
@@ -172,7 +200,11 @@ pub static COMMANDS: &[Command] = &[
         PER_RETURNED,
         "Returns entries of several streams behind given IDs. Blocks until there are any.",
     )
-    .history(&[("8.10.0", "Added the `MAXCOUNT` option.")]),
+    .history(&[("8.10.0", "Added the `MAXCOUNT` option.")])
+        .syntax(
+            "[COUNT count] [MAXCOUNT maxcount:integer@8.10.0] [BLOCK milliseconds] STREAMS \
+             (key ... id ...)",
+        ),
     Command::new(
         "xreadgroup",
         -7,
@@ -191,14 +223,20 @@ pub static COMMANDS: &[Command] = &[
     .history(&[
         ("8.4.0", "Added the `CLAIM` option."),
         ("8.10.0", "Added the `MAXCOUNT` option."),
-    ]),
+    ])
+        .syntax(
+            "(group-block: GROUP (group consumer)) [COUNT count] [MAXCOUNT \
+             maxcount:integer@8.10.0] [BLOCK milliseconds] [CLAIM \
+             min-idle-time:integer@8.4.0] [NOACK] STREAMS (key ... id ...)",
+        ),
     row("xretain", -3, GROW_FAST, retain::xretain)
         .access(&["RW update"])
         .doc(
             "7.2.0",
             "O(1) to set it, O(N) to trim, where N is the number of removed entries.",
             "Sets, removes or returns how long and up to which number a stream keeps its entries.",
-        ),
+        )
+        .syntax("key (action: (limits: MAXAGE milliseconds [MAXLEN count]) | PERSIST | GET)"),
     row("xrevrange", -4, Flags::READONLY, range::xrevrange)
         .access(&["RO access"])
         .doc(
@@ -206,14 +244,19 @@ pub static COMMANDS: &[Command] = &[
             PER_RETURNED,
             "Returns the entries of a stream in a range of IDs, in reverse order.",
         )
-        .history(EXCLUSIVE),
+        .history(EXCLUSIVE)
+        .syntax("key end start [COUNT count]"),
     row("xsetid", -3, GROW_FAST, add::xsetid)
         .access(&["RW update"])
         .doc("5.0.0", "O(1)", "An internal command for replicating stream values.")
         .history(&[(
             "7.0.0",
             "Added the `entries_added` and `max_deleted_entry_id` arguments.",
-        )]),
+        )])
+        .syntax(
+            "key last-id [ENTRIESADDED entries-added:integer@7.0.0] [MAXDELETEDID \
+             max-deleted-id@7.0.0]",
+        ),
     row("xtrim", -4, Flags::WRITE, add::xtrim)
         .access(&["RW delete"])
         .tips(RANDOM)
@@ -226,7 +269,12 @@ pub static COMMANDS: &[Command] = &[
         .history(&[(
             "6.2.0",
             "Added the `MINID` trimming strategy and the `LIMIT` option.",
-        )]),
+        )])
+        .syntax(
+            "key (trim: (strategy: MAXLEN | MINID@6.2.0) [operator: (equal: =) | \
+             (approximately: ~)] threshold [LIMIT count@6.2.0] [condition: KEEPREF | DELREF | \
+             ACKED])",
+        ),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);

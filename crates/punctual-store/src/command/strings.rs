@@ -24,7 +24,8 @@ pub static COMMANDS: &[Command] = &[
             "2.0.0",
             "O(1) amortized if the appended value is small.",
             "Appends a string to the value of a key. Creates the key if it doesn't exist.",
-        ),
+        )
+        .syntax("key value"),
     row("decr", 2, GROW_FAST, change::decr)
         .access(&["RW access update"])
         .doc(
@@ -32,7 +33,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Decrements the integer value of a key by one. Uses 0 as initial value if the key \
              doesn't exist.",
-        ),
+        )
+        .syntax("key"),
     row("decrby", 3, GROW_FAST, change::decrby)
         .access(&["RW access update"])
         .doc(
@@ -40,7 +42,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Decrements the integer value of a key by a number. Uses 0 as initial value if the \
              key doesn't exist.",
-        ),
+        )
+        .syntax("key decrement:integer"),
     row("delex", -2, WRITE_FAST, compare::delex)
         .access(&["RW delete variable_flags"])
         .doc(
@@ -48,6 +51,10 @@ pub static COMMANDS: &[Command] = &[
             "O(1) for IFEQ and IFNE, O(N) for IFDEQ and IFDNE, where N is the length of the value.",
             "Deletes a key, optionally only if its value or the digest of its value is, or is not, \
              the given one.",
+        )
+        .syntax(
+            "key [condition: IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE \
+             ifdne-digest]",
         ),
     row("digest", 2, READ_FAST, compare::digest)
         .access(&["RO access"])
@@ -55,23 +62,30 @@ pub static COMMANDS: &[Command] = &[
             "8.4.0",
             "O(N) where N is the length of the value.",
             "Returns the XXH3 hash of the string value of a key, in hexadecimal.",
-        ),
+        )
+        .syntax("key"),
     row("get", 2, READ_FAST, read::get)
         .access(&["RO access"])
-        .doc("1.0.0", "O(1)", "Returns the string value of a key."),
+        .doc("1.0.0", "O(1)", "Returns the string value of a key.")
+        .syntax("key"),
     row("getdel", 2, WRITE_FAST, read::getdel)
         .access(&["RW access delete"])
         .doc(
             "6.2.0",
             "O(1)",
             "Returns the string value of a key and deletes the key.",
-        ),
+        )
+        .syntax("key"),
     row("getex", -2, WRITE_FAST, read::getex)
         .access(&["RW access update"])
         .doc(
             "6.2.0",
             "O(1)",
             "Returns the string value of a key and optionally sets its expiration time.",
+        )
+        .syntax(
+            "key [expiration: EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
+             unix-time-milliseconds | PERSIST]",
         ),
     row("getrange", 4, Flags::READONLY, read::getrange)
         .access(&["RO access"])
@@ -79,7 +93,8 @@ pub static COMMANDS: &[Command] = &[
             "2.4.0",
             RANGE_COST,
             "Returns a substring of the string value of a key.",
-        ),
+        )
+        .syntax("key start:integer end:integer"),
     row("getset", 3, GROW_FAST, set::getset)
         .access(&["RW access update"])
         .doc(
@@ -87,7 +102,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Sets the string value of a key and returns its old value.",
         )
-        .deprecated("6.2.0", "`SET` with the `!GET` argument"),
+        .deprecated("6.2.0", "`SET` with the `!GET` argument")
+        .syntax("key value"),
     row("incr", 2, GROW_FAST, change::incr)
         .access(&["RW access update"])
         .doc(
@@ -95,7 +111,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Increments the integer value of a key by one. Uses 0 as initial value if the key \
              doesn't exist.",
-        ),
+        )
+        .syntax("key"),
     row("incrby", 3, GROW_FAST, change::incrby)
         .access(&["RW access update"])
         .doc(
@@ -103,7 +120,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Increments the integer value of a key by a number. Uses 0 as initial value if the \
              key doesn't exist.",
-        ),
+        )
+        .syntax("key increment:integer"),
     row("incrbyfloat", 3, GROW_FAST, change::incrbyfloat)
         .access(&["RW access update"])
         .doc(
@@ -111,7 +129,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Increments the floating-point value of a key by a number. Uses 0 as initial value if \
              the key doesn't exist.",
-        ),
+        )
+        .syntax("key increment:double"),
     row("increx", -2, GROW_FAST, increx::increx)
         .access(&["RW access update"])
         .doc(
@@ -119,6 +138,12 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Increments the numeric value of a key within bounds and sets its expiration time. Uses 0 \
              as initial value if the key doesn't exist.",
+        )
+        .syntax(
+            "key [increment: BYINT increment:integer | BYFLOAT increment:double] [LBOUND \
+             lower-bound:double] [UBOUND upper-bound:double] [SATURATE] [expiration: EX \
+             seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds \
+             | PERSIST] [ENX]",
         ),
     row("lcs", -3, Flags::READONLY, lcs::lcs)
         .keys(1, 2, 1)
@@ -127,6 +152,9 @@ pub static COMMANDS: &[Command] = &[
             "7.0.0",
             "O(N*M) where N and M are the lengths of the two strings.",
             "Finds the longest common subsequence of two strings.",
+        )
+        .syntax(
+            "key1:key key2:key [LEN] [IDX] [MINMATCHLEN min-match-len:integer] [WITHMATCHLEN]",
         ),
     row("mget", -2, READ_FAST, read::mget)
         .keys(1, -1, 1)
@@ -136,7 +164,8 @@ pub static COMMANDS: &[Command] = &[
             "1.0.0",
             "O(N) where N is the number of keys.",
             "Returns the string values of several keys atomically.",
-        ),
+        )
+        .syntax("key ..."),
     row("mset", -3, GROW, set::mset)
         .keys(1, -1, 2)
         .access(&["OW update"])
@@ -148,7 +177,8 @@ pub static COMMANDS: &[Command] = &[
             "1.0.1",
             "O(N) where N is the number of keys.",
             "Sets the string values of several keys atomically.",
-        ),
+        )
+        .syntax("(data: key value) ..."),
     row("msetex", -4, GROW, set::msetex)
         .counted_pairs(1)
         .access(&["OW update"])
@@ -161,6 +191,10 @@ pub static COMMANDS: &[Command] = &[
             "O(N) where N is the number of keys.",
             "Sets the string values of several keys atomically, optionally with one expiration time \
              for all, and only if all or none of the keys exist.",
+        )
+        .syntax(
+            "numkeys (data: key value) ... [condition: NX | XX] [expiration: EX seconds | PX \
+             milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
         ),
     row("msetnx", -3, GROW, set::msetnx)
         .keys(1, -1, 2)
@@ -170,7 +204,8 @@ pub static COMMANDS: &[Command] = &[
             "1.0.1",
             "O(N) where N is the number of keys.",
             "Sets the string values of several keys atomically, only if none of the keys exist.",
-        ),
+        )
+        .syntax("(data: key value) ..."),
     row("psetex", 4, GROW, set::psetex)
         .access(&["OW update"])
         .doc(
@@ -178,7 +213,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Sets the string value and the expiration time in milliseconds of a key.",
         )
-        .deprecated("2.6.12", "`SET` with the `PX` argument"),
+        .deprecated("2.6.12", "`SET` with the `PX` argument")
+        .syntax("key milliseconds value"),
     row("set", -3, GROW, set::set)
         .access(&["RW access update variable_flags"])
         .doc(
@@ -199,7 +235,13 @@ pub static COMMANDS: &[Command] = &[
                 "8.4.0",
                 "Added the `IFEQ`, `IFNE`, `IFDEQ` and `IFDNE` options.",
             ),
-        ]),
+        ])
+        .syntax(
+            "key value [condition: NX | XX | IFEQ ifeq-value@8.4.0 | IFNE ifne-value@8.4.0 | \
+             IFDEQ ifdeq-digest@8.4.0 | IFDNE ifdne-digest@8.4.0]@2.6.12 [GET@6.2.0] \
+             [expiration: EX seconds@2.6.12 | PX milliseconds@2.6.12 | EXAT \
+             unix-time-seconds@6.2.0 | PXAT unix-time-milliseconds@6.2.0 | KEEPTTL@6.0.0]",
+        ),
     row("setex", 4, GROW, set::setex)
         .access(&["OW update"])
         .doc(
@@ -207,7 +249,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Sets the string value and the expiration time in seconds of a key.",
         )
-        .deprecated("2.6.12", "`SET` with the `EX` argument"),
+        .deprecated("2.6.12", "`SET` with the `EX` argument")
+        .syntax("key seconds value"),
     row("setnx", 3, GROW_FAST, set::setnx)
         .access(&["OW insert"])
         .doc(
@@ -215,7 +258,8 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Sets the string value of a key, only if the key doesn't exist.",
         )
-        .deprecated("2.6.12", "`SET` with the `NX` argument"),
+        .deprecated("2.6.12", "`SET` with the `NX` argument")
+        .syntax("key value"),
     row("setrange", 4, GROW, change::setrange)
         .access(&["RW update"])
         .doc(
@@ -223,10 +267,12 @@ pub static COMMANDS: &[Command] = &[
             "O(1) for a small value, else O(M) where M is the length of the value.",
             "Overwrites a part of a string from an offset on. Creates the key if it doesn't \
              exist.",
-        ),
+        )
+        .syntax("key offset value"),
     row("strlen", 2, READ_FAST, read::strlen)
         .access(&["RO"])
-        .doc("2.2.0", "O(1)", "Returns the length of a string value."),
+        .doc("2.2.0", "O(1)", "Returns the length of a string value.")
+        .syntax("key"),
     row("substr", 4, Flags::READONLY, read::getrange)
         .access(&["RO access"])
         .doc(
@@ -234,7 +280,8 @@ pub static COMMANDS: &[Command] = &[
             RANGE_COST,
             "Returns a substring of a string value.",
         )
-        .deprecated("2.0.0", "`GETRANGE`"),
+        .deprecated("2.0.0", "`GETRANGE`")
+        .syntax("key start:integer end:integer"),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);

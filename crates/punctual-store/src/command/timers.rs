@@ -36,38 +36,49 @@ static SUBCOMMANDS: &[Command] = &[
         OWN,
         "O(S B log T) for T timers in S shards and B buckets, of which empty ones cost nothing.",
         "Returns the number of timers that are due in a range of time, or in equal parts of it.",
-    ),
+    )
+    .syntax("from to [BUCKETS count]"),
     keyed("get", 3, LOOKS.or(Flags::FAST), look::get)
         .access(&["RO access"])
-        .doc(OWN, "O(1)", "Returns the schedule, the command and the counts of a timer."),
+        .doc(OWN, "O(1)", "Returns the schedule, the command and the counts of a timer.")
+        .syntax("key"),
     Command::help(Group::Timer, OWN, show_help),
     row("list", -2, LOOKS.or(Flags::WHOLE), look::list).doc(
         OWN,
         "O(S log T + N) for N timers that are looked at, of T timers in S shards. N is at most 100000.",
         "Returns timers in the order of their deadlines, paused ones last.",
-    ),
+    )
+    .syntax("[MATCH pattern] [COUNT count]"),
     keyed("next", -3, LOOKS, look::next)
         .access(&["RO access"])
         .doc(
             OWN,
             "O(N) for N instants; those of a cron expression take O(days between them).",
             "Returns the next instants of a timer.",
-        ),
+        )
+        .syntax("key [COUNT count]"),
     keyed("pause", 3, CHANGES, pause)
         .access(&["RW update"])
-        .doc(OWN, "O(1)", "Pauses a timer, as PERSIST does."),
+        .doc(OWN, "O(1)", "Pauses a timer, as PERSIST does.")
+        .syntax("key"),
     row("range", -4, LOOKS.or(Flags::WHOLE), look::range).doc(
         OWN,
         "O(S log T + N) for N timers that are looked at, of T timers in S shards. N is at most 100000.",
         "Returns the timers that are due in a range of time, in order.",
-    ),
+    )
+    .syntax("from to [MATCH pattern] [COUNT count]"),
     keyed("resume", 3, CHANGES, resume)
         .access(&["RW update"])
-        .doc(OWN, "O(1)", "Resumes a paused timer."),
+        .doc(OWN, "O(1)", "Resumes a paused timer.")
+        .syntax("key"),
     keyed("state", 10, Flags::WRITE.or(Flags::NOSCRIPT), state)
         .access(&["RW update"])
         .internal()
-        .doc(OWN, "O(1)", "Sets the state of a timer in a log of changes."),
+        .doc(OWN, "O(1)", "Sets the state of a timer in a log of changes.")
+        .syntax(
+            "key deadline:integer nominal:integer remaining:integer runs:integer \
+             failures:integer lateness:integer error",
+        ),
 ];
 
 /// The keyspace's part of TIMER SET, in no family: the server's row checks the command before.

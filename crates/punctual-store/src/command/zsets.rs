@@ -37,23 +37,32 @@ pub static COMMANDS: &[Command] = &[
             ("2.4.0", "Accepts multiple elements."),
             ("3.0.2", "Added the `XX`, `NX`, `CH` and `INCR` options."),
             ("6.2.0", "Added the `GT` and `LT` options."),
-        ]),
-    row("zcard", 2, READ_FAST, read::zcard).access(&["RO"]).doc(
-        "1.2.0",
-        "O(1)",
-        "Returns the number of members in a sorted set.",
-    ),
+        ])
+        .syntax(
+            "key [condition: NX | XX]@3.0.2 [comparison: GT | LT]@6.2.0 [change: CH@3.0.2] \
+             [increment: INCR@3.0.2] (data: score member) ...",
+        ),
+    row("zcard", 2, READ_FAST, read::zcard)
+        .access(&["RO"])
+        .doc(
+            "1.2.0",
+            "O(1)",
+            "Returns the number of members in a sorted set.",
+        )
+        .syntax("key"),
     row("zcount", 4, READ_FAST, read::zcount)
         .access(&["RO access"])
         .doc(
             "2.0.0",
             LOOK_COST,
             "Returns the number of members of a sorted set within a range of scores.",
-        ),
+        )
+        .syntax("key min:double max:double"),
     row("zdiff", -3, Flags::READONLY, combine::zdiff)
         .counted_keys(1)
         .access(&["RO access"])
-        .doc("6.2.0", DIFF_COST, "Returns the difference of sorted sets."),
+        .doc("6.2.0", DIFF_COST, "Returns the difference of sorted sets.")
+        .syntax("numkeys key ... [WITHSCORES]"),
     row("zdiffstore", -4, GROW, combine::zdiffstore)
         .destination_and_counted_keys(2)
         .access(STORE)
@@ -61,14 +70,16 @@ pub static COMMANDS: &[Command] = &[
             "6.2.0",
             DIFF_COST,
             "Stores the difference of sorted sets in a key.",
-        ),
+        )
+        .syntax("destination:key numkeys key:key1 ..."),
     row("zincrby", 4, GROW.or(Flags::FAST), add::zincrby)
         .access(&["RW access update"])
         .doc(
             "1.2.0",
             LOOK_COST,
             "Increments the score of a member in a sorted set.",
-        ),
+        )
+        .syntax("key increment:integer member"),
     row("zinter", -3, Flags::READONLY, combine::zinter)
         .counted_keys(1)
         .access(&["RO access"])
@@ -76,6 +87,10 @@ pub static COMMANDS: &[Command] = &[
             "6.2.0",
             INTER_COST,
             "Returns the intersection of sorted sets.",
+        )
+        .syntax(
+            "numkeys key ... [WEIGHTS weight:integer ...] [AGGREGATE (SUM | MIN | MAX | \
+             COUNT@8.8.0)] [WITHSCORES]",
         ),
     row("zintercard", -3, Flags::READONLY, combine::zintercard)
         .counted_keys(1)
@@ -85,7 +100,8 @@ pub static COMMANDS: &[Command] = &[
             "O(N*K) worst case, where N is the size of the smallest input and K is the number of \
              inputs.",
             "Returns the number of members of the intersection of sorted sets.",
-        ),
+        )
+        .syntax("numkeys key ... [LIMIT limit]"),
     row("zinterstore", -4, GROW, combine::zinterstore)
         .destination_and_counted_keys(2)
         .access(STORE)
@@ -93,6 +109,10 @@ pub static COMMANDS: &[Command] = &[
             "2.0.0",
             INTER_COST,
             "Stores the intersection of sorted sets in a key.",
+        )
+        .syntax(
+            "destination:key numkeys key:key1 ... [WEIGHTS weight:integer ...] [AGGREGATE \
+             (SUM | MIN | MAX | COUNT@8.8.0)]",
         ),
     row("zlexcount", 4, READ_FAST, read::zlexcount)
         .access(&["RO access"])
@@ -100,7 +120,8 @@ pub static COMMANDS: &[Command] = &[
             "2.8.9",
             LOOK_COST,
             "Returns the number of members of a sorted set within a lexicographical range.",
-        ),
+        )
+        .syntax("key min max"),
     row("zmpop", -4, Flags::WRITE, pop::zmpop)
         .counted_keys(1)
         .access(&["RW access delete"])
@@ -110,14 +131,16 @@ pub static COMMANDS: &[Command] = &[
              sorted set and M is the number of members popped.",
             "Removes and returns members by score from the first non-empty sorted set of several. \
              Deletes the sorted set if no members remain.",
-        ),
+        )
+        .syntax("numkeys key ... (where: MIN | MAX) [COUNT count]"),
     row("zmscore", -3, READ_FAST, read::zmscore)
         .access(&["RO access"])
         .doc(
             "6.2.0",
             "O(N) where N is the number of members requested.",
             "Returns the scores of members of a sorted set.",
-        ),
+        )
+        .syntax("key member ..."),
     row("zpopmax", -2, WRITE_FAST, pop::zpopmax)
         .access(&["RW access delete"])
         .doc(
@@ -125,7 +148,8 @@ pub static COMMANDS: &[Command] = &[
             POP_COST,
             "Removes and returns the members with the highest scores of a sorted set. Deletes the \
              sorted set if no members remain.",
-        ),
+        )
+        .syntax("key [count]"),
     row("zpopmin", -2, WRITE_FAST, pop::zpopmin)
         .access(&["RW access delete"])
         .doc(
@@ -133,7 +157,8 @@ pub static COMMANDS: &[Command] = &[
             POP_COST,
             "Removes and returns the members with the lowest scores of a sorted set. Deletes the \
              sorted set if no members remain.",
-        ),
+        )
+        .syntax("key [count]"),
     row("zrandmember", -2, Flags::READONLY, random::zrandmember)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
@@ -141,7 +166,8 @@ pub static COMMANDS: &[Command] = &[
             "6.2.0",
             "O(N) where N is the number of members returned.",
             "Returns one or more random members of a sorted set.",
-        ),
+        )
+        .syntax("key [options: count [WITHSCORES]]"),
     row("zrange", -4, Flags::READONLY, range::zrange)
         .access(&["RO access"])
         .doc(
@@ -152,7 +178,11 @@ pub static COMMANDS: &[Command] = &[
         .history(&[(
             "6.2.0",
             "Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options.",
-        )]),
+        )])
+        .syntax(
+            "key start stop [sortby: BYSCORE | BYLEX]@6.2.0 [REV@6.2.0] [LIMIT (offset \
+             count)]@6.2.0 [WITHSCORES]",
+        ),
     row("zrangebylex", -4, Flags::READONLY, range::zrangebylex)
         .access(&["RO access"])
         .doc(
@@ -160,7 +190,8 @@ pub static COMMANDS: &[Command] = &[
             RANGE_COST,
             "Returns members of a sorted set within a lexicographical range.",
         )
-        .deprecated("6.2.0", "`ZRANGE` with the `BYLEX` argument"),
+        .deprecated("6.2.0", "`ZRANGE` with the `BYLEX` argument")
+        .syntax("key min max [LIMIT (offset count)]"),
     row("zrangebyscore", -4, Flags::READONLY, range::zrangebyscore)
         .access(&["RO access"])
         .doc(
@@ -169,7 +200,8 @@ pub static COMMANDS: &[Command] = &[
             "Returns members of a sorted set within a range of scores.",
         )
         .history(&[("2.0.0", "Added the `WITHSCORES` modifier.")])
-        .deprecated("6.2.0", "`ZRANGE` with the `BYSCORE` argument"),
+        .deprecated("6.2.0", "`ZRANGE` with the `BYSCORE` argument")
+        .syntax("key min:double max:double [WITHSCORES@2.0.0] [LIMIT (offset count)]"),
     row("zrangestore", -5, GROW, range::zrangestore)
         .keys(1, 2, 1)
         .access(STORE)
@@ -178,7 +210,8 @@ pub static COMMANDS: &[Command] = &[
             "O(log(N)+M) where N is the number of members in the sorted set and M is the number \
              of members stored.",
             "Stores a range of members of a sorted set in another key.",
-        ),
+        )
+        .syntax("dst:key src:key1 min max [sortby: BYSCORE | BYLEX] [REV] [LIMIT (offset count)]"),
     row("zrank", -3, READ_FAST, read::zrank)
         .access(&["RO access"])
         .doc(
@@ -186,7 +219,8 @@ pub static COMMANDS: &[Command] = &[
             "O(log(N))",
             "Returns the rank of a member in a sorted set, ordered by ascending scores.",
         )
-        .history(WITH_SCORE),
+        .history(WITH_SCORE)
+        .syntax("key member [WITHSCORE]"),
     row("zrem", -3, WRITE_FAST, remove::zrem)
         .access(&["RW delete"])
         .doc(
@@ -195,21 +229,24 @@ pub static COMMANDS: &[Command] = &[
              of members to be removed.",
             "Removes members from a sorted set. Deletes the sorted set if no members remain.",
         )
-        .history(&[("2.4.0", "Accepts multiple elements.")]),
+        .history(&[("2.4.0", "Accepts multiple elements.")])
+        .syntax("key member ..."),
     row("zremrangebylex", 4, Flags::WRITE, remove::zremrangebylex)
         .access(&["RW delete"])
         .doc(
             "2.8.9",
             REMOVE_COST,
             "Removes the members of a sorted set within a lexicographical range.",
-        ),
+        )
+        .syntax("key min max"),
     row("zremrangebyrank", 4, Flags::WRITE, remove::zremrangebyrank)
         .access(&["RW delete"])
         .doc(
             "2.0.0",
             REMOVE_COST,
             "Removes the members of a sorted set within a range of ranks.",
-        ),
+        )
+        .syntax("key start:integer stop:integer"),
     row(
         "zremrangebyscore",
         4,
@@ -221,7 +258,8 @@ pub static COMMANDS: &[Command] = &[
         "1.2.0",
         REMOVE_COST,
         "Removes the members of a sorted set within a range of scores.",
-    ),
+    )
+    .syntax("key min:double max:double"),
     row("zrevrange", -4, Flags::READONLY, range::zrevrange)
         .access(&["RO access"])
         .doc(
@@ -229,7 +267,8 @@ pub static COMMANDS: &[Command] = &[
             RANGE_COST,
             "Returns members of a sorted set within a range of ranks, in reverse order.",
         )
-        .deprecated("6.2.0", "`ZRANGE` with the `REV` argument"),
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` argument")
+        .syntax("key start:integer stop:integer [WITHSCORES]"),
     row("zrevrangebylex", -4, Flags::READONLY, range::zrevrangebylex)
         .access(&["RO access"])
         .doc(
@@ -237,7 +276,8 @@ pub static COMMANDS: &[Command] = &[
             RANGE_COST,
             "Returns members of a sorted set within a lexicographical range, in reverse order.",
         )
-        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments"),
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")
+        .syntax("key max min [LIMIT (offset count)]"),
     row(
         "zrevrangebyscore",
         -4,
@@ -251,7 +291,8 @@ pub static COMMANDS: &[Command] = &[
         "Returns members of a sorted set within a range of scores, in reverse order.",
     )
     .history(&[("2.1.6", "`min` and `max` can be exclusive.")])
-    .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments"),
+    .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")
+    .syntax("key max:double min:double [WITHSCORES] [LIMIT (offset count)]"),
     row("zrevrank", -3, READ_FAST, read::zrevrank)
         .access(&["RO access"])
         .doc(
@@ -259,7 +300,8 @@ pub static COMMANDS: &[Command] = &[
             "O(log(N))",
             "Returns the rank of a member in a sorted set, ordered by descending scores.",
         )
-        .history(WITH_SCORE),
+        .history(WITH_SCORE)
+        .syntax("key member [WITHSCORE]"),
     row("zscan", -3, Flags::READONLY, read::zscan)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
@@ -268,18 +310,24 @@ pub static COMMANDS: &[Command] = &[
             "O(1) for each call, O(N) for a complete iteration, where N is the number of members \
              in the sorted set.",
             "Iterates over the members and scores of a sorted set.",
-        ),
+        )
+        .syntax("key cursor [MATCH pattern] [COUNT count]"),
     row("zscore", 3, READ_FAST, read::zscore)
         .access(&["RO access"])
         .doc(
             "1.2.0",
             "O(1)",
             "Returns the score of a member in a sorted set.",
-        ),
+        )
+        .syntax("key member"),
     row("zunion", -3, Flags::READONLY, combine::zunion)
         .counted_keys(1)
         .access(&["RO access"])
-        .doc("6.2.0", UNION_COST, "Returns the union of sorted sets."),
+        .doc("6.2.0", UNION_COST, "Returns the union of sorted sets.")
+        .syntax(
+            "numkeys key ... [WEIGHTS weight:integer ...] [AGGREGATE (SUM | MIN | MAX | \
+             COUNT@8.8.0)] [WITHSCORES]",
+        ),
     row("zunionstore", -4, GROW, combine::zunionstore)
         .destination_and_counted_keys(2)
         .access(STORE)
@@ -287,6 +335,10 @@ pub static COMMANDS: &[Command] = &[
             "2.0.0",
             UNION_COST,
             "Stores the union of sorted sets in a key.",
+        )
+        .syntax(
+            "destination:key numkeys key:key1 ... [WEIGHTS weight:integer ...] [AGGREGATE \
+             (SUM | MIN | MAX | COUNT@8.8.0)]",
         ),
 ];
 

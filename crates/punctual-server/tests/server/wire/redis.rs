@@ -1,5 +1,6 @@
 //! Starts a real redis-server to compare with.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,13 +16,34 @@ impl Redis {
     /// Starts redis-server with these options. Panics if it is not installed.
     #[track_caller]
     pub fn start(options: &[&str]) -> Self {
+        Self::start_program(Path::new("redis-server"), options)
+    }
+
+    /// Starts a server that `scripts/setup peers` installs. Returns `None` if it is not installed.
+    pub fn start_peer(program: &str) -> Option<Self> {
+        let target = Path::new(env!("CARGO_BIN_EXE_punctual"))
+            .ancestors()
+            .nth(2)?;
+        let program = target.join("peers").join(program);
+        if !program.exists() {
+            eprintln!(
+                "skipped without {}: scripts/setup peers installs it",
+                program.display()
+            );
+            return None;
+        }
+        Some(Self::start_program(&program, &[]))
+    }
+
+    #[track_caller]
+    fn start_program(program: &Path, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // If another process takes the free port first, redis-server exits at once; try another port.
         for _ in 0..20 {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             let port = free.local_addr().unwrap().port();
             drop(free);
-            let spawned = Command::new("redis-server")
+            let spawned = Command::new(program)
                 .args([
                     "--port",
                     &port.to_string(),

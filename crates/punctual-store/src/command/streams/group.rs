@@ -19,24 +19,31 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
     row("create", -5, GROW, create)
         .access(&["RW insert"])
         .doc("5.0.0", "O(1)", "Creates a consumer group.")
-        .history(&[("7.0.0", "Added the `entries_read` named argument.")]),
+        .history(&[("7.0.0", "Added the `entries_read` named argument.")])
+        .syntax(
+            "key group (id-selector: id | (new-id: $)) [MKSTREAM] [entriesread: ENTRIESREAD \
+             entries-read:integer]",
+        ),
     row("createconsumer", 5, GROW, create_consumer)
         .access(&["RW insert"])
-        .doc("6.2.0", "O(1)", "Creates a consumer in a consumer group."),
+        .doc("6.2.0", "O(1)", "Creates a consumer in a consumer group.")
+        .syntax("key group consumer"),
     row("delconsumer", 5, Flags::WRITE, delete_consumer)
         .access(&["RW delete"])
         .doc(
             "5.0.0",
             "O(N) where N is the number of its pending entries.",
             "Deletes a consumer from a consumer group.",
-        ),
+        )
+        .syntax("key group consumer"),
     row("destroy", 4, Flags::WRITE, destroy)
         .access(&["RW delete"])
         .doc(
             "5.0.0",
             "O(N) where N is the number of the group's pending entries.",
             "Destroys a consumer group.",
-        ),
+        )
+        .syntax("key group"),
     Command::help(Family::Stream, "5.0.0", show_help),
     row("setid", -5, Flags::WRITE, set_id)
         .access(&["RW update"])
@@ -45,8 +52,13 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
             "O(1)",
             "Sets the last delivered ID of a consumer group.",
         )
-        .history(&[("7.0.0", "Added the optional `entries_read` argument.")]),
+        .history(&[("7.0.0", "Added the optional `entries_read` argument.")])
+        .syntax(
+            "key group (id-selector: id | (new-id: $)) [entriesread: ENTRIESREAD \
+             entries-read:integer]",
+        ),
     row("setlease", -5, GROW, lease::set_lease)
+        .syntax("key group milliseconds [limit: MAXDELIVERIES count DEADLETTER stream:key1]")
         // The stream, and that of its dead letters.
         .keys(2, 8, 6)
         .access(&["RW update", "RW insert"])

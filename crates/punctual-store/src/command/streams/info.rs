@@ -18,14 +18,16 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
             "5.0.0",
             "O(N) where N is the number of consumers.",
             "Returns the consumers of a consumer group.",
-        ),
+        )
+        .syntax("key group"),
     row("groups", 3, groups)
         .doc(
             "5.0.0",
             "O(N) where N is the number of groups.",
             "Returns the consumer groups of a stream.",
         )
-        .history(&[("7.0.0", "Added the `entries-read` and `lag` fields")]),
+        .history(&[("7.0.0", "Added the `entries-read` and `lag` fields")])
+        .syntax("key"),
     Command::help(Family::Stream, "5.0.0", show_help),
     row("stream", -3, stream)
         .doc("5.0.0", "O(1)", "Returns information about a stream.")
@@ -36,7 +38,8 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
                 "Added the `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, \
                  `entries-read` and `lag` fields",
             ),
-        ]),
+        ])
+        .syntax("key [full-block: FULL [COUNT count]]"),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: Handler) -> Command {
