@@ -78,6 +78,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             ("6.2.0", "Added `argv-mem`, `tot-mem`, `laddr` and `redir` fields and the optional `ID` filter."),
             ("7.0.0", "Added `resp`, `multi-mem`, `rbs` and `rbp` fields."),
             ("7.0.3", "Added `ssub` field."),
+            ("7.2.0", "Added `lib-name` and `lib-ver` fields."),
         ])
         .syntax(
             "[client-type: TYPE (NORMAL | MASTER | REPLICA | PUBSUB)]@5.0.0 [ID \

@@ -136,3 +136,61 @@ fn document_arguments(arguments: &[Argument<'_>], reply: &mut Reply) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_store::spec::syntax::{Argument, Kind, parse};
+
+    /// Returns the least number of words.
+    fn words(arguments: &[Argument<'_>]) -> usize {
+        let each = arguments.iter().map(|argument| {
+            let value = match argument.kind {
+                Kind::PureToken => 0,
+                Kind::Block => words(&argument.arguments),
+                Kind::OneOf => {
+                    let one = |argument| words(std::slice::from_ref(argument));
+                    argument.arguments.iter().map(one).min().unwrap_or(0)
+                }
+                _ => 1,
+            };
+            match argument.optional {
+                true => 0,
+                false => value + usize::from(argument.token.is_some()),
+            }
+        });
+        each.sum()
+    }
+
+    fn all<'a>(arguments: &'a [Argument<'a>]) -> Vec<&'a Argument<'a>> {
+        let nested =
+            |argument: &'a Argument<'a>| std::iter::once(argument).chain(all(&argument.arguments));
+        arguments.iter().flat_map(nested).collect()
+    }
+
+    #[test]
+    fn the_syntax_of_every_row_fits_its_arity_and_keys() {
+        for entry in crate::command::table().all() {
+            let (name, row) = (&entry.name, entry.row);
+            let arguments = parse(row.syntax).unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
+            let varies = all(&arguments)
+                .iter()
+                .any(|argument| argument.optional || argument.multiple);
+            // As in Redis, DEBUG has no syntax, and the arguments of two subcommands count as optional.
+            if row.arity >= 0 {
+                let least = words(&arguments) + name.split('|').count();
+                assert_eq!((least, varies), (row.arity as usize, false), "{name}");
+            } else if !row.container && !["command", "debug"].contains(&name.as_str()) {
+                let least = words(&arguments) + name.split('|').count();
+                let enough = least >= row.arity.unsigned_abs() as usize;
+                let few = ["client|kill", "cluster|migration"].contains(&name.as_str());
+                assert_ne!(enough, few, "{name}: {least} words");
+            }
+            for argument in all(&arguments) {
+                let known = argument
+                    .key_spec
+                    .is_none_or(|index| usize::from(index) < row.access.len());
+                assert!(known, "{name}: no access for {}", argument.name);
+            }
+        }
+    }
+}

@@ -376,7 +376,7 @@ fn the_page_lists_the_server_s_commands() {
         match row[..] {
             ["family" | "of", _] => of_containers = row[0] == "of",
             [_, ""] => {}
-            [first, ..] if first.is_empty() || first.starts_with('-') => {}
+            [first, ..] if first.is_empty() || first.starts_with(['-', '`']) => {}
             [container, words] if of_containers && container == container.to_uppercase() => {
                 shown.extend(
                     words

@@ -71,7 +71,7 @@ static SUBCOMMANDS: &[Command] = &[
             "O(log J) for each job, of J jobs in the queue.",
             "Ends jobs that a worker has done.",
         )
-        .syntax("queue (job: id token) ..."),
+        .syntax("queue (job: id token:integer) ..."),
     row("add", -4, GROWS, add::add)
         .option_keys(&ADD_KEYS)
         .access(&["RW insert", "RW insert"])
@@ -130,7 +130,7 @@ static SUBCOMMANDS: &[Command] = &[
             "O(log J) for each job, of J jobs in the queue.",
             "Gives up jobs, which are tried again or die.",
         )
-        .syntax("queue (job: id token) ... [DELAY milliseconds] [ERROR text]"),
+        .syntax("queue (job: id token:integer) ... [DELAY milliseconds] [ERROR text]"),
     keyed("pause", 3, GROWS, manage::pause)
         .access(UPDATE)
         .doc(OWN, "O(1)", "Lets no worker take a job of a queue.")
@@ -177,7 +177,7 @@ static SUBCOMMANDS: &[Command] = &[
             "O(log J) for each job, of J jobs in the queue.",
             "Begins leases anew.",
         )
-        .syntax("queue (job: id token) ... [LEASE milliseconds]"),
+        .syntax("queue (job: id token:integer) ... [LEASE milliseconds]"),
 ];
 
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {

@@ -66,6 +66,10 @@ pub static COMMANDS: &[Command] = &[
                 "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option.",
             ),
             ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
+            (
+                "8.2.0",
+                "Added the `KEEPREF`, `DELREF` and `ACKED` options.",
+            ),
             ("8.6.0", "Added the `IDMP` and `IDMPAUTO` options."),
         ])
         .syntax(
@@ -266,10 +270,16 @@ pub static COMMANDS: &[Command] = &[
              is small.",
             "Removes the oldest entries of a stream.",
         )
-        .history(&[(
-            "6.2.0",
-            "Added the `MINID` trimming strategy and the `LIMIT` option.",
-        )])
+        .history(&[
+            (
+                "6.2.0",
+                "Added the `MINID` trimming strategy and the `LIMIT` option.",
+            ),
+            (
+                "8.2.0",
+                "Added the `KEEPREF`, `DELREF` and `ACKED` options.",
+            ),
+        ])
         .syntax(
             "key (trim: (strategy: MAXLEN | MINID@6.2.0) [operator: (equal: =) | \
              (approximately: ~)] threshold [LIMIT count@6.2.0] [condition: KEEPREF | DELREF | \

@@ -20,7 +20,7 @@ use std::borrow::Cow;
 pub enum Kind {
     /// Any bytes.
     String,
-    /// A whole number.
+    /// Digits, with or without a sign.
     Integer,
     /// A floating-point number.
     Double,
@@ -162,7 +162,7 @@ impl<'a> Argument<'a> {
         let (name, kind, digit) = match word.split_once(':') {
             Some((name, of)) => {
                 let kind = of.trim_end_matches(|c: char| c.is_ascii_digit());
-                let digit = of.bytes().nth(kind.len()).map(|digit| digit - b'0');
+                let digit = of.as_bytes().get(kind.len()).map(|digit| digit - b'0');
                 (name, Kind::named(kind).ok_or(Fault::Type)?, digit)
             }
             None => (word, Kind::of_value(word), None),

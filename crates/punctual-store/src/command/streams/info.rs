@@ -19,6 +19,10 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
             "O(N) where N is the number of consumers.",
             "Returns the consumers of a consumer group.",
         )
+        .history(&[(
+            "7.2.0",
+            "Added the `inactive` field, and changed the meaning of `idle`.",
+        )])
         .syntax("key group"),
     row("groups", 3, groups)
         .doc(
@@ -37,6 +41,10 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
                 "7.0.0",
                 "Added the `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, \
                  `entries-read` and `lag` fields",
+            ),
+            (
+                "7.2.0",
+                "Added the `active-time` field, and changed the meaning of `seen-time`.",
             ),
         ])
         .syntax("key [full-block: FULL [COUNT count]]"),
