@@ -253,11 +253,8 @@ impl Store {
         self.notify.rules().iter().map(text).collect()
     }
 
-    /// Adds a rule from a snapshot's [`FIELD`]. The caller holds every shard, or nobody else uses the store.
-    ///
-    /// # Errors
-    /// The text is none that [`Store::notify_rules`] returns, or names a database that does not exist.
-    pub fn restore_notify_rule(&self, text: &[u8]) -> Result<(), Error> {
+    /// See [`Turn::restore_notify_rule`](crate::Turn::restore_notify_rule). The caller holds every shard.
+    pub(crate) fn restore_notify_rule(&self, text: &[u8]) -> Result<(), Error> {
         let damaged = || Error::fixed("ERR the rule of NOTIFY is damaged");
         let (db, command) = notify_rule_parts(text).ok_or_else(damaged)?;
         if db >= self.databases() {
@@ -274,7 +271,7 @@ impl Store {
         Ok(())
     }
 
-    /// Changes the list of rules. The caller holds every shard, or nobody else uses the store.
+    /// Changes the list of rules. The caller holds every shard.
     pub(crate) fn change_notify_rules<T>(
         &self,
         change: impl FnOnce(&mut Vec<Arc<Rule>>) -> T,

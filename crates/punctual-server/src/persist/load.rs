@@ -500,7 +500,7 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
                 offset = std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
             }
             Event::Aux { name, text } if name == NOTIFY_FIELD.as_bytes() => {
-                let restored = turn.store.restore_notify_rule(text);
+                let restored = turn.restore_notify_rule(text);
                 restored.map_err(|error| ReadFailure::At(reader.offset(), error.to_string()))?;
             }
             Event::Skipped(passed) => unsupported.add(shared, &passed, db),

@@ -1,6 +1,7 @@
 //! NOTIFY: events that are appended to streams, over restarts, kills and replicas.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use punctual_resp::Value;
@@ -65,6 +66,42 @@ fn transactions_and_scripts_append_with_their_changes() {
         entries(&mut c),
         ["set a", "del a", "set b", "rpush l", "lpop l", "del l"]
     );
+}
+
+/// While a script runs on one loop, the other one runs the writes whose locks are free.
+#[test]
+fn writes_beside_a_running_script_append_their_events() {
+    const WRITES: usize = 300;
+    const SCRIPT: &str =
+        "local t = 0 for n = 1, 20000 do t = t + n end return redis.call('SET', KEYS[1], t)";
+    let server = builder().threads(2).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    assert_eq!(c.text("NOTIFY SET all STREAM s EVENTS $"), "OK");
+    let writers_left = AtomicUsize::new(4);
+    let scripts = std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let (server, writers_left) = (&server, &writers_left);
+            scope.spawn(move || {
+                let mut c = Wire::open(server);
+                for n in 0..WRITES {
+                    assert_eq!(c.text(&format!("SET k{writer}:{n} v")), "OK");
+                }
+                writers_left.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        (1..)
+            .map(|n: i64| {
+                let key = format!("script:{n}");
+                assert_eq!(
+                    c.ask(&["EVAL", SCRIPT, "1", &key]),
+                    Value::Simple(b"OK".to_vec())
+                );
+                n
+            })
+            .find(|_| writers_left.load(Ordering::SeqCst) == 0)
+    });
+    let entries = scripts.unwrap() + 4 * WRITES as i64;
+    assert_eq!(c.ask(&["XLEN", "s"]), Value::Int(entries));
 }
 
 fn keeping(folder: &Path, append_only: &str, preamble: &str) -> Builder {

@@ -140,21 +140,10 @@ impl Turn<'_> {
         count
     }
 
-    /// Locks those of these shards that are free, and no others. Does nothing if the turn must keep what it holds, or if every
-    /// lock needs those of NOTIFY's streams too.
+    /// Locks those of these shards that are free, and no others, unless the turn must keep the held ones.
     fn try_lock_stretch(&mut self, shards: &Shards) {
-        if self.pinned || self.whole || self.store.notify.any() {
-            return;
-        }
-        self.release();
-        for &number in &shards.numbers[..shards.len] {
-            if let Some(shard) = self.store.locked[number].shard.try_lock() {
-                self.hold(number, shard);
-            }
-        }
-        if !self.holds_targets() {
-            // There is a rule since.
-            self.held.clear();
+        if !self.pinned && !self.whole {
+            self.try_lock_some(&shards.numbers[..shards.len]);
         }
     }
 

@@ -59,6 +59,7 @@ impl Turn<'_> {
 
     #[inline]
     fn notify(&mut self, db: usize, key: &[u8], count: u64, by: u64) {
+        debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
         self.stats.dirty += count;
         if self.observed {
             self.notify_observers(db, key, by);

@@ -4,7 +4,8 @@
 //! shards that all of its commands need: until it ends, nothing is locked or unlocked. One turn at a time, that of a script,
 //! may pin shards as it needs them, in any order: turns that wait for a shard give up theirs if it wants one.
 //!
-//! While there are rules of NOTIFY, whoever locks a shard locks those of the rules' streams too.
+//! While there are rules of NOTIFY, a turn that holds a shard holds the shards of the rules' streams too. `Turn::acquire` is the only
+//! function that adds locks, and it ensures that. Rules change only under all locks, so they stay as they are while a turn holds any.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,19 @@ use crate::uses::Uses;
 const PART: usize = 8;
 /// Time between two looks at whether a turn must let go of what it holds, while it waits for more.
 const BACK_OFF: Duration = Duration::from_micros(50);
+
+/// How a turn waits for a shard that is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// It does not.
+    None,
+    /// At most this long.
+    AtMost(Duration),
+    /// Until the shard is free, or the turn that locks in any order wants a shard of this one.
+    Yielding,
+    /// Until the shard is free: only the turn that locks in any order.
+    Unlimited,
+}
 
 impl<'s> Turn<'s> {
     /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if they were unlocked first.
@@ -93,21 +107,15 @@ impl<'s> Turn<'s> {
 
     /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns whether all are held now.
     pub fn try_lock_for(&mut self, command: &Command, args: Args) -> bool {
+        if command.reaches_unnamed(args) {
+            return false;
+        }
         let store = self.store;
-        let mut all_there = !command.reaches_unnamed(args);
+        let mut needed: SmallVec<[usize; 16]> = SmallVec::new();
         command.keys.each(args, &mut |at| {
-            let needed = args.get(at).map(|key| store.shard_of(key));
-            let Some(number) = needed.filter(|number| !self.holds(*number)) else {
-                return;
-            };
-            match store.locked[number].shard.try_lock() {
-                Some(shard) => {
-                    self.hold(number, shard);
-                }
-                None => all_there = false,
-            }
+            needed.extend(args.get(at).map(|key| store.shard_of(key)));
         });
-        all_there
+        self.acquire(&needed, Patience::None)
     }
 
     pub(super) fn holds(&self, shard: usize) -> bool {
@@ -120,8 +128,59 @@ impl<'s> Turn<'s> {
         self.held.binary_search_by_key(&shard, |h| h.0)
     }
 
+    /// Adds these shards to the held ones and, while there are rules of NOTIFY, the shards of their streams. Returns false if one of
+    /// them was not free in time, or a rule has appeared meanwhile; the held shards may then be some of them, or none.
+    fn acquire(&mut self, shards: &[usize], patience: Patience) -> bool {
+        let all = self.with_targets(shards);
+        let mut free = true;
+        for &number in &*all {
+            if self.holds(number) {
+                continue;
+            }
+            let Some(shard) = self.guard(number, patience) else {
+                free = false;
+                break;
+            };
+            self.hold(number, shard);
+        }
+        let complete = self.holds_targets();
+        if !complete {
+            // Nothing was held before, or the targets would be held.
+            self.drop_locks();
+        }
+        free && complete
+    }
+
+    /// Locks a shard that is not held, if that is possible within `patience`.
+    fn guard(&self, number: usize, patience: Patience) -> Option<OrderedGuard<'s, Shard>> {
+        let (store, locked) = (self.store, &self.store.locked[number]);
+        if let Some(shard) = locked.shard.try_lock() {
+            return Some(shard);
+        }
+        match patience {
+            Patience::None => None,
+            Patience::AtMost(time) => locked.wait_for(time),
+            Patience::Yielding if self.held.is_empty() => Some(locked.wait()),
+            Patience::Yielding => loop {
+                if let Some(shard) = locked.wait_for(BACK_OFF) {
+                    return Some(shard);
+                }
+                // The only turn that may lock in any order waits for a shard of this one, and may hold the next.
+                if self.holds(store.wanted.load(Ordering::SeqCst)) {
+                    return None;
+                }
+            },
+            Patience::Unlimited => {
+                store.wanted.store(number, Ordering::SeqCst);
+                let shard = locked.wait();
+                store.wanted.store(usize::MAX, Ordering::SeqCst);
+                Some(shard)
+            }
+        }
+    }
+
     /// Adds a locked shard to the held ones.
-    pub(super) fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
+    fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
         self.logged = self.store.is_logged();
         self.read_only = self.store.read_only.load(Ordering::SeqCst);
         if self.store.notify.any() || self.recorder.any() {
@@ -137,61 +196,25 @@ impl<'s> Turn<'s> {
         self.held.insert(at, (number, shard));
     }
 
-    /// Locks `shards` only. Their numbers ascend.
+    /// Unlocks all shards, of which nothing was used.
+    fn drop_locks(&mut self) {
+        self.held.clear();
+        self.observed = false;
+    }
+
+    /// Locks `shards` only, or adds them to the held ones if the turn grows. Their numbers ascend.
     fn lock(&mut self, shards: &[usize]) {
         debug_assert!(self.may_lock, "the locks are held for long");
         debug_assert!(shards.is_sorted(), "shards are locked in ascending order");
         if self.grows {
-            return self.lock_more(shards);
+            while !self.acquire(shards, Patience::Unlimited) {}
+            return;
         }
         assert!(!self.pinned, "a transaction has pinned all that it needs");
         self.release();
-        'start: loop {
-            let all = self.with_targets(shards);
-            for &number in &*all {
-                let locked = &self.store.locked[number];
-                let mut shard = locked.shard.try_lock();
-                if shard.is_none() && self.held.is_empty() {
-                    shard = Some(locked.wait());
-                }
-                while shard.is_none() {
-                    shard = locked.wait_for(BACK_OFF);
-                    // The only turn that may lock in any order waits for a shard of this one, and may hold the next.
-                    if shard.is_none() && self.holds(self.store.wanted.load(Ordering::SeqCst)) {
-                        self.held.clear();
-                        self.observed = false;
-                        std::thread::yield_now();
-                        continue 'start;
-                    }
-                }
-                if let Some(shard) = shard {
-                    self.hold(number, shard);
-                }
-            }
-            if !self.holds_targets() {
-                // There is a rule since.
-                self.held.clear();
-                continue;
-            }
-            return;
-        }
-    }
-
-    /// Locks those of `shards` that are not held, and keeps the others.
-    #[cold]
-    fn lock_more(&mut self, shards: &[usize]) {
-        for &number in &*self.with_targets(shards) {
-            if self.holds(number) {
-                continue;
-            }
-            let locked = &self.store.locked[number];
-            let shard = locked.shard.try_lock().unwrap_or_else(|| {
-                self.store.wanted.store(number, Ordering::SeqCst);
-                let shard = locked.wait();
-                self.store.wanted.store(usize::MAX, Ordering::SeqCst);
-                shard
-            });
-            self.hold(number, shard);
+        while !self.acquire(shards, Patience::Yielding) {
+            self.drop_locks();
+            std::thread::yield_now();
         }
     }
 
@@ -294,23 +317,24 @@ impl<'s> Turn<'s> {
         if !self.holds(number) {
             assert!(!self.pinned, "a transaction has pinned all that it needs");
             self.release();
-            let all = self.with_targets(&[number]).into_owned();
-            for number in all {
-                let locked = &self.store.locked[number];
-                let shard = locked.shard.try_lock();
-                let shard = shard.or_else(|| locked.wait_for(patience));
-                let Some(shard) = shard else {
-                    self.held.clear();
-                    return false;
-                };
-                self.hold(number, shard);
-            }
-            if !self.holds_targets() {
-                self.held.clear();
+            if !self.acquire(&[number], Patience::AtMost(patience)) {
+                self.drop_locks();
                 return false;
             }
         }
         true
+    }
+
+    /// Locks those of `shards` that are free, in place of the held ones. Does nothing while there are rules of NOTIFY: each lock
+    /// needs those of their streams too.
+    pub(super) fn try_lock_some(&mut self, shards: &[usize]) {
+        if self.store.notify.any() {
+            return;
+        }
+        self.release();
+        for &number in shards {
+            self.acquire(&[number], Patience::None);
+        }
     }
 }
 

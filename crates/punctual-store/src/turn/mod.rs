@@ -335,6 +335,7 @@ impl<'s> Turn<'s> {
             return Err(Error::Syntax);
         };
         self.lock_for(command, args);
+        debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
         if self.others.len() > 1 {
             self.others_db = db;
             self.warm_others();

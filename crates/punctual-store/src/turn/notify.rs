@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Cx, Turn};
+use crate::error::Error;
 use crate::events::Classes;
-use crate::keyspace::shard::Touched;
+use crate::keyspace::shard::{Store, Touched};
 use crate::notify::{Payload, Rule, Rules};
 use crate::value::stream::Stream;
 use crate::value::{Value, encode};
@@ -47,10 +48,22 @@ impl Turn<'_> {
         self.recorder.rules = self.recorder.any().then(|| self.store.notify.rules());
     }
 
-    /// Returns whether the shards of all target streams are held.
+    /// Returns whether the shards of all target streams are held, or no shard is.
     pub(super) fn holds_targets(&self) -> bool {
-        let rules = self.recorder.rules.as_ref();
-        rules.is_none_or(|rules| rules.shards().iter().all(|number| self.holds(*number)))
+        let notify = &self.store.notify;
+        let holds = |number: &usize| self.holds(*number);
+        self.held.is_empty() || !notify.any() || notify.rules().shards().iter().all(holds)
+    }
+
+    /// Adds a rule from a snapshot's [`FIELD`](crate::notify::FIELD). Locks every shard.
+    ///
+    /// # Errors
+    /// [`Store::notify_rules`] does not return such a text, or it names a database that does not exist.
+    pub fn restore_notify_rule(&mut self, text: &[u8]) -> Result<(), Error> {
+        self.lock_all();
+        self.store.restore_notify_rule(text)?;
+        self.renew_rules();
+        Ok(())
     }
 
     /// Records an event for each rule that matches it. `value` is the last value of a key that has just been removed; `None` if
@@ -92,6 +105,7 @@ impl Turn<'_> {
 
     /// Runs something that is no command, with its events in the same frame of the log.
     pub(super) fn framed<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
         self.begin_frame();
         let done = act(self);
         self.append_recorded();

@@ -1,8 +1,11 @@
+use std::sync::atomic::Ordering;
+
 use punctual_resp::{OwnedArgs, Protocol, Reply};
 
 use crate::command;
 use crate::command::testing::Fixture;
 use crate::events::{Classes, Silent, Sink};
+use crate::turn::Command;
 use crate::turn::effects::Effects;
 use crate::{Now, Store, StoreOptions, Turn};
 
@@ -241,14 +244,14 @@ fn rules_survive_in_the_text_of_a_snapshot() {
     let texts = f.store.notify_rules();
     let mut other = Fixture::new();
     for text in &texts {
-        other.store.restore_notify_rule(text).unwrap();
+        other.with_turn(|turn| turn.restore_notify_rule(text).unwrap());
     }
     for name in ["a", "b"] {
         let line = format!("NOTIFY GET {name}");
         assert_eq!(other.run(&line), f.run(&line));
     }
     for damaged in [&b""[..], b"x *1\r\n", b"0 *2\r\n$1\r\na\r\n", b"16 *0\r\n"] {
-        assert!(other.store.restore_notify_rule(damaged).is_err());
+        assert!(other.with_turn(|turn| turn.restore_notify_rule(damaged).is_err()));
     }
 }
 
@@ -265,7 +268,8 @@ impl Sink for Log {
     fn wake(&mut self, _: usize, _: u64) {}
 }
 
-fn run(turn: &mut Turn, line: &str) {
+/// Returns the row of a command, and its words.
+fn parse(line: &str) -> (&'static Command, OwnedArgs) {
     let args: OwnedArgs = line.split(' ').collect();
     let name = args.as_args()[0].to_ascii_lowercase();
     let mut row = command::find(&name).unwrap();
@@ -277,9 +281,52 @@ fn run(turn: &mut Turn, line: &str) {
             .find(|row| row.name.as_bytes() == sub)
             .unwrap();
     }
+    (row, args)
+}
+
+fn run(turn: &mut Turn, line: &str) {
+    let (row, args) = parse(line);
     let mut out = Vec::new();
     let mut reply = Reply::new(&mut out, Protocol::Resp2);
     turn.run(row, 0, true, args.as_args(), &mut reply).unwrap();
+}
+
+/// Returns the number of entries that a rule has appended.
+fn appended(store: &Store, rule: &[u8]) -> u64 {
+    let rules = store.notify.rules();
+    rules
+        .find(rule)
+        .map_or(0, |rule| rule.appended.load(Ordering::Relaxed))
+}
+
+/// As while a script runs on another loop: a command runs at once if its locks are free.
+#[test]
+fn locks_that_are_only_tried_include_the_target_streams() {
+    let store = Store::new(StoreOptions {
+        shards: 8,
+        databases: 1,
+    });
+    let (mut first, mut second) = (Silent, Silent);
+    let mut new = |sink| Turn::new(&store, Now::from_ms(1_000), sink, Classes::none());
+    let mut turn = new(&mut first);
+    run(&mut turn, "NOTIFY SET r STREAM s EVENTS $");
+    let target = store.shard_of(b"s");
+    let key = (0..).map(|n| format!("k{n}"));
+    let mut elsewhere = key.filter(|key| store.shard_of(key.as_bytes()) != target);
+    let line = format!("SET {} v", elsewhere.next().unwrap());
+    let (row, args) = parse(&line);
+    assert!(turn.try_lock_for(row, args.as_args()));
+    run(&mut turn, &line);
+    assert_eq!(appended(&store, b"r"), 1);
+
+    turn.release();
+    turn.lock_one(target);
+    let mut other = new(&mut second);
+    assert!(!other.try_lock_for(row, args.as_args()));
+    turn.lock_all();
+    turn.release();
+    run(&mut other, &line);
+    assert_eq!(appended(&store, b"r"), 2);
 }
 
 #[test]
@@ -324,7 +371,8 @@ fn the_log_has_a_change_and_its_entry_in_one_frame() {
     );
 }
 
-/// Several threads change keys while rules come and go: every event has its entry, and nobody waits for ever.
+/// Several threads change keys while rules come and go, each with locks of another kind: every event has its entry, and no thread
+/// waits for ever.
 #[test]
 fn threads_append_every_event() {
     const ROUNDS: usize = 2_000;
@@ -332,18 +380,26 @@ fn threads_append_every_event() {
         shards: 8,
         databases: 1,
     });
-    let turn = |line: &str| {
+    let locked_turn = |line: &str, lock: &dyn Fn(&mut Turn)| {
         let mut sink = Silent;
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
+        lock(&mut turn);
         run(&mut turn, line);
     };
+    let turn = |line: &str| locked_turn(line, &|_| ());
     turn("NOTIFY SET first STREAM one EVENTS $");
     std::thread::scope(|scope| {
         for thread in 0..3 {
-            let turn = &turn;
+            let locked_turn = &locked_turn;
             scope.spawn(move || {
                 for n in 0..ROUNDS {
-                    turn(&format!("MSET k{thread}:{n} v other:{n} v"));
+                    let line = format!("MSET k{thread}:{n} v other:{n} v");
+                    let (row, args) = parse(&line);
+                    locked_turn(&line, &|turn| match thread {
+                        0 => {}
+                        1 => drop(turn.try_lock_for(row, args.as_args())),
+                        _ => turn.pin_and_grow(std::iter::empty()),
+                    });
                 }
             });
         }
@@ -357,10 +413,5 @@ fn threads_append_every_event() {
             }
         });
     });
-    let rules = store.notify.rules();
-    let appended = &rules.find(b"first").unwrap().appended;
-    assert_eq!(
-        appended.load(std::sync::atomic::Ordering::Relaxed),
-        3 * 2 * ROUNDS as u64
-    );
+    assert_eq!(appended(&store, b"first"), 3 * 2 * ROUNDS as u64);
 }
