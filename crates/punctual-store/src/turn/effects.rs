@@ -73,6 +73,8 @@ impl Effects {
         self.bytes.shrink_to(KEPT);
         self.dbs = None;
         self.for_replicas.clear();
+        self.frame.start = 0;
+        self.frame.commands = 0;
     }
 
     fn select(&mut self, db: usize) {
@@ -98,9 +100,17 @@ impl Effects {
 
     fn end_frame(&mut self) {
         self.frame.depth -= 1;
-        if self.frame.depth > 0 || self.frame.commands < 2 {
+        if self.frame.depth == 0 {
+            self.surround();
+        }
+    }
+
+    /// Surrounds the effects of the frame by MULTI and EXEC if they are several. Those that follow are a frame of their own.
+    fn surround(&mut self) {
+        if self.frame.commands < 2 {
             return;
         }
+        self.frame.commands = 0;
         let start = self.frame.start;
         self.bytes.splice(start..start, MULTI.iter().copied());
         for part in self.for_replicas.iter_mut().filter(|p| p.0 >= start) {
@@ -159,6 +169,10 @@ impl Turn<'_> {
     #[inline]
     pub(super) fn log(&mut self) {
         if !self.effects.is_empty() {
+            if self.effects.frame.depth > 0 {
+                // The command goes on with other shards.
+                self.effects.surround();
+            }
             self.sink.log(&self.effects);
             self.effects.clear();
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use super::{Cx, Turn};
 use crate::error::Error;
 use crate::events::Classes;
-use crate::keyspace::shard::{Store, Touched};
+use crate::keyspace::shard::Touched;
 use crate::notify::{Payload, Rule, Rules};
 use crate::value::stream::Stream;
 use crate::value::{Value, encode};
@@ -58,7 +58,7 @@ impl Turn<'_> {
     /// Adds a rule from a snapshot's [`FIELD`](crate::notify::FIELD). Locks every shard.
     ///
     /// # Errors
-    /// [`Store::notify_rules`] does not return such a text, or it names a database that does not exist.
+    /// [`Store::notify_rules`](crate::Store::notify_rules) does not return such a text, or it names a database that does not exist.
     pub fn restore_notify_rule(&mut self, text: &[u8]) -> Result<(), Error> {
         self.lock_all();
         self.store.restore_notify_rule(text)?;

@@ -307,7 +307,7 @@ fn locks_that_are_only_tried_include_the_target_streams() {
         databases: 1,
     });
     let (mut first, mut second) = (Silent, Silent);
-    let mut new = |sink| Turn::new(&store, Now::from_ms(1_000), sink, Classes::none());
+    let new = |sink| Turn::new(&store, Now::from_ms(1_000), sink, Classes::none());
     let mut turn = new(&mut first);
     run(&mut turn, "NOTIFY SET r STREAM s EVENTS $");
     let target = store.shard_of(b"s");
@@ -369,6 +369,39 @@ fn the_log_has_a_change_and_its_entry_in_one_frame() {
          MULTI DEL a XADD s 1005-0 event expired key a EXEC \
          MULTI DEL b XADD s 1006-0 event expired key b EXEC"
     );
+}
+
+/// SCAN holds one shard after the other: each shard's expiries are logged with their entries, in a frame of their own.
+#[test]
+fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
+    let store = Store::new(StoreOptions {
+        shards: 8,
+        databases: 1,
+    });
+    store.set_logged(true);
+    let mut log = Log::default();
+    let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut log, Classes::none());
+    run(&mut turn, "NOTIFY SET r STREAM s EVENTS x");
+    for n in 0..20 {
+        run(&mut turn, &format!("SET k{n} v PXAT 1005"));
+    }
+    turn.now = Now::from_ms(1_005);
+    // Still to be logged when the scan begins.
+    run(&mut turn, "SET other v");
+    run(&mut turn, "SCAN 0 COUNT 1000");
+    drop(turn);
+    assert_eq!(appended(&store, b"r"), 20);
+    let text = String::from_utf8(log.0).unwrap();
+    let mut framed = false;
+    for word in text.lines() {
+        match word {
+            "MULTI" => assert!(!std::mem::replace(&mut framed, true)),
+            "EXEC" => assert!(std::mem::replace(&mut framed, false)),
+            "DEL" | "XADD" => assert!(framed),
+            _ => {}
+        }
+    }
+    assert!(!framed);
 }
 
 /// Several threads change keys while rules come and go, each with locks of another kind: every event has its entry, and no thread
