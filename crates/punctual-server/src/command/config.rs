@@ -102,11 +102,16 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
             let reason = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - can't be set in a transaction";
             return Err(Error::fixed(reason));
         }
+    }
+    let switching = switches.then(|| {
+        call.turn.release();
+        let switching = call.shared.persistence.aof.switching.lock();
         // Shards come before the configuration.
         call.turn.lock_all();
-    }
-    let before = call.shared.settings().append_only;
+        switching
+    });
     let mut config = call.shared.config.lock();
+    let before = config.settings().append_only;
     let changes = config
         .set(
             &pairs,
@@ -135,15 +140,18 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         let refused = SetError::refused("appendonly", switch::REFUSAL);
         return Err(Error::Text(format!("ERR {refused}").into()));
     }
-    drop(config);
-    if before && !settings.append_only {
-        switch::disable(call.shared, call.turn);
-    }
+    let ends = before && !settings.append_only;
     if changes.contains("requirepass") {
         let password = settings.requirepass.as_deref();
         call.shared.users.set_default_password(password);
     }
+    // Other loops' changes of the configuration come into force in their order.
     call.shared.reconfigure(settings);
+    drop(config);
+    if ends {
+        switch::disable(call.shared, call.turn);
+    }
+    drop(switching);
     if changes_sync {
         call.shared.update_holds(call.turn);
     }

@@ -138,7 +138,13 @@ impl<'a, 's> Dispatcher<'a, 's> {
         let known = found.as_ref().ok().copied();
         let flow = match found {
             Ok(entry) if session.replays => self.replay(session, entry, args, out),
-            Ok(entry) => self.run_entry(session, entry, args, out),
+            Ok(entry) => {
+                let may_lock = self.turn.may_lock;
+                let flow = self.run_entry(session, entry, args, out);
+                // A command beside a script may not lock, but the rest of the turn may.
+                self.turn.may_lock = may_lock;
+                flow
+            }
             Err((None, error)) if session.replays => {
                 self.skip_or_refuse(session, &error, args);
                 Flow::Done
@@ -431,7 +437,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 args,
             });
         }
-        if self.turn.has_ready() && !session.in_exec {
+        // Beside a script the end of the loop's turn serves them.
+        if self.turn.has_ready() && !session.in_exec && self.turn.may_lock {
             self.serve_ready();
         }
         Flow::Done

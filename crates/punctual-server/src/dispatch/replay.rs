@@ -70,8 +70,9 @@ impl Dispatcher<'_, '_> {
     /// other script runs, and begins one.
     fn wait_for_scripts(&mut self, session: &mut Session, begins: bool) {
         let running = &self.shared.running;
+        let mut place = None;
         while if begins {
-            !running.try_begin()
+            !running.try_begin(place.as_ref())
         } else {
             running.is_active() && !self.turn.holds_whole()
         } {
@@ -81,7 +82,11 @@ impl Dispatcher<'_, '_> {
             {
                 background.serve_clients();
             }
-            running.wait_briefly();
+            let place = place.get_or_insert_with(|| running.stand_in_line());
+            match begins {
+                true => place.wait_to_begin(),
+                false => running.wait_briefly(),
+            }
         }
     }
 

@@ -113,7 +113,7 @@ impl Dispatcher<'_, '_> {
         let words = due.words();
         let found = self.shared.commands.find(words.as_args());
         let runs = found.is_ok_and(|entry| entry.row.flags.has(Flags::RUNS_SCRIPTS));
-        if runs && !running.try_begin() || !runs && running.is_active() {
+        if runs && !running.try_begin(None) || !runs && running.is_active() {
             return Fired::Later;
         }
         let fired = self.fire_alone(due, by);

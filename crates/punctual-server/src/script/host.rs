@@ -170,8 +170,9 @@ impl Dispatcher<'_, '_> {
             || flags.has(Flags::EXECUTES)
             || flags.has(Flags::WATCHES);
         let running = &self.shared.running;
+        let mut place = None;
         while if runs {
-            !running.try_begin()
+            !running.try_begin(place.as_ref())
         } else {
             locks && running.is_active() && !self.locks_at_once(entry, args)
         } {
@@ -183,8 +184,13 @@ impl Dispatcher<'_, '_> {
                 }
                 return self.reject(session, entry, args, &running.refusal(), out);
             }
-            running.wait_briefly();
+            let place = place.get_or_insert_with(|| running.stand_in_line());
+            match runs {
+                true => place.wait_to_begin(),
+                false => running.wait_briefly(),
+            }
         }
+        drop(place);
         self.turn.may_lock = locks || !running.is_active();
         let flow = self.execute(session, entry, args, out);
         if runs {

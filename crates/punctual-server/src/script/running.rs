@@ -3,8 +3,12 @@
 //! With several loops a script begins only when no other one runs, and commands of other loops wait before they lock
 //! anything. So a loop is never stuck behind a script that does not end: while it waits, it serves its clients the error
 //! BUSY, and takes SCRIPT KILL from them.
+//!
+//! Loops that wait stand in a line, and no script begins before those in front of it have gone on: a loop with many scripts would
+//! otherwise begin the next one before another loop has woken up.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -20,8 +24,13 @@ const PATIENCE: Duration = Duration::from_millis(5);
 pub(crate) struct Running {
     /// True from before a script locks its shards until after it has unlocked them. Used with several loops only.
     active: AtomicBool,
-    ended: Condvar,
-    lock: Mutex<()>,
+    /// The script has ended, or the line has changed.
+    changed: Condvar,
+    /// Tickets of the loops that wait, first come first.
+    line: Mutex<VecDeque<u64>>,
+    /// Number of tickets in the line.
+    waiting: AtomicUsize,
+    last_ticket: AtomicU64,
     /// The script has run for longer than `busy-reply-threshold`.
     busy: AtomicBool,
     /// The running script must end.
@@ -30,6 +39,33 @@ pub(crate) struct Running {
     wrote: AtomicBool,
     /// The busy script.
     about: Mutex<Option<About>>,
+}
+
+/// A place in the line of the loops that wait for the running script, until it is dropped.
+pub(crate) struct Place<'r> {
+    running: &'r Running,
+    ticket: u64,
+}
+
+impl Place<'_> {
+    /// As [`Running::wait_briefly`], to begin a script when this place is the first.
+    pub(crate) fn wait_to_begin(&self) {
+        let running = self.running;
+        let mut line = running.line.lock();
+        if running.is_active() || line.front() != Some(&self.ticket) {
+            running.changed.wait_for(&mut line, PATIENCE);
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut line = self.running.line.lock();
+        line.retain(|ticket| *ticket != self.ticket);
+        self.running.waiting.store(line.len(), Ordering::Release);
+        drop(line);
+        self.running.changed.notify_all();
+    }
 }
 
 /// A busy script.
@@ -56,27 +92,43 @@ impl Running {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// Begins a script, unless another one runs.
-    pub(crate) fn try_begin(&self) -> bool {
-        self.active
-            .compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+    /// Begins a script, unless another one runs or another loop is first in the line.
+    pub(crate) fn try_begin(&self, place: Option<&Place<'_>>) -> bool {
+        let first = self.waiting.load(Ordering::Acquire) == 0
+            || place.is_some_and(|place| self.line.lock().front() == Some(&place.ticket));
+        first
+            && self
+                .active
+                .compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Takes the last place in the line.
+    pub(crate) fn stand_in_line(&self) -> Place<'_> {
+        let mut line = self.line.lock();
+        let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1;
+        line.push_back(ticket);
+        self.waiting.store(line.len(), Ordering::Release);
+        Place {
+            running: self,
+            ticket,
+        }
     }
 
     /// Waits a moment for the end of the running script.
     pub(crate) fn wait_briefly(&self) {
-        let mut lock = self.lock.lock();
+        let mut line = self.line.lock();
         if self.is_active() {
-            self.ended.wait_for(&mut lock, PATIENCE);
+            self.changed.wait_for(&mut line, PATIENCE);
         }
     }
 
     /// Ends the script that [`Running::try_begin`] began.
     pub(crate) fn end(&self) {
-        let lock = self.lock.lock();
+        let line = self.line.lock();
         self.active.store(false, Ordering::Release);
-        drop(lock);
-        self.ended.notify_all();
+        drop(line);
+        self.changed.notify_all();
     }
 
     /// Returns what is known about the busy script.
@@ -153,5 +205,27 @@ impl Running {
     /// Makes the busy script end even if it has written: its changes will not be saved.
     pub(crate) fn force_kill(&self) {
         self.killed.store(true, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_script_begins_before_the_loops_that_wait() {
+        let running = Running::default();
+        assert!(running.try_begin(None));
+        let (command, script) = (running.stand_in_line(), running.stand_in_line());
+        assert!(!running.try_begin(Some(&command)), "one runs");
+        running.end();
+        assert!(!running.try_begin(None));
+        assert!(!running.try_begin(Some(&script)));
+        drop(command);
+        assert!(!running.try_begin(None));
+        assert!(running.try_begin(Some(&script)));
+        drop(script);
+        running.end();
+        assert!(running.try_begin(None));
     }
 }

@@ -38,6 +38,41 @@ fn maxclients_takes_effect_at_once() {
     c.expect(&[&format!("CONFIG SET maxclients {possible}")], "+OK|");
 }
 
+/// Each change sees the one before it: no two loops begin the same append-only file, and the last value of a setting is in force.
+#[test]
+fn loops_change_the_configuration_at_the_same_time() {
+    const ROUNDS: usize = 25;
+    let folder = tempfile::tempdir().unwrap();
+    let builder = Server::builder().port(0).threads(4);
+    let builder = builder.option("dir", folder.path().to_str().unwrap());
+    let server = builder.spawn().unwrap();
+    std::thread::scope(|scope| {
+        for number in 0..6 {
+            let mut c = Wire::open(&server);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let even = (number + round) % 2 == 0;
+                    let change = match (number < 2, even) {
+                        (true, true) => "appendonly yes",
+                        (true, false) => "appendonly no",
+                        (false, true) => "hash-max-listpack-entries 1",
+                        (false, false) => "hash-max-listpack-entries 9",
+                    };
+                    c.expect(&[&format!("CONFIG SET {change}")], "+OK|");
+                }
+            });
+        }
+    });
+    let mut c = Wire::open(&server);
+    c.expect(&["HSET h a 1 b 2"], ":2|");
+    let setting = c.ask(&["CONFIG", "GET", "hash-max-listpack-entries"]);
+    let encoding = match setting.as_slice().unwrap()[1].as_bytes() {
+        Some(b"1") => "hashtable",
+        _ => "listpack",
+    };
+    assert_eq!(c.text("OBJECT ENCODING h"), encoding);
+}
+
 #[test]
 fn timeout_and_notifications_take_effect_at_once() {
     let server = Server::builder().port(0).virtual_clock().spawn().unwrap();

@@ -32,6 +32,8 @@ pub(crate) struct Aof {
     /// Name of the incremental file of [`Phase::Starting`], which the manifest does not have yet.
     pub(super) starting: Mutex<Option<String>>,
     pub(super) writer: Mutex<Option<JoinHandle<()>>>,
+    /// Held while CONFIG SET begins or ends appending. Locked before the shards.
+    pub(crate) switching: Mutex<()>,
     /// Bytes of all files.
     pub(crate) current_bytes: AtomicU64,
     /// Bytes of all files after the last rewrite or the start.

@@ -22,9 +22,9 @@ use crate::shared::Shared;
 impl Shared {
     /// Makes replies wait for the device if that is configured, or not any more.
     pub(crate) fn update_holds(&self, turn: &mut Turn) {
+        turn.lock_all();
         let on = self.persistence.aof.phase() == Phase::On;
         let always = on && self.settings().append_sync == AppendSync::Always;
-        turn.lock_all();
         self.changelog.set_always(turn, always);
         self.changelog.wake_file();
         self.order_all(|| Order::Synced);
