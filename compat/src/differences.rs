@@ -212,6 +212,11 @@ pub const KNOWN: &[Difference] = &[
         what: "TIME and PTTL in scripts",
         how: "go on in 7.0, stand still in 7.2",
         avoided: "compared by type; the corpus states ours",
+    Difference {
+        what: "BLPOP and its relatives, BLOCK of XREAD and XREADGROUP, and WAIT in scripts",
+        how: "7.0 refuses them, 7.2 runs them without waiting; COMMAND INFO has other flags and categories",
+        avoided: "not drawn",
+    },
     },
     Difference {
         what: "error tables without a text",

@@ -80,6 +80,8 @@ const NOT_AT_RANDOM: &[&str] = &[
     "command|getkeys",
     "zrank",
     "zrevrank",
+    // In the category @blocking since 7.2.
+    "wait",
 ];
 const WELL_FORMED: &[&str] = &[
     "pfmerge w:1 r:1 a",

@@ -59,7 +59,6 @@ const CALLED: &[(u32, Family)] = &[
     (6, Family::Keys),
     (5, Family::Expiry),
     (2, Family::Dumps),
-    (1, Family::Blocking),
 ];
 
 /// Appends one command, or a short group of related ones.
@@ -218,7 +217,9 @@ pub(super) fn scene(draw: &mut Draw) -> Scene {
                 name.as_str(),
                 "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "UNWATCH" | "RESET" | "SELECT"
             );
-            if !plain && draw.chance(60) {
+            // See `differences`.
+            let blocks = name.starts_with('B');
+            if !plain && !blocks && draw.chance(60) {
                 *command = in_script(draw, command);
             }
         }

@@ -15,7 +15,7 @@ use crate::replication::acks::{Goal, LocalFile};
 
 /// The family's rows. As in Redis, they have the ACL category `connection`, which their group sets.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    ServerCommand::new("wait", 3, Flags::NOSCRIPT, Group::Connection, wait)
+    ServerCommand::new("wait", 3, Flags::BLOCKING, Group::Connection, wait)
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
         .doc(
             "3.0.0",
@@ -23,7 +23,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             "Blocks until a number of replicas have acknowledged the connection's writes.",
         )
         .syntax("numreplicas:integer timeout:integer"),
-    ServerCommand::new("waitaof", 4, Flags::NOSCRIPT, Group::Connection, wait_aof)
+    ServerCommand::new("waitaof", 4, Flags::BLOCKING, Group::Connection, wait_aof)
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
         .doc(
             "7.2.0",

@@ -116,6 +116,20 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
         "nondeterministic_output request_policy:special response_policy:special",
         "new in 7.2",
     ),
+    // 7.2 allows them in scripts.
+    ("blmove", "flags", "blocking denyoom write", "noscript"),
+    ("blpop", "flags", "blocking write", "noscript"),
+    ("brpop", "flags", "blocking write", "noscript"),
+    ("brpoplpush", "flags", "blocking denyoom write", "noscript"),
+    ("bzpopmax", "flags", "blocking fast write", "noscript"),
+    ("bzpopmin", "flags", "blocking fast write", "noscript"),
+    ("wait", "flags", "blocking", "noscript"),
+    (
+        "wait",
+        "categories",
+        "@blocking @connection @slow",
+        "no @blocking",
+    ),
 ];
 
 /// Facts of one command, each as text.

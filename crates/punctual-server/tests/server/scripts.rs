@@ -1,5 +1,6 @@
 //! EVAL among the server's other duties: several loops, transactions, blocked clients, scripts that do not end.
 
+use punctual_resp::Value;
 use punctual_server::Server;
 
 use crate::wire::redis::Redis;
@@ -216,4 +217,99 @@ fn calls_and_errors_are_counted_as_in_redis() {
         counted(&mut Wire::open(&server)),
         counted(&mut Wire::to(redis.port))
     );
+}
+
+/// As redis-server 7.2 and later; 7.0 refuses these commands.
+#[test]
+fn commands_in_scripts_do_not_wait() {
+    let server = start("1");
+    let mut c = Wire::open(&server);
+    let mut run = |line: &str| {
+        let script = "local r = redis.pcall(unpack(ARGV)) \
+                      if r == false then return 'nothing' end return r";
+        let words = ["EVAL", script, "0"].into_iter().chain(line.split(' '));
+        let reply = c.ask(&words.collect::<Vec<_>>());
+        let text = |value: &Value| match value {
+            Value::Int(number) => number.to_string(),
+            value => String::from_utf8_lossy(value.as_bytes().unwrap_or_default()).into_owned(),
+        };
+        match reply.as_slice() {
+            Some(values) => values.iter().map(text).collect::<Vec<_>>().join(" "),
+            None => text(&reply),
+        }
+    };
+    assert_eq!(run("XGROUP CREATE s g 0 MKSTREAM"), "OK");
+    for line in [
+        "BLPOP q 0",
+        "BRPOP q r 0",
+        "BLMOVE a b LEFT LEFT 0",
+        "BLMOVEM a b LEFT RIGHT 0 COUNT 2 BULK",
+        "BRPOPLPUSH a b 0",
+        "BLMPOP 0 1 q LEFT",
+        "BZPOPMIN z 0",
+        "BZPOPMAX z 0",
+        "BZMPOP 0 1 z MIN",
+        "XREAD BLOCK 0 STREAMS s $",
+        "XREADGROUP GROUP g c BLOCK 0 STREAMS s >",
+        "JOB TAKE q BLOCK 0",
+    ] {
+        assert_eq!(run(line), "nothing", "{line}");
+    }
+    for (line, reply) in [
+        ("WAIT 1 0", "0"),
+        ("WAITAOF 0 1 0", "0 0"),
+        ("BLPOP q -1", "ERR timeout is negative"),
+        ("BLPOP q x", "ERR timeout is not a float or out of range"),
+        ("RPUSH q 1 2 3", "3"),
+        ("BLPOP q 0", "q 1"),
+        ("BLMOVE q b LEFT LEFT 0", "2"),
+        ("BRPOPLPUSH q b 0", "3"),
+        ("EXISTS q", "0"),
+        ("ZADD z 1 m 2 n", "2"),
+        ("BZPOPMAX z 0", "z n 2"),
+        (
+            "SUBSCRIBE c",
+            "ERR This Redis command is not allowed from script",
+        ),
+    ] {
+        assert_eq!(run(line), reply, "{line}");
+    }
+    let info = c.ask(&["COMMAND", "INFO", "BLPOP", "WAIT"]);
+    let flags = |at: usize| info.as_slice().unwrap()[at].as_slice().unwrap()[2].clone();
+    let simple = |text: &str| Value::Simple(text.into());
+    assert_eq!(
+        flags(0),
+        Value::Array(vec![simple("write"), simple("blocking")])
+    );
+    assert_eq!(flags(1), Value::Array(vec![simple("blocking")]));
+}
+
+/// As in Redis, so that a script does the same on every server.
+#[test]
+fn a_script_sorts_a_set_although_it_asks_for_no_order() {
+    let server = start("1");
+    let mut c = Wire::open(&server);
+    let members: Vec<String> = (0..200).map(|n| format!("m{}", n * 7919 % 1000)).collect();
+    let mut sorted = members.clone();
+    sorted.sort_unstable();
+    let words = ["SADD", "s"].into_iter();
+    c.ask(
+        &words
+            .chain(members.iter().map(String::as_str))
+            .collect::<Vec<_>>(),
+    );
+    let bulk = |names: &[String]| Value::Array(names.iter().map(Value::bulk).collect());
+    let script = "return redis.call(ARGV[1], 's', 'BY', 'nosort')";
+    for name in ["SORT", "SORT_RO"] {
+        assert_eq!(c.ask(&["EVAL", script, "0", name]), bulk(&sorted), "{name}");
+    }
+    assert_ne!(c.ask(&["SORT", "s", "BY", "nosort"]), bulk(&sorted));
+    let part = "return redis.call('SORT', 's', 'BY', 'nosort', 'DESC', 'LIMIT', 1, 2)";
+    sorted.reverse();
+    assert_eq!(c.ask(&["EVAL", part, "0"]), bulk(&sorted[1..3]));
+    // A list has an order.
+    c.ask(&["RPUSH", "l", "c", "a", "b"]);
+    let list = "return redis.call('SORT', 'l', 'BY', 'nosort')";
+    let names = ["c", "a", "b"].map(str::to_owned);
+    assert_eq!(c.ask(&["EVAL", list, "0"]), bulk(&names));
 }

@@ -56,7 +56,7 @@ pub static COMMANDS: &[Command] = &[
              available.",
         )
         .syntax("timeout numkeys key ... (where: LEFT | RIGHT) [COUNT count]"),
-    list("blpop", -3, POP.or(Flags::NOSCRIPT), lists::blpop)
+    list("blpop", -3, POP, lists::blpop)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
         .doc(
@@ -67,7 +67,7 @@ pub static COMMANDS: &[Command] = &[
         )
         .history(DOUBLE)
         .syntax("key ... timeout"),
-    list("brpop", -3, POP.or(Flags::NOSCRIPT), lists::brpop)
+    list("brpop", -3, POP, lists::brpop)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
         .doc(
@@ -126,8 +126,8 @@ pub static COMMANDS: &[Command] = &[
 ];
 
 const POP: Flags = Flags::WRITE.or(Flags::BLOCKING);
-const POP_FAST: Flags = POP.or(Flags::NOSCRIPT).or(Flags::FAST);
-const GROW: Flags = POP.or(Flags::DENYOOM).or(Flags::NOSCRIPT);
+const POP_FAST: Flags = POP.or(Flags::FAST);
+const GROW: Flags = POP.or(Flags::DENYOOM);
 const DOUBLE: &[(&str, &str)] = &[(
     "6.0.0",
     "`timeout` is interpreted as a double instead of an integer.",

@@ -92,7 +92,7 @@ fn sort_ro(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 fn run(cx: &mut Cx, key: &[u8], options: &Options<'_>, reply: &mut Reply) -> Result<(), Error> {
     let elements = elements(cx, key, options)?;
     let part = options.part(elements.len());
-    let sorted = match options.order(elements.is_set) {
+    let sorted = match options.order(elements.is_set, cx.turn.in_script) {
         Order::Unsorted => elements.texts.into_iter().skip(part.start),
         Order::Sorted { by, alpha } => {
             let texts = elements.texts;

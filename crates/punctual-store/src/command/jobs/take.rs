@@ -41,11 +41,6 @@ pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
                 .filter(|n| (1..=COUNT_MAX).contains(n))
                 .ok_or(Error::fixed("ERR COUNT is a number from 1 to 10000"))?;
         } else if is(&args[at], "BLOCK") {
-            if cx.turn.in_script {
-                return Err(Error::fixed(
-                    "ERR JOB TAKE is not allowed with BLOCK option from scripts",
-                ));
-            }
             block = Some(block_deadline(cx.now(), value)?);
         } else if is(&args[at], "LEASE") {
             lease_ms = Some(millis(value, 1)?);

@@ -80,10 +80,10 @@ impl<'a> Options<'a> {
         start..end
     }
 
-    /// Returns the order of the results. A set has no order of its own, so with STORE it is always sorted.
-    pub(super) fn order(&self, is_set: bool) -> Order<'_> {
+    /// Returns the order of the results. A set has no order of its own, so with STORE and in scripts it is always sorted.
+    pub(super) fn order(&self, is_set: bool, in_script: bool) -> Order<'_> {
         match () {
-            () if self.constant && is_set && self.store.is_some() => Order::Sorted {
+            () if self.constant && is_set && (in_script || self.store.is_some()) => Order::Sorted {
                 by: None,
                 alpha: true,
             },

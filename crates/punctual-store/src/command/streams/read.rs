@@ -160,13 +160,6 @@ impl<'a> Asked<'a> {
         while at < args.len() {
             let (arg, more) = (args.at(at), args.len() - 1 - at);
             if is(arg, "BLOCK") && more > 0 {
-                if cx.turn.in_script {
-                    return Err(Error::repeating(
-                        "ERR ",
-                        args.at(0),
-                        " command is not allowed with BLOCK option from scripts",
-                    ));
-                }
                 at += 1;
                 asked.block = Some(block_deadline(cx.now(), &args[at])?);
             } else if is(arg, "COUNT") && more > 0 {
