@@ -17,7 +17,7 @@ use crate::dispatch::table::Entry;
 pub(crate) enum Denied {
     /// The command itself.
     Command,
-    /// The key at this position of the arguments.
+    /// The key, or the glob of keys, at this position of the arguments; all keys if it is the number of arguments.
     Key(usize),
     /// The channel at this position.
     Channel(usize),
@@ -81,7 +81,7 @@ impl Denied {
     pub(crate) fn object<'a>(self, entry: &'a Entry, args: Args<'a>) -> &'a [u8] {
         match self {
             Self::Command => entry.name.as_bytes(),
-            Self::Key(at) | Self::Channel(at) => args.at(at),
+            Self::Key(at) | Self::Channel(at) => args.get(at).unwrap_or(b"*"),
         }
     }
 }
@@ -168,7 +168,24 @@ fn check_keys(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Deni
             denied = Some(Denied::Key(at));
         }
     });
+    if let Some(at) = entry.row.keys.glob(args) {
+        let glob = args.get(at).unwrap_or(b"*");
+        if !reads_all_of(selector, glob) {
+            denied = denied.or(Some(Denied::Key(at)));
+        }
+    }
     denied.map_or(Ok(()), Err)
+}
+
+/// Returns whether a selector surely allows to read each key that a glob matches: a pattern is `*` or the glob itself, or matches
+/// a glob without special characters. Other pairs of globs are not compared.
+fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
+    let is_name = !glob.iter().any(|byte| b"*?[\\".contains(byte));
+    selector.all_keys
+        || selector.keys.iter().any(|key| {
+            let text = &*key.pattern.text;
+            key.read && (text == b"*" || text == glob || is_name && key.pattern.matches(glob))
+        })
 }
 
 #[inline(always)]
@@ -201,14 +218,9 @@ pub(crate) fn may_read(user: &User, entry: &Entry, args: Args, key: &[u8]) -> bo
 
 /// Returns whether a user may run a command that also reads keys whose names it builds: SORT with BY or GET.
 pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args) -> bool {
-    user.selectors.iter().any(|selector| {
-        let all = selector.all_keys
-            || selector
-                .keys
-                .iter()
-                .any(|key| key.read && *key.pattern.text == *b"*");
-        all && allows(selector, entry, args).is_ok()
-    })
+    user.selectors
+        .iter()
+        .any(|selector| reads_all_of(selector, b"*") && allows(selector, entry, args).is_ok())
 }
 
 /// Returns the error of SORT for its first BY or GET that would read keys that the user may not read; `None` if SORT finds

@@ -128,12 +128,13 @@ fn describe(entry: &Entry, reply: &mut Reply) {
         Keys::Counted {
             destination: true, ..
         }
-        | Keys::Options(OptionKeys { first: 1, .. }) => (1, 1, 1),
-        Keys::Options(&OptionKeys { first, .. }) | Keys::Until { first, .. } => {
-            (first as i64, first as i64, 1)
-        }
+        | Keys::Options(OptionKeys { first: Some(1), .. }) => (1, 1, 1),
+        Keys::Options(&OptionKeys {
+            first: Some(first), ..
+        })
+        | Keys::Until { first, .. } => (first as i64, first as i64, 1),
         Keys::KeyOrOption(keys) => (keys.first as i64, keys.first as i64, 1),
-        Keys::None | Keys::Streams { .. } | Keys::Counted { .. } => (0, 0, 0),
+        Keys::None | Keys::Options(_) | Keys::Streams { .. } | Keys::Counted { .. } => (0, 0, 0),
     };
     reply.array(10);
     reply.bulk(entry.name.as_bytes());
@@ -224,8 +225,11 @@ fn key_specs(entry: &Entry, reply: &mut Reply) {
 /// Writes the specifications of the first key and of the keys in options, one for each kind of access.
 fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply) {
     reply.set(access.len());
-    let (first, others) = access.split_first().unwrap_or((&"", &[]));
-    key_range(first, &Begin::Index(options.first), [0, 1, 0], reply);
+    let mut others = access;
+    if let (Some(first), [words, rest @ ..]) = (options.first, access) {
+        key_range(words, &Begin::Index(first), [0, 1, 0], reply);
+        others = rest;
+    }
     for (i, words) in others.iter().enumerate() {
         // The keys that patterns with `*` produce cannot be specified.
         if !options.patterned.is_empty() {

@@ -237,6 +237,48 @@ fn users_reach_the_queues_that_they_may() {
 }
 
 #[test]
+fn payloads_are_for_users_that_may_read_them() {
+    let server = with_threads(1);
+    let (mut c, mut user) = (Wire::open(&server), Wire::open(&server));
+    run(
+        &mut c,
+        &[
+            "ACL SETUSER adder on nopass %W~q %RW~dead %RW~s +@all -@admin",
+            "XGROUP CREATE q-stream g 0 MKSTREAM",
+        ],
+    );
+    run(
+        &mut user,
+        &["AUTH adder x", "JOB ADD q secret ID a DEAD dead"],
+    );
+    for line in [
+        "JOB TAKE q",
+        "JOB TAKE q BLOCK 0",
+        "JOB GET q a",
+        "JOB RANGE q READY 0 -1",
+        "EVAL return(redis.call('JOB','TAKE',KEYS[1])) 1 q",
+    ] {
+        let reply = show(&mut user, line);
+        assert!(!reply.contains("secret"), "{line}: {reply}");
+        assert!(
+            reply.contains("NOPERM") || reply.contains("can't access"),
+            "{line}: {reply}"
+        );
+    }
+    assert_eq!(show(&mut user, "JOB DEL q a"), "1");
+    // Dead letters are read from the stream.
+    run(
+        &mut c,
+        &["ACL SETUSER adder %W~q-stream", "ACL SETUSER adder %R~q"],
+    );
+    let lease = "XGROUP SETLEASE q-stream g 100 MAXDELIVERIES 1 DEADLETTER s";
+    let reply = show(&mut user, lease);
+    assert!(reply.starts_with("NOPERM"), "{reply}");
+    run(&mut c, &["ACL SETUSER adder %R~q-stream"]);
+    run(&mut user, &[lease, "JOB ADD q open", "JOB TAKE q"]);
+}
+
+#[test]
 fn jobs_survive_kills() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();

@@ -52,6 +52,72 @@ fn a_blocked_reader_gets_an_expiry_at_its_deadline() {
 }
 
 #[test]
+fn a_rule_needs_permission_to_read_what_it_copies() {
+    const NO_KEY: &str =
+        "-NOPERM this user has no permissions to access one of the keys used as arguments|";
+    let server = builder().threads(1).spawn().unwrap();
+    let (mut c, mut user) = (Wire::open(&server), Wire::open(&server));
+    c.expect(&["ACL SETUSER u on nopass +@all %W~out"], "+OK|");
+    user.expect(&["AUTH u x"], "+OK|");
+    for (rules, match_, allowed) in [
+        ("%R~x", "", false),
+        ("%R~k*", "", false),
+        ("%R~*", "", true),
+        ("%R~*", "MATCH k*", true),
+        ("~*", "MATCH *", true),
+        ("%W~*", "MATCH k*", false),
+        ("%W~*", "", false),
+        ("%R~k*", "MATCH k*", true),
+        ("%R~k*", "MATCH k1", true),
+        ("%R~k*", "MATCH k1*", false),
+        ("%R~k*", "MATCH k?", false),
+        ("%R~k*", "MATCH k[1]", false),
+        ("%R~k*", r"MATCH k\1", false),
+        ("%R~k*", "MATCH *", false),
+        ("%R~k*", "MATCH k* MATCH z*", false),
+        ("%R~k*", "MATCH z* EVENTS x MATCH k*", true),
+        ("%R~k1", "MATCH k*", false),
+        ("%R~a %R~b", "MATCH b VALUE dump MAXBYTES 5", true),
+        ("%R~a %R~b", "MATCH c VALUE dump MAXBYTES 5", false),
+    ] {
+        c.expect(
+            &[&format!("ACL SETUSER u resetkeys %W~out {rules}")],
+            "+OK|",
+        );
+        let wanted = if allowed { "+OK|" } else { NO_KEY };
+        let set = format!("NOTIFY SET r STREAM out {match_}");
+        user.send(&[&set]);
+        let reply = user.value();
+        assert_eq!(reply.is_error(), !allowed, "{rules}: {set}: {reply:?}");
+        user.expect(&["MULTI"], "+OK|");
+        let queued = if allowed { "+QUEUED|" } else { wanted };
+        user.expect(&[&set, "DISCARD"], &format!("{queued}+OK|"));
+    }
+    // One set of permissions must cover both.
+    c.expect(
+        &[
+            "ACL SETUSER u resetkeys %W~out (+@all %R~*)",
+            "ACL LOG RESET",
+        ],
+        "+OK|+OK|",
+    );
+    user.expect(&["NOTIFY SET r STREAM out"], NO_KEY);
+    // The denied object is the glob that is missing.
+    let log = c.ask(&["ACL", "LOG", "1"]);
+    let entry = log.as_slice().unwrap()[0].as_slice().unwrap();
+    assert_eq!(entry[7], Value::bulk("*"), "{entry:?}");
+    c.expect(&["ACL SETUSER u clearselectors %R~* resetkeys ~in"], "+OK|");
+    user.expect(&["NOTIFY SET r STREAM out MATCH in"], NO_KEY);
+    c.expect(
+        &[
+            "COMMAND GETKEYSANDFLAGS NOTIFY SET r MATCH k* STREAM out",
+            "NOTIFY DEL r",
+        ],
+        "*1|*2|$3|out|*2|+RW|+insert|:1|",
+    );
+}
+
+#[test]
 fn transactions_and_scripts_append_with_their_changes() {
     let server = builder().threads(2).spawn().unwrap();
     let mut c = Wire::open(&server);

@@ -164,11 +164,10 @@ const RADIUS_COST: &str = "O(N+log(M)) where N is the number of members in the b
 const SEARCH_COST: &str = "O(N+log(M)) where N is the number of members in the grid-aligned bounding box of the shape \
                            and M is the number of members inside the shape.";
 const STORES: OptionKeys = OptionKeys {
-    first: 1,
+    first: Some(1),
     from: 5,
     keyed: &["store", "storedist"],
-    patterned: &[],
-    skipped: &[],
+    ..OptionKeys::NONE
 };
 
 /// Creates the row of a command on one key, its first argument.

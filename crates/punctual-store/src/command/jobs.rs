@@ -44,10 +44,9 @@ const UPDATE: &[&str] = &["RW update"];
 const TAKE_OPTIONS: &[&str] = &["BLOCK", "COUNT", "LEASE"];
 
 const ADD_KEYS: OptionKeys = OptionKeys {
-    first: 2,
+    first: Some(2),
     from: 4,
     keyed: &["dead"],
-    patterned: &[],
     skipped: &[
         ("id", 1),
         ("unique", 1),
@@ -61,6 +60,7 @@ const ADD_KEYS: OptionKeys = OptionKeys {
         ("ttl", 1),
         ("keep", 1),
     ],
+    ..OptionKeys::NONE
 };
 
 static SUBCOMMANDS: &[Command] = &[
@@ -162,7 +162,7 @@ static SUBCOMMANDS: &[Command] = &[
         .syntax("queue (jobs: id ... | ALL)"),
     row("take", -3, Flags::WRITE.or(Flags::BLOCKING), take::take)
         .keys_until(2, TAKE_OPTIONS)
-        .access(UPDATE)
+        .access(&["RW access delete"])
         .tips(&["nondeterministic_output"])
         .doc(
             OWN,

@@ -6,7 +6,7 @@ use punctual_resp::{Args, Reply};
 
 use crate::error::Error;
 use crate::notify::{Rule, set};
-use crate::spec::{Flags, Group};
+use crate::spec::{Flags, Group, OptionKeys};
 use crate::turn::{Command, Cx, Handler};
 use crate::value::stream::Stream;
 
@@ -44,18 +44,29 @@ static SUBCOMMANDS: &[Command] = &[
         "Returns the names of all rules.",
     ),
     change("set", -5, CHANGES.or(Flags::DENYOOM), set_rule)
+        .option_keys(&RULE_KEYS)
+        .access(&["RW insert"])
         .doc(
             OWN,
             "O(N) where N is the number of rules.",
             "Creates or replaces a rule.",
         )
         .syntax(
-            "name STREAM key:string [EVENTS letters] [MATCH pattern] [VALUE (NONE | STRING | \
+            "name STREAM key [EVENTS letters] [MATCH pattern] [VALUE (NONE | STRING | \
              DUMP)] [MAXBYTES bytes:integer] [MAXAGE milliseconds]",
         ),
 ];
 
 const CHANGES: Flags = Flags::WRITE.or(Flags::WHOLE).or(Flags::NOSCRIPT);
+/// The stream of a rule, and the keys whose events and values the rule copies.
+const RULE_KEYS: OptionKeys = OptionKeys {
+    from: 3,
+    keyed: &["stream"],
+    globbed: Some("match"),
+    skipped: &[("events", 1), ("value", 1), ("maxbytes", 1), ("maxage", 1)],
+    ..OptionKeys::NONE
+};
+
 const LOOKS: Flags = Flags::LOADING.or(Flags::STALE);
 
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {

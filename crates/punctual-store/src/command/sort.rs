@@ -60,11 +60,11 @@ pub static COMMANDS: &[Command] = &[
 ];
 
 const OPTIONS: OptionKeys = OptionKeys {
-    first: 1,
+    first: Some(1),
     from: 2,
-    keyed: &[],
     patterned: &["by", "get"],
     skipped: &[("limit", 2)],
+    ..OptionKeys::NONE
 };
 
 const COST: &str = "O(N+M*log(M)) where N is the number of elements to sort and M is the number of elements returned; \

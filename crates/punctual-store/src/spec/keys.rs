@@ -75,9 +75,11 @@ impl Keys {
                 keys.step_by(step).for_each(visit);
             }
             Self::Options(options) => {
-                if args.len() > options.first {
-                    visit(options.first);
-                }
+                options
+                    .first
+                    .filter(|first| args.len() > *first)
+                    .into_iter()
+                    .for_each(&mut *visit);
                 options.each_key(args, visit);
             }
             Self::Until { first, words } => until(args, first, words).for_each(visit),
@@ -101,6 +103,16 @@ impl Keys {
         matches!(*self, Self::Range { last, .. } if last < 0)
     }
 
+    /// Returns the position of the glob of the keys that the command reads, or the number of arguments if the command reads every
+    /// key. `None` if the command reads only keys that it names.
+    pub fn glob(&self, args: Args) -> Option<usize> {
+        let Self::Options(options) = self else {
+            return None;
+        };
+        let option = options.globbed?;
+        Some(options.last(args, option).unwrap_or(args.len()))
+    }
+
     /// Returns true if a command with these arguments may reach keys that the arguments do not name.
     pub fn reaches_unnamed(&self, args: Args) -> bool {
         matches!(self, Self::Options(options) if options.reaches_unnamed(args))
@@ -110,26 +122,43 @@ impl Keys {
 /// Keys that are arguments of options.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionKeys {
-    /// Position of the key that is no option.
-    pub first: usize,
+    /// Position of the key that is no option, if there is one.
+    pub first: Option<usize>,
     /// Position of the first option.
     pub from: usize,
     /// Options with a key as argument. If an option is repeated, its last key counts.
     pub keyed: &'static [&'static str],
     /// Options with a pattern as argument: key names result from replacing its asterisk with an element.
     pub patterned: &'static [&'static str],
+    /// Option with a glob as argument: the command reads each key that the glob matches, or every key without the option.
+    pub globbed: Option<&'static str>,
     /// Other options with arguments, and the number of arguments.
     pub skipped: &'static [(&'static str, usize)],
 }
 
 impl OptionKeys {
+    /// No keys.
+    pub const NONE: Self = Self {
+        first: None,
+        from: 0,
+        keyed: &[],
+        patterned: &[],
+        globbed: None,
+        skipped: &[],
+    };
+
     /// Visits the positions of keys that are arguments of options.
     fn each_key(&self, args: Args, visit: &mut dyn FnMut(usize)) {
         for word in self.keyed {
-            let mut last = None;
-            self.each(args, &[word], &mut |at| last = Some(at));
-            last.into_iter().for_each(&mut *visit);
+            self.last(args, word).into_iter().for_each(&mut *visit);
         }
+    }
+
+    /// Returns the position of the argument of the last option `word`.
+    fn last(&self, args: Args, word: &str) -> Option<usize> {
+        let mut last = None;
+        self.each(args, &[word], &mut |at| last = Some(at));
+        last
     }
 
     /// Returns true if an option's pattern builds key names.
@@ -153,6 +182,7 @@ impl OptionKeys {
                 .keyed
                 .iter()
                 .chain(self.patterned)
+                .chain(self.globbed.as_slice())
                 .any(|word| is(&word));
             let several = self.skipped.iter().find(|(word, _)| is(&word));
             at += 1 + several.map_or(usize::from(one), |(_, count)| *count);

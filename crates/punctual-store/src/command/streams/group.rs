@@ -61,7 +61,7 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         .syntax("key group milliseconds [limit: MAXDELIVERIES count DEADLETTER stream:key1]")
         // The stream, and that of its dead letters.
         .keys(2, 8, 6)
-        .access(&["RW update", "RW insert"])
+        .access(&["RW access delete", "RW insert"])
         .doc(
             "7.2.0",
             "O(N*log(N)) where N is the number of the group's pending entries.",
