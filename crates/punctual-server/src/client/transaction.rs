@@ -176,7 +176,7 @@ impl Session {
     }
 
     /// Queues a command, unless EXEC is already certain to fail.
-    pub(crate) fn queue(&mut self, entry: &'static Entry, args: Args) {
+    pub(crate) fn queue(&mut self, entry: &'static Entry, args: Args, writes: bool) {
         let will_abort = !self.stale_watches && self.watch_flag().is_some_and(WatchFlag::is_raised);
         let Some(transaction) = &mut self.multi else {
             return;
@@ -185,7 +185,7 @@ impl Session {
             let args = OwnedArgs::from(args);
             transaction.bytes += args.as_args().iter().map(<[u8]>::len).sum::<usize>();
             transaction.memory += args.memory();
-            transaction.writes |= entry.writes();
+            transaction.writes |= writes;
             transaction.reads |= entry.row.flags.has(Flags::READONLY);
             transaction.queue.push(Queued { entry, args });
             self.update_multi_info();

@@ -109,7 +109,7 @@ impl Runner for FromFile<'_> {
         }
         self.out.clear();
         if self.session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
-            self.session.queue(entry, args);
+            self.session.queue(entry, args, entry.writes());
             return Ok(());
         }
         turn.may_wait = false;

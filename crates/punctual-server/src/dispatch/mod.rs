@@ -18,6 +18,7 @@ pub(crate) mod timers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use punctual_lua::ScriptFlags;
 use punctual_resp::{Args, Command, Reply};
 use punctual_store::spec::Flags;
 use punctual_store::{Error, Turn};
@@ -300,7 +301,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             return self.reject(session, entry, args, &error, out);
         }
         if session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
-            session.queue(entry, args);
+            session.queue(entry, args, self.may_write(entry, args));
             Reply::new(out, session.protocol).simple("QUEUED");
             self.command_start = self.clock.raw();
             return Flow::Done;
@@ -491,7 +492,26 @@ impl<'a, 's> Dispatcher<'a, 's> {
 
     /// Returns whether the command calls a function that may write.
     fn calls_writer(&self, entry: &Entry, args: Args) -> bool {
-        entry.row.flags.has(Flags::CALLS_FUNCTION) && self.shared.functions.may_write(args.at(1))
+        self.declares_writes(entry, args) == Some(true)
+    }
+
+    /// Returns whether a function, or a script with a shebang, may write; `None` for other scripts and commands.
+    fn declares_writes(&self, entry: &Entry, args: Args) -> Option<bool> {
+        let Shared {
+            functions, scripts, ..
+        } = &**self.shared;
+        let declared = match entry.row.flags {
+            flags if flags.has(Flags::CALLS_FUNCTION) => functions.declared(args.at(1)),
+            flags if flags.has(Flags::RUNS_SCRIPTS) => scripts.declared(args.at(1)),
+            _ => None,
+        };
+        declared.map(|flags| !flags.has(ScriptFlags::NO_WRITES))
+    }
+
+    /// Returns whether CLIENT PAUSE WRITE holds the command back: it may change the keyspace or publish messages.
+    pub(crate) fn may_write(&self, entry: &Entry, args: Args) -> bool {
+        self.declares_writes(entry, args)
+            .unwrap_or_else(|| entry.writes())
     }
 
     /// Returns whether CLIENT PAUSE holds this command back, and freezes expiry for a command that only reads.
@@ -501,9 +521,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args) -> bool {
         let pause = self.shared.pauses.in_force(self.turn.now);
         let executing = session.executed_by(entry);
-        let writes = entry.writes()
-            || executing.is_some_and(|queued| queued.writes())
-            || self.calls_writer(entry, args);
+        let writes = self.may_write(entry, args) || executing.is_some_and(Transaction::writes);
         // A replica leaves expired keys to its primary.
         let upstream = &self.shared.upstream;
         let follows = self.shared.replication.is_replica()

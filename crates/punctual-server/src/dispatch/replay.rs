@@ -34,7 +34,7 @@ impl Dispatcher<'_, '_> {
             return Flow::Paused;
         }
         if session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
-            session.queue(entry, args);
+            session.queue(entry, args, entry.writes());
             Reply::new(out, session.protocol).simple("QUEUED");
             return Flow::Done;
         }

@@ -177,7 +177,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether CLIENT PAUSE WRITE holds the command back: it may change the keyspace or publish messages.
+    /// Returns whether the command may change the keyspace or publish messages.
     pub fn writes(&self) -> bool {
         self.row.flags.has(Flags::WRITE) || self.row.flags.has(Flags::MAY_REPLICATE)
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use punctual_lua::Random;
+use punctual_lua::{Random, ScriptFlags};
+
+use super::shebang;
 
 /// SHA1 of a script's source.
 pub(crate) type Sha = [u8; 20];
@@ -28,6 +30,15 @@ impl Cache {
     /// Returns the source of a script. O(1).
     pub(crate) fn get(&self, sha: &Sha) -> Option<Arc<[u8]>> {
         self.sources.lock().get(sha).cloned()
+    }
+
+    /// Returns the flags that a script declares in its shebang. `script` is a source, or the SHA1 of one in the cache.
+    pub(crate) fn declared(&self, script: &[u8]) -> Option<ScriptFlags> {
+        let flags = |code: &[u8]| shebang::parse(code).ok()?.0;
+        match parse_sha(script) {
+            Some(sha) => flags(&self.get(&sha)?),
+            None => flags(script),
+        }
     }
 
     /// Adds a script. O(length).

@@ -1,10 +1,11 @@
 //! CLIENT PAUSE delays commands and expiry.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use crate::waiters::start;
-use crate::wire::{Wire, field, unix_time};
-use punctual_resp::Value;
+use crate::wire::{Wire, eventually, field, unix_time};
+use punctual_resp::{Value, encode_command};
 use punctual_server::Server;
 
 #[test]
@@ -95,6 +96,62 @@ fn a_pause_of_writes_delays_only_writes() {
     b.expect_silence();
     a.expect(&["CLIENT UNPAUSE"], "+OK|");
     b.receive(":0|");
+}
+
+/// As redis-server 7.0.15 and 8.2.3, which ask scripts and functions for their flags before they run.
+#[test]
+fn a_pause_of_writes_lets_scripts_run_that_declare_no_writes() {
+    let server = start();
+    let mut a = Wire::open(&server);
+    let load = "#!lua name=l\nredis.register_function{function_name='r', callback=function() return 1 end, flags={'no-writes'}}\n\
+                redis.register_function('w', function() return 1 end)";
+    a.ask(&["FUNCTION", "LOAD", load]);
+    let mut digest = |code: &str| {
+        let reply = a.ask(&["SCRIPT", "LOAD", code]);
+        String::from_utf8(reply.as_bytes().unwrap().to_vec()).unwrap()
+    };
+    let declared = digest("#!lua flags=no-writes\nreturn 1");
+    let undeclared = digest("#!lua flags=allow-oom\nreturn 1");
+    let plain = digest("return 1");
+    for (command, held) in [
+        (["EVAL", "#!lua flags=no-writes\nreturn 1", "0"], false),
+        (["EVAL", "#!lua\nreturn 1", "0"], true),
+        (["EVAL", "return 1", "0"], true),
+        (["EVAL_RO", "return 1", "0"], false),
+        (["EVALSHA", &declared, "0"], false),
+        (["EVALSHA", &undeclared, "0"], true),
+        (["EVALSHA", &plain, "0"], true),
+        (["EVALSHA_RO", &plain, "0"], false),
+        (["FCALL", "r", "0"], false),
+        (["FCALL", "w", "0"], true),
+        (["FCALL_RO", "r", "0"], false),
+    ] {
+        for transaction in [false, true] {
+            let mut b = Wire::open(&server);
+            let mut reply = ":1|";
+            if transaction {
+                b.expect(&["MULTI"], "+OK|");
+                b.ask(&command);
+                reply = "*1|:1|";
+            }
+            a.expect(&["CLIENT PAUSE 1000 WRITE"], "+OK|");
+            let last: &[&str] = if transaction { &["EXEC"] } else { &command };
+            let mut request = Vec::new();
+            encode_command(&mut request, last);
+            b.stream.write_all(&request).unwrap();
+            if held {
+                // The server has the command.
+                eventually(|| a.text("INFO clients").contains("blocked_clients:1"));
+                b.expect_silence();
+            } else {
+                b.receive(reply);
+            }
+            a.expect(&["CLIENT UNPAUSE"], "+OK|");
+            if held {
+                b.receive(reply);
+            }
+        }
+    }
 }
 
 #[test]

@@ -212,10 +212,9 @@ impl Registry {
         });
     }
 
-    /// Returns whether the function exists and may write.
-    pub(crate) fn may_write(&self, name: &[u8]) -> bool {
+    /// Returns the flags that a function declares, if it exists.
+    pub(crate) fn declared(&self, name: &[u8]) -> Option<ScriptFlags> {
         let libraries = self.current.read();
-        let found = libraries.find(name);
-        found.is_some_and(|found| !found.declaration().flags.has(ScriptFlags::NO_WRITES))
+        Some(libraries.find(name)?.declaration().flags)
     }
 }
