@@ -4,6 +4,7 @@
 //! caller holds the shard's lock, so the events of one key arrive in the order in which they happened.
 
 use crate::keyspace::tracked::Readers;
+use crate::keyspace::waiters::Waiter;
 use crate::time::Now;
 use crate::turn::effects::Effects;
 
@@ -208,6 +209,11 @@ pub trait Sink {
     /// [`Sink::invalidate`].
     fn broadcast(&mut self, key: &[u8], by: u64) {
         let _ = (key, by);
+    }
+
+    /// Receives that the command of a waiting client runs now. The events that follow are events of this command.
+    fn serves(&mut self, waiter: &Waiter) {
+        let _ = waiter;
     }
 
     /// Receives that every key may have changed.

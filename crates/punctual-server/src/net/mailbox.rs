@@ -31,6 +31,8 @@ pub(crate) struct Mail<O> {
     separated_client: u64,
     /// Messages for that client.
     separated: Vec<u8>,
+    /// Clients whose waiting command runs, and their messages, which follow the reply.
+    awaiting: Vec<(u64, Vec<u8>)>,
 }
 
 impl<O> Default for Mail<O> {
@@ -41,6 +43,7 @@ impl<O> Default for Mail<O> {
             orders: Vec::new(),
             separated_client: 0,
             separated: Vec::new(),
+            awaiting: Vec::new(),
         }
     }
 }
@@ -99,6 +102,8 @@ impl<O> Mailbox<O> {
             if client == mail.separated_client {
                 mail.separated.extend_from_slice(bytes);
                 self.has_separated.store(true, Ordering::Release);
+            } else if let Some((_, held)) = mail.awaiting.iter_mut().find(|(id, _)| *id == client) {
+                held.extend_from_slice(bytes);
             } else if let Some(last) = mail.deliveries.last_mut()
                 && (last.client, last.slot, last.end) == (client, slot, start)
             {
@@ -162,12 +167,21 @@ impl<O> Mailbox<O> {
         self.has_separated.store(false, Ordering::Release);
     }
 
-    /// Adds the reply of a command that has waited, and the order that resumes its client.
+    /// Holds the client's messages back until [`Mailbox::answer`]: the client's waiting command runs now.
+    pub(crate) fn await_answer(&self, client: u64) {
+        self.mail.lock().awaiting.push((client, Vec::new()));
+    }
+
+    /// Adds the reply of a command that has waited, the messages that were held back, and the order that resumes its client.
     pub(crate) fn answer(&self, reply: &[u8], client: u64, slot: usize, resume: O) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
         let start = mail.bytes.len();
         mail.bytes.extend_from_slice(reply);
+        if let Some(at) = mail.awaiting.iter().position(|(id, _)| *id == client) {
+            let (_, held) = mail.awaiting.swap_remove(at);
+            mail.bytes.extend_from_slice(&held);
+        }
         let end = mail.bytes.len();
         mail.deliveries.push(Delivery {
             client,
@@ -209,7 +223,10 @@ impl<O> Mailbox<O> {
     /// Swaps the content with `empty`. Only the loop calls this.
     pub(crate) fn collect(&self, empty: &mut Mail<O>) {
         if self.full.swap(false, Ordering::SeqCst) {
-            std::mem::swap(&mut *self.mail.lock(), empty);
+            let mut mail = self.mail.lock();
+            std::mem::swap(&mut *mail, empty);
+            // Another loop may be about to answer.
+            std::mem::swap(&mut mail.awaiting, &mut empty.awaiting);
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use punctual_resp::Protocol;
 use punctual_store::events::{Classes, DeadLetterFailed, Sink};
 use punctual_store::keyspace::tracked::Readers;
+use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::{Effects, Now};
 
 use crate::client::trackers::{Batch, Prefixes};
@@ -180,6 +182,14 @@ impl Sink for LoopSink<'_> {
         }
         if self.batch.len() >= BATCH_MAX {
             self.send_batch();
+        }
+    }
+
+    fn serves(&mut self, waiter: &Waiter) {
+        // Other clients get no messages while they wait.
+        if waiter.protocol() == Protocol::Resp3 {
+            let id = waiter.id();
+            self.shared.mailboxes[id.loop_number].await_answer(id.client);
         }
     }
 

@@ -105,6 +105,45 @@ fn own_changes_follow_their_reply() {
     }
 }
 
+/// As 7.0's suite, "Unblocked BLMOVE gets notification after response".
+#[test]
+fn changes_by_a_command_that_has_waited_follow_its_reply() {
+    for (threads, others) in [(1, 1), (4, 8)] {
+        let server = start(threads);
+        // The clients are on all loops.
+        for _ in 0..others {
+            let (mut c, mut pusher) = (tracking(&server, ""), Wire::open(&server));
+            let wait = "BLMOVE from to LEFT LEFT 0";
+            let blocked = "INFO clients";
+            pusher.expect(&["DEL from to", "RPUSH to a"], ":0|:1|");
+            c.expect(&["LRANGE to 0 -1"], "*1|$1|a|");
+            c.send(&[wait]);
+            eventually(|| pusher.text(blocked).contains("blocked_clients:1"));
+            pusher.expect(&["RPUSH from foo"], ":1|");
+            c.receive(&format!("$3|foo|{}", invalid(&["to"])));
+            // A change by the push itself comes before the reply.
+            c.expect(&["LRANGE from 0 -1"], "*0|");
+            c.send(&[wait]);
+            eventually(|| pusher.text(blocked).contains("blocked_clients:1"));
+            pusher.expect(&["RPUSH from foo"], ":1|");
+            c.receive(&format!("{}$3|foo|", invalid(&["from"])));
+            // The change is the waiting client's own, not the pusher's.
+            c.expect(&["CLIENT TRACKING on NOLOOP", "LLEN to"], "+OK|:3|");
+            pusher.ask(&["HELLO", "3"]);
+            pusher.expect(&["CLIENT TRACKING on NOLOOP", "LLEN to"], "+OK|:3|");
+            c.send(&[wait]);
+            let mut other = Wire::open(&server);
+            eventually(|| other.text(blocked).contains("blocked_clients:1"));
+            pusher.expect(
+                &["RPUSH from foo", "PING"],
+                &format!(":1|{}+PONG|", invalid(&["to"])),
+            );
+            c.expect(&["PING"], "$3|foo|+PONG|");
+            pusher.expect(&["DEL from to"], ":1|");
+        }
+    }
+}
+
 #[test]
 fn flushes_invalidate_everything_once() {
     for threads in [1, 4] {

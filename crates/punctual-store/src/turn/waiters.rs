@@ -155,8 +155,11 @@ impl Turn<'_> {
         let client = waiter.client();
         let mut reply = Reply::new(out, client.protocol);
         let args = waiter.args().as_args();
+        self.sink.serves(waiter);
+        let by = std::mem::replace(&mut self.client, client.id.client);
         let result =
             outcome.and_then(|()| self.run(command, client.db, client.touch, args, &mut reply));
+        self.client = by;
         match &result {
             Err(error) => reply.error(error.bytes()),
             // The key was looked at under the same locks, so the command has found something; this is a safeguard.
