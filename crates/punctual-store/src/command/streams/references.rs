@@ -125,14 +125,8 @@ pub(super) fn xdelex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     let mut removed = Removed::default();
     if let Some(record) = found {
         let stream = cx.edit::<Stream>(place, record)?;
-        // As in Redis, nothing has been acknowledged by all groups if there are none.
-        let keeps = references == References::Acked && stream.groups().is_empty();
         for (id, outcome) in ids.iter().zip(&mut outcomes) {
-            *outcome = match stream.contains(*id) {
-                false if references != References::Drop => UNKNOWN,
-                true if keeps => KEPT,
-                _ => removed.delete(stream, *id, references),
-            };
+            *outcome = removed.delete(stream, *id, references);
         }
         removed.commit(cx, key);
     }

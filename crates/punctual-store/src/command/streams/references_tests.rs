@@ -43,7 +43,11 @@ fn xdelex_follows_the_references() {
     assert_eq!(ids(&mut f), "4-0 5-0");
     assert_eq!(f.run("XDELEX nothing IDS 1 1-0"), "*1 :-1");
     f.run("XADD alone 1-0 f v");
-    assert_eq!(f.run("XDELEX alone ACKED IDS 1 1-0"), "*1 :2");
+    assert_eq!(f.run("XDELEX alone ACKED IDS 2 1-0 1-0"), "*2 :1 :-1");
+    // As in 8.2, an ID that a group has yet to read is kept, whether there is an entry or not.
+    f.run("XGROUP CREATE alone a 1-0");
+    let reply = f.run("XDELEX alone ACKED IDS 2 1-0 2-0");
+    assert_eq!(reply, "*2 :-1 :2");
 }
 
 #[test]
