@@ -33,8 +33,7 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "ACL LIST, ACL GETUSER",
-        how: "the categories that print a set of commands depend on all commands of a server; redis-server prints single \
-              commands in the order of a hash table",
+        how: "7.0 prints the shortest list of categories and commands that it finds; 7.2 and ours print the rules in their order",
         avoided: "what the rules allow is compared, by ACL DRYRUN",
     },
     Difference {
@@ -212,11 +211,11 @@ pub const KNOWN: &[Difference] = &[
         what: "TIME and PTTL in scripts",
         how: "go on in 7.0, stand still in 7.2",
         avoided: "compared by type; the corpus states ours",
+    },
     Difference {
         what: "BLPOP and its relatives, BLOCK of XREAD and XREADGROUP, and WAIT in scripts",
         how: "7.0 refuses them, 7.2 runs them without waiting; COMMAND INFO has other flags and categories",
         avoided: "not drawn",
-    },
     },
     Difference {
         what: "error tables without a text",

@@ -1,7 +1,7 @@
 //! Random rules of ACL SETUSER and random commands, to Punctual and to a real redis-server.
 //!
 //! The replies of SETUSER, the fields of GETUSER and every reply of DRYRUN must be equal, and DRYRUN must say what happens
-//! when the user sends the command. The categories that GETUSER prints depend on all commands of a server, so the printed
+//! when the user sends the command. GETUSER prints the rules of commands as 7.2 does, which 7.0 does not, so the printed
 //! commands are compared by what they allow. `PUNCTUAL_COMMANDS=100000` sets the number of commands.
 
 use punctual_compat::Command;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::log::Log;
-use super::rules::{RuleError, Rules};
+use super::rules::{self, RuleError, Rules};
 use super::user::{Identity, User};
 use crate::config::Settings;
 use crate::dispatch::table::CommandTable;
@@ -88,7 +88,7 @@ impl Users {
     /// Returns all users as lines of ACL LIST.
     pub(crate) fn lines(&self) -> Vec<Vec<u8>> {
         let line = |user: Arc<User>| {
-            let rules = self.rules.print(&user);
+            let rules = rules::print(&user);
             [b"user ", &user.identity.name[..], b" ", &rules].concat()
         };
         self.list().into_iter().map(line).collect()

@@ -1,13 +1,13 @@
 //! The language of rules: `+get`, `~key*`, `(...)`. Applies rules to users and prints users as rules.
 //!
-//! A printed user is the shortest list of categories and commands that Redis 7.0 finds: from all commands or none, the
-//! category that fits best is applied again and again, and the remaining differences are single commands.
+//! A user is printed as in Redis 7.2: from all commands or none, the rules about commands follow in their order, without rules
+//! that a later rule about the same command or category has replaced.
 
 use punctual_store::error::c_string;
 use thiserror::Error;
 
 use super::categories::{self, Category, set_with_subcommands};
-use super::user::{CommandSet, Hash, KeyPattern, Pattern, Sanitize, Selector, User, hash};
+use super::user::{Hash, KeyPattern, Pattern, Sanitize, Selector, User, hash};
 use crate::config::quoting;
 use crate::dispatch::table::{CommandTable, Entry};
 
@@ -193,6 +193,7 @@ impl Rules {
                 selector
                     .first_args
                     .retain(|id, _| !category.members.has(*id));
+                selector.note_rule(on, format!("@{}", category.name).as_bytes());
             }
             [b'+', name @ ..] => return self.allow(selector, name),
             [b'-', name @ ..] => self.set(selector, self.find(name)?, false),
@@ -225,6 +226,8 @@ impl Rules {
         {
             allowed.push(argument.into());
         }
+        let rule = [command.name.as_bytes(), b"|", argument].concat();
+        selector.note_rule(true, &rule.to_ascii_lowercase());
         Ok(true)
     }
 
@@ -232,6 +235,7 @@ impl Rules {
         set_with_subcommands(&mut selector.commands, entry, on);
         selector.all_commands &= on;
         selector.first_args.remove(&entry.id);
+        selector.note_rule(on, entry.name.as_bytes());
     }
 
     /// Returns the command with this original name, whatever `rename-command` calls it.
@@ -246,99 +250,48 @@ impl Rules {
             .filter(|_| parts.next().is_none())
             .ok_or(RuleError::Unknown)
     }
+}
 
-    /// Returns a user as a line of ACL LIST, without `user` and the name.
-    pub(crate) fn print(&self, user: &User) -> Vec<u8> {
-        let mut words: Vec<Vec<u8>> = flags(user).map(|flag| flag.into()).collect();
-        words.extend(
-            user.passwords
-                .iter()
-                .map(|hash| format!("#{}", hex(hash)).into()),
-        );
-        for (i, selector) in user.selectors.iter().enumerate() {
-            let text = self.print_selector(selector);
-            words.push(match i {
-                0 => text,
-                _ => [b"(", &text[..], b")"].concat(),
-            });
-        }
-        words.join(&b' ')
+/// Returns a user as a line of ACL LIST, without `user` and the name.
+pub(crate) fn print(user: &User) -> Vec<u8> {
+    let mut words: Vec<Vec<u8>> = flags(user).map(|flag| flag.into()).collect();
+    words.extend(
+        user.passwords
+            .iter()
+            .map(|hash| format!("#{}", hex(hash)).into()),
+    );
+    for (i, selector) in user.selectors.iter().enumerate() {
+        let text = print_selector(selector);
+        words.push(match i {
+            0 => text,
+            _ => [b"(", &text[..], b")"].concat(),
+        });
     }
+    words.join(&b' ')
+}
 
-    fn print_selector(&self, selector: &Selector) -> Vec<u8> {
-        let mut words = Vec::new();
-        words.extend(Some(print_keys(selector)).filter(|keys| !keys.is_empty()));
-        if !selector.all_channels {
-            words.push(b"resetchannels".to_vec());
-        }
-        words.extend(Some(print_channels(selector)).filter(|channels| !channels.is_empty()));
-        words.push(self.print_commands(selector));
-        words.join(&b' ')
+fn print_selector(selector: &Selector) -> Vec<u8> {
+    let mut words = Vec::new();
+    words.extend(Some(print_keys(selector)).filter(|keys| !keys.is_empty()));
+    if !selector.all_channels {
+        words.push(b"resetchannels".to_vec());
     }
+    words.extend(Some(print_channels(selector)).filter(|channels| !channels.is_empty()));
+    words.push(print_commands(selector));
+    words.join(&b' ')
+}
 
-    /// Returns the rules that create a selector's set of commands.
-    pub(crate) fn print_commands(&self, selector: &Selector) -> Vec<u8> {
-        let all = selector.from_all;
-        let mut words = vec![if all { &b"+@all"[..] } else { b"-@all" }.to_vec()];
-        let mut printed = CommandSet::new(self.table.entries());
-        printed.set_all(all);
-        let mut rest = selector.commands.clone();
-        let mut applied = vec![false; self.categories.len()];
-        while let Some(best) = self.best_fit(&rest, all, &applied) {
-            let category = &self.categories[best];
-            printed.set_those_of(&category.reach, !all);
-            rest.set_those_of(&category.reach, all);
-            applied[best] = true;
-            let sign = if all { '-' } else { '+' };
-            words.push(format!("{sign}@{}", category.name).into());
-        }
-        for command in self.table.commands() {
-            self.print_difference(selector, command, &mut printed, &mut words);
-            for sub in &command.subcommands {
-                self.print_difference(selector, sub, &mut printed, &mut words);
-            }
-            if !selector.commands.has(command.id)
-                && let Some(allowed) = selector.first_args.get(&command.id)
-            {
-                for arg in allowed {
-                    words.push([b"+", command.name.as_bytes(), b"|", &arg[..]].concat());
-                }
-            }
-        }
-        words.join(&b' ')
-    }
-
-    /// Returns the category that has more commands to print than others, with the fewest others and then the most to print.
-    fn best_fit(&self, rest: &CommandSet, all: bool, applied: &[bool]) -> Option<usize> {
-        let mut best: Option<(usize, u32, u32)> = None;
-        for (i, category) in self.categories.iter().enumerate() {
-            let on = rest.common(&category.members);
-            let off = category.members.count() - on;
-            let (same, different) = if all { (off, on) } else { (on, off) };
-            let better = best.is_none_or(|(_, fewest, most)| {
-                different < fewest || different == fewest && same > most
-            });
-            if !applied[i] && same > different && better {
-                best = Some((i, different, same));
-            }
-        }
-        best.map(|(i, ..)| i)
-    }
-
-    fn print_difference(
-        &self,
-        selector: &Selector,
-        entry: &Entry,
-        printed: &mut CommandSet,
-        words: &mut Vec<Vec<u8>>,
-    ) {
-        let on = selector.commands.has(entry.id);
-        if on != printed.has(entry.id) {
-            let sign = if on { '+' } else { '-' };
-            words.push(format!("{sign}{}", entry.name).into());
-            set_with_subcommands(printed, entry, on);
-        }
-    }
+/// Returns the rules that create a selector's set of commands.
+pub(crate) fn print_commands(selector: &Selector) -> Vec<u8> {
+    let begin: &[u8] = if selector.from_all {
+        b"+@all"
+    } else {
+        b"-@all"
+    };
+    let words: Vec<&[u8]> = std::iter::once(begin)
+        .chain(selector.rules.iter().map(|rule| &rule[..]))
+        .collect();
+    words.join(&b' ')
 }
 
 /// Returns the flags of a user, in the order of ACL LIST.

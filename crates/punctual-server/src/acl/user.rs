@@ -157,17 +157,6 @@ impl CommandSet {
             }
         }
     }
-
-    /// Returns the number of commands that are in both sets.
-    pub(crate) fn common(&self, other: &Self) -> u32 {
-        let both = self.0.iter().zip(&other.0).map(|(a, b)| a & b);
-        both.map(u64::count_ones).sum()
-    }
-
-    /// Returns the number of commands.
-    pub(crate) fn count(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
-    }
 }
 
 /// A pattern of keys or channels. Its first bytes are compared as a number before anything else: most names match none of several
@@ -266,6 +255,8 @@ pub(crate) struct Selector {
     pub(crate) all_commands: bool,
     /// The set began with all commands (`+@all`) rather than none; it decides how the rules are printed.
     pub(crate) from_all: bool,
+    /// The rules about commands since then, as they are printed: `+get`, `-@write`, `+select|0`.
+    pub(crate) rules: Vec<Box<[u8]>>,
     pub(crate) commands: CommandSet,
     /// First arguments with which a command outside of the set is allowed, by row.
     pub(crate) first_args: BTreeMap<usize, Vec<Box<[u8]>>>,
@@ -280,6 +271,7 @@ impl Selector {
         Self {
             all_commands: false,
             from_all: false,
+            rules: Vec::new(),
             commands: CommandSet::new(commands),
             first_args: BTreeMap::new(),
             all_keys: false,
@@ -299,7 +291,18 @@ impl Selector {
         self.commands.set_all(on);
         self.all_commands = on;
         self.from_all = on;
+        self.rules.clear();
         self.first_args.clear();
+    }
+
+    /// Keeps a rule about a command or a category. It replaces other rules about it and its subcommands. O(rules).
+    pub(crate) fn note_rule(&mut self, on: bool, name: &[u8]) {
+        self.rules.retain(|known| {
+            let rest = known[1..].strip_prefix(name);
+            !rest.is_some_and(|rest| matches!(rest, [] | [b'|', ..]))
+        });
+        let sign: &[u8] = if on { b"+" } else { b"-" };
+        self.rules.push([sign, name].concat().into());
     }
 
     /// Allows all keys, or none.

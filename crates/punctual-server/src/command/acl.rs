@@ -200,7 +200,7 @@ fn get_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     }
     let describe = |selector: &Selector, reply: &mut Reply<'_>| {
         for (name, text) in [
-            ("commands", users.rules.print_commands(selector)),
+            ("commands", rules::print_commands(selector)),
             ("keys", rules::print_keys(selector)),
             ("channels", rules::print_channels(selector)),
         ] {

@@ -33,10 +33,11 @@ fn with_user(server: &Server, rules: &str) -> (Wire, Wire) {
 
 #[test]
 fn replies_are_those_of_redis() {
+    // Only rules that 7.0 prints as 7.2 does.
     const LINES: &[&str] = &[
-        "ACL SETUSER a on >p +get +set -get +@hash -hset %R~a* ~b &c +select|0 \"(+get ~x)\"",
+        "ACL SETUSER a on >p +set +@hash -hset %R~a* ~b &c +select|0 \"(+get ~x)\"",
         "ACL GETUSER a",
-        "ACL SETUSER b on >p +@all %R~r:* %W~w:* ~k:* &c:* -set -config|get +debug|sleep",
+        "ACL SETUSER b on >p +@all %R~r:* %W~w:* ~k:* &c:* -set -config|get",
         "ACL GETUSER b",
         "ACL LIST",
         "ACL SETUSER e -@all +@list +@set +@sortedset +@geo -lpush",

@@ -199,3 +199,37 @@ fn a_rewritten_configuration_has_the_users() {
     let server = start();
     assert_eq!(list(&mut Wire::open(&server)), before);
 }
+
+/// The rules about commands are printed as 7.2 and 8.2.3 print them; redis-py's suite sends the first ones.
+#[test]
+fn rules_about_commands_are_printed_in_their_order() {
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    for (rules, printed) in [
+        (
+            "+get +mget -hset +@set +@hash -@geo",
+            "-@all +get +mget -hset +@set +@hash -@geo",
+        ),
+        ("+@all -get +get", "+@all +get"),
+        ("+config|get -config", "-@all -config"),
+        ("-@all +config|get +config", "-@all +config"),
+        ("+config -config|get", "-@all +config -config|get"),
+        ("+select|0 +select|1", "-@all +select|0 +select|1"),
+        ("+select|0 -select", "-@all -select"),
+        ("+GET -get +@READ -@Read", "-@all -get -@read"),
+        ("+get nocommands +set", "-@all +set"),
+        ("+get +mget +get", "-@all +mget +get"),
+        ("+get -@all", "-@all"),
+        ("-@dangerous allcommands -keys", "+@all -keys"),
+    ] {
+        c.ask(&["ACL", "DELUSER", "u"]);
+        c.expect(&[&format!("ACL SETUSER u {rules}")], "+OK|");
+        let user = c.ask(&["ACL", "GETUSER", "u"]);
+        let fields = user.as_slice().unwrap();
+        assert_eq!(fields[5], Value::bulk(printed), "{rules}");
+        let list = c.ask(&["ACL", "LIST"]);
+        let line = list.as_slice().unwrap()[1].as_bytes().unwrap().to_vec();
+        let line = String::from_utf8(line).unwrap();
+        assert!(line.ends_with(&format!(" {printed}")), "{line}");
+    }
+}
