@@ -1,10 +1,11 @@
-//! MODULE on a server that does not load modules.
+//! MODULE on a server without modules: it replies as Redis does to a file that is no module.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::log;
 
 const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
 const LOADS: Flags = ADMIN.or(Flags::NO_ASYNC_LOADING);
@@ -31,13 +32,13 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "O(N) where N is the number of loaded modules.",
                 "Returns all loaded modules.",
             ),
-        row("load", -3, LOADS, refuse)
+        row("load", -3, LOADS, load)
             .doc("4.0.0", "O(1)", "Loads a module.")
             .syntax("path [arg ...]"),
-        row("loadex", -3, LOADS, refuse)
+        row("loadex", -3, LOADS, load)
             .doc("7.0.0", "O(1)", "Loads a module using extended parameters.")
             .syntax("path [configs: CONFIG (name value)] ... [ARGS args ...]"),
-        row("unload", 3, LOADS, refuse)
+        row("unload", 3, LOADS, unload)
             .doc("4.0.0", "O(1)", "Unloads a module.")
             .syntax("name"),
     ],
@@ -53,12 +54,35 @@ fn list(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns Redis's error for a server without `enable-module-command`.
-fn refuse(_: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
+/// Returns the error of a client that may not send the command: `enable-module-command` is off.
+fn check_allowed(call: &Call) -> Result<(), Error> {
+    let local = call.session.info.local;
+    if call.shared.settings().module_command.allows(local) {
+        return Ok(());
+    }
     Err(Error::fixed(
         "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from \
          a local connection, otherwise you need to set this option in the configuration file, and then restart the \
          server.",
+    ))
+}
+
+fn load(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
+    check_allowed(call)?;
+    log::warning!(
+        call.shared.logger,
+        "The module {} is not loaded: this server has no modules",
+        args[2].escape_ascii()
+    );
+    Err(Error::fixed(
+        "ERR Error loading the extension. Please check the server logs.",
+    ))
+}
+
+fn unload(call: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
+    check_allowed(call)?;
+    Err(Error::fixed(
+        "ERR Error unloading module: no such module with that name",
     ))
 }
 

@@ -151,6 +151,8 @@ pub struct Settings {
     pub crash_log: bool,
     /// Clients that may call DEBUG.
     pub debug_command: Permission,
+    /// Who may send MODULE LOAD, which finds no module that it could load (`enable-module-command`).
+    pub module_command: Permission,
     /// Number of event loops, one per thread.
     pub threads: usize,
     /// Number of shards of the keyspace; 0 lets the server choose it.
@@ -382,6 +384,7 @@ impl Settings {
             aof_load_truncated: values.yes("aof-load-truncated"),
             crash_log: values.yes("crash-log-enabled"),
             debug_command: values.permission("enable-debug-command"),
+            module_command: values.permission("enable-module-command"),
             threads: values.number("threads"),
             shards: values.number("shards"),
             redis_version: version::named(values.word("compatibility-version")),

@@ -104,7 +104,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     optional("requirepass").sensitive().implemented(),
     choice("enable-debug-command", PROTECTED_ACTION, "no").at_start().implemented(),
     choice("enable-protected-configs", PROTECTED_ACTION, "no").at_start().implemented(),
-    choice("enable-module-command", PROTECTED_ACTION, "no").at_start(),
+    choice("enable-module-command", PROTECTED_ACTION, "no").at_start().implemented(),
     text("aclfile", "").at_start().implemented(),
     integer("acllog-max-len", 0, LONG, "128").implemented(),
     choice("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels").implemented(),

@@ -372,3 +372,34 @@ fn lists_and_categories_match_redis() {
         assert_eq!(known, expected, "{line}");
     }
 }
+
+/// go-redis's suite starts its servers this way.
+#[test]
+fn a_server_that_may_load_modules_finds_none() {
+    for (setting, allowed) in [("yes", true), ("local", true), ("no", false)] {
+        let server = Server::builder()
+            .port(0)
+            .option("enable-module-command", setting)
+            .spawn()
+            .unwrap();
+        let mut c = Wire::open(&server);
+        let load = "ERR Error loading the extension. Please check the server logs.";
+        let unload = "ERR Error unloading module: no such module with that name";
+        for (line, error) in [
+            ("MODULE LOAD x", load),
+            ("MODULE LOADEX x", load),
+            ("MODULE LOADEX /path/x.so CONFIG a 1 ARGS b", load),
+            ("MODULE UNLOAD x", unload),
+        ] {
+            let reply = c.text(line);
+            match allowed {
+                true => assert_eq!(reply, error, "{line}"),
+                false => assert!(
+                    reply.starts_with("ERR MODULE command not allowed"),
+                    "{reply}"
+                ),
+            }
+        }
+        c.expect(&["MODULE LIST"], "*0|");
+    }
+}
