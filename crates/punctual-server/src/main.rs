@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use punctual_server::REDIS_VERSION;
 use punctual_server::program::{self, Host};
 
 const USAGE: &str = "\
@@ -37,11 +38,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some("-v" | "--version") => {
-            print(concat!(
-                "Punctual server v=",
-                env!("CARGO_PKG_VERSION"),
-                "\n"
-            ));
+            print(&version());
             return ExitCode::SUCCESS;
         }
         _ => {}
@@ -60,6 +57,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns our version, and the Redis version as `redis-server --version` prints it: tools look for `v=`.
+fn version() -> String {
+    format!(
+        "Punctual {} v={REDIS_VERSION} sha=00000000:0 malloc=mimalloc bits={} build=0\n",
+        env!("CARGO_PKG_VERSION"),
+        usize::BITS
+    )
 }
 
 /// Writes to standard output. Ignores a closed pipe, as in `punctual --help | head -1`.

@@ -507,6 +507,21 @@ fn dir_cannot_change_while_a_snapshot_is_loaded() {
     c.expect(&["CONFIG SET timeout 7"], "+OK|");
 }
 
+/// Tools look for `v=`, or take the third word.
+#[test]
+fn the_version_names_that_of_redis() {
+    for option in ["-v", "--version"] {
+        let output = Command::new(PROGRAM).arg(option).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = format!(
+            "Punctual {} v={} sha=00000000:0 malloc=mimalloc bits=64 build=0\n",
+            env!("CARGO_PKG_VERSION"),
+            punctual_server::REDIS_VERSION
+        );
+        assert_eq!(text, line);
+    }
+}
+
 #[test]
 fn a_closed_output_pipe_causes_no_panic() {
     // Standard output is closed.
