@@ -465,7 +465,8 @@ impl Shared {
             .slowlog_slower_than_us
             .is_some_and(|us| slow.nanos / 1000 >= us)
         {
-            self.slowlog.add(slow, settings.slowlog_max_len);
+            self.slowlog
+                .add(&self.commands, slow, settings.slowlog_max_len);
         }
         let fast = slow.entry.row.flags.has(Flags::FAST);
         let event = if fast { FAST_COMMAND } else { COMMAND };

@@ -214,12 +214,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     /// Sends a command to the clients in MONITOR mode.
     #[cold]
     pub(crate) fn feed_monitors(&self, session: &Session, entry: &Entry, args: Args) {
-        let Shared {
-            monitors,
-            mailboxes,
-            ..
-        } = &**self.shared;
-        monitor::feed(monitors, mailboxes, self.turn.now, session, entry, args);
+        monitor::feed(self.shared, self.turn.now, session, entry, args);
     }
 
     /// Rejects a known command before it runs, and makes the open transaction fail.
@@ -490,7 +485,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             .then(|| self.shared.running.refusal())
     }
 
-    /// Returns whether the command calls a function that may write.
+    /// Returns whether the command runs a function, or a script with a shebang, that does not declare `no-writes`.
     fn calls_writer(&self, entry: &Entry, args: Args) -> bool {
         self.declares_writes(entry, args) == Some(true)
     }

@@ -9,9 +9,8 @@ use punctual_store::Now;
 
 use crate::client::session::Session;
 use crate::dispatch::table::Entry;
-use crate::net::mailbox::Mailbox;
-use crate::net::order::Order;
 use crate::observe::redact::redacted;
+use crate::shared::Shared;
 
 /// Monitoring clients.
 #[derive(Default)]
@@ -51,14 +50,13 @@ impl Monitors {
 
 /// Sends a command to the monitors.
 #[cold]
-pub(crate) fn feed(
-    monitors: &Monitors,
-    mailboxes: &[Mailbox<Order>],
-    now: Now,
-    session: &Session,
-    entry: &Entry,
-    args: Args,
-) {
+pub(crate) fn feed(shared: &Shared, now: Now, session: &Session, entry: &Entry, args: Args) {
+    let Shared {
+        monitors,
+        mailboxes,
+        commands,
+        ..
+    } = shared;
     let micros = now.micros();
     let mut line = format!(
         "+{}.{:06} [{} {}]",
@@ -71,7 +69,7 @@ pub(crate) fn feed(
             session.info.addr.clone()
         },
     );
-    for arg in redacted(entry, args) {
+    for arg in redacted(commands, entry, args) {
         line.push(' ');
         quote(&mut line, arg);
     }

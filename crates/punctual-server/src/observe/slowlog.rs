@@ -7,6 +7,7 @@ use punctual_resp::Args;
 use punctual_store::Now;
 
 use crate::client::registry::ClientInfo;
+use crate::dispatch::names::CommandNames;
 use crate::dispatch::table::Entry;
 use crate::observe::redact::redacted;
 
@@ -55,7 +56,7 @@ struct Inner {
 
 impl SlowLog {
     /// Adds a command, and keeps the newest `max` entries.
-    pub(crate) fn add(&self, slow: &Slow<'_>, max: usize) {
+    pub(crate) fn add(&self, names: &CommandNames, slow: &Slow<'_>, max: usize) {
         let mut inner = self.inner.lock();
         let id = inner.next_id;
         inner.next_id += 1;
@@ -63,7 +64,7 @@ impl SlowLog {
             id,
             at_s: slow.now.micros() / 1_000_000,
             micros: slow.nanos / 1000,
-            args: cut(redacted(slow.entry, slow.args), slow.args.len()),
+            args: cut(redacted(names, slow.entry, slow.args), slow.args.len()),
             addr: slow.info.addr.clone(),
             name: slow.info.names.lock().name.clone(),
         });

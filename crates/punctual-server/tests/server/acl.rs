@@ -449,6 +449,17 @@ fn passwords_do_not_reach_the_slow_log_and_monitors() {
         ],
         "+OK|+OK|+OK|",
     );
+    for line in [
+        "TIMER SET t IN 5 DO AUTH ann hidden",
+        "TIMER SET t IN 5 DO HELLO 3 AUTH ann hidden",
+        "TIMER SET t IN 5 DO TIMER SET u IN 5 DO ACL SETUSER bob >hidden",
+        "TIMER SET t IN 5 DO CONFIG SET masterauth hidden",
+        "TIMER SET t IN 5 DO MIGRATE localhost 1 k 0 9 AUTH2 ann hidden",
+        "ACL DRYRUN ann AUTH hidden",
+        "COMMAND GETKEYS MIGRATE localhost 1 k 0 9 AUTH hidden",
+    ] {
+        Wire::open(&server).ask(&line.split(' ').collect::<Vec<_>>());
+    }
     let mut other = Wire::open(&server);
     let slow = format!("{:?}", other.ask(&["SLOWLOG", "GET"]));
     let hidden = format!("{:?}", b"hidden".to_vec());
