@@ -2,11 +2,15 @@
 //!
 //! Only the event loops read the clock and pass the instant on. A thread that moves the clock holds every shard lock,
 //! so that moves are serialized and no command at the new time sees keys that expired before it.
+//!
+//! Links between servers live on the machine's [stopwatch](stopwatch_ms): neither a virtual clock nor a step of the system
+//! clock ends them or keeps a dead one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use punctual_store::{Now, Turn};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::config::ClockKind;
 
@@ -125,6 +129,12 @@ impl ServerClock {
         }
         Ok(Now::from_micros(micros))
     }
+}
+
+/// Returns the milliseconds since the machine has started, time in suspension included.
+pub(crate) fn stopwatch_ms() -> u64 {
+    let since = clock_gettime(ClockId::Boottime);
+    since.tv_sec as u64 * 1_000 + since.tv_nsec as u64 / 1_000_000
 }
 
 /// Returns the system's unix time in microseconds; 0 before 1970.

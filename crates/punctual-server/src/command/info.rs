@@ -450,12 +450,12 @@ fn stats(page: &mut Page<'_, '_>) {
 }
 
 fn replication(page: &mut Page<'_, '_>) {
-    let (shared, now) = (page.shared, page.turn.now);
+    let shared = page.shared;
     let replica = shared.replication.is_replica();
     page.line("role", if replica { "slave" } else { "master" });
     shown::info(shared, |name, value| page.line(name, value));
     let settings = shared.settings();
-    crate::replication::info::fields(shared, &settings, now, |name, value| page.line(name, value));
+    crate::replication::info::fields(shared, &settings, |name, value| page.line(name, value));
 }
 
 fn cpu(page: &mut Page<'_, '_>) {

@@ -7,6 +7,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
+use crate::clock::stopwatch_ms;
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
 use crate::replication::apply;
@@ -117,7 +118,7 @@ fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     let plan = Plan {
         target,
         force,
-        end_ms: end_ms.map(|ms| call.now().read_ms().saturating_add(ms)),
+        end_ms: end_ms.map(|ms| stopwatch_ms().saturating_add(ms)),
         in_progress: false,
     };
     shared.plan_failover(call.turn, plan);

@@ -169,8 +169,7 @@ fn acknowledge(call: &mut Call, args: Args, at: usize, offset: i64) {
         .filter(|word| word.eq_ignore_ascii_case(b"fack"))
         .and_then(|_| parse_i64(args.get(at + 3)?));
     let unsigned = |offset: i64| u64::try_from(offset).unwrap_or(0);
-    let now_ms = call.turn.now.read_ms();
-    replica.acknowledge(unsigned(offset), file.map(unsigned), now_ms);
+    replica.acknowledge(unsigned(offset), file.map(unsigned));
     call.shared.answer_acked(call.loop_number);
     if call.shared.failover.is_planned() {
         call.shared.call_upkeep();
@@ -284,7 +283,6 @@ fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
         call.session.peer.clone(),
         phase,
         next,
-        call.turn.now.read_ms(),
     )
 }
 

@@ -11,6 +11,7 @@ use punctual_store::Turn;
 use super::replica::Replica;
 use super::upstream::Address;
 use crate::client::pause::Purpose;
+use crate::clock::stopwatch_ms;
 use crate::log;
 use crate::net::order::Order;
 use crate::shared::Shared;
@@ -26,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) target: Option<Address>,
     /// Fail over at the end of the time although the replica lags.
     pub(crate) force: bool,
-    /// End of the time, unix ms.
+    /// End of the time, by the stopwatch.
     pub(crate) end_ms: Option<u64>,
     /// This server follows the replica already, and waits for its answer.
     pub(crate) in_progress: bool,
@@ -116,11 +117,11 @@ impl Shared {
         }
     }
 
-    /// Takes the next step if it is time. Returns the time of the next look, unix ms.
+    /// Takes the next step if it is time. Returns the time of the next look, by the stopwatch.
     pub(crate) fn advance_failover(self: &Arc<Self>, turn: &mut Turn) -> Option<u64> {
         let plan = self.failover.0.lock().clone();
         let plan = plan.filter(|plan| !plan.in_progress)?;
-        let late = plan.end_ms.is_some_and(|end_ms| turn.now.is_due(end_ms));
+        let late = plan.end_ms.is_some_and(|end_ms| stopwatch_ms() >= end_ms);
         if late && !plan.force {
             self.abort_failover(turn, "Replica never caught up before timeout");
             return None;

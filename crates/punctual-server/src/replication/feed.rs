@@ -7,7 +7,8 @@ use punctual_store::Turn;
 
 use super::backlog::Backlog;
 use super::replica::Replica;
-use super::replicas::Stream;
+use super::replicas::{Replicas, Stream};
+use crate::clock::stopwatch_ms;
 use crate::log;
 use crate::net::order::Order;
 use crate::shared::Shared;
@@ -65,6 +66,11 @@ impl Shared {
 
     /// Adds a replica to the list that `stream` guards.
     pub(crate) fn attach(&self, stream: &mut Stream, replica: &Arc<Replica>) {
+        if stream.replicas.is_empty() {
+            // As in Redis, the first PING is not the first command of the stream.
+            let pinged_ms = &self.replicas.pinged_ms;
+            pinged_ms.store(stopwatch_ms(), Ordering::Relaxed);
+        }
         stream.replicas.push(Arc::clone(replica));
         replica.client.replica.store(true, Ordering::Release);
         let on = &self.replicas.loops[replica.client.loop_number];
@@ -81,7 +87,7 @@ impl Shared {
             return;
         }
         if stream.replicas.is_empty() {
-            stream.alone_since_ms = self.clock.now().read_ms();
+            stream.alone_since_ms = stopwatch_ms();
         }
         stream.trim();
         drop(stream);
@@ -143,23 +149,36 @@ impl Shared {
     pub(crate) fn count_good_replicas(&self) {
         let settings = self.settings();
         if settings.min_replicas_to_write == 0 {
+            let until_ms = &self.replicas.good_until_ms;
+            until_ms.store(u64::MAX, Ordering::Release);
             return self.update_gate();
         }
-        let now_ms = self.clock.now().read_ms();
-        let max_ms = settings.min_replicas_max_lag_s.saturating_mul(1000);
-        // As in Redis, lags are whole seconds.
-        let is_good = |replica: &&Arc<Replica>| {
-            let lag_ms = (now_ms / 1000 * 1000).saturating_sub(replica.acked_ms() / 1000 * 1000);
-            replica.is_online() && lag_ms <= max_ms
-        };
-        let good = self
-            .replicas
-            .stream()
-            .replicas
-            .iter()
-            .filter(is_good)
-            .count();
-        self.replicas.good.store(good, Ordering::Release);
+        let (now_s, max_s) = (stopwatch_ms() / 1_000, settings.min_replicas_max_lag_s);
+        let (mut good, mut until_s) = (0, u64::MAX);
+        for replica in &self.replicas.stream().replicas {
+            let good_until_s = replica.good_until_s(max_s);
+            if replica.is_online() && now_s < good_until_s {
+                good += 1;
+                until_s = until_s.min(good_until_s);
+            }
+        }
+        let Replicas {
+            good: count,
+            good_until_ms,
+            ..
+        } = &self.replicas;
+        count.store(good, Ordering::Release);
+        good_until_ms.store(until_s.saturating_mul(1_000), Ordering::Release);
         self.update_gate();
+    }
+
+    /// Counts the good replicas anew if the last count may be too high by now. Upkeep counts them once a second; a process that was
+    /// stopped for longer must not change anything before it knows whether its replicas still follow.
+    #[inline]
+    pub(crate) fn check_good_replicas(&self) {
+        let until_ms = self.replicas.good_until_ms.load(Ordering::Acquire);
+        if until_ms != u64::MAX && stopwatch_ms() >= until_ms {
+            self.count_good_replicas();
+        }
     }
 }

@@ -18,6 +18,7 @@ use punctual_store::{Now, Turn};
 
 use super::replica::{Filter, Phase, Replica};
 use super::senders::{NoneLeft, Senders};
+use crate::clock::stopwatch_ms;
 use crate::config::Settings;
 use crate::log;
 use crate::persist::encode::{self, Header, Piece, Place};
@@ -50,7 +51,7 @@ pub(super) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
             .map(|replica| replica.asked_ms + settings.repl_diskless_sync_delay_s * 1_000)
             .min()
             .unwrap_or(0);
-        if turn.now.read_ms() < due_ms && (enough == 0 || waiting.len() < enough) {
+        if stopwatch_ms() < due_ms && (enough == 0 || waiting.len() < enough) {
             shared
                 .replicas
                 .upkeep_ms

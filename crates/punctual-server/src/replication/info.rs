@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use punctual_resp::Reply;
-use punctual_store::Now;
 
 use super::replica::{Phase, Replica};
 use crate::config::Settings;
@@ -18,12 +17,7 @@ pub(crate) fn state_name(replica: &Replica) -> &'static str {
 }
 
 /// Calls `line` with the fields of INFO that follow the role, in Redis's order.
-pub(crate) fn fields(
-    shared: &Shared,
-    settings: &Settings,
-    now: Now,
-    mut line: impl FnMut(&str, String),
-) {
+pub(crate) fn fields(shared: &Shared, settings: &Settings, mut line: impl FnMut(&str, String)) {
     let replicas = shared.replicas.all();
     line("connected_slaves", replicas.len().to_string());
     if settings.min_replicas_to_write > 0 && settings.min_replicas_max_lag_s > 0 {
@@ -32,7 +26,7 @@ pub(crate) fn fields(
     }
     for (number, replica) in replicas.iter().enumerate() {
         let lag_s = match replica.is_online() {
-            true => (now.read_ms() / 1_000).saturating_sub(replica.acked_ms() / 1_000),
+            true => replica.lag_s(),
             false => 0,
         };
         line(

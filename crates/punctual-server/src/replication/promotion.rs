@@ -7,6 +7,7 @@ use punctual_store::Turn;
 
 use super::link;
 use super::upstream::Address;
+use crate::clock::stopwatch_ms;
 use crate::log::{self, Role};
 use crate::net::order::Order;
 use crate::shared::Shared;
@@ -86,7 +87,7 @@ impl Shared {
         );
         let mut stream = self.replicas.stream();
         // The replicas of the former primary have as long as usual to come.
-        stream.alone_since_ms = turn.now.read_ms();
+        stream.alone_since_ms = stopwatch_ms();
         let streams = stream.backlog.is_some();
         drop(stream);
         self.changelog.set_replicas(turn, streams);

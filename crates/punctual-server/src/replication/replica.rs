@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::client::registry::ClientInfo;
+use crate::clock::stopwatch_ms;
 use crate::net::socket::Duplicate;
 
 /// What a client has said about itself by REPLCONF before it asks for the stream.
@@ -58,13 +59,14 @@ pub(crate) struct Replica {
     pub(crate) peer: Peer,
     /// The client has sent SYNC: it gets no `+FULLRESYNC` and need not acknowledge.
     pub(crate) old_protocol: bool,
-    /// Time at which it asked, unix ms.
+    /// Time at which it asked, by the stopwatch.
     pub(crate) asked_ms: u64,
     phase: AtomicU8,
     /// Offset of the next byte to send; `u64::MAX` as long as there is none.
     next: AtomicU64,
     acked: AtomicU64,
     acked_file: AtomicU64,
+    /// Time of the last acknowledgement or other sign of life, by the stopwatch.
     acked_ms: AtomicU64,
     /// A copy of the connection's socket, for the thread of a full synchronization.
     pub(crate) socket: OnceLock<Duplicate>,
@@ -75,13 +77,8 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    pub(crate) fn new(
-        client: Arc<ClientInfo>,
-        peer: Peer,
-        phase: Phase,
-        next: u64,
-        now_ms: u64,
-    ) -> Self {
+    pub(crate) fn new(client: Arc<ClientInfo>, peer: Peer, phase: Phase, next: u64) -> Self {
+        let now_ms = stopwatch_ms();
         Self {
             client,
             peer,
@@ -133,23 +130,35 @@ impl Replica {
         self.acked_file.load(Ordering::Acquire)
     }
 
-    /// Returns the time of the last acknowledgement, unix ms.
-    pub(crate) fn acked_ms(&self) -> u64 {
-        self.acked_ms.load(Ordering::Acquire)
+    /// Returns the milliseconds since the last acknowledgement.
+    pub(crate) fn silence_ms(&self) -> u64 {
+        stopwatch_ms().saturating_sub(self.acked_ms.load(Ordering::Acquire))
+    }
+
+    /// Returns the first second in which the replica is no longer good unless it acknowledges again. As in Redis, the lag is the
+    /// difference between whole seconds.
+    pub(crate) fn good_until_s(&self, max_lag_s: u64) -> u64 {
+        let acked_s = self.acked_ms.load(Ordering::Acquire) / 1_000;
+        acked_s.saturating_add(max_lag_s).saturating_add(1)
+    }
+
+    /// Returns the seconds since the last acknowledgement that INFO shows.
+    pub(crate) fn lag_s(&self) -> u64 {
+        (stopwatch_ms() / 1_000 + 1).saturating_sub(self.good_until_s(0))
     }
 
     /// Notes a sign of life.
-    pub(crate) fn set_acked_ms(&self, now_ms: u64) {
-        self.acked_ms.store(now_ms, Ordering::Release);
+    pub(crate) fn heard(&self) {
+        self.acked_ms.store(stopwatch_ms(), Ordering::Release);
     }
 
     /// Records an acknowledgement, with which the stream may begin.
-    pub(crate) fn acknowledge(&self, offset: u64, file: Option<u64>, now_ms: u64) {
+    pub(crate) fn acknowledge(&self, offset: u64, file: Option<u64>) {
         self.acked.fetch_max(offset, Ordering::AcqRel);
         if let Some(file) = file {
             self.acked_file.fetch_max(file, Ordering::AcqRel);
         }
-        self.set_acked_ms(now_ms);
+        self.heard();
         self.ready.store(true, Ordering::SeqCst);
         self.begin_if_ready();
     }
@@ -166,8 +175,8 @@ impl Replica {
     }
 
     /// Ends the transfer of the snapshot. Unless the stream begins at once, the first acknowledgement begins it.
-    pub(crate) fn end_transfer(&self, at_once: bool, now_ms: u64) {
-        self.set_acked_ms(now_ms);
+    pub(crate) fn end_transfer(&self, at_once: bool) {
+        self.heard();
         let phase = if at_once {
             Phase::Online
         } else {

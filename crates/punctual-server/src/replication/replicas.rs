@@ -52,7 +52,7 @@ pub(crate) struct Stream {
     pub(crate) backlog: Option<Backlog>,
     /// In the order in which they asked.
     pub(crate) replicas: Vec<Arc<Replica>>,
-    /// Time at which the last replica left, unix ms.
+    /// Time at which the last replica left, by the stopwatch.
     pub(crate) alone_since_ms: u64,
 }
 
@@ -97,17 +97,19 @@ pub(crate) struct Replicas {
     pub(super) loops: Vec<LoopWithReplicas>,
     /// Bytes of the backlog beyond `repl-backlog-size`, which replicas still need; noted by loop 0 while there is a limit.
     pub(crate) beyond_backlog: AtomicU64,
-    /// Number of replicas that have acknowledged within `min-replicas-max-lag`.
+    /// Number of replicas that have acknowledged within `min-replicas-max-lag`, when they were last counted.
     pub(crate) good: AtomicUsize,
     pub(crate) counts: SyncCounts,
     /// Clients in WAIT and WAITAOF.
     pub(crate) acks: Acks,
     pub(crate) full_sync: FullSync,
-    /// Time of the next upkeep, unix ms; `u64::MAX` for never.
+    /// Time of the next upkeep, by the stopwatch; `u64::MAX` for never.
     pub(crate) upkeep_ms: AtomicU64,
-    /// Time of the last PING in the stream, unix ms.
+    /// Time from which the period of PINGs counts, by the stopwatch: that of the last one, or of the first replica.
     pub(crate) pinged_ms: AtomicU64,
 }
+    /// Time from which the count may be lower, by the stopwatch; `u64::MAX` if nothing depends on it.
+    pub(super) good_until_ms: AtomicU64,
 
 impl Replicas {
     /// Creates the list for this number of event loops.
@@ -126,6 +128,7 @@ impl Replicas {
     }
 
     /// Locks backlog and list.
+            good_until_ms: AtomicU64::new(u64::MAX),
     pub(crate) fn stream(&self) -> impl std::ops::DerefMut<Target = Stream> + '_ {
         self.stream.lock()
     }

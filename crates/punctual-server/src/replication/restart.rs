@@ -3,6 +3,7 @@
 
 use punctual_store::{Turn, write_select};
 
+use crate::clock::stopwatch_ms;
 use crate::persist::encode::Place;
 use crate::shared::Shared;
 
@@ -40,7 +41,7 @@ impl Shared {
         }
         self.replication.restart(place.id, place.offset);
         self.restart_stream();
-        self.replicas.stream().alone_since_ms = turn.now.read_ms();
+        self.replicas.stream().alone_since_ms = stopwatch_ms();
         self.changelog.set_replicas(turn, true);
         let (mut bytes, mut selected) = (Vec::new(), None);
         for (db, key) in expired {

@@ -256,7 +256,7 @@ fn complete_one(shared: &Shared, replica: &Arc<Replica>, at_once: bool) {
         );
         return shared.close_replica(replica);
     }
-    replica.end_transfer(at_once, shared.clock.now().read_ms());
+    replica.end_transfer(at_once);
     shared.count_good_replicas();
     log::notice!(
         shared.logger,

@@ -1,7 +1,7 @@
 //! What replicas need from time to time: PINGs, newlines while they wait, full synchronizations, time limits.
 //!
 //! Runs in a turn of the first event loop: once a second as long as there are replicas, and when another thread calls for it
-//! (`Shared::call_upkeep`).
+//! (`Shared::call_upkeep`). All times are those of the stopwatch, also with a virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +10,7 @@ use punctual_store::Turn;
 
 use super::full_sync;
 use super::replica::{Phase, Replica};
+use crate::clock::stopwatch_ms;
 use crate::config::Settings;
 use crate::log;
 use crate::shared::Shared;
@@ -23,9 +24,14 @@ const SCRIPT_RETRY_MS: u64 = 10;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// Looks after the replicas, if it is time. The turn holds no lock.
-pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
-    let (replicas, now_ms) = (&shared.replicas, turn.now.read_ms());
-    if now_ms < replicas.upkeep_ms.load(Ordering::Relaxed) {
+pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
+    let replicas = &shared.replicas;
+    let at_ms = replicas.upkeep_ms.load(Ordering::Relaxed);
+    if at_ms == u64::MAX {
+        return;
+    }
+    let now_ms = stopwatch_ms();
+    if now_ms < at_ms {
         return;
     }
     if shared.running.is_active() {
@@ -37,6 +43,8 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut T
     }
     // Set before anything is looked at, so that no later call is lost.
     replicas.upkeep_ms.store(u64::MAX, Ordering::SeqCst);
+    // A change of the settings calls for upkeep before the loop has its copy.
+    let settings = &*shared.settings();
     full_sync::begin_if_due(shared, settings, turn);
     if let Some(end_ms) = shared.advance_failover(turn) {
         replicas.upkeep_ms.fetch_min(end_ms, Ordering::SeqCst);
@@ -58,7 +66,7 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut T
             turn.release();
         }
         for replica in &all {
-            look_after(shared, settings, replica, now_ms);
+            look_after(shared, settings, replica);
         }
         shared.count_good_replicas();
         replicas
@@ -73,7 +81,7 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut T
 }
 
 /// Shows a waiting replica that the server lives, and ends one that does not.
-fn look_after(shared: &Shared, settings: &Settings, replica: &Arc<Replica>, now_ms: u64) {
+fn look_after(shared: &Shared, settings: &Settings, replica: &Arc<Replica>) {
     match replica.phase() {
         Phase::Waiting => {
             if let Some(socket) = replica.socket.get() {
@@ -85,7 +93,7 @@ fn look_after(shared: &Shared, settings: &Settings, replica: &Arc<Replica>, now_
         Phase::Receiving => {}
         Phase::Loading | Phase::Online => {
             let limit_ms = settings.repl_timeout_s * 1_000;
-            if !replica.old_protocol && now_ms.saturating_sub(replica.acked_ms()) > limit_ms {
+            if !replica.old_protocol && replica.silence_ms() > limit_ms {
                 log::warning!(
                     shared.logger,
                     "Disconnecting timedout replica (streaming sync): {replica}"
@@ -101,7 +109,7 @@ fn forget_if_alone(shared: &Shared, settings: &Settings, turn: &mut Turn) {
     if settings.repl_backlog_ttl_s == 0 || shared.replication.is_replica() {
         return;
     }
-    let now_ms = turn.now.read_ms();
+    let now_ms = stopwatch_ms();
     let due_ms = |alone_since_ms: u64| {
         alone_since_ms.saturating_add(settings.repl_backlog_ttl_s.saturating_mul(1_000))
     };

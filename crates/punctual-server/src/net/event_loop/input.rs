@@ -97,7 +97,7 @@ impl EventLoop {
         info.net_in.store(net_in, Ordering::Relaxed);
         if let Some(replica) = &connection.session.replica {
             // A replica that loads a snapshot sends newlines.
-            replica.set_acked_ms(turn.now.read_ms());
+            replica.heard();
         }
         let held = connection.input.len() + bytes.len();
         info.query_bytes.store(held as u64, Ordering::Relaxed);

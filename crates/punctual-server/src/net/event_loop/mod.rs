@@ -39,6 +39,7 @@ use punctual_store::limits::Limits;
 use punctual_store::{Now, Turn};
 
 use crate::client::registry::ClientInfo;
+use crate::clock::stopwatch_ms;
 use crate::config::Settings;
 use crate::log;
 use crate::migrate::moving::Migration;
@@ -280,23 +281,13 @@ impl EventLoop {
         };
         let pause = self.shared.pauses.next_end_ms();
         let save = persist::next_check_ms(&self.shared, &self.settings);
-        let upkeep = (self.number == 0)
-            .then(|| self.shared.replicas.upkeep_ms.load(Ordering::SeqCst))
-            .filter(|at| *at != u64::MAX);
         let shutdown = self.shared.shutdown.deadline_ms();
         let shutdown = shutdown.filter(|_| self.number == 0);
-        [
-            keys,
-            self.timers.next_wakeup(),
-            pause,
-            save,
-            upkeep,
-            shutdown,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-        .unwrap_or(u64::MAX)
+        [keys, self.timers.next_wakeup(), pause, save, shutdown]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     /// Arms the alarm. Returns the timeout for the poll: zero if there is work.
@@ -314,12 +305,21 @@ impl EventLoop {
         if mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
         }
-        if self.shared.clock.is_virtual() {
+        let timeout = if self.shared.clock.is_virtual() {
             // A virtual clock moves only by an order.
             let due = self.shared.clock.now().is_due(wakeup);
-            return due.then_some(Duration::ZERO);
-        }
-        self.alarm.set(wakeup)
+            due.then_some(Duration::ZERO)
+        } else {
+            self.alarm.set(wakeup)
+        };
+        [timeout, self.until_upkeep()].into_iter().flatten().min()
+    }
+
+    /// Returns the time until the upkeep of replicas, which follows the stopwatch and not the clock.
+    fn until_upkeep(&self) -> Option<Duration> {
+        let at_ms = self.shared.replicas.upkeep_ms.load(Ordering::SeqCst);
+        let plans = self.number == 0 && at_ms != u64::MAX;
+        plans.then(|| Duration::from_millis(at_ms.saturating_sub(stopwatch_ms())))
     }
 
     fn handle(&mut self, event: &Event, now: Now, turn: &mut Turn) {
@@ -356,6 +356,7 @@ impl EventLoop {
             self.limits = limits;
         }
         let classes = shared.classes();
+        shared.check_good_replicas();
         let mut turn = Turn::with_limits(&shared.store, now, &mut sink, classes, self.limits);
         for event in events {
             self.handle(event, now, &mut turn);
@@ -376,7 +377,7 @@ impl EventLoop {
         self.count(&mut turn);
         persist::save_if_due(&shared, &self.settings, &mut turn);
         if self.number == 0 {
-            upkeep::run_if_due(&shared, &self.settings, &mut turn);
+            upkeep::run_if_due(&shared, &mut turn);
             shutdown::finish_if_due(&shared, &mut turn);
         }
         self.limit_tracked(&mut turn);
@@ -448,6 +449,7 @@ impl EventLoop {
         turn.frozen = false;
         let shared = Arc::clone(&self.shared);
         turn.now = shared.clock.now();
+        shared.check_good_replicas();
         self.turn_ms = turn.now.read_ms();
         if self.expiry_is_paused(turn.now) {
             return;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_store::events::{Classes, Silent};
 use punctual_store::keyspace::waiters::Waiter;
-use punctual_store::{Error, Now, Turn};
+use punctual_store::{Error, Turn};
 
 use crate::client::pause::Purpose;
 use crate::client::waiting;
@@ -147,7 +147,7 @@ fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
 /// turn holds every shard, so no write comes between it and the stop.
 fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
     let logger = &shared.logger;
-    log_replicas(shared, turn.now);
+    log_replicas(shared);
     // Without the first base, the append-only file lacks most of the data.
     let mut failed = shared.persistence.aof.phase() == Phase::Starting;
     if failed && options.force {
@@ -179,13 +179,13 @@ fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
 }
 
 /// Logs how many replicas are in sync, and each that is not.
-fn log_replicas(shared: &Shared, now: Now) {
+fn log_replicas(shared: &Shared) {
     let (offset, replicas) = (shared.replication.offset(), shared.replicas.all());
     let mut lagging = 0;
     for replica in replicas.iter().filter(|replica| replica.acked() != offset) {
         lagging += 1;
         let lag_ms = match replica.is_online() {
-            true => now.read_ms().saturating_sub(replica.acked_ms()),
+            true => replica.silence_ms(),
             false => 0,
         };
         log::warning!(
