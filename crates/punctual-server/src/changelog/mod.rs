@@ -361,7 +361,7 @@ mod tests {
             let args: punctual_resp::OwnedArgs = line.split(' ').collect();
             let args = args.as_args();
             if args.at(0) == b"!" {
-                turn.effect_for_replicas(args.skip(1).iter());
+                turn.effect_for_replicas(db.parse().unwrap(), args.skip(1).iter());
                 continue;
             }
             let row = command::find(&args.at(0).to_ascii_lowercase()).unwrap();
@@ -423,7 +423,7 @@ mod tests {
         turn.begin_frame();
         run(
             &mut turn,
-            &["! PUBLISH c in", "2:LPUSH l x", "3:GETDEL none"],
+            &["2:! PUBLISH c in", "2:LPUSH l x", "3:GETDEL none"],
         );
         turn.end_frame();
         turn.begin_frame();
@@ -432,8 +432,8 @@ mod tests {
         turn.now = Now::from_ms(60_000);
         run(&mut turn, &["2:SETNX b 2"]);
         drop(turn);
-        let all = "SELECT 0\nSET a 1\nSELECT 2\nSET b 1 PXAT 1100\nPEXPIREAT b 8000\nPUBLISH c hello\n\
-                   SET f 0.5 KEEPTTL\nMULTI\nPUBLISH c in\nLPUSH l x\nEXEC\nSELECT 0\nLPUSH m x\nSELECT 2\n\
+        let all = "SELECT 0\nSET a 1\nSELECT 2\nSET b 1 PXAT 1100\nPEXPIREAT b 8000\nSELECT 0\nPUBLISH c hello\n\
+                   SELECT 2\nSET f 0.5 KEEPTTL\nMULTI\nPUBLISH c in\nLPUSH l x\nEXEC\nSELECT 0\nLPUSH m x\nSELECT 2\n\
                    DEL b\nSETNX b 2";
         assert_eq!(lines(&sink.1), all);
         let file = log.take_file(Vec::new());

@@ -182,14 +182,14 @@ fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call, reply: &mut Reply) {
 }
 
 fn publish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    call.turn.effect_for_replicas(args.iter());
+    call.turn.effect_for_replicas(call.session.db, args.iter());
     call.session.has_written = true;
     reply.int(call.shared.publish(&args[1], &args[2]) as i64);
     Ok(())
 }
 
 fn spublish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    call.turn.effect_for_replicas(args.iter());
+    call.turn.effect_for_replicas(call.session.db, args.iter());
     call.session.has_written = true;
     let shared = call.shared;
     let count = shared

@@ -412,3 +412,105 @@ fn links_do_not_follow_a_virtual_clock() {
     c.ask(&["CONFIG", "SET", "repl-timeout", "1"]);
     follower.ends();
 }
+
+/// Runs the commands on a server, and returns what a replica gets.
+fn stream_of(port: u16, lines: &[&str]) -> Vec<String> {
+    let (mut follower, _) = Follower::synced(port);
+    let begin = follower.offset;
+    let [mut c, mut waiting, mut other] = [port; 3].map(Wire::to);
+    let mut until_blocked = |count| {
+        let field = format!("blocked_clients:{count}\r\n");
+        eventually(|| other.text("INFO clients").contains(&field));
+    };
+    for line in lines {
+        match line.strip_prefix("later ") {
+            Some(line) => {
+                waiting.send(&[line]);
+                until_blocked(1);
+            }
+            None => {
+                c.ask(&line.split(' ').collect::<Vec<_>>());
+                until_blocked(0);
+            }
+        }
+    }
+    c.ask(&["SET", "end", "1"]);
+    let mut stream = Vec::new();
+    while stream.last().is_none_or(|last| last != "SET end 1") {
+        stream.push(follower.command());
+    }
+    let mut bytes = Vec::new();
+    for line in &stream {
+        encode_command(&mut bytes, &line.split(' ').collect::<Vec<_>>());
+    }
+    let len = follower.offset - begin;
+    assert_eq!(len, bytes.len() as i64, "no PING is among the commands");
+    stream
+}
+
+/// Cases of the stream: commands, one after the other. One after `later` waits, and another client's command serves it.
+const CASES: &[&str] = &[
+    "RPUSH l a b c; LMPOP 1 l LEFT; LMPOP 2 m l RIGHT COUNT 10; LMPOP 1 l LEFT",
+    "RPUSH l a b c; BLMPOP 1 1 l LEFT COUNT 2; BLPOP l 1",
+    "later BLMPOP 0 2 l m LEFT COUNT 5; RPUSH m a b c",
+    "later BLPOP l 0; RPUSH l a b c; DEL l; later BRPOP l 0; RPUSH l a b",
+    "RPUSH l a b c; BLMOVE l m LEFT RIGHT 1; LMOVE l m LEFT RIGHT; RPOPLPUSH m l",
+    "RPUSH l a b c; BRPOPLPUSH l m 1; later BRPOPLPUSH n m 0; LPUSH n a",
+    "later BLMOVE n m RIGHT LEFT 0; LPUSH n a; LPOP m 5",
+    "ZADD z 1 a 2 b 3 c 4 d; ZMPOP 1 z MIN; ZMPOP 2 y z MAX COUNT 10; ZMPOP 1 z MIN",
+    "ZADD z 1 a 2 b 3 c 4 d; BZMPOP 1 1 z MIN COUNT 2; BZPOPMIN z 1; ZPOPMAX z 7",
+    "later BZMPOP 0 2 y z MAX COUNT 9; ZADD z 1 a 2 b; later BZPOPMAX z 0; ZADD z 1 a",
+    "SET s v; GETSET s w; GETSET n w; GETDEL s; GETDEL s; SET s v GET",
+    "PUBLISH c x; SELECT 3; MULTI; PUBLISH c x; EXEC; SELECT 2; PUBLISH c x",
+    "SELECT 1; MULTI; PUBLISH c x; SET k v; SELECT 2; PUBLISH c x; EXEC",
+    "SELECT 1; SPUBLISH c x; SELECT 3; MULTI; SPUBLISH c x; SPUBLISH c y; EXEC",
+    "SET a b; SET a c XX GET; SET a d NX GET; SET n d NX GET; SET a e KEEPTTL GET",
+    "SET a b EXAT 99999999999; SET a c XX GET EXAT 99999999999; GETEX a PERSIST; GETEX a",
+    "SET a b; GETEX a PXAT 99999999999; EXPIREAT a 99999999999; PERSIST a",
+    "SET a b; EXPIRE a -1; SET a b; GETEX a EXAT 1; SETNX a b; SETNX a b",
+    "PFADD p a b; PFCOUNT p; PFCOUNT p; PFMERGE q p; PFADD p a; PFADD p",
+    "SETRANGE q 0 abc; SETRANGE q 0; BITOP OR d q q; BITOP OR d none; SETBIT q 3 1",
+    "BITFIELD q SET u8 0 1; BITFIELD q GET u8 0; UNLINK q; UNLINK q; DEL q",
+    "SADD u a; SPOP u; SADD u a; SPOP u 1; SADD u a b; SPOP u 5; SPOP u; SREM u a",
+    "SINTERSTORE x y z; SADD y a; SADD x b; SUNIONSTORE x y z; SINTERSTORE x y z",
+    "SORT l STORE m; RPUSH l c b a; SORT l ALPHA STORE m; SORT n STORE m; LTRIM l 5 6",
+    "GEOADD g 1 1 a; GEOADD g XX CH 2 1 a 3 3 b; GEOADD g NX 1 1 a; GEORADIUS g 1 1 10 km STORE h; GEOSEARCHSTORE h g FROMMEMBER a BYRADIUS 10 km",
+    "HSET h a 1; HSET h a 1; HINCRBYFLOAT h a 1.5; HINCRBY h b 1; HDEL h a c; HDEL h c",
+    "INCRBYFLOAT i 1.5; INCRBY j 1; APPEND i x; DECR j; MSETNX i a; MSETNX c a d b",
+    "SET a b; COPY a c; RENAME a d; MOVE d 5; RENAMENX c c; SWAPDB 0 1",
+    "RPUSH l a; LINSERT l BEFORE a x; LINSERT l BEFORE q x; LSET l 0 y; LREM l 0 y; LREM l 0 y",
+    "RPUSHX n a; ZADD z 1 a; ZADD z 1 a; ZADD z INCR 1 a; ZINCRBY z 1 a; ZADD z GT 0 a",
+    "ZADD z 1 a; ZRANGESTORE y z 0 -1; ZRANGESTORE y n 0 -1; ZUNIONSTORE y 1 z; ZREMRANGEBYSCORE z 0 9",
+    "XADD s 1-1 a b; XADD s MAXLEN 1 2-1 a b; XDEL s 9-9; XTRIM s MAXLEN 0; XSETID s 3-1",
+    "XADD s 1-1 a b; XGROUP CREATE s g 0; XREADGROUP GROUP g c NOACK STREAMS s >; XACK s g 1-1",
+    "SET a b; FLUSHDB; FLUSHDB; SET a b; FLUSHALL ASYNC; SCRIPT FLUSH; FUNCTION FLUSH",
+    "MULTI; SET a b; EXEC; MULTI; GET a; EXEC; MULTI; DEL n; EXEC",
+    "MULTI; SET a b; SELECT 3; SET a b; EXEC; SET c d; WAIT 0 0; SELECT 0; GET a",
+    "SMOVE u v c; SADD u c; SMOVE u v c; SMOVE v v c; SDIFFSTORE v v v; RESTORE r 0 x",
+];
+
+/// A replica gets the same commands as from redis-server, in upper or lower case.
+#[test]
+fn the_stream_is_that_of_redis() {
+    let server = builder().option("repl-ping-replica-period", "3600");
+    let server = server.spawn().unwrap();
+    // With a diskless synchronization, the stream of redis-server begins with the second acknowledgement.
+    let redis = Redis::start(&[
+        "--repl-diskless-sync",
+        "no",
+        "--repl-ping-replica-period",
+        "3600",
+    ]);
+    let mut different = Vec::new();
+    for case in CASES {
+        let lines: Vec<&str> = case.split("; ").collect();
+        let [ours, theirs] = [server.port(), redis.port].map(|port| {
+            Wire::to(port).ask(&["FLUSHALL"]);
+            stream_of(port, &lines).join("; ").to_uppercase()
+        });
+        if ours != theirs {
+            different.push(format!("{case}\n  ours   {ours}\n  theirs {theirs}"));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}

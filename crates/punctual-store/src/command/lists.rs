@@ -9,7 +9,7 @@ mod tests;
 mod transfer;
 
 pub(crate) use ends::{find, pop_one};
-pub(crate) use transfer::{Movem, Mpop, end_named, mpop, transfer};
+pub(crate) use transfer::{Movem, Mpop, end_named, mpop, pop_name, transfer};
 
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};

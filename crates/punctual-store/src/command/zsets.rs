@@ -21,7 +21,7 @@ use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
 use crate::value::Kind;
 use crate::value::zset::Zset;
-pub(crate) use pop::{End, MultiPop, pop_entries, pop_one};
+pub(crate) use pop::{End, MultiPop, pop_first, pop_one};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[

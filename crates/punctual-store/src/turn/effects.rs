@@ -225,8 +225,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds a published message, which replicas get and files do not.
-    pub fn effect_for_replicas<W: AsRef<[u8]>>(&mut self, words: impl ExactSizeIterator<Item = W>) {
+    /// Adds a message that a client of database `db` has published, which replicas get and files do not. As in Redis, its
+    /// database is selected before it.
+    pub fn effect_for_replicas<W: AsRef<[u8]>>(
+        &mut self,
+        db: usize,
+            self.effects.select(db);
+        words: impl ExactSizeIterator<Item = W>,
+    ) {
         if self.store.is_logged() {
             let start = self.effects.bytes.len();
             self.effects.push(words);

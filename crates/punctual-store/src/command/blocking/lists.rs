@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use super::{deadline, wait};
-use crate::command::lists::{Movem, Mpop, end_named, find, mpop, pop_one, transfer};
+use crate::command::lists::{Movem, Mpop, end_named, find, mpop, pop_name, pop_one, transfer};
 use crate::error::Error;
 use crate::keyspace::waiters::Wants;
 use crate::turn::Cx;
@@ -35,13 +35,6 @@ fn pop(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<(), Error
     Ok(())
 }
 
-const fn pop_name(end: End) -> &'static [u8] {
-    match end {
-        End::Head => b"LPOP",
-        End::Tail => b"RPOP",
-    }
-}
-
 const fn end_name(end: End) -> &'static [u8] {
     match end {
         End::Head => b"LEFT",
@@ -52,7 +45,8 @@ const fn end_name(end: End) -> &'static [u8] {
 pub(super) fn blmove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (from, to) = (end_named(&args[3])?, end_named(&args[4])?);
     let until = deadline(cx, &args[5])?;
-    move_or_wait(cx, args, (from, to), until, reply)
+    let moved: [&[u8]; 5] = [b"LMOVE", &args[1], &args[2], end_name(from), end_name(to)];
+    move_or_wait(cx, &moved, (from, to), until, reply)
 }
 
 pub(super) fn blmovem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -66,19 +60,21 @@ pub(super) fn blmovem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
 
 pub(super) fn brpoplpush(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let until = deadline(cx, &args[3])?;
-    move_or_wait(cx, args, (End::Tail, End::Head), until, reply)
+    let moved: [&[u8]; 3] = [b"RPOPLPUSH", &args[1], &args[2]];
+    move_or_wait(cx, &moved, (End::Tail, End::Head), until, reply)
 }
 
+/// Moves an element between the lists that `moved` names, which is the command without the wait, or waits for one.
 fn move_or_wait(
     cx: &mut Cx,
-    args: Args,
+    moved: &[&[u8]],
     (from, to): (End, End),
     until: Option<u64>,
     reply: &mut Reply,
 ) -> Result<(), Error> {
-    if let Some(source) = find(cx, &args[1])? {
-        transfer(cx, source, from, &args[2], to, reply)?;
-        cx.effect(&[b"LMOVE", &args[1], &args[2], end_name(from), end_name(to)]);
+    if let Some(source) = find(cx, moved[1])? {
+        transfer(cx, source, from, moved[2], to, reply)?;
+        cx.effect(moved);
         return Ok(());
     }
     if !wait(cx, Wants::List(1), 1..2, until) {
@@ -91,11 +87,7 @@ pub(super) fn blmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     // Redis parses the timeout last.
     let asked = Mpop::parse(args, 2)?;
     let until = deadline(cx, &args[1])?;
-    if let Some(key) = mpop(cx, asked, reply)? {
-        let mut buffer = itoa::Buffer::new();
-        let count = buffer.format(asked.count).as_bytes();
-        cx.effect(&[pop_name(asked.end), key, count]);
-    } else if !wait(cx, Wants::List(1), 3..3 + asked.keys.len(), until) {
+    if !mpop(cx, asked, reply)? && !wait(cx, Wants::List(1), 3..3 + asked.keys.len(), until) {
         reply.null_array();
     }
     Ok(())

@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use super::{deadline, wait};
-use crate::command::zsets::{End, MultiPop, pop_entries, pop_one};
+use crate::command::zsets::{End, MultiPop, pop_first, pop_one};
 use crate::error::Error;
 use crate::keyspace::waiters::Wants;
 use crate::turn::Cx;
@@ -33,16 +33,9 @@ fn pop(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<(), Error
 
 pub(super) fn bzmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // Redis parses the timeout last.
-    let MultiPop { keys, end, count } = MultiPop::parse(args.skip(2))?;
+    let asked = MultiPop::parse(args.skip(2))?;
     let until = deadline(cx, &args[1])?;
-    for key in keys {
-        if pop_entries(cx, key, end, count, reply)? {
-            let mut buffer = itoa::Buffer::new();
-            cx.effect(&[end.command(), key, buffer.format(count.max(1)).as_bytes()]);
-            return Ok(());
-        }
-    }
-    if !wait(cx, Wants::Zset, 3..3 + keys.len(), until) {
+    if !pop_first(cx, asked, reply)? && !wait(cx, Wants::Zset, 3..3 + asked.keys.len(), until) {
         reply.null_array();
     }
     Ok(())

@@ -50,7 +50,7 @@ pub(super) fn geoadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     };
     let zset = cx.edit::<Zset>(place, id)?;
     let (mut added, mut moved) = (0, 0);
-    for (score, member) in members {
+    for &(score, member) in &members {
         zset.update(member, limits, |old| match old {
             None if only_old => None,
             None => {
@@ -66,10 +66,24 @@ pub(super) fn geoadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     }
     if added + moved > 0 {
         cx.commit(key, Classes::ZSET, "zadd", added + moved);
+        log_scores(cx, key, args.take(first).skip(2), &members);
     }
     let counted = if count_changed { added + moved } else { added };
     reply.int(counted as i64);
     Ok(())
+}
+
+/// Adds the ZADD to which GEOADD amounts as an effect, as in Redis.
+fn log_scores(cx: &mut Cx, key: &[u8], options: Args, members: &[(f64, &[u8])]) {
+    if cx.is_logged() {
+        let scores: Vec<String> = members.iter().map(|(score, _)| score.to_string()).collect();
+        let mut words: Vec<&[u8]> = vec![b"ZADD", key];
+        words.extend(options.iter());
+        for (score, (_, member)) in scores.iter().zip(members) {
+            words.extend([score.as_bytes(), member]);
+        }
+        cx.effect(&words);
+    }
 }
 
 pub(super) fn geopos(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {

@@ -127,7 +127,9 @@ fn pop(
     match find(cx, key)? {
         None => reply.null_array(),
         Some(_) if count == 0 => reply.array(0),
-        Some(found) => pop_many(cx, found, end, count, reply)?,
+        Some(found) => {
+            pop_many(cx, found, end, count, reply)?;
+        }
     }
     Ok(())
 }
@@ -154,14 +156,14 @@ pub(crate) fn pop_one(
     Ok(())
 }
 
-/// Pops up to `count` elements, replies with an array of them and sends the events.
+/// Pops up to `count` elements, replies with an array of them and sends the events. Returns the number of elements.
 fn pop_many(
     cx: &mut Cx,
     found: Found<'_>,
     end: End,
     count: usize,
     reply: &mut Reply,
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
     let piece = piece_size(cx);
     let list = cx.edit::<List>(found.place, found.id)?;
     let count = count.min(list.len());
@@ -175,7 +177,7 @@ fn pop_many(
     }
     list.drop_end(end, count, piece);
     commit_pop(cx, found, end, count);
-    Ok(())
+    Ok(count)
 }
 
 /// As [`pop_many`], but replies with the key and the array.
@@ -188,7 +190,7 @@ pub(crate) fn pop_keyed(
     end: End,
     count: usize,
     reply: &mut Reply,
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
     reply.array(2);
     reply.bulk(found.key);
     pop_many(cx, found, end, count, reply)

@@ -219,8 +219,11 @@ fn log_moves(
     const ELEMENTS: usize = 1024;
     let mut buffer = itoa::Buffer::new();
     let from = if all_stay { to.other() } else { from };
-    let pop: &[u8] = if from == End::Head { b"LPOP" } else { b"RPOP" };
-    let pop = [pop, source, buffer.format(moved.len()).as_bytes()];
+    let pop = [
+        pop_name(from),
+        source,
+        buffer.format(moved.len()).as_bytes(),
+    ];
     let push: &[u8] = if to == End::Head { b"LPUSH" } else { b"RPUSH" };
     if !all_stay {
         cx.effect(&pop);
@@ -286,27 +289,33 @@ impl<'a> Mpop<'a> {
 }
 
 pub(super) fn lmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    if mpop(cx, Mpop::parse(args, 1)?, reply)?.is_none() {
+    if !mpop(cx, Mpop::parse(args, 1)?, reply)? {
         reply.null_array();
     }
     Ok(())
 }
 
-/// Pops elements from the first existing list, replies with its key and them, and sends the events. Returns the key, or
-/// `None` if no list exists.
+/// Pops elements from the first existing list, replies with its key and them, and sends the events. As in Redis, the effect is a
+/// pop of the actual number. Returns false, without a reply, if no list exists.
 ///
 /// # Errors
 /// [`Error::WrongType`] if a key before that list holds another type.
-pub(crate) fn mpop<'a>(
-    cx: &mut Cx<'_, '_>,
-    asked: Mpop<'a>,
-    reply: &mut Reply<'_>,
-) -> Result<Option<&'a [u8]>, Error> {
+pub(crate) fn mpop(cx: &mut Cx, asked: Mpop, reply: &mut Reply) -> Result<bool, Error> {
     for key in asked.keys {
         if let Some(found) = find(cx, key)? {
-            pop_keyed(cx, found, asked.end, asked.count, reply)?;
-            return Ok(Some(key));
+            let count = pop_keyed(cx, found, asked.end, asked.count, reply)?;
+            let mut buffer = itoa::Buffer::new();
+            cx.effect(&[pop_name(asked.end), key, buffer.format(count).as_bytes()]);
+            return Ok(true);
         }
     }
-    Ok(None)
+    Ok(false)
+}
+
+/// Returns the command that pops from an end.
+pub(crate) const fn pop_name(end: End) -> &'static [u8] {
+    match end {
+        End::Head => b"LPOP",
+        End::Tail => b"RPOP",
+    }
 }

@@ -71,6 +71,7 @@ pub(super) fn getdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     reply_str(reply, cx.str_at(place, id)?);
     cx.db_at(place).remove(id);
     cx.commit(key, Classes::GENERIC, "del", 1);
+    cx.effect(&[b"DEL", key]);
     Ok(())
 }
 

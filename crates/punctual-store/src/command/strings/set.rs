@@ -149,10 +149,12 @@ pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
         return Ok(());
     }
     put(cx, key, (place, found), text, ttl);
-    if options.comparison.is_some() && options.deadline.is_none() {
-        // Redis 7 does not know the condition, which held.
-        let words: [&[u8]; 4] = [b"SET", key, text, b"KEEPTTL"];
-        cx.effect(&words[..3 + usize::from(options.keep_ttl)]);
+    if (options.comparison.is_some() || options.get) && options.deadline.is_none() {
+        // As in Redis, without GET. Redis 7 does not know the comparison, which held.
+        let of_effect = |word: &&[u8]| is(word, "NX") || is(word, "XX") || is(word, "KEEPTTL");
+        let mut words = vec![b"SET", key, text];
+        words.extend(args.iter().skip(3).filter(of_effect));
+        cx.effect(&words);
     }
     if !options.get {
         reply.ok();
@@ -174,6 +176,7 @@ pub(super) fn getset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     let key = &args[1];
     let found = reply_old(cx, key, reply)?;
     put(cx, key, found, &args[2], Ttl::Clear);
+    cx.effect(&[b"SET", key, &args[2]]);
     Ok(())
 }
 

@@ -50,8 +50,8 @@ enum Shape {
     KeyAndPairs,
 }
 
-/// Pops up to `count` entries (at least 1), replies with them and sends the events. Returns false, without a reply, if
-/// the key does not exist.
+/// Pops up to `count` entries (at least 1), replies with them and sends the events. Returns the number of entries; 0, without
+/// a reply, if the key does not exist.
 fn pop(
     cx: &mut Cx,
     key: &[u8],
@@ -59,10 +59,10 @@ fn pop(
     count: usize,
     shape: Shape,
     reply: &mut Reply,
-) -> Result<bool, Error> {
+) -> Result<usize, Error> {
     let (place, found) = cx.seek_as::<Zset>(key)?;
     let Some(id) = found else {
-        return Ok(false);
+        return Ok(0);
     };
     let zset = cx.edit::<Zset>(place, id)?;
     let (len, count) = (zset.len(), count.min(zset.len()));
@@ -92,7 +92,7 @@ fn pop(
     }
     zset.remove_ranks(ranks);
     cx.commit_elements(place, id, key, Classes::ZSET, end.event(), count as u64);
-    Ok(true)
+    Ok(count)
 }
 
 /// Pops one entry for BZPOPMIN and BZPOPMAX, and replies with key, name and score. Returns false, without a reply, if
@@ -101,22 +101,25 @@ fn pop(
 /// # Errors
 /// [`Error::WrongType`] if the key holds another type.
 pub(crate) fn pop_one(cx: &mut Cx, key: &[u8], end: End, reply: &mut Reply) -> Result<bool, Error> {
-    pop(cx, key, end, 1, Shape::KeyAndOne, reply)
+    Ok(pop(cx, key, end, 1, Shape::KeyAndOne, reply)? > 0)
 }
 
-/// Pops up to `count` entries for ZMPOP and BZMPOP, and replies with the key and pairs of name and score. Returns
-/// false, without a reply, if the key does not exist.
+/// Pops entries from the first existing key for ZMPOP and BZMPOP, and replies with the key and pairs of name and score. As in
+/// Redis, the effect is a pop of the actual number. Returns false, without a reply, if no key exists.
 ///
 /// # Errors
-/// [`Error::WrongType`] if the key holds another type.
-pub(crate) fn pop_entries(
-    cx: &mut Cx,
-    key: &[u8],
-    end: End,
-    count: usize,
-    reply: &mut Reply,
-) -> Result<bool, Error> {
-    pop(cx, key, end, count.max(1), Shape::KeyAndPairs, reply)
+/// [`Error::WrongType`] if a key before that one holds another type.
+pub(crate) fn pop_first(cx: &mut Cx, asked: MultiPop, reply: &mut Reply) -> Result<bool, Error> {
+    let MultiPop { keys, end, count } = asked;
+    for key in keys {
+        let popped = pop(cx, key, end, count, Shape::KeyAndPairs, reply)?;
+        if popped > 0 {
+            let mut buffer = itoa::Buffer::new();
+            cx.effect(&[end.command(), key, buffer.format(popped).as_bytes()]);
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 pub(super) fn zpopmin(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -141,10 +144,10 @@ fn pop_of_key(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<()
         _ => Shape::Flat,
     };
     let popped = match count.unwrap_or(1) {
-        0 => cx.seek_as::<Zset>(key).map(|_| false)?,
+        0 => cx.seek_as::<Zset>(key).map(|_| 0)?,
         count => pop(cx, key, end, count, shape, reply)?,
     };
-    if !popped {
+    if popped == 0 {
         reply.array(0);
     }
     Ok(())
@@ -195,12 +198,8 @@ impl<'a> MultiPop<'a> {
 }
 
 pub(super) fn zmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let MultiPop { keys, end, count } = MultiPop::parse(args.skip(1))?;
-    for key in keys {
-        if pop_entries(cx, key, end, count, reply)? {
-            return Ok(());
-        }
+    if !pop_first(cx, MultiPop::parse(args.skip(1))?, reply)? {
+        reply.null_array();
     }
-    reply.null_array();
     Ok(())
 }
