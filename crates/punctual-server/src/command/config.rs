@@ -185,6 +185,7 @@ fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> 
         stats.by_command.iter().for_each(|c| c.latency.reset());
     }
     call.turn.stats = Default::default();
+    call.shared.replicas.counts.reset();
     call.shared.errors.reset();
     call.shared.users.log.reset_counts();
     call.shared.worker.freed_objects.store(0, Ordering::Relaxed);

@@ -90,6 +90,15 @@ pub(crate) struct SyncCounts {
     pub(crate) bytes: AtomicU64,
 }
 
+impl SyncCounts {
+    /// Sets all counts to 0 (CONFIG RESETSTAT).
+    pub(crate) fn reset(&self) {
+        for count in [&self.full, &self.partial_ok, &self.partial_err, &self.bytes] {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The replicas of this server.
 #[derive(Debug)]
 pub(crate) struct Replicas {
@@ -99,6 +108,8 @@ pub(crate) struct Replicas {
     pub(crate) beyond_backlog: AtomicU64,
     /// Number of replicas that have acknowledged within `min-replicas-max-lag`, when they were last counted.
     pub(crate) good: AtomicUsize,
+    /// Time from which the count may be lower, by the stopwatch; `u64::MAX` if nothing depends on it.
+    pub(super) good_until_ms: AtomicU64,
     pub(crate) counts: SyncCounts,
     /// Clients in WAIT and WAITAOF.
     pub(crate) acks: Acks,
@@ -108,8 +119,6 @@ pub(crate) struct Replicas {
     /// Time from which the period of PINGs counts, by the stopwatch: that of the last one, or of the first replica.
     pub(crate) pinged_ms: AtomicU64,
 }
-    /// Time from which the count may be lower, by the stopwatch; `u64::MAX` if nothing depends on it.
-    pub(super) good_until_ms: AtomicU64,
 
 impl Replicas {
     /// Creates the list for this number of event loops.
@@ -119,6 +128,7 @@ impl Replicas {
             loops: (0..loops).map(|_| LoopWithReplicas::default()).collect(),
             beyond_backlog: AtomicU64::new(0),
             good: AtomicUsize::new(0),
+            good_until_ms: AtomicU64::new(u64::MAX),
             counts: SyncCounts::default(),
             acks: Acks::default(),
             full_sync: FullSync::default(),
@@ -128,7 +138,6 @@ impl Replicas {
     }
 
     /// Locks backlog and list.
-            good_until_ms: AtomicU64::new(u64::MAX),
     pub(crate) fn stream(&self) -> impl std::ops::DerefMut<Target = Stream> + '_ {
         self.stream.lock()
     }

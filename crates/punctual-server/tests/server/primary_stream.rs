@@ -115,6 +115,10 @@ fn only_what_the_backlog_has_is_continued() {
     }
     assert_eq!(before, "0");
     assert_eq!(synced("sync_partial_err"), "4");
+    assert_eq!(c.text("CONFIG RESETSTAT"), "OK");
+    for count in ["sync_full", "sync_partial_ok", "sync_partial_err"] {
+        assert_eq!(synced(count), "0", "{count}");
+    }
     // The first bytes leave the backlog, but not before a slow follower has them.
     let mut slow = Follower::able(port);
     slow.ask(&id, second);
