@@ -433,7 +433,7 @@ impl Shared {
         let mut moved = Ok(to);
         // While clients are paused nothing expires; due keys expire when the pause ends.
         let paused_until = self.pauses.last_end_ms();
-        if to.read_ms() < paused_until || self.replication.is_replica() {
+        if to.read_ms() < paused_until {
             turn.now = to;
         } else {
             turn.now = self.clock.now().max(Now::from_ms(paused_until));

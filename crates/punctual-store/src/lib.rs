@@ -45,7 +45,7 @@ pub mod uses;
 pub mod value;
 
 pub use error::Error;
-pub use keyspace::shard::{Shard, Store, StoreOptions, hash_slot};
+pub use keyspace::shard::{Shard, Store, StoreOptions, Writers, hash_slot};
 pub use notify::{FIELD as NOTIFY_FIELD, notify_rule_parts};
 pub use time::Now;
 pub use turn::effects::{Effects, write_select};

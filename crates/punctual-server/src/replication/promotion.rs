@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_store::Turn;
+use punctual_store::{Turn, Writers};
 
 use super::link;
 use super::upstream::Address;
@@ -31,6 +31,7 @@ impl Shared {
         self.replication.follow();
         self.upstream.follow(primary, was_primary);
         self.update_read_only();
+        turn.set_following(true);
         if was_primary {
             self.changelog.set_replicas(turn, false);
         }
@@ -45,15 +46,21 @@ impl Shared {
         self.replication.follow();
         self.upstream.follow(primary, false);
         self.update_read_only();
+        self.store.follow_from_start();
         self.logger.set_role(Role::Replica);
         self.update_gate();
     }
 
-    /// Makes the keyspace refuse or accept the writes of clients.
+    /// Tells the keyspace whether clients write, and what their writes are.
     pub(crate) fn update_read_only(&self) {
-        let on = self.replication.is_replica() && self.settings().replica.read_only;
-        self.store.set_read_only(on);
-        self.upstream.read_only.store(on, Ordering::Relaxed);
+        let writers = match (self.replication.is_replica(), self.settings()) {
+            (false, _) => Writers::Clients,
+            (true, settings) if settings.replica.read_only => Writers::Stream,
+            (true, _) => Writers::Both,
+        };
+        self.store.set_writers(writers);
+        let read_only = writers == Writers::Stream;
+        self.upstream.read_only.store(read_only, Ordering::Relaxed);
     }
 
     /// Starts the thread of the link, unless it runs.
@@ -76,6 +83,7 @@ impl Shared {
         self.upstream.unfollow();
         self.replication.promote();
         self.update_read_only();
+        turn.set_following(false);
         self.logger.set_role(Role::Master);
         let ids = self.replication.ids();
         log::notice!(

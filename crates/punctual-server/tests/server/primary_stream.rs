@@ -392,12 +392,12 @@ fn a_primary_that_is_alone_forgets_its_history() {
     );
 }
 
+/// A link lives on real time: a virtual clock that stands neither keeps a dead replica nor holds PINGs back, and one that jumps
+/// ends no link.
 #[test]
 fn links_do_not_follow_a_virtual_clock() {
     let server = builder()
         .virtual_clock()
-/// A link lives on real time: a virtual clock that stands neither keeps a dead replica nor holds PINGs back, and one that jumps
-/// ends no link.
         .option("repl-timeout", "3600")
         .option("repl-ping-replica-period", "1")
         .spawn()

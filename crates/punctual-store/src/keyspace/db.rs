@@ -7,6 +7,7 @@
 
 mod evict;
 mod fields;
+mod own;
 mod timelines;
 mod timers;
 
@@ -16,6 +17,7 @@ use std::num::NonZeroU32;
 use ahash::RandomState;
 use punctual::queue::wheel::{RawWheel, Step};
 
+use self::own::Own;
 use self::timers::ByDeadline;
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::keyspace::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD, WHOLE};
@@ -46,6 +48,8 @@ pub struct Db {
     timers: ByDeadline,
     /// The values that are queues of jobs.
     queues: BTreeSet<Id>,
+    /// The keys that fall due on a replica; `None` on a primary.
+    own: Option<Box<Own>>,
     hasher: RandomState,
     /// Number of the last arm; stamps are never 0.
     stamp: u32,
@@ -79,6 +83,7 @@ impl Db {
             timelines: 0,
             timers: ByDeadline::default(),
             queues: BTreeSet::new(),
+            own: None,
             hasher,
             stamp: 0,
             with_deadline: 0,
@@ -86,10 +91,11 @@ impl Db {
         }
     }
 
-    /// Replaces this database by an empty one with the same hash keys, and returns the old one.
+    /// Replaces this database by an empty one with the same hash keys and role, and returns the old one.
     #[must_use]
     pub fn take(&mut self) -> Self {
-        let empty = Self::new(self.hasher.clone());
+        let mut empty = Self::new(self.hasher.clone());
+        empty.set_following(self.is_following());
         std::mem::replace(self, empty)
     }
 
@@ -384,6 +390,9 @@ impl Db {
             self.timers.remove((old, id));
             self.timers.insert((new, id));
         }
+        if let Some(own) = &mut self.own {
+            own.remove(&(old, id));
+        }
         match (old, new) {
             (NEVER, NEVER) => {}
             (NEVER, _) => {
@@ -425,7 +434,10 @@ impl Db {
     /// Returns a lower bound of the earliest deadline, at which the wheel must be polled. O(1).
     #[inline]
     pub fn next_wakeup(&self) -> Option<u64> {
-        self.wheel.next_wakeup()
+        match &self.own {
+            None => self.wheel.next_wakeup(),
+            Some(own) => own.first().map(|(deadline, _)| *deadline),
+        }
     }
 
     /// Tells the wheel the time. It files entries by their distance from the time that it knows, and a wheel that nothing was due in
@@ -442,6 +454,9 @@ impl Db {
 
     /// Returns the earliest deadline, exactly.
     pub fn next_deadline(&mut self) -> Option<u64> {
+        if self.is_following() {
+            return self.next_wakeup();
+        }
         self.wheel.next_deadline(&mut Armed {
             records: &self.records,
             fields: &self.fields,
@@ -451,6 +466,9 @@ impl Db {
     /// Returns the next due record or field, in exact deadline order. The caller must remove it with [`Db::remove_due`]
     /// or `Db::remove_due_field`. Does at most `budget` steps of work and subtracts them.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
+        if self.is_following() {
+            return self.next_own_due(now, budget);
+        }
         let mut armed = Armed {
             records: &self.records,
             fields: &self.fields,
@@ -475,6 +493,10 @@ impl Db {
     /// # Panics
     /// If `id` is not the record that was due.
     pub fn remove_due(&mut self, id: Id) -> Record {
+        if self.is_following() {
+            // The wheel still has its entry.
+            return self.remove(id);
+        }
         self.with_deadline -= 1;
         let mut record = self.unlink(id);
         if let Some(walk) = &mut self.walk {

@@ -3,7 +3,7 @@
 //! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A shard's wake-up is written
 //! under its lock and may be read without it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ahash::RandomState;
@@ -214,8 +214,8 @@ pub struct Store {
     pub(crate) wanted: AtomicUsize,
     /// Whether somebody reads the log of changes.
     pub(crate) logged: AtomicBool,
-    /// Whether only a log of changes may write: the server is a replica.
-    pub(crate) read_only: AtomicBool,
+    /// Number of the [`Writers`].
+    writers: AtomicU8,
     /// Whether the sink is told each changed key.
     notes_changes: AtomicBool,
     /// Totals of the keys that clients may have cached.
@@ -226,6 +226,22 @@ pub struct Store {
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
     hasher: RandomState,
+}
+
+/// Turns that may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Writers {
+    /// Those of clients, and those that [replay](crate::Turn::replays) a log: the server is a primary.
+    Clients,
+    /// Those that replay a log: the server is a replica.
+    Stream,
+    /// Both, on a replica that accepts writes. Its clients' keys expire without the primary.
+    Both,
+}
+
+impl Writers {
+    const ALL: [Self; 3] = [Self::Clients, Self::Stream, Self::Both];
 }
 
 /// The fixed shape of a [`Store`].
@@ -288,7 +304,7 @@ impl Store {
             waiting_keys: AtomicU64::new(0),
             wanted: AtomicUsize::new(usize::MAX),
             logged: AtomicBool::new(false),
-            read_only: AtomicBool::new(false),
+            writers: AtomicU8::new(Writers::Clients as u8),
             notes_changes: AtomicBool::new(false),
             tracking: Tracking::default(),
             notify: Notify::default(),
@@ -384,10 +400,24 @@ impl Store {
             .fetch_add(more.cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// Refuses commands that write, except in turns that [replay](crate::Turn::replays), from the next time that turns lock a
-    /// shard. A turn that holds every shard thus divides the writes before from those after it.
-    pub fn set_read_only(&self, on: bool) {
-        self.read_only.store(on, Ordering::SeqCst);
+    /// Sets the turns that may write, from the next time that turns lock a shard. A turn that holds every shard thus divides the
+    /// writes before from those after it. [`Turn::set_following`](crate::Turn::set_following) decides about deadlines.
+    pub fn set_writers(&self, writers: Writers) {
+        self.writers.store(writers as u8, Ordering::SeqCst);
+    }
+
+    /// Returns the turns that may write.
+    #[inline]
+    pub(crate) fn writers(&self) -> Writers {
+        Writers::ALL[usize::from(self.writers.load(Ordering::SeqCst))]
+    }
+
+    /// Makes the databases those of a replica before the first turn; see [`Turn::set_following`](crate::Turn::set_following).
+    pub fn follow_from_start(&self) {
+        for locked in &self.locked {
+            let mut shard = locked.shard.lock();
+            shard.dbs.iter_mut().for_each(|db| db.set_following(true));
+        }
     }
 
     /// Returns whether turns tell the sink each changed key while the log is read.

@@ -12,8 +12,9 @@ use std::ops::Range;
 use super::waiters::ReadyKey;
 use super::{Cx, Turn};
 use crate::events::Classes;
+use crate::keyspace::db::Db;
 use crate::keyspace::records::Id;
-use crate::keyspace::shard::{Shard, Store};
+use crate::keyspace::shard::{Shard, Store, Touched, Writers};
 use crate::uses::Uses;
 use crate::value::Value;
 
@@ -40,7 +41,30 @@ impl Turn<'_> {
     #[inline]
     pub(crate) fn commit_silently(&mut self, db: usize, key: &[u8], count: u64) {
         self.changed = true;
+        if self.writers == Writers::Both && !self.replays {
+            self.note_own(db, key);
+        }
         self.notify(db, key, count, self.client);
+    }
+
+    /// Lists a key that a client of a replica has written among those that fall due without the primary.
+    #[cold]
+    fn note_own(&mut self, db: usize, key: &[u8]) {
+        let number = self.store.shard_of(key);
+        let part = self.shard_db(number, db);
+        if let Some(id) = part.find(key) {
+            part.note_own(id);
+        }
+    }
+
+    /// Makes the databases those of a replica, in which only keys that its own clients have written fall due, or of a primary.
+    /// Locks every shard. O(shards · databases).
+    pub fn set_following(&mut self, on: bool) {
+        self.lock_all();
+        self.touch(Touched::Any);
+        for (_, shard) in self.held_shards() {
+            shard.dbs.iter_mut().for_each(|db| db.set_following(on));
+        }
     }
 
     /// As [`Turn::commit`], for an entry that has expired: it is no change by the running command. `value` is the value of a key
@@ -183,7 +207,7 @@ impl Turn<'_> {
     /// Empties every database, for a snapshot that is loaded in their place: raises WATCH flags, and counts no change.
     pub fn clear(&mut self) {
         self.lock_all();
-        self.touch(crate::keyspace::shard::Touched::Any);
+        self.touch(Touched::Any);
         for db in 0..self.store.databases() {
             self.empty(db);
         }
@@ -195,7 +219,7 @@ impl Turn<'_> {
     /// O(watched keys + shards · databases).
     pub fn replace_all(&mut self, loaded: Store) {
         self.lock_all();
-        self.touch(crate::keyspace::shard::Touched::Any);
+        self.touch(Touched::Any);
         let now = self.now;
         let (mut ready, mut old) = (Vec::new(), Vec::new());
         self.store.adopt_notify_rules(&loaded);
@@ -210,8 +234,10 @@ impl Turn<'_> {
             for (db, (old, new)) in dbs.iter().zip(&new.dbs).enumerate() {
                 watched.db_replaced(db, old, Some(new), now);
             }
+            let following = dbs.iter().any(Db::is_following);
             old.extend(std::mem::replace(dbs, new.dbs));
-            for (db, part) in dbs.iter().enumerate() {
+            for (db, part) in dbs.iter_mut().enumerate() {
+                part.set_following(following);
                 let keys = waiters.note_all_ready(db, part);
                 ready.extend(keys.iter().map(|key| ReadyKey::new(db, key)));
             }

@@ -157,13 +157,10 @@ impl Turn<'_> {
         !self.effects.is_empty()
     }
 
-    /// Reads anew whether the log is read and the store is read-only, for the turn that has changed that itself.
+    /// Reads anew whether the log is read and which turns may write, for the turn that has changed that itself.
     pub fn renew_logged(&mut self) {
         self.logged = self.store.is_logged();
-        self.read_only = self
-            .store
-            .read_only
-            .load(std::sync::atomic::Ordering::SeqCst);
+        self.writers = self.store.writers();
     }
 
     #[inline]
@@ -230,10 +227,10 @@ impl Turn<'_> {
     pub fn effect_for_replicas<W: AsRef<[u8]>>(
         &mut self,
         db: usize,
-            self.effects.select(db);
         words: impl ExactSizeIterator<Item = W>,
     ) {
         if self.store.is_logged() {
+            self.effects.select(db);
             let start = self.effects.bytes.len();
             self.effects.push(words);
             let end = self.effects.bytes.len();

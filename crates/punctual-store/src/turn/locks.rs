@@ -182,7 +182,7 @@ impl<'s> Turn<'s> {
     /// Adds a locked shard to the held ones.
     fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
         self.logged = self.store.is_logged();
-        self.read_only = self.store.read_only.load(Ordering::SeqCst);
+        self.writers = self.store.writers();
         if self.store.notify.any() || self.recorder.any() {
             self.renew_rules();
         }

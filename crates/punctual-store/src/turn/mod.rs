@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::events::{Classes, Sink};
 use crate::hash_table::Hash;
 use crate::keyspace::db::Db;
-use crate::keyspace::shard::{Shard, Store, Touched};
+use crate::keyspace::shard::{Shard, Store, Touched, Writers};
 use crate::keyspace::tracked::Tracked;
 use crate::keyspace::waiters::Wait;
 use crate::limits::Limits;
@@ -217,8 +217,10 @@ pub struct Turn<'s> {
     effects: Effects,
     /// Somebody reads the log of changes. Read whenever a shard is locked.
     logged: bool,
-    /// The store is read-only. Read whenever a shard is locked.
-    read_only: bool,
+    /// The turns that may write. Read whenever a shard is locked.
+    writers: Writers,
+    /// The running transaction has been admitted with its writes.
+    admitted: bool,
     /// The commands are those of a log of changes, which a read-only store accepts too.
     pub replays: bool,
     /// Events for the rules of NOTIFY.
@@ -279,7 +281,8 @@ impl<'s> Turn<'s> {
             observed: false,
             effects: Effects::default(),
             logged: false,
-            read_only: false,
+            writers: Writers::Clients,
+            admitted: false,
             replays: false,
             recorder: Recorder::default(),
             changed: false,
@@ -345,7 +348,8 @@ impl<'s> Turn<'s> {
         } else if command.flags.has(Flags::WRITE) {
             self.touch(Touched::One(db));
         }
-        if self.read_only && command.flags.has(Flags::WRITE) && !self.replays {
+        let writes = command.flags.has(Flags::WRITE) && !self.replays;
+        if writes && self.writers == Writers::Stream && !self.admitted {
             return Err(READ_ONLY);
         }
         let (start, logged) = (reply.len(), self.logged);

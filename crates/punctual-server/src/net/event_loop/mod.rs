@@ -269,7 +269,6 @@ impl EventLoop {
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
         let paused = self.shared.persistence.is_loading()
-            || self.shared.replication.is_replica()
             || self.shared.pauses.any() && self.expiry_is_paused(self.shared.clock.now());
         let keys = if paused {
             None
@@ -356,8 +355,8 @@ impl EventLoop {
             self.limits = limits;
         }
         let classes = shared.classes();
-        shared.check_good_replicas();
         let mut turn = Turn::with_limits(&shared.store, now, &mut sink, classes, self.limits);
+        shared.check_good_replicas();
         for event in events {
             self.handle(event, now, &mut turn);
         }
@@ -449,8 +448,8 @@ impl EventLoop {
         turn.frozen = false;
         let shared = Arc::clone(&self.shared);
         turn.now = shared.clock.now();
-        shared.check_good_replicas();
         self.turn_ms = turn.now.read_ms();
+        shared.check_good_replicas();
         if self.expiry_is_paused(turn.now) {
             return;
         }
@@ -498,12 +497,9 @@ impl EventLoop {
         }
     }
 
-    /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, while a snapshot is loaded, and on a replica,
-    /// whose primary says what expires.
+    /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, and while a snapshot is loaded.
     fn expiry_is_paused(&self, now: Now) -> bool {
-        self.shared.persistence.is_loading()
-            || self.shared.replication.is_replica()
-            || self.shared.pauses.in_force(now).is_some()
+        self.shared.persistence.is_loading() || self.shared.pauses.in_force(now).is_some()
     }
 
     fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
