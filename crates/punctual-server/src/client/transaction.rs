@@ -54,20 +54,19 @@ impl Transaction {
 
     /// Returns whether a command may change keys. O(commands).
     pub(crate) fn changes_keys(&self) -> bool {
-        let mut queued = self.queue.iter();
-        queued.any(|queued| queued.entry.row.flags.has(Flags::WRITE))
+        self.has(Flags::WRITE)
     }
 
-    /// Returns whether a command may need more memory. O(commands).
-    pub(crate) fn denies_memory(&self) -> bool {
+    /// Returns whether a command has this flag. O(commands).
+    pub(crate) fn has(&self, flag: Flags) -> bool {
         let mut queued = self.queue.iter();
-        queued.any(|queued| queued.entry.row.flags.has(Flags::DENYOOM))
+        queued.any(|queued| queued.entry.row.flags.has(flag))
     }
 
-    /// Returns whether a command runs a script. O(commands).
-    pub(crate) fn runs_scripts(&self) -> bool {
+    /// Returns whether a command lacks this flag. O(commands).
+    fn lacks(&self, flag: Flags) -> bool {
         let mut queued = self.queue.iter();
-        queued.any(|queued| queued.entry.row.flags.has(Flags::RUNS_SCRIPTS))
+        queued.any(|queued| !queued.entry.row.flags.has(flag))
     }
 
     /// Returns whether a command was rejected.
@@ -166,7 +165,15 @@ impl Session {
         entry.row.flags.has(Flags::RUNS_SCRIPTS)
             || self
                 .executed_by(entry)
-                .is_some_and(Transaction::runs_scripts)
+                .is_some_and(|queued| queued.has(Flags::RUNS_SCRIPTS))
+    }
+
+    /// Returns whether the command lacks this flag, itself or in the transaction that it runs. O(commands).
+    pub(crate) fn lacks(&self, entry: &Entry, flag: Flags) -> bool {
+        !entry.row.flags.has(flag)
+            || self
+                .executed_by(entry)
+                .is_some_and(|queued| queued.lacks(flag))
     }
 
     /// Begins a transaction, or ends it with `None`.

@@ -52,7 +52,7 @@ impl<'s> FromFile<'s> {
     ) -> Result<(), Refusal> {
         let queued = self.session.multi.as_ref();
         let runs_scripts = entry.row.flags.has(Flags::RUNS_SCRIPTS)
-            || queued.is_some_and(|queued| queued.runs_scripts());
+            || queued.is_some_and(|queued| queued.has(Flags::RUNS_SCRIPTS));
         let errors = self.stats.errors.get();
         let mut dispatcher = Dispatcher::new(
             self.shared,

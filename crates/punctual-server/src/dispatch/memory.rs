@@ -16,7 +16,7 @@ impl Dispatcher<'_, '_> {
         let flags = entry.row.flags;
         let queued = session.executed_by(entry);
         let denied = flags.has(Flags::DENYOOM)
-            || queued.is_some_and(|queued| queued.denies_memory())
+            || queued.is_some_and(|queued| queued.has(Flags::DENYOOM))
             // What is queued needs memory too.
             || session.multi.is_some() && !flags.has(Flags::UNQUEUED);
         let asks = denied || flags.has(Flags::RUNS_SCRIPTS) || flags.has(Flags::EXECUTES);

@@ -449,6 +449,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         transaction::write_reply_header(session, transaction.commands().len(), out);
         session.in_exec = true;
         self.turn.may_wait = false;
+        self.turn.admit(transaction.changes_keys());
         self.turn.begin_frame();
         for (entry, args) in transaction.commands() {
             let start = out.len();
@@ -464,6 +465,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             transaction::drop_unwanted_queued_reply(session, out, start);
         }
         self.turn.end_frame();
+        self.turn.admit(false);
         self.turn.may_wait = true;
         session.in_exec = false;
         session.set_multi(None);

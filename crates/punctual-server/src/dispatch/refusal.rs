@@ -8,7 +8,8 @@ use super::Dispatcher;
 use crate::client::session::Session;
 use crate::dispatch::table::Entry;
 
-const LACKS_REPLICAS: Error = Error::fixed("NOREPLICAS Not enough good replicas to write.");
+pub(super) const LACKS_REPLICAS: Error =
+    Error::fixed("NOREPLICAS Not enough good replicas to write.");
 pub(super) const LOADING: Error = Error::fixed("LOADING Redis is loading the dataset in memory");
 
 impl Dispatcher<'_, '_> {
@@ -16,7 +17,8 @@ impl Dispatcher<'_, '_> {
     #[cold]
     pub(crate) fn refusal(&self, session: &Session, entry: &Entry, args: Args) -> Option<Error> {
         let state = &self.shared.persistence;
-        if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
+        // As in Redis, EXEC depends on what it runs: the state may have changed since it was queued.
+        if state.is_loading() && session.lacks(entry, Flags::LOADING) {
             return Some(LOADING);
         }
         let executing = session.executed_by(entry);

@@ -7,12 +7,16 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::Flags;
 use punctual_store::{Error, READ_ONLY};
 
-use super::refusal::LOADING;
+use super::refusal::{LACKS_REPLICAS, LOADING};
 use super::table::Entry;
 use super::{Dispatcher, Flow};
 use crate::client::session::Session;
 use crate::log;
 use crate::replication::apply;
+
+const MASTER_DOWN: Error = Error::fixed(
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+);
 
 impl Dispatcher<'_, '_> {
     /// Runs a command of the primary's stream.
@@ -95,31 +99,50 @@ impl Dispatcher<'_, '_> {
     pub(super) fn refusal_of_replica(&self, session: &Session, entry: &Entry) -> Option<Error> {
         let upstream = &self.shared.upstream;
         let flags = entry.row.flags;
+        let executing = session.executed_by(entry);
         if upstream.read_only.load(Ordering::Relaxed) {
-            let executing = session.executed_by(entry);
             if flags.has(Flags::WRITE) || executing.is_some_and(|queued| queued.changes_keys()) {
                 return Some(READ_ONLY);
             }
         }
-        let stale = !upstream.is_connected() && !upstream.serves_stale.load(Ordering::Relaxed);
-        if stale && !flags.has(Flags::STALE) {
-            return Some(Error::fixed(
-                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-            ));
+        if self.is_stale() && session.lacks(entry, Flags::STALE) {
+            return Some(MASTER_DOWN);
         }
         // A long load must not stand in the way of a failover.
-        let refused =
-            flags.has(Flags::NO_ASYNC_LOADING) && !matches!(&*entry.name, "replicaof" | "slaveof");
+        let refused = executing.is_some_and(|queued| queued.has(Flags::NO_ASYNC_LOADING))
+            || flags.has(Flags::NO_ASYNC_LOADING)
+                && !matches!(&*entry.name, "replicaof" | "slaveof");
         (refused && upstream.is_loading()).then_some(LOADING)
     }
 
-    /// Returns the error for a script or a function that declares its flags and may write, if the client may not.
-    pub(crate) fn refusal_of_writer(&self, session: &Session, flags: ScriptFlags) -> Option<Error> {
-        let refused = self.shared.replication.is_replica()
-            && self.shared.upstream.read_only.load(Ordering::Relaxed)
-            && !session.replays
-            && !flags.has(ScriptFlags::NO_WRITES);
-        refused.then_some(READ_ONLY)
+    /// Returns whether the link to the primary is down, and commands that read data are refused for that.
+    fn is_stale(&self) -> bool {
+        let upstream = &self.shared.upstream;
+        self.shared.replication.is_replica()
+            && !upstream.is_connected()
+            && !upstream.serves_stale.load(Ordering::Relaxed)
+    }
+
+    /// Returns the error for a script or a function that the server does not run now, with the flags that it declares, if any.
+    #[cold]
+    pub(crate) fn refusal_of_script(
+        &self,
+        session: &Session,
+        flags: Option<ScriptFlags>,
+    ) -> Option<Error> {
+        if session.replays {
+            return None;
+        }
+        // A script that declares nothing is refused when it writes.
+        let writes = flags.is_some_and(|flags| !flags.has(ScriptFlags::NO_WRITES));
+        if writes && self.shared.lacks_replicas() {
+            return Some(LACKS_REPLICAS);
+        }
+        if writes && self.shared.upstream.read_only.load(Ordering::Relaxed) {
+            return Some(READ_ONLY);
+        }
+        let allows_stale = flags.is_some_and(|flags| flags.has(ScriptFlags::ALLOW_STALE));
+        (self.is_stale() && !allows_stale).then_some(MASTER_DOWN)
     }
 
     /// Handles an error of a command of the primary's stream. As in Redis, the link goes on, unless what follows would change

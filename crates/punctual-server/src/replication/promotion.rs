@@ -23,15 +23,16 @@ impl Shared {
                 "Before turning into a replica, using my own master parameters to synthesize a cached master: I may be able to synchronize with the new master with just a partial transfer."
             );
             // What this turn has changed is a part of the server's own history; without it the history ends.
-            if !turn.flush_effects() && turn.has_effects() {
+            // What the same transaction may change after this command is in no stream either.
+            if !turn.flush_effects() && (turn.has_effects() || turn.is_admitted()) {
                 self.replication.begin_history();
             }
             self.upstream.set_db(self.changelog.db());
         }
         self.replication.follow();
         self.upstream.follow(primary, was_primary);
-        self.update_read_only();
         turn.set_following(true);
+        self.update_read_only();
         if was_primary {
             self.changelog.set_replicas(turn, false);
         }
@@ -45,8 +46,8 @@ impl Shared {
     pub(crate) fn follow_from_start(&self, primary: Address) {
         self.replication.follow();
         self.upstream.follow(primary, false);
-        self.update_read_only();
         self.store.follow_from_start();
+        self.update_read_only();
         self.logger.set_role(Role::Replica);
         self.update_gate();
     }
@@ -82,8 +83,8 @@ impl Shared {
         turn.lock_all();
         self.upstream.unfollow();
         self.replication.promote();
-        self.update_read_only();
         turn.set_following(false);
+        self.update_read_only();
         self.logger.set_role(Role::Master);
         let ids = self.replication.ids();
         log::notice!(

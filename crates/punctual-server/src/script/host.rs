@@ -35,7 +35,9 @@ impl Dispatcher<'_, '_> {
             Runnable::Script(index) => self.scripts.compiled[*index].flags,
             Runnable::Function(found) => Some(found.declaration().flags),
         };
-        if let Some(refusal) = flags.and_then(|flags| self.refusal_of_writer(client, flags)) {
+        if self.shared.gate_closed.load(Ordering::Relaxed)
+            && let Some(refusal) = self.refusal_of_script(client, flags)
+        {
             return Err(refusal);
         }
         let allows_oom = flags.is_some_and(|flags| flags.has(ScriptFlags::ALLOW_OOM));

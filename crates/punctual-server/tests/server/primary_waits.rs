@@ -161,6 +161,15 @@ fn writes_need_good_replicas() {
     eventually(|| c.text("SET k v").starts_with("NOREPLICAS"));
     let reply = c.ask(&script);
     assert!(reply.is_error(), "{reply:?}");
+    // A script that says that it may write is refused before it begins.
+    for (flags, refused) in [("", true), (" flags=no-writes", false)] {
+        let script = format!("#!lua{flags}\nreturn 1");
+        assert_eq!(
+            c.ask(&["EVAL", &script, "0"]).is_error(),
+            refused,
+            "{flags}"
+        );
+    }
     c.expect(
         &["CONFIG SET min-replicas-to-write 0", "SET k v"],
         "+OK|+OK|",

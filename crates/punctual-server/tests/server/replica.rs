@@ -8,6 +8,7 @@ use crate::replication::{
     builder, caught_up, fill, follow, follow_with_redis, info, load, primary, primary_with,
     same_data,
 };
+use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually, field};
 
 #[test]
@@ -298,4 +299,135 @@ fn a_replica_tells_its_primary_and_sentinel_who_it_is() {
     let mut ours = Wire::open(&server);
     assert_eq!(info(&mut ours, "slave_priority"), "7");
     assert_eq!(info(&mut ours, "replica_announced"), "0");
+}
+
+/// Keys with a deadline that clients of a writable replica have made go on time, with their event; the primary's keys wait for its DEL.
+#[test]
+fn a_writable_replicas_own_keys_expire() {
+    for threads in [1, 2] {
+        let redis = primary(&[]);
+        let mut theirs = Wire::to(redis.port);
+        let server = builder().virtual_clock().threads(threads);
+        let server = follow(redis.port, server.option("replica-read-only", "no"));
+        let mut ours = Wire::open(&server);
+        for key in ["theirs", "again", "renamed"] {
+            theirs.ask(&["SET", key, "v", "PX", "900000"]);
+        }
+        caught_up(&mut theirs, &mut ours);
+        let mut events = Wire::open(&server);
+        events.ask(&["CONFIG", "SET", "notify-keyspace-events", "Ex"]);
+        events.ask(&["SUBSCRIBE", "__keyevent@0__:expired"]);
+        ours.expect(
+            &[
+                "SET set v PX 1000",
+                "SET kept v",
+                "PEXPIRE kept 2000",
+                "PERSIST kept",
+                "SADD expire v",
+                "PEXPIRE expire 3000",
+                "SET later v PX 1000",
+                "PEXPIRE later 4000",
+                "SET again v PX 1000",
+                "SET flushed v PX 1000",
+                "DEL flushed",
+                "RENAME renamed mine",
+                "PEXPIRE mine 5000",
+            ],
+            "+OK|+OK|:1|:1|:1|:1|+OK|:1|+OK|+OK|:1|+OK|:1|",
+        );
+        let script = "redis.call('set', KEYS[1], 'v', 'px', 6000)";
+        ours.ask(&["EVAL", script, "1", "script"]);
+        assert_eq!(ours.int("DBSIZE"), 8);
+        // A deadline from the primary makes the key the primary's.
+        theirs.ask(&["PEXPIRE", "again", "800000"]);
+        caught_up(&mut theirs, &mut ours);
+        server.advance(Duration::from_secs(10_000)).unwrap();
+        for key in ["set", "expire", "later", "mine", "script"] {
+            events.receive(&format!(
+                "*3|$7|message|$22|__keyevent@0__:expired|${}|{key}|",
+                key.len()
+            ));
+        }
+        events.expect_silence();
+        assert_eq!(ours.int("DBSIZE"), 3, "kept, theirs and again");
+        assert_eq!(ours.ask(&["GET", "theirs"]), Value::NullBulk);
+        // The list survives FLUSHALL, and CONFIG SET.
+        ours.expect(
+            &[
+                "FLUSHALL",
+                "SET set v PX 1000",
+                "CONFIG SET replica-read-only yes",
+            ],
+            "+OK|+OK|+OK|",
+        );
+        server.advance(Duration::from_secs(1)).unwrap();
+        events.receive("*3|$7|message|$22|__keyevent@0__:expired|$3|set|");
+        assert_eq!(ours.int("DBSIZE"), 0);
+        // After a full synchronization the server is a replica as before.
+        ours.ask(&["CONFIG", "SET", "replica-read-only", "no"]);
+        ours.ask(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
+        ours.expect(&["REPLICAOF NO ONE"], "+OK|");
+        ours.ask(&["SET", "other", "history"]);
+        ours.ask(&["REPLICAOF", "127.0.0.1", &redis.port.to_string()]);
+        eventually(|| info(&mut ours, "master_link_status") == "up");
+        ours.expect(&["SET set v PX 1000"], "+OK|");
+        server.advance(Duration::from_secs(1)).unwrap();
+        events.receive("*3|$7|message|$22|__keyevent@0__:expired|$3|set|");
+    }
+}
+
+/// As on redis-server, what a transaction may do is decided when EXEC comes.
+#[test]
+fn a_transaction_that_changes_the_role_goes_on() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    theirs.ask(&["SET", "k", "theirs"]);
+    let server = builder().threads(2).spawn().unwrap();
+    let mut ours = Wire::open(&server);
+    let port = redis.port;
+    ours.expect(
+        &[
+            "MULTI",
+            &format!("REPLICAOF 127.0.0.1 {port}"),
+            "SET k ours",
+            "GET k",
+            "EXEC",
+        ],
+        "+OK|+QUEUED|+QUEUED|+QUEUED|*3|+OK|+OK|$4|ours|",
+    );
+    assert!(ours.text("SET k v").starts_with("READONLY"));
+    eventually(|| info(&mut ours, "master_link_status") == "up");
+    // The write is in no history, so all data come from the primary.
+    same_data(&mut theirs, &mut ours);
+    assert_eq!(ours.text("GET k"), "theirs");
+    assert!(theirs.text("INFO stats").contains("sync_full:1\r\n"));
+}
+
+#[test]
+fn exec_is_refused_if_the_replica_is_stale_by_then() {
+    let server = builder();
+    let server = server
+        .option("replica-serve-stale-data", "no")
+        .spawn()
+        .unwrap();
+    let redis = Redis::start(&["--replica-serve-stale-data", "no"]);
+    let mut replies = Vec::new();
+    for port in [server.port(), redis.port] {
+        let (mut c, mut other) = (Wire::to(port), Wire::to(port));
+        let mut all = Vec::new();
+        for queued in ["GET k", "PING", "EVAL return(1) 0"] {
+            c.expect(&["MULTI"], "+OK|");
+            assert_eq!(c.text(queued), "QUEUED");
+            other.expect(&["REPLICAOF 127.0.0.1 1"], "+OK|");
+            let reply = c.ask(&["EXEC"]);
+            all.push(format!("{reply:?}"));
+            for declared in ["", "#!lua", "#!lua flags=allow-stale,no-writes"] {
+                let script = format!("{declared}\nreturn 1");
+                all.push(format!("{:?}", c.ask(&["EVAL", &script, "0"])));
+            }
+            other.expect(&["REPLICAOF NO ONE"], "+OK|");
+        }
+        replies.push(all);
+    }
+    assert_eq!(replies[0], replies[1]);
 }

@@ -387,6 +387,17 @@ impl<'s> Turn<'s> {
         }
     }
 
+    /// Begins or ends a transaction, whose shards are pinned. With `writes`, a change of the role by one of its commands refuses
+    /// none of its writes, as in Redis.
+    pub fn admit(&mut self, writes: bool) {
+        self.admitted = writes && self.writers != Writers::Stream;
+    }
+
+    /// Returns whether the running transaction may write, also after a change of the role.
+    pub fn is_admitted(&self) -> bool {
+        self.admitted
+    }
+
     /// Notes that deadlines of these databases may have changed since the shards were locked.
     #[inline]
     pub(crate) fn touch(&mut self, which: Touched) {
