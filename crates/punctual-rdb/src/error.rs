@@ -63,7 +63,7 @@ pub enum Reason {
     #[error("bad stream: {0}")]
     Stream(StreamFlaw),
     /// The checksum at the end differs from that of the data.
-    #[error("wrong checksum: {stored:#018x} is stored, {computed:#018x} computed")]
+    #[error("CRC error: {stored:#018x} is stored, {computed:#018x} computed")]
     Checksum {
         /// The checksum at the end of the data.
         stored: u64,
@@ -85,9 +85,12 @@ pub enum StreamFlaw {
     /// The length, the last ID or a counter contradicts the entries or another counter.
     #[error("counters or IDs contradict the entries")]
     Totals,
-    /// Two groups, or two consumers of a group, have the same name.
-    #[error("duplicate name")]
-    Name,
+    /// Two groups have the same name.
+    #[error("Duplicate stream group detected")]
+    GroupName,
+    /// Two consumers of a group have the same name.
+    #[error("Duplicate stream consumer detected")]
+    ConsumerName,
     /// A pending entry of a group does not have exactly one consumer, or that of a consumer is not pending in the group.
     #[error("pending entries of group and consumers differ")]
     Owner,

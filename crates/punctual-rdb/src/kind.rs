@@ -89,6 +89,30 @@ impl Kind {
         self as u8
     }
 
+    /// Returns the name of the encoding in messages about damage, as in Redis.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::String => "String",
+            Self::List => "List",
+            Self::Set => "Set",
+            Self::ZsetText | Self::Zset => "Zset",
+            Self::Hash | Self::HashExpiryPreGa | Self::HashExpiry => "Hash",
+            Self::ModulePreGa | Self::Module => "Module",
+            Self::HashZipmap => "Zipmap",
+            Self::ListZiplist => "List ziplist",
+            Self::SetIntset => "Intset",
+            Self::ZsetZiplist => "Zset ziplist",
+            Self::HashZiplist => "Hash ziplist",
+            Self::ListZiplists => "Quicklist ziplist",
+            Self::Stream | Self::Stream2 | Self::Stream3 => "Stream listpack",
+            Self::HashListpack => "Hash listpack",
+            Self::ZsetListpack => "Zset listpack",
+            Self::ListListpacks => "Quicklist listpack",
+            Self::SetListpack => "Set listpack",
+            Self::HashExpiryListpackPreGa | Self::HashExpiryListpack => "Hash listpack",
+        }
+    }
+
     /// Returns the earliest of the written versions that has this kind.
     pub const fn version(self) -> u16 {
         match self.byte() {

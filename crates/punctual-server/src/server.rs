@@ -379,8 +379,14 @@ impl Server {
         if let Some(start) = must_load
             && let Err(error) = load::at_start(shared, start, &mut FromFile::new(shared))
         {
-            log::warning!(shared.logger, "{error}");
-            server.stop();
+            let logger = shared.logger.clone();
+            // The reason is the last line of the log, after those of the server's end.
+            drop(server);
+            log::warning!(logger, "{error}");
+            if error.concerns_snapshot() {
+                let line = "Terminating server after rdb file reading failure.";
+                log::warning!(logger, "{line}");
+            }
             return Err(error.into());
         }
         if shared.replication.is_replica() {
@@ -546,7 +552,8 @@ fn announce(shared: &Shared, settings: &Settings, port: u16) {
     let logger = &shared.logger;
     log::notice!(
         logger,
-        "Running mode=standalone, port={port}, threads={}, shards={}.",
+        "Running mode=standalone, port={port}, PID: {}, threads={}, shards={}.",
+        std::process::id(),
         shared.mailboxes.len(),
         shared.store.shards()
     );

@@ -196,7 +196,7 @@ impl Progress {
                 Stage::Groups if take(&mut self.groups) => {
                     let name = input.string()?;
                     if !self.names.insert(text(input, name)) {
-                        return wrong(input, StreamFlaw::Name);
+                        return wrong(input, StreamFlaw::GroupName);
                     }
                     let last_id = read_id(input)?;
                     let entries_read = if self.kind == Kind::Stream {
@@ -234,7 +234,7 @@ impl Progress {
                 Stage::Consumers if take(&mut self.consumers) => {
                     let name = input.string()?;
                     if !self.consumer_names.insert(text(input, name)) {
-                        return wrong(input, StreamFlaw::Name);
+                        return wrong(input, StreamFlaw::ConsumerName);
                     }
                     let seen_ms = input.millis()?;
                     let active_ms = match self.kind {

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use punctual_lua::ScriptFlags;
 use punctual_resp::{Args, Command, Reply};
+use punctual_store::command::dump;
 use punctual_store::spec::Flags;
 use punctual_store::{Error, Turn};
 use quanta::Clock;
@@ -33,6 +34,7 @@ use crate::client::transaction::{self, Transaction, aborted_by};
 use crate::command;
 use crate::dispatch::call::Call;
 use crate::dispatch::table::{Entry, Run};
+use crate::log;
 use crate::memory::counters;
 use crate::net::chunks::Chunks;
 use crate::net::cross_protocol::is_http;
@@ -209,6 +211,18 @@ impl<'a, 's> Dispatcher<'a, 's> {
     pub(crate) fn write_error(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
         self.count_error(error);
         Reply::new(out, session.protocol).error(error.bytes());
+    }
+
+    /// Logs why RESTORE has refused its payload, as Redis does.
+    #[cold]
+    fn log_flaw(&self, args: Args) {
+        if let Some(flaw) = dump::flaw(&self.shared.store, &args[3]) {
+            let key = args[1].escape_ascii();
+            log::warning!(
+                self.shared.logger,
+                "Bad data format in RESTORE of '{key}': {flaw}"
+            );
+        }
     }
 
     /// Sends a command to the clients in MONITOR mode.
@@ -406,6 +420,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
         if let Err(error) = &result {
             stats.failed.add(1);
             self.write_error(session, error, out);
+            if flags.has(Flags::RESTORES) && error.bytes() == dump::BAD_FORMAT.bytes() {
+                self.log_flaw(args);
+            }
             if session.upstream.is_some() {
                 self.replayed_error(session, entry, error, args);
             }

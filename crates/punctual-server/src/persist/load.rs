@@ -1,5 +1,7 @@
 //! Loading of snapshots: at startup, for DEBUG RELOAD, and as the base of an append-only file.
 
+mod unsupported;
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -7,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use punctual_rdb::{Blocks, Event, Failure, Kind, Reader, Skipped, Source};
+use punctual_rdb::{Blocks, Event, Failure, Kind, Reader, Source};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::value::SETTINGS_FIELD;
-use punctual_store::value::decode::{Unreadable, read_value};
+use punctual_store::value::decode::{Unreadable, damage, read_value};
 use punctual_store::{NOTIFY_FIELD, Now, Turn};
 use punctual_store::{RestoreBatch, Restored};
 
+use self::unsupported::Unsupported;
 use super::aof::files::AofFiles;
 use super::aof::load::{Loaded, Runner};
 use super::aof::{self, AofError};
@@ -35,8 +38,8 @@ const RECORDS_PER_PAUSE: u64 = 512;
 const PROGRESS_MIN_BYTES: u64 = 64 << 20;
 /// Minimum size of a record: a type, a key and a value.
 const RECORD_MIN_BYTES: u64 = 5;
-/// Maximum number of unsupported records that the log or an error lists.
-const UNSUPPORTED_LISTED_MAX: u64 = 10;
+/// Maximum number of keys without elements that the log lists.
+const EMPTY_LISTED_MAX: u64 = 10;
 
 /// Error of a load. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +110,13 @@ pub enum LoadError {
     /// The server is stopping.
     #[error("Loading was aborted because the server stops")]
     Stopped,
+}
+
+impl LoadError {
+    /// Returns whether a snapshot could not be read, be it the base of an append-only file.
+    pub(crate) fn concerns_snapshot(&self) -> bool {
+        !matches!(self, Self::AppendOnly(_) | Self::Stopped)
+    }
 }
 
 /// What a start loads.
@@ -354,9 +364,13 @@ pub(super) fn read_file<'s>(
         ReadFailure::Other(other) => other,
     })?;
     let loading = &shared.persistence.loading;
+    let empty = match besides.skipped_empty {
+        0 => String::new(),
+        count => format!(", empty keys skipped: {count}"),
+    };
     log::notice!(
         shared.logger,
-        "Done loading RDB, keys loaded: {}, keys expired: {}.",
+        "Done loading RDB, keys loaded: {}, keys expired: {}{empty}.",
         loading.keys_loaded.load(Ordering::Relaxed),
         loading.keys_expired.load(Ordering::Relaxed)
     );
@@ -373,6 +387,8 @@ pub(crate) struct Besides {
     pub(crate) place: Option<Place>,
     /// Keys that were due, of a snapshot that names its place.
     pub(crate) expired: Vec<ExpiredKey>,
+    /// Number of collections without elements, which are not loaded.
+    skipped_empty: u64,
 }
 
 /// Adds the libraries of a snapshot to those of the server.
@@ -390,8 +406,27 @@ fn join(
 }
 
 /// Reads a snapshot into the keyspace of `turn`, which may be another than the server's. Calls `pause` from time to time
-/// and ends if that returns false. The server does not have the returned libraries yet.
+/// and ends if that returns false. The server does not have the returned libraries yet. Logs damage.
 pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
+    shared: &Shared,
+    reader: &mut Reader<S>,
+    turn: &mut Turn<'s>,
+    replace: bool,
+    progress: &mut Progress<'_>,
+    pause: impl FnMut(&mut Turn<'s>) -> bool,
+) -> Result<Besides, ReadFailure> {
+    let done = read_records(shared, reader, turn, replace, progress, pause);
+    if let Err(ReadFailure::At(offset, reason)) = &done {
+        let logger = &shared.logger;
+        log::warning!(
+            logger,
+            "Internal error in RDB reading offset {offset}: {reason}"
+        );
+    }
+    done
+}
+
+fn read_records<'s, S: Source<Error = io::Error>>(
     shared: &Shared,
     reader: &mut Reader<S>,
     turn: &mut Turn<'s>,
@@ -411,11 +446,8 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
         registry: &shared.functions,
         logger: &shared.logger,
     };
-    let mut unsupported = Unsupported {
-        skip: shared.settings().import_skip_unknown,
-        ..Unsupported::default()
-    };
-    let (mut db, mut stream_db, mut loaded, mut expired) = (0, 0, 0, 0);
+    let mut unsupported = Unsupported::new(shared.settings().import_skip_unknown);
+    let (mut db, mut stream_db, mut loaded, mut expired, mut skipped_empty) = (0, 0, 0, 0, 0);
     let (mut id, mut offset, mut expired_keys) = (None, None, Vec::new());
     let mut settings: Option<Vec<u8>> = None;
     for number in 1.. {
@@ -452,7 +484,9 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
                     continue;
                 }
                 let (key, meta, offset) = (record.key, record.meta, record.offset);
-                let value = match read_value(record.value.read()?, &limits) {
+                let kind = record.value.kind();
+                let contents = record.value.read().map_err(Unreadable::from);
+                let value = match contents.and_then(|contents| read_value(contents, &limits)) {
                     Ok(Some(mut value)) => {
                         if settings.is_some_and(|text| !value.apply_settings(&text)) {
                             let what = format!(
@@ -464,11 +498,24 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
                         value
                     }
                     // As in Redis, a collection without elements is skipped.
-                    Ok(None) => continue,
-                    Err(Unreadable::Failure(failure)) => return Err(failure.into()),
+                    Ok(None) => {
+                        skipped_empty += 1;
+                        if skipped_empty <= EMPTY_LISTED_MAX {
+                            let key = key.escape_ascii();
+                            log::notice!(shared.logger, "Loading: skipping empty key: {key}");
+                        }
+                        continue;
+                    }
+                    Err(Unreadable::Failure(Failure::Source(error))) => {
+                        return Err(ReadFailure::Io(error));
+                    }
                     Err(error) => {
-                        let key = key.escape_ascii();
-                        return Err(ReadFailure::At(offset, format!("{error} (key \"{key}\")")));
+                        let at = match &error {
+                            Unreadable::Failure(Failure::Format(error)) => error.offset,
+                            _ => offset,
+                        };
+                        let (flaw, key) = (damage(kind, error), key.escape_ascii());
+                        return Err(ReadFailure::At(at, format!("{flaw} (key \"{key}\")")));
                     }
                 };
                 let restored = Restored {
@@ -527,66 +574,6 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
             db: stream_db,
         }),
         expired: expired_keys,
+        skipped_empty,
     })
-}
-
-/// Records of types that the server does not support. Loading the rest loses them with the next save, so the load is
-/// refused unless `import-skip-unknown` allows it.
-#[derive(Default)]
-struct Unsupported {
-    /// `import-skip-unknown`.
-    skip: bool,
-    count: u64,
-    /// The first records, for the error.
-    listed: Vec<String>,
-}
-
-impl Unsupported {
-    fn refuses(&self) -> bool {
-        !self.skip && self.count > 0
-    }
-
-    fn add(&mut self, shared: &Shared, passed: &Skipped<'_>, db: usize) {
-        self.count += 1;
-        if self.count > UNSUPPORTED_LISTED_MAX {
-            return;
-        }
-        let record = format!(
-            "{} \"{}\" (type {}, database {db}, byte {})",
-            passed.what,
-            passed.name.escape_ascii(),
-            passed.type_byte,
-            passed.offset
-        );
-        if self.skip {
-            log::warning!(
-                shared.logger,
-                "Skipped a record of the RDB file, because its type is not supported: {record}"
-            );
-        } else {
-            self.listed.push(record);
-        }
-    }
-
-    fn end(self, shared: &Shared) -> Result<(), ReadFailure> {
-        if self.refuses() {
-            let mut records = self.listed.join(", ");
-            if self.count > UNSUPPORTED_LISTED_MAX {
-                records.push_str(", ...");
-            }
-            return Err(ReadFailure::Other(LoadError::Unsupported {
-                path: PathBuf::new(),
-                count: self.count,
-                records,
-            }));
-        }
-        if self.count > UNSUPPORTED_LISTED_MAX {
-            log::warning!(
-                shared.logger,
-                "Skipped {} records of the RDB file in total",
-                self.count
-            );
-        }
-        Ok(())
-    }
 }

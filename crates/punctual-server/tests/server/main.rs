@@ -44,6 +44,7 @@ mod jobs;
 mod killed;
 mod killed_log;
 mod killed_timers;
+mod log_lines;
 mod many_clients;
 mod memory;
 mod metrics;

@@ -7,6 +7,8 @@ use punctual_resp::{Args, Reply};
 use crate::command::arguments::{TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
+use crate::keyspace::shard::Store;
+use crate::limits::Limits;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx};
 use crate::value::Value;
@@ -63,6 +65,9 @@ fn dump(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// Error for a payload whose value cannot be read; [`flaw`] has the reason.
+pub const BAD_FORMAT: Error = Error::fixed("ERR Bad data format");
 
 #[derive(Default)]
 struct Options {
@@ -174,31 +179,41 @@ pub fn timer_of(payload: &[u8]) -> Option<Plan> {
     }
 }
 
-/// Decodes the value of a payload.
+/// Reads the value of a payload.
 fn read(cx: &Cx, payload: &[u8]) -> Result<Value, Error> {
-    let bad = |_| Error::fixed("ERR Bad data format");
-    let body = if cx.store().checks_payloads() {
+    let body = open(cx.store(), payload).ok_or(Error::fixed(
+        "ERR DUMP payload version or checksum are wrong",
+    ))?;
+    decode(body, &cx.limits()).map_err(|_| BAD_FORMAT)
+}
+
+/// Returns the flaw of a payload that RESTORE refuses with [`BAD_FORMAT`], for the log.
+pub fn flaw(store: &Store, payload: &[u8]) -> Option<String> {
+    decode(open(store, payload)?, &store.limits()).err()
+}
+
+fn open<'p>(store: &Store, payload: &'p [u8]) -> Option<&'p [u8]> {
+    if store.checks_payloads() {
         dump::open(payload).ok()
     } else {
         dump::body(payload)
-    };
-    let body = body.ok_or(Error::fixed(
-        "ERR DUMP payload version or checksum are wrong",
-    ))?;
+    }
+}
+
+fn decode(body: &[u8], limits: &Limits) -> Result<Value, String> {
     let (settings, body) = match split_settings(body) {
         Some((settings, body)) => (Some(settings), body),
         None => (None, body),
     };
     let mut restore = Restore::from_body(body);
-    let contents = restore.value().map_err(bad)?.read();
-    let contents = contents.map_err(|failure| bad(failure.into()))?;
-    let value = decode::read_value(contents, &cx.limits());
-    let mut value = value
-        .ok()
-        .flatten()
-        .ok_or(Error::fixed("ERR Bad data format"))?;
+    let stored = restore.value().map_err(|error| error.to_string())?;
+    let kind = stored.kind();
+    let damaged = |flaw: &dyn std::fmt::Display| decode::damage(kind, flaw);
+    let contents = stored.read().map_err(|failure| damaged(&failure))?;
+    let value = decode::read_value(contents, limits).map_err(|error| damaged(&error))?;
+    let mut value = value.ok_or_else(|| damaged(&"no elements"))?;
     if settings.is_some_and(|settings| !value.apply_settings(settings)) {
-        return Err(Error::fixed("ERR Bad data format"));
+        return Err(damaged(&"settings that are not understood"));
     }
     Ok(value)
 }

@@ -136,6 +136,11 @@ pub fn read_value<S: Source>(
     Ok((!value.is_empty_collection()).then_some(value))
 }
 
+/// Describes a flaw of a value of this kind, with the words that Redis's log has.
+pub fn damage(kind: punctual_rdb::Kind, flaw: impl std::fmt::Display) -> String {
+    format!("{} integrity check failed: {flaw}", kind.title())
+}
+
 fn owned(element: Element<'_>) -> Vec<u8> {
     element.with_text(<[u8]>::to_vec)
 }

@@ -105,6 +105,15 @@ impl Wire {
             .into_owned()
     }
 
+    /// Returns a field of a section of INFO.
+    #[track_caller]
+    pub fn info(&mut self, section: &str, name: &str) -> String {
+        let text = self.text(&format!("INFO {section}"));
+        let field = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.to_owned());
+        let found = text.lines().find_map(field);
+        found.unwrap_or_else(|| panic!("no {name} in {text}"))
+    }
+
     /// Sends a line and returns the integer of the reply.
     #[track_caller]
     pub fn int(&mut self, line: &str) -> i64 {
