@@ -26,6 +26,7 @@ mod replication;
 mod script;
 mod server;
 mod shared;
+mod switches;
 mod tls;
 mod version;
 

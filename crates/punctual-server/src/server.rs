@@ -323,6 +323,7 @@ impl Server {
         let mut shared = Shared::new(names, config, store, mailboxes, logger, reclaim, systemd);
         shared.users = users;
         shared.tls = tls;
+        shared.is_program = builder.writes_pid;
         shared.persistence.disk = builder.disk.clone();
         let shared = Arc::new(shared);
         shared

@@ -42,6 +42,7 @@ use crate::replication::upstream::{Address, Upstream};
 use crate::script::cache::Cache;
 use crate::script::functions::registry::Registry;
 use crate::script::running::Running;
+use crate::switches::Switches;
 use crate::tls::{Context, Tls};
 
 /// State that all event loops share. Lock order: shards, then `config`, then the log of changes, then the pub/sub
@@ -137,6 +138,10 @@ pub struct Shared {
     pub(crate) failover: Failover,
     /// The primary that the server follows.
     pub(crate) upstream: Upstream,
+    /// What DEBUG turns on and off.
+    pub(crate) switches: Switches,
+    /// The server is the whole process, which DEBUG RESTART may run anew.
+    pub(crate) is_program: bool,
     /// True if some commands must be rejected because the server loads, cannot save, stops or is a replica.
     pub(crate) gate_closed: AtomicBool,
     /// True once a stop was requested.
@@ -212,6 +217,8 @@ impl Shared {
             shutdown: Shutdown::default(),
             failover: Failover::default(),
             upstream: Upstream::default(),
+            switches: Switches::default(),
+            is_program: false,
             gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             panicked: AtomicBool::new(false),

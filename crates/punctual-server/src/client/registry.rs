@@ -43,10 +43,12 @@ pub struct ClientInfo {
     pub seen_ms: AtomicU64,
     /// Selected database.
     pub db: AtomicU32,
-    /// Bytes of buffered input: commands that run, wait or are incomplete.
+    /// Bytes of buffered input: commands that run or wait, and what is not parsed of an incomplete one.
     pub query_bytes: AtomicU64,
     /// Free bytes of the client's own input buffer; 0 while the input is in the loop's buffer.
     pub query_free: AtomicU64,
+    /// Bytes of the parsed arguments of an incomplete command.
+    pub parsed_bytes: AtomicU64,
     /// Bytes of unsent output.
     pub output_bytes: AtomicU64,
     /// Capacity of the output buffer; 0 while there is none.
@@ -83,6 +85,10 @@ pub struct ClientInfo {
     pub multi: AtomicI64,
     /// Bytes of the queued commands' arguments.
     pub multi_bytes: AtomicU64,
+    /// Bytes of the watched keys.
+    pub watched_bytes: AtomicU64,
+    /// Bytes of the prefixes of CLIENT TRACKING.
+    pub prefix_bytes: AtomicU64,
     /// Flag that a change of a watched key raises; created by the first WATCH.
     pub watch: OnceLock<Arc<WatchFlag>>,
     /// Set by CLIENT KILL: the client runs no more commands.
@@ -193,7 +199,13 @@ impl ClientInfo {
         args.map_or(0, |args| args.iter().map(|arg| arg.len() as u64).sum())
     }
 
-    /// Returns the client's memory in bytes: connection, buffers, queued and waiting commands, and subscriptions.
+    /// Returns the bytes of the arguments that are parsed but do not run: of the waiting command and of an incomplete one.
+    pub(crate) fn argument_bytes(&self) -> u64 {
+        self.parsed_bytes.load(Ordering::Relaxed) + self.waiting_bytes()
+    }
+
+    /// Returns the client's memory in bytes: connection, buffers, queued and waiting commands, watched keys, prefixes of
+    /// tracking, and subscriptions.
     pub(crate) fn memory(&self) -> u64 {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let queued = self.multi.load(Ordering::Relaxed).max(0) as u64;
@@ -203,7 +215,9 @@ impl ClientInfo {
             + get(&self.output_capacity)
             + get(&self.multi_bytes)
             + queued * transaction::QUEUED_BYTES as u64
-            + self.waiting_bytes()
+            + self.argument_bytes()
+            + get(&self.watched_bytes)
+            + get(&self.prefix_bytes)
             + u64::from(self.subscriptions()) * size_of::<Box<[u8]>>() as u64
     }
 }
@@ -217,12 +231,18 @@ pub struct RecentPeak {
 
 impl RecentPeak {
     /// Time for which a figure counts as recent, as for `rbp` in Redis.
-    const WINDOW_MS: u64 = 5_000;
+    pub(crate) const WINDOW_MS: u64 = 5_000;
 
     /// Records a figure. Only the owning loop calls this.
     #[inline]
     pub(crate) fn record(&self, bytes: u64, now_ms: u64) {
-        if bytes > self.bytes.load(Ordering::Relaxed) || self.is_old(now_ms) {
+        self.record_within(bytes, now_ms, Self::WINDOW_MS);
+    }
+
+    /// Records a figure that counts as recent for `window_ms`. Only the owning loop calls this.
+    #[inline]
+    pub(crate) fn record_within(&self, bytes: u64, now_ms: u64, window_ms: u64) {
+        if bytes > self.bytes.load(Ordering::Relaxed) || self.is_old(now_ms, window_ms) {
             self.bytes.store(bytes, Ordering::Relaxed);
             self.at_ms.store(now_ms, Ordering::Relaxed);
         }
@@ -230,14 +250,19 @@ impl RecentPeak {
 
     /// Returns the maximum, or 0 if it is outdated.
     pub(crate) fn get(&self, now_ms: u64) -> u64 {
-        if self.is_old(now_ms) {
+        self.get_within(now_ms, Self::WINDOW_MS)
+    }
+
+    /// Returns the maximum, or 0 if it is older than `window_ms`.
+    pub(crate) fn get_within(&self, now_ms: u64, window_ms: u64) -> u64 {
+        if self.is_old(now_ms, window_ms) {
             return 0;
         }
         self.bytes.load(Ordering::Relaxed)
     }
 
-    fn is_old(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.at_ms.load(Ordering::Relaxed)) >= Self::WINDOW_MS
+    fn is_old(&self, now_ms: u64, window_ms: u64) -> bool {
+        now_ms.saturating_sub(self.at_ms.load(Ordering::Relaxed)) >= window_ms
     }
 }
 

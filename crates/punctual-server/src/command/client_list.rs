@@ -12,7 +12,7 @@ use super::table;
 use super::tracking::redirection;
 use crate::acl::registry::Users;
 use crate::acl::user::Identity;
-use crate::client::registry::{ClientInfo, ClientType, REPLY_BUFFER};
+use crate::client::registry::{ClientInfo, ClientType, REPLY_BUFFER, RecentPeak};
 use crate::dispatch::call::Call;
 use crate::net::order::Order;
 
@@ -30,7 +30,13 @@ struct CallerState {
 /// All clients of a loop share an input buffer: `qbuf` counts the bytes of this client, and `qbuf-free` is 0 unless the
 /// client has its own buffer. Instead of Redis's fixed buffer and list there is one output buffer: its first
 /// [`REPLY_BUFFER`] bytes are shown as the fixed buffer, the rest as the list.
-fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: CallerState) {
+fn write_line(
+    line: &mut Vec<u8>,
+    info: &ClientInfo,
+    now_ms: u64,
+    peak_window_ms: u64,
+    caller: CallerState,
+) {
     let get = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
     let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
     let mut flags = String::new();
@@ -67,7 +73,10 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
     let held =
         info.memory() + caller.argument_bytes + caller.output_capacity.saturating_sub(capacity);
     let capacity = capacity.max(caller.output_capacity);
-    let peak = info.output_peak.get(now_ms).max(output);
+    let peak = info
+        .output_peak
+        .get_within(now_ms, peak_window_ms)
+        .max(output);
     let command = (info.last_command.load(Ordering::Relaxed) as usize)
         .checked_sub(1)
         .and_then(|id| table().name_of(id))
@@ -94,7 +103,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
         info.shard_channels.load(Ordering::Relaxed),
         get(&info.query_bytes),
         get(&info.query_free),
-        caller.argument_bytes + info.waiting_bytes(),
+        caller.argument_bytes + info.argument_bytes(),
         capacity.min(REPLY_BUFFER),
         peak.min(REPLY_BUFFER),
         output.min(REPLY_BUFFER),
@@ -130,7 +139,8 @@ fn user_name(user: &Identity) -> &[u8] {
 /// Returns a client's line of CLIENT LIST, for ACL LOG.
 pub(crate) fn line(info: &ClientInfo, now_ms: u64) -> Vec<u8> {
     let mut line = Vec::new();
-    write_line(&mut line, info, now_ms, CallerState::default());
+    let caller = CallerState::default();
+    write_line(&mut line, info, now_ms, RecentPeak::WINDOW_MS, caller);
     line.pop();
     line
 }
@@ -138,6 +148,8 @@ pub(crate) fn line(info: &ClientInfo, now_ms: u64) -> Vec<u8> {
 /// Writes the lines of some clients. The calling client's line includes its [`CallerState`].
 fn write_lines(call: &Call, args: Args, clients: &[Arc<ClientInfo>], reply: &mut Reply) {
     let now_ms = call.now().read_ms();
+    let window_ms = &call.shared.switches.output_peak_window_ms;
+    let window_ms = window_ms.load(Ordering::Relaxed);
     let mut lines = Vec::new();
     for info in clients {
         let mut caller = CallerState::default();
@@ -149,7 +161,7 @@ fn write_lines(call: &Call, args: Args, clients: &[Arc<ClientInfo>], reply: &mut
                 closing: call.session.closing,
             };
         }
-        write_line(&mut lines, info, now_ms, caller);
+        write_line(&mut lines, info, now_ms, window_ms, caller);
     }
     reply.verbatim("txt", &lines);
 }

@@ -6,11 +6,12 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::config::{Config, SetError};
+use crate::config::{Config, RewriteError, SetError};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::log;
 use crate::observe::stats::lateness_histogram;
 use crate::persist::aof::switch;
+use crate::shared::Shared;
 
 const FLAGS: Flags = Flags::ADMIN
     .or(Flags::NOSCRIPT)
@@ -162,18 +163,21 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn rewrite(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let mut config = call.shared.config.lock();
+    rewrite_file(call.shared).map_err(|e| Error::Text(format!("ERR {e}").into()))?;
+    reply.ok();
+    Ok(())
+}
+
+/// Writes the effective configuration, users included, to the configuration file.
+pub(super) fn rewrite_file(shared: &Shared) -> Result<(), RewriteError> {
+    let mut config = shared.config.lock();
     // The users of a file are written by ACL SAVE.
     let lines = match config.settings().acl_file {
         Some(_) => Vec::new(),
-        None => call.shared.users.lines(),
+        None => shared.users.lines(),
     };
     config.set_users(lines);
-    config
-        .rewrite()
-        .map_err(|e| Error::Text(format!("ERR {e}").into()))?;
-    reply.ok();
-    Ok(())
+    config.rewrite()
 }
 
 fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {

@@ -2,24 +2,20 @@
 //!
 //! As in Redis, the handler parses the subcommand, so the command table does not contain subcommands of DEBUG.
 
-use std::fmt::Write as _;
-use std::time::Duration;
+mod loading;
+mod process;
+mod protocol;
+mod replication;
+mod structures;
+mod switches;
 
-use punctual_resp::decimal::parse_i64;
-use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
-use punctual_store::command::digest::{DEBUG_DIGEST, DEBUG_DIGEST_VALUE};
-use punctual_store::command::object::DEBUG_OBJECT;
-use punctual_store::events::{Classes, Silent};
+use std::ops::RangeInclusive;
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
-use punctual_store::{Error, Turn, command};
-use signal_hook::consts::SIGSEGV;
 
-use crate::dispatch::call::{Call, ServerCommand};
-use crate::dispatch::from_file::FromFile;
-use crate::log;
-use crate::net::order::Order;
-use crate::persist::aof::{self, files::AofFiles};
-use crate::persist::{load, save};
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -38,317 +34,181 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "A container for debugging commands.",
 )];
 
-fn debug(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    if !call
-        .shared
-        .settings()
-        .debug_command
-        .allows(call.session.info.local)
-    {
-        return Err(Error::fixed(
-            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from \
-             a local connection, otherwise you need to set this option in the configuration file, and then restart the \
-             server.",
-        ));
-    }
-    match (args[1].to_ascii_lowercase().as_slice(), args.len()) {
-        (b"sleep", 3) => sleep(call, args, reply),
-        (b"set-active-expire", 3) => set_active_expire(call, args, reply),
-        (b"object", 3..) => {
-            return call
-                .turn
-                .run(&DEBUG_OBJECT, call.session.db, false, args, reply);
-        }
-        (b"digest", 2) => {
-            return call
-                .turn
-                .run(&DEBUG_DIGEST, call.session.db, false, args, reply);
-        }
-        (b"digest-value", 2..) => {
-            let (row, db) = (&DEBUG_DIGEST_VALUE, call.session.db);
-            return call.turn.run(row, db, false, args, reply);
-        }
-        // Only `list-max-listpack-size` limits the nodes of lists: there is no other threshold to change.
-        (b"quicklist-packed-threshold", 3) => reply.ok(),
-        (b"reload", _) => return reload(call, args, reply),
-        (b"loadaof", 2) => return load_aof(call, reply),
-        (b"populate", 3..=5) => return populate(call, args, reply),
-        (b"protocol", 3) => return protocol(args, reply),
-        (b"error", 3) => {
-            // An error reply must be one line.
-            let text = args[2].escape_ascii().to_string();
-            reply.error(if args[2].iter().any(u8::is_ascii_control) {
-                text.as_bytes()
-            } else {
-                &args[2]
-            });
-        }
-        (b"log", 3) => {
-            log::warning!(call.shared.logger, "DEBUG LOG: {}", args[2].escape_ascii());
-            reply.ok();
-        }
-        (b"set-skip-checksum-validation", 3) => {
-            let skip = parse_i64(&args[2]).is_some_and(|n| n != 0);
-            call.shared.store.set_checks_payloads(!skip);
-            reply.ok();
-        }
-        // Without the binary's handler, the first signal may be caught and ignored.
-        (b"segfault", _) => loop {
-            let _ = signal_hook::low_level::raise(SIGSEGV);
-        },
-        (b"panic", _) => panic!("called by DEBUG PANIC"),
-        (b"assert", _) => assert!(args.is_empty(), "called by DEBUG ASSERT"),
-        (b"htstats", 3) => return table_stats(call, args, reply),
-        (b"help", 2) => help(reply),
-        _ => return Err(super::wrong_form("DEBUG", args)),
-    }
-    Ok(())
+/// Row of a subcommand: its name, number of words, handler and lines of HELP.
+struct Subcommand {
+    /// Name in lower case.
+    name: &'static str,
+    /// Number of words, DEBUG included. Other numbers are errors.
+    words: RangeInclusive<usize>,
+    run: ServerHandler,
+    /// Lines of HELP.
+    help: &'static [&'static str],
 }
 
-/// Blocks this event loop for some seconds. Holds no lock, so that other loops can access the keyspace.
-fn sleep(call: &mut Call, args: Args, reply: &mut Reply) {
-    // Like C's `strtod`, an invalid number counts as 0.
-    let seconds = std::str::from_utf8(&args[2])
-        .ok()
-        .and_then(|s| s.parse::<f64>().ok());
-    let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or(Duration::ZERO);
-    call.turn.release();
-    std::thread::sleep(pause);
-    call.turn.now = call.shared.clock.now();
-    reply.ok();
+const fn row(
+    name: &'static str,
+    words: RangeInclusive<usize>,
+    run: ServerHandler,
+    help: &'static [&'static str],
+) -> Subcommand {
+    Subcommand {
+        name,
+        words,
+        run,
+        help,
+    }
 }
 
-/// Enables or disables active expiry. Without it, a due key expires only when a command accesses it.
-fn set_active_expire(call: &mut Call, args: Args, reply: &mut Reply) {
-    let on = parse_i64(&args[2]).is_some_and(|n| n != 0);
-    call.shared.store.set_active_expire(on);
-    if on {
-        // Expire the keys that became due while active expiry was off.
-        call.shared.order_all(|| Order::Resume);
-    }
-    reply.ok();
-}
+const ANY: usize = usize::MAX;
 
-/// Saves a snapshot, empties every database and loads the snapshot. Options skip the save or the flush, or allow the
-/// loaded keys to replace existing ones.
-fn reload(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let (mut merge, mut flush, mut save) = (false, true, true);
-    for option in args.skip(2) {
-        match option.to_ascii_lowercase().as_slice() {
-            b"merge" => merge = true,
-            b"noflush" => flush = false,
-            b"nosave" => save = false,
-            _ => {
-                return Err(Error::fixed(
-                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
-                ));
-            }
-        }
-    }
-    let failed = |error: &dyn std::fmt::Display| Error::Text(format!("ERR {error}").into());
-    if save {
-        save::foreground(call.shared, call.turn).map_err(|e| failed(&e))?;
-    }
-    if flush {
-        call.turn.clear();
-        call.shared.functions.clear();
-    }
-    let loaded = load::foreground(call.shared, call.turn, merge);
-    loaded.map_err(|_| Error::fixed("ERR Error trying to load the RDB dump, check server logs"))?;
-    if !save || merge {
-        aof::switch::restart(call.shared, call.turn);
-    }
-    log::warning!(call.shared.logger, "DB reloaded by DEBUG RELOAD");
-    reply.ok();
-    Ok(())
-}
-
-/// Waits until the append-only file has what was changed so far, empties every database and loads the file.
-fn load_aof(call: &mut Call, reply: &mut Reply) -> Result<(), Error> {
-    let (shared, logger) = (call.shared, &call.shared.logger);
-    let failed = |error: &dyn std::fmt::Display| {
-        log::warning!(logger, "{error}");
-        Error::fixed("ERR Error trying to load the AOF files, check server logs.")
-    };
-    if call.session.in_exec {
-        return Err(failed(&"DEBUG LOADAOF is not possible in a transaction"));
-    }
-    call.turn.release();
-    // What is loaded is in the file already, so this turn appends nothing.
-    let mut sink = Silent;
-    let mut turn = Turn::new(&shared.store, call.turn.now, &mut sink, Classes::none());
-    turn.pin(None);
-    aof::switch::wait_until_written(shared);
-    let files = AofFiles::find(&shared.settings()).map_err(|error| failed(&error))?;
-    if !files.exist() {
-        return Err(failed(&"There is no append-only file"));
-    }
-    turn.clear();
-    shared.functions.clear();
-    let loaded = files.load(shared, &mut turn, &mut FromFile::new(shared), |_| {});
-    loaded.map_err(|error| failed(&error))?;
-    log::warning!(logger, "Append Only File loaded by DEBUG LOADAOF");
-    reply.ok();
-    Ok(())
-}
-
-/// Adds missing keys `<prefix>:0`, `<prefix>:1` and so on with values `value:0` and so on, truncated or zero-padded to
-/// a given size.
-fn populate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let positive = |arg: &[u8]| {
-        parse_i64(arg)
-            .and_then(|number| usize::try_from(number).ok())
-            .ok_or(Error::fixed("ERR value is out of range, must be positive"))
-    };
-    let count = positive(&args[2])?;
-    let prefix = args.get(3).unwrap_or(b"key");
-    let size = args.get(4).map(positive).transpose()?;
-    if size.is_some_and(|size| size as u64 > call.shared.store.string_max()) {
-        return Err(Error::TooLong);
-    }
-    let set = command::find(b"set").ok_or(Error::Syntax)?;
-    let mut out = Vec::new();
-    for number in 0..count {
-        let key = [prefix, b":", itoa::Buffer::new().format(number).as_bytes()].concat();
-        let mut value = format!("value:{number}").into_bytes();
-        if let Some(size) = size {
-            value.resize(size, 0);
-        }
-        let words: [&[u8]; 4] = [b"SET", &key, &value, b"NX"];
-        let words: OwnedArgs = words.iter().collect();
-        out.clear();
-        let mut unread = Reply::new(&mut out, Protocol::Resp2);
-        call.turn
-            .run(set, call.session.db, true, words.as_args(), &mut unread)?;
-    }
-    reply.ok();
-    Ok(())
-}
-
-/// Replies with a value of the requested type, for tests of clients.
-fn protocol(args: Args, reply: &mut Reply) -> Result<(), Error> {
-    match args[2].to_ascii_lowercase().as_slice() {
-        b"string" => reply.bulk(b"Hello World"),
-        b"integer" => reply.int(12345),
-        #[allow(clippy::approx_constant, reason = "the number that Redis answers")]
-        b"double" => reply.double(3.141),
-        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
-        b"null" => reply.null(),
-        b"array" => {
-            reply.array(3);
-            (0..3).for_each(|n| reply.int(n));
-        }
-        b"set" => {
-            reply.set(3);
-            (0..3).for_each(|n| reply.int(n));
-        }
-        b"map" => {
-            reply.map(3);
-            for n in 0..3 {
-                reply.int(n);
-                reply.boolean(n == 1);
-            }
-        }
-        b"attrib" => {
-            if reply.attribute(1) {
-                reply.bulk(b"key-popularity");
-                reply.array(2);
-                reply.bulk(b"key:123");
-                reply.int(90);
-            }
-            // An attribute is not a reply, so one follows.
-            reply.bulk(b"Some real reply following the attribute");
-        }
-        b"push" => {
-            if reply.protocol() == Protocol::Resp2 {
-                return Err(Error::fixed("ERR RESP2 is not supported by this command"));
-            }
-            reply.push(2);
-            reply.bulk(b"server-cpu-usage");
-            reply.int(42);
-            // A push is not a reply, so one follows.
-            reply.bulk(b"Some real reply following the push reply");
-        }
-        b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
-        b"true" => reply.boolean(true),
-        b"false" => reply.boolean(false),
-        _ => {
-            return Err(Error::fixed(
-                "ERR Wrong protocol type name. Please use one of the following: \
-                 string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Writes the load of a database's hash table and wheel.
-fn table_stats(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let db = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
-    let db = usize::try_from(db)
-        .ok()
-        .filter(|db| *db < call.shared.store.databases());
-    let db = db.ok_or(Error::fixed("ERR Out of range database"))?;
-    let mut text = String::from("[Table]\n");
-    call.turn.lock_all();
-    for (shard, part) in call.turn.held_dbs(db) {
-        let memory = part.memory();
-        let (keys, places) = (part.len(), memory.index_slots);
-        let _ = writeln!(
-            text,
-            "shard {shard}: keys:{keys} places:{places} filled:{:.2} bytes:{} record_bytes:{}",
-            keys as f64 / places.max(1) as f64,
-            memory.index,
-            memory.records,
-        );
-    }
-    text.push_str("[Wheel]\n");
-    for (shard, part) in call.turn.held_dbs(db) {
-        let _ = writeln!(
-            text,
-            "shard {shard}: deadlines:{} entries:{} bytes:{}",
-            part.with_deadline(),
-            part.wheel_entries(),
-            part.memory().wheel,
-        );
-    }
-    reply.verbatim("txt", text.as_bytes());
-    Ok(())
-}
-
-fn help(reply: &mut Reply) {
-    super::help(
-        reply,
-        "DEBUG",
+static SUBCOMMANDS: &[Subcommand] = &[
+    row(
+        "aof-flush-sleep",
+        3..=3,
+        switches::aof_flush_sleep,
         &[
-            "ASSERT",
-            "    Crash by assertion failed.",
+            "AOF-FLUSH-SLEEP <microsec>",
+            "    Server will sleep before flushing the AOF, this is used for testing.",
+        ],
+    ),
+    row(
+        "assert",
+        2..=ANY,
+        process::assert,
+        &["ASSERT", "    Crash by assertion failed."],
+    ),
+    row(
+        "change-repl-id",
+        2..=2,
+        replication::change_id,
+        &[
+            "CHANGE-REPL-ID",
+            "    Change the replication IDs of the instance.",
+            "    Dangerous: should be used only for testing the replication subsystem.",
+        ],
+    ),
+    row(
+        "crash-and-recover",
+        2..=ANY,
+        process::crash_and_recover,
+        &[
+            "CRASH-AND-RECOVER [<milliseconds>]",
+            "    Hard crash and restart after a <milliseconds> delay (default 0).",
+        ],
+    ),
+    row(
+        "digest",
+        2..=2,
+        structures::digest,
+        &[
             "DIGEST",
             "    Output a hex signature representing the current DB content.",
+        ],
+    ),
+    row(
+        "digest-value",
+        2..=ANY,
+        structures::digest_value,
+        &[
             "DIGEST-VALUE <key> [<key> ...]",
             "    Output a hex signature of the values of all the specified keys.",
+        ],
+    ),
+    row(
+        "error",
+        3..=3,
+        protocol::error,
+        &[
             "ERROR <string>",
             "    Return a Redis protocol error with <string> as message. Useful for clients",
             "    unit tests to simulate Redis errors.",
-            "LOG <message>",
-            "    Write <message> to the server log.",
+        ],
+    ),
+    row(
+        "log",
+        3..=3,
+        process::log,
+        &["LOG <message>", "    Write <message> to the server log."],
+    ),
+    row(
+        "htstats",
+        3..=3,
+        structures::table_stats,
+        &[
             "HTSTATS <dbid>",
             "    Return hash table statistics of the specified Redis database.",
+        ],
+    ),
+    row(
+        "htstats-key",
+        3..=3,
+        structures::table_stats_of_key,
+        &[
+            "HTSTATS-KEY <key>",
+            "    Like HTSTATS but for the hash table stored at <key>'s value.",
+        ],
+    ),
+    row(
+        "loadaof",
+        2..=2,
+        loading::load_aof,
+        &[
             "LOADAOF",
             "    Flush the AOF buffers on disk and reload the AOF in memory.",
+        ],
+    ),
+    row(
+        "replicate",
+        3..=ANY,
+        replication::replicate,
+        &[
+            "REPLICATE <string>",
+            "    Replicates the provided string to replicas, allowing data divergence.",
+        ],
+    ),
+    row(
+        "object",
+        3..=ANY,
+        structures::object,
+        &[
             "OBJECT <key>",
             "    Show low level info about `key` and associated value.",
-            "PANIC",
-            "    Crash the server simulating a panic.",
+        ],
+    ),
+    row(
+        "panic",
+        2..=ANY,
+        process::panic,
+        &["PANIC", "    Crash the server simulating a panic."],
+    ),
+    row(
+        "populate",
+        3..=5,
+        loading::populate,
+        &[
             "POPULATE <count> [<prefix>] [<size>]",
             "    Create <count> string keys named key:<num>. If <prefix> is specified then",
             "    it is used instead of the 'key' prefix. These are not propagated to",
             "    replicas. Cluster slots are not respected so keys not belonging to the",
             "    current node can be created in cluster mode.",
+        ],
+    ),
+    row(
+        "protocol",
+        3..=3,
+        protocol::protocol,
+        &[
             "PROTOCOL <type>",
             "    Reply with a test value of the specified type. <type> can be: string,",
             "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
             "    true, false.",
+        ],
+    ),
+    row(
+        "reload",
+        2..=ANY,
+        loading::reload,
+        &[
             "RELOAD [option ...]",
             "    Save the RDB on disk and reload it back to memory. Valid <option> values:",
             "    * MERGE: conflicting keys will be loaded from RDB.",
@@ -362,19 +222,157 @@ fn help(reply: &mut Reply) {
             "      existing RDB file.",
             "    * DEBUG RELOAD NOSAVE NOFLUSH MERGE: add the contents of an existing RDB",
             "      file to the database.",
-            "SEGFAULT",
-            "    Crash the server with sigsegv.",
+        ],
+    ),
+    row(
+        "restart",
+        2..=ANY,
+        process::restart,
+        &[
+            "RESTART [<milliseconds>]",
+            "    Graceful restart: save config, db, restart after a <milliseconds> delay (default 0).",
+        ],
+    ),
+    row(
+        "segfault",
+        2..=ANY,
+        process::segfault,
+        &["SEGFAULT", "    Crash the server with sigsegv."],
+    ),
+    row(
+        "set-active-expire",
+        3..=3,
+        switches::set_active_expire,
+        &[
             "SET-ACTIVE-EXPIRE <0|1>",
             "    Setting it to 0 disables expiring keys in background when they are not",
             "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
             "    default.",
+        ],
+    ),
+    row(
+        "set-disable-deny-scripts",
+        3..=3,
+        switches::set_disable_deny_scripts,
+        &[
+            "SET-DISABLE-DENY-SCRIPTS <0|1>",
+            "    Setting it to 1 lets scripts call the commands that are not allowed from scripts.",
+        ],
+    ),
+    row(
+        "quicklist-packed-threshold",
+        3..=3,
+        switches::set_packed_threshold,
+        &[
             "QUICKLIST-PACKED-THRESHOLD <size>",
             "    Sets the threshold for elements to be inserted as plain vs packed nodes",
             "    Default value is 1GB, allows values up to 4GB. Setting to 0 restores to default.",
+        ],
+    ),
+    row(
+        "set-skip-checksum-validation",
+        3..=3,
+        switches::set_skip_checksums,
+        &[
             "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
             "    Enables or disables checksum checks for RDB files and RESTORE's payload.",
+        ],
+    ),
+    row(
+        "sleep",
+        3..=3,
+        process::sleep,
+        &[
             "SLEEP <seconds>",
             "    Stop the server for <seconds>. Decimals allowed.",
         ],
-    );
+    ),
+    row(
+        "listpack",
+        3..=3,
+        structures::listpack,
+        &[
+            "LISTPACK <key>",
+            "    Show low level info about the listpack encoding of <key>.",
+        ],
+    ),
+    row(
+        "quicklist",
+        3..=4,
+        structures::quicklist,
+        &[
+            "QUICKLIST <key> [<0|1>]",
+            "    Show low level info about the quicklist encoding of <key>.",
+            "    The optional argument (0 by default) sets the level of detail",
+        ],
+    ),
+    row(
+        "pause-cron",
+        3..=3,
+        switches::pause_cron,
+        &["PAUSE-CRON <0|1>", "    Stop periodic cron job processing."],
+    ),
+    row(
+        "replybuffer",
+        4..=4,
+        switches::reply_buffer,
+        &[
+            "REPLYBUFFER PEAK-RESET-TIME <NEVER||RESET|time>",
+            "    Sets the time (in milliseconds) to wait between client reply buffer peak resets.",
+            "    In case NEVER is provided the last observed peak will never be reset",
+            "    In case RESET is provided the peak reset time will be restored to the default value",
+            "REPLYBUFFER RESIZING <0|1>",
+            "    Enable or disable the reply buffer resize cron job",
+        ],
+    ),
+    row("help", 2..=2, help, &[]),
+];
+
+fn debug(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    if !call
+        .shared
+        .settings()
+        .debug_command
+        .allows(call.session.info.local)
+    {
+        return Err(Error::fixed(
+            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from \
+             a local connection, otherwise you need to set this option in the configuration file, and then restart the \
+             server.",
+        ));
+    }
+    let named = |row: &&Subcommand| args[1].eq_ignore_ascii_case(row.name.as_bytes());
+    match SUBCOMMANDS.iter().find(named) {
+        Some(row) if row.words.contains(&args.len()) => (row.run)(call, args, reply),
+        _ => Err(super::wrong_form("DEBUG", args)),
+    }
+}
+
+fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
+    let lines: Vec<&str> = SUBCOMMANDS
+        .iter()
+        .flat_map(|row| row.help)
+        .copied()
+        .collect();
+    super::help(reply, "DEBUG", &lines);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SUBCOMMANDS;
+
+    #[test]
+    fn the_documentation_lists_every_subcommand() {
+        let page = include_str!("../../../../docs/redis-compatibility.md");
+        let listed = page
+            .lines()
+            .find_map(|line| line.strip_prefix("| DEBUG | "));
+        let mut names: Vec<String> = SUBCOMMANDS
+            .iter()
+            .map(|row| row.name.to_ascii_uppercase())
+            .collect();
+        names.sort_unstable();
+        assert_eq!(listed, Some(format!("{} |", names.join(" ")).as_str()));
+    }
 }

@@ -1,7 +1,10 @@
 //! Measurements of this process from Linux's `/proc`, zeros on other systems; and the pid file.
 
 use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::log::{self, Logger};
 
@@ -30,6 +33,17 @@ impl Drop for PidFile {
         if fs::remove_file(&self.path).is_ok() {
             log::notice!(self.logger, "Removing the pid file.");
         }
+    }
+}
+
+/// Replaces this process by a new run of the program with the same arguments. Returns only if that fails. Open files and
+/// sockets are closed, and nothing is dropped or flushed.
+pub(crate) fn run_anew() -> io::Error {
+    let mut args = std::env::args_os();
+    let name = args.next().unwrap_or_default();
+    match std::env::current_exe() {
+        Ok(path) => Command::new(path).arg0(name).args(args).exec(),
+        Err(error) => error,
     }
 }
 

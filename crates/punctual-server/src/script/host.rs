@@ -255,7 +255,7 @@ impl ScriptHost<'_, '_, '_> {
             (entry, Error::fixed(error))
         })?;
         let flags = entry.row.flags;
-        let refusal = if flags.has(Flags::NOSCRIPT) {
+        let refusal = if flags.has(Flags::NOSCRIPT) && !may_call_refused(shared, flags) {
             Some(Error::fixed(
                 "ERR This Redis command is not allowed from script",
             ))
@@ -286,6 +286,14 @@ impl ScriptHost<'_, '_, '_> {
             Some(error) => Err((Some(entry), error)),
         }
     }
+}
+
+/// Returns whether DEBUG lets scripts call a command that is refused in scripts. A script is executed as a transaction is, so
+/// this excludes the commands that transactions exclude.
+fn may_call_refused(shared: &Shared, flags: Flags) -> bool {
+    let excluded = [Flags::NO_MULTI, Flags::UNQUEUED, Flags::RUNS_SCRIPTS];
+    shared.switches.scripts_call_all.load(Ordering::Relaxed)
+        && !excluded.iter().any(|flag| flags.has(*flag))
 }
 
 impl Host for ScriptHost<'_, '_, '_> {

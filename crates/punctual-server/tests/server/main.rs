@@ -30,6 +30,7 @@ mod commands;
 mod config;
 mod crash;
 mod debug;
+mod debug_subcommands;
 mod eviction;
 mod failover;
 mod functions;

@@ -152,8 +152,10 @@ fn digest_value(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error>
     reply.array(args.len() - 2);
     for key in args.skip(2) {
         let mut digest = Digest::default();
-        if let Some(id) = cx.find(key) {
-            digest.value(cx.db_of(key).get(id));
+        // As in Redis, due keys are shown.
+        let db = cx.db_of(key);
+        if let Some(id) = db.find(key) {
+            digest.value(db.get(id));
         }
         reply.simple(digest.hex());
     }

@@ -26,6 +26,7 @@ pub mod sets;
 pub mod sort;
 pub mod streams;
 pub mod strings;
+pub mod structure;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod timers;

@@ -285,6 +285,11 @@ impl<E: Element> Keyed<E> {
         self.elements.at_random(random)
     }
 
+    /// Returns the table, unless there are few elements, and the number of elements.
+    pub(crate) fn index(&self) -> (Option<&HashTable>, usize) {
+        (self.index.as_deref(), self.len())
+    }
+
     /// Returns the bytes of the pages and the table, without the elements' heap bytes. O(pages).
     pub fn memory(&self) -> usize {
         self.elements.memory()

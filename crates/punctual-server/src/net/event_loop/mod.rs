@@ -279,9 +279,10 @@ impl EventLoop {
                 .min()
         };
         let pause = self.shared.pauses.next_end_ms();
-        let save = persist::next_check_ms(&self.shared, &self.settings);
+        let cron = !self.shared.switches.cron_paused.load(Ordering::SeqCst);
+        let save = persist::next_check_ms(&self.shared, &self.settings).filter(|_| cron);
         let shutdown = self.shared.shutdown.deadline_ms();
-        let shutdown = shutdown.filter(|_| self.number == 0);
+        let shutdown = shutdown.filter(|_| cron && self.number == 0);
         [keys, self.timers.next_wakeup(), pause, save, shutdown]
             .into_iter()
             .flatten()
@@ -317,7 +318,8 @@ impl EventLoop {
     /// Returns the time until the upkeep of replicas, which follows the stopwatch and not the clock.
     fn until_upkeep(&self) -> Option<Duration> {
         let at_ms = self.shared.replicas.upkeep_ms.load(Ordering::SeqCst);
-        let plans = self.number == 0 && at_ms != u64::MAX;
+        let cron = !self.shared.switches.cron_paused.load(Ordering::SeqCst);
+        let plans = cron && self.number == 0 && at_ms != u64::MAX;
         plans.then(|| Duration::from_millis(at_ms.saturating_sub(stopwatch_ms())))
     }
 
@@ -374,10 +376,8 @@ impl EventLoop {
         self.settle_migrations(&mut turn);
         turn.release();
         self.count(&mut turn);
-        persist::save_if_due(&shared, &self.settings, &mut turn);
-        if self.number == 0 {
-            upkeep::run_if_due(&shared, &mut turn);
-            shutdown::finish_if_due(&shared, &mut turn);
+        if !shared.switches.cron_paused.load(Ordering::SeqCst) {
+            self.run_cron(&mut turn);
         }
         self.limit_tracked(&mut turn);
         self.discard(turn);
@@ -401,6 +401,15 @@ impl EventLoop {
         for done in settling {
             // The receiver may have been dropped.
             let _ = done.send(());
+        }
+    }
+
+    /// Runs what Redis's cron does: save points, the upkeep of replicas, shutdowns that wait.
+    fn run_cron(&self, turn: &mut Turn) {
+        persist::save_if_due(&self.shared, &self.settings, turn);
+        if self.number == 0 {
+            upkeep::run_if_due(&self.shared, turn);
+            shutdown::finish_if_due(&self.shared, turn);
         }
     }
 

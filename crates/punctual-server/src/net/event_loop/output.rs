@@ -133,7 +133,12 @@ impl EventLoop {
             info.seen_ms.store(now_ms, Ordering::Relaxed);
         }
         info.output_bytes.store(left, Ordering::Relaxed);
-        info.output_peak.record(before, now_ms);
+        let window_ms = self
+            .shared
+            .switches
+            .output_peak_window_ms
+            .load(Ordering::Relaxed);
+        info.output_peak.record_within(before, now_ms, window_ms);
         // The loop reuses a buffer without unread output.
         let capacity = match flushed {
             Flushed::Blocked | Flushed::Held => connection.output_capacity() as u64,

@@ -397,10 +397,12 @@ impl Writer {
     fn timestamp(&mut self) -> Option<Vec<u8>> {
         let second = self.shared.clock.now().read_ms() / 1000;
         let changed = std::mem::replace(&mut self.last_timestamp, second) != second;
-        changed.then(|| format!("#TS:{second}\r\n").into_bytes())
+        changed.then(|| timestamp(second))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let sleep_us = &self.shared.switches.aof_flush_sleep_us;
+        std::thread::sleep(Duration::from_micros(sleep_us.load(Ordering::Relaxed)));
         let mut rest = bytes;
         while !rest.is_empty() {
             let error = match self.file.output.write(rest) {
@@ -526,6 +528,11 @@ impl Writer {
             shared.update_gate();
         }
     }
+}
+
+/// Returns the line with the time in seconds, for `aof-timestamp-enabled`.
+pub(super) fn timestamp(second: u64) -> Vec<u8> {
+    format!("#TS:{second}\r\n").into_bytes()
 }
 
 const FAILED_SYNC: &str = "Fail to fsync the AOF file";

@@ -73,6 +73,10 @@ pub(crate) fn begin_by_signal(shared: &Shared, options: ShutdownOptions) {
     let mut sink = Silent;
     let now = shared.clock.now();
     let mut turn = Turn::new(&shared.store, now, &mut sink, Classes::none());
+    if shared.switches.cron_paused.load(Ordering::SeqCst) {
+        // As in Redis, it begins when the cron goes on.
+        return shared.shutdown.wait(options, now.base_ms());
+    }
     if begin(shared, &mut turn, options) == Begun::Failed {
         shared.shutdown.forget_signal();
     }

@@ -1,0 +1,35 @@
+//! DEBUG REPLICATE and CHANGE-REPL-ID.
+
+use punctual_resp::{Args, Reply, encode_command};
+use punctual_store::Error;
+
+use crate::dispatch::call::Call;
+use crate::log;
+
+/// Sends a command to the replicas that this server does not run, so that they diverge. A replica has no stream of its own.
+pub(super) fn replicate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let shared = call.shared;
+    if !shared.replication.is_replica() {
+        let words: Vec<&[u8]> = args.skip(2).iter().collect();
+        let mut bytes = Vec::new();
+        encode_command(&mut bytes, &words);
+        call.turn.lock_all();
+        shared.append_to_stream(&bytes);
+        call.turn.release();
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// Begins a new replication history. The replicas stay connected, and synchronize anew when they come back.
+pub(super) fn change_id(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
+    log::warning!(
+        call.shared.logger,
+        "Changing replication IDs after receiving DEBUG change-repl-id"
+    );
+    call.turn.lock_all();
+    call.shared.replication.begin_history();
+    call.turn.release();
+    reply.ok();
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! DEBUG's subcommands that turn parts of the server on and off.
+
+use std::sync::atomic::Ordering;
+
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+
+use crate::client::registry::RecentPeak;
+use crate::dispatch::call::Call;
+use crate::net::order::Order;
+
+/// Returns whether an argument is a number other than 0. As C's `atoi`, an invalid number counts as 0.
+fn is_on(word: &[u8]) -> bool {
+    parse_i64(word).is_some_and(|number| number != 0)
+}
+
+/// Enables or disables active expiry. Without it, a due key expires only when a command accesses it.
+pub(super) fn set_active_expire(
+    call: &mut Call,
+    args: Args,
+    reply: &mut Reply,
+) -> Result<(), Error> {
+    let on = is_on(&args[2]);
+    call.shared.store.set_active_expire(on);
+    if on {
+        // Expire the keys that became due while active expiry was off.
+        call.shared.order_all(|| Order::Resume);
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// Sets whether RESTORE ignores the checksum of its payload.
+pub(super) fn set_skip_checksums(
+    call: &mut Call,
+    args: Args,
+    reply: &mut Reply,
+) -> Result<(), Error> {
+    call.shared.store.set_checks_payloads(!is_on(&args[2]));
+    reply.ok();
+    Ok(())
+}
+
+/// Only `list-max-listpack-size` limits the nodes of lists: there is no other threshold to change.
+pub(super) fn set_packed_threshold(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
+    reply.ok();
+    Ok(())
+}
+
+/// Sets whether scripts may call the commands that are refused in scripts.
+pub(super) fn set_disable_deny_scripts(
+    call: &mut Call,
+    args: Args,
+    reply: &mut Reply,
+) -> Result<(), Error> {
+    let switch = &call.shared.switches.scripts_call_all;
+    switch.store(is_on(&args[2]), Ordering::Relaxed);
+    reply.ok();
+    Ok(())
+}
+
+/// Pauses or resumes what runs periodically.
+pub(super) fn pause_cron(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let switch = &call.shared.switches.cron_paused;
+    switch.store(is_on(&args[2]), Ordering::SeqCst);
+    // The loops set their alarms anew.
+    call.shared.order_all(|| Order::Resume);
+    reply.ok();
+    Ok(())
+}
+
+/// Sets the time in microseconds that passes before each write to the append-only file.
+pub(super) fn aof_flush_sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let micros = parse_i64(&args[2]).and_then(|micros| u64::try_from(micros).ok());
+    let switch = &call.shared.switches.aof_flush_sleep_us;
+    switch.store(micros.unwrap_or(0), Ordering::Relaxed);
+    reply.ok();
+    Ok(())
+}
+
+/// Sets for how long CLIENT LIST remembers the peak of a client's output. Buffers of replies belong to the loops, which reuse
+/// them at once, so RESIZING has nothing to change.
+pub(super) fn reply_buffer(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    match args[2].to_ascii_lowercase().as_slice() {
+        b"peak-reset-time" => {
+            let window_ms = match args[3].to_ascii_lowercase().as_slice() {
+                b"never" => u64::MAX,
+                b"reset" => RecentPeak::WINDOW_MS,
+                _ => parse_i64(&args[3])
+                    .map(|ms| u64::try_from(ms).unwrap_or(u64::MAX))
+                    .ok_or(Error::NotInteger)?,
+            };
+            let switch = &call.shared.switches.output_peak_window_ms;
+            switch.store(window_ms, Ordering::Relaxed);
+        }
+        b"resizing" => {}
+        _ => return Err(super::super::wrong_form("DEBUG", args)),
+    }
+    reply.ok();
+    Ok(())
+}
