@@ -176,6 +176,19 @@ impl Parser {
         (self.bulk_end != 0).then_some(self.bulk_end + 2)
     }
 
+    /// Returns the number of bytes of the incomplete command that are parsed: headers and complete arguments.
+    ///
+    /// ```
+    /// use punctual_resp::{Limits, Parser};
+    ///
+    /// let mut parser = Parser::new();
+    /// assert!(parser.parse(b"*1\r\n$1000\r\nabc", &Limits::default()).unwrap().is_none());
+    /// assert_eq!(parser.parsed(), 4 + 7);
+    /// ```
+    pub fn parsed(&self) -> usize {
+        self.pos
+    }
+
     /// Returns the number of allocated bytes: a few dozen, or at most some KiB once `parse` was called again after
     /// a giant command.
     pub fn memory(&self) -> usize {

@@ -145,7 +145,13 @@ impl Trackers {
         for prefix in prefixes {
             let numbers = registry.prefixes.entry(prefix.clone()).or_default();
             numbers.insert(number);
-            tracking.prefixes.insert(prefix);
+            let bytes = (size_of::<Box<[u8]>>() + prefix.len()) as u64;
+            if tracking.prefixes.insert(prefix) {
+                session
+                    .info
+                    .prefix_bytes
+                    .fetch_add(bytes, Ordering::Relaxed);
+            }
         }
         if mode.bcast {
             self.prefixes_changed(registry);
@@ -190,6 +196,7 @@ impl Trackers {
             ..Tracking::default()
         };
         (session.reader, session.caching) = (None, false);
+        session.info.prefix_bytes.store(0, Ordering::Relaxed);
         session.info.show_no_tracking();
     }
 

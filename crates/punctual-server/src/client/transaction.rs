@@ -230,11 +230,16 @@ impl Session {
             return;
         }
         let mut new: Vec<&[u8]> = Vec::new();
+        let mut bytes = 0;
         for key in keys {
             if self.watched.insert((self.db, key.into())) {
                 new.push(key);
+                bytes += size_of::<WatchedKey>() + key.len();
             }
         }
+        self.info
+            .watched_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
         turn.watch(self.db, new.iter().copied(), flag);
     }
 
@@ -254,6 +259,7 @@ impl Session {
         if let Some(flag) = self.info.watch.get() {
             turn.unwatch(self.watched.iter(), flag);
             self.watched = BTreeSet::new();
+            self.info.watched_bytes.store(0, Ordering::Relaxed);
         }
     }
 

@@ -186,6 +186,10 @@ fn server(page: &mut Page<'_, '_>) {
     let config = shared.config.lock().file().map(|f| f.display().to_string());
     page.line("config_file", config.unwrap_or_default());
     page.line("io_threads_active", 0);
+    if let Some(deadline_ms) = shared.shutdown.deadline_ms() {
+        let left_ms = deadline_ms.saturating_sub(now.read_ms());
+        page.line("shutdown_in_milliseconds", left_ms);
+    }
     page.line("event_loops", shared.mailboxes.len());
     page.line("shards", shared.store.shards());
     page.line(

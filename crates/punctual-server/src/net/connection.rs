@@ -222,7 +222,11 @@ impl Connection {
     pub(crate) fn publish_input_size(&self) {
         let (len, capacity) = (self.input.len(), self.input.capacity());
         let info = &self.session.info;
-        info.query_bytes.store(len as u64, Ordering::Relaxed);
+        // As in Redis, the parsed arguments of an incomplete command are no part of the buffer.
+        let parsed = self.parser.parsed().min(len);
+        info.parsed_bytes.store(parsed as u64, Ordering::Relaxed);
+        info.query_bytes
+            .store((len - parsed) as u64, Ordering::Relaxed);
         info.query_free
             .store((capacity - len) as u64, Ordering::Relaxed);
     }

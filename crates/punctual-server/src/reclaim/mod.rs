@@ -45,7 +45,7 @@ pub(crate) struct Worker {
     pub(super) queue: Mutex<Queue>,
     /// Number of objects that wait to be dropped.
     pub(crate) pending_objects: AtomicU64,
-    /// Number of objects that the worker has dropped.
+    /// Number of objects that the worker has dropped, and of large values that the loops have dropped after a turn.
     pub(crate) freed_objects: AtomicU64,
     /// A round is in progress.
     pub(super) in_round: AtomicBool,

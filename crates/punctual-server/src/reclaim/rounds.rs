@@ -26,6 +26,9 @@ pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
         let pending = &shared.worker.pending_objects;
         pending.fetch_add(objects, Ordering::Relaxed);
         submit(shared, Job::Drop(discarded));
+    } else {
+        let freed = &shared.worker.freed_objects;
+        freed.fetch_add(discarded.values() as u64, Ordering::Relaxed);
     }
 }
 

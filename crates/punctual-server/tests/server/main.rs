@@ -20,6 +20,7 @@ mod auth;
 mod bad_input;
 mod blocking;
 mod blocking_ends;
+mod client_figures;
 mod client_library;
 mod client_library_queues;
 mod client_types;

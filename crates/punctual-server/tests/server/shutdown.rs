@@ -48,6 +48,11 @@ fn writes_wait_and_the_shutdown_can_be_aborted() {
         );
         client.receive("-ERR Errors trying to SHUTDOWN. Check logs.|");
         writer.receive("+OK|");
+        assert!(
+            !other
+                .text("INFO server")
+                .contains("shutdown_in_milliseconds")
+        );
         // NOW does not wait.
         client.send(&["GET k", "SHUTDOWN NOW"]);
         client.receive("$1|x|");
@@ -76,6 +81,8 @@ fn it_ends_when_the_time_is_over() {
     let mut client = wait(&server, &replica);
     server.advance(Duration::from_millis(9_999)).unwrap();
     assert!(server.is_running());
+    let left = Wire::open(&server).info("server", "shutdown_in_milliseconds");
+    assert_eq!(left, "1");
     // The server may stop before it has answered.
     let _ = server.advance(Duration::from_millis(1));
     assert_eq!(client.ends(), 0);

@@ -4,6 +4,7 @@ use punctual_resp::{Args, Reply};
 
 use crate::command::arguments::{int, is};
 use crate::error::Error;
+use crate::eviction::Order;
 use crate::keyspace::records::Id;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
@@ -135,12 +136,18 @@ fn idle_time(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 fn ref_count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(id) = look_up(cx, &args[2], reply) {
         let shared = match cx.db_of(&args[2]).get(id).value.as_str() {
-            Some(Str::Int(int)) => (0..SHARED_INTEGERS).contains(&int.get()),
+            Some(Str::Int(int)) => (0..SHARED_INTEGERS).contains(&int.get()) && shares_integers(cx),
             _ => false,
         };
         reply.int(if shared { SHARED_REFERENCES } else { 1 });
     }
     Ok(())
+}
+
+/// Returns whether Redis would share the objects of integers: a policy that needs each key's usage forbids it.
+fn shares_integers(cx: &Cx) -> bool {
+    let order = cx.limits().eviction.map(|policy| policy.order);
+    !cx.store().is_limited() || matches!(order, None | Some(Order::Random | Order::Ttl))
 }
 
 fn help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -189,9 +196,11 @@ fn memory_usage(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error>
 
 fn debug_object(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];
-    let id = cx.find(key).ok_or(Error::NoSuchKey)?;
     let (now, policy) = (cx.now(), cx.limits().uses);
-    let record = cx.db_of(key).get(id);
+    // As in Redis, due keys are shown.
+    let db = cx.db_of(key);
+    let id = db.find(key).ok_or(Error::NoSuchKey)?;
+    let record = db.get(id);
     let uses = record.key.uses();
     let length = match record.value.as_str() {
         Some(string) => serialized_length(string),
@@ -248,6 +257,33 @@ mod tests {
     }
 
     #[test]
+    fn integers_are_not_shared_under_policies_that_need_their_usage() {
+        for (name, references) in [
+            ("allkeys-lru", 1),
+            ("volatile-lfu", 1),
+            ("allkeys-lrm", 1),
+            ("volatile-ttl", 2_147_483_647),
+            ("noeviction", 2_147_483_647),
+        ] {
+            let mut fixture = Fixture::new();
+            let limits = crate::limits::Limits {
+                eviction: crate::eviction::Eviction::of_name(name, 5),
+                ..Default::default()
+            };
+            fixture.store.set_limits(limits);
+            fixture.run("SET k 7");
+            // Without `maxmemory` the policy has no effect.
+            assert_eq!(fixture.run("OBJECT REFCOUNT k"), ":2147483647");
+            fixture.store.set_counts_room(true);
+            assert_eq!(
+                fixture.run("OBJECT REFCOUNT k"),
+                format!(":{references}"),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
     fn missing_keys_are_null_without_events() {
         let mut fixture = Fixture::resp3();
         for ask in ["ENCODING", "FREQ", "IDLETIME", "REFCOUNT"] {
@@ -260,6 +296,17 @@ mod tests {
         let refused = fixture.run("OBJECT FREQ k");
         assert!(refused.starts_with("-ERR An LFU maxmemory policy is not selected, access"));
         assert!(refused.ends_with("data will take some time to adjust."));
+    }
+
+    #[test]
+    fn debug_object_shows_due_keys() {
+        let mut fixture = Fixture::new();
+        fixture.store.set_active_expire(false);
+        fixture.run("SET k v PX 1");
+        fixture.advance(2);
+        let shown = fixture.run_row(&super::DEBUG_OBJECT, "DEBUG OBJECT k");
+        assert!(shown.starts_with("+Value at:"), "{shown}");
+        assert_eq!(fixture.run("EXISTS k"), ":0");
     }
 
     #[test]

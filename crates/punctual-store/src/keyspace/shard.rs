@@ -356,6 +356,12 @@ impl Store {
         self.counts_room.store(on, Ordering::Relaxed);
     }
 
+    /// Returns whether there is a limit of memory (`maxmemory`): turns keep the figures of
+    /// [`Turn::room`](crate::Turn::room).
+    pub(crate) fn is_limited(&self) -> bool {
+        self.counts_room.load(Ordering::Relaxed)
+    }
+
     /// Returns whether active expiry is on.
     pub fn active_expire(&self) -> bool {
         self.active_expire.load(Ordering::Relaxed)

@@ -91,6 +91,15 @@ pub struct Stats {
 /// Number of elements above which a removed value is dropped after the turn.
 const LARGE: usize = 1_000;
 
+/// Number of allocations of a stream above which it is dropped after the turn, as in Redis.
+const STREAM_LARGE: usize = 64;
+
+/// Returns whether a removed value is dropped after the turn. O(1).
+fn is_large(value: &Value) -> bool {
+    value.elements() > LARGE
+        || matches!(value, Value::Stream(stream) if stream.allocations() > STREAM_LARGE)
+}
+
 /// Memory to free after a turn.
 #[derive(Default)]
 pub struct Discarded {
@@ -115,7 +124,12 @@ impl Discarded {
 
     /// Number of objects, as Redis counts them: the keys of databases, and values. O(databases).
     pub fn objects(&self) -> usize {
-        self.values.len() + self.dbs.iter().map(Db::len).sum::<usize>()
+        self.values() + self.dbs.iter().map(Db::len).sum::<usize>()
+    }
+
+    /// Number of large removed values.
+    pub fn values(&self) -> usize {
+        self.values.len()
     }
 
     /// Returns the bytes of the evicted values, which are free as soon as they are dropped.
@@ -125,14 +139,14 @@ impl Discarded {
 
     /// Takes a removed value. Drops a small one at once.
     pub(crate) fn value(&mut self, value: Value) {
-        if value.elements() > LARGE {
+        if is_large(&value) {
             self.values.push(value);
         }
     }
 
     /// As [`Discarded::value`], for an evicted value, whose bytes count as free from now on.
     pub(crate) fn evicted(&mut self, value: Value) {
-        if value.elements() > LARGE {
+        if is_large(&value) {
             self.bytes += value.heap_bytes();
         }
         self.value(value);

@@ -101,6 +101,15 @@ impl Stream {
         self.blocks.len()
     }
 
+    /// Estimates the number of allocations as Redis does: blocks, groups and pending entries, of which the first group has as
+    /// many as each other one. O(1).
+    pub(crate) fn allocations(&self) -> usize {
+        let groups = self.groups();
+        let first = groups.values().next();
+        let pending = first.map_or(0, |group| group.pending().len());
+        self.blocks() + groups.len() * (1 + pending)
+    }
+
     /// Returns counters and IDs.
     pub fn totals(&self) -> &Totals {
         &self.totals

@@ -17,6 +17,7 @@ use punctual_store::{Now, Turn};
 use super::files::{AofError, AofFiles};
 use super::plain_base;
 use super::state::Phase;
+use super::writer::timestamp;
 use crate::config::Settings;
 use crate::log;
 use crate::net::order::Order;
@@ -305,6 +306,9 @@ impl Run {
         let shared = &self.shared;
         let name = format!("temp-rewriteaof-{}.aof", std::process::id());
         let mut file = NewFile::create(&shared.persistence.disk, path, &name)?;
+        if self.settings.aof_timestamps {
+            file.write(&timestamp(shared.clock.now().read_ms() / 1000))?;
+        }
         let whole = plain_base::write(snapshot.temporary(), |bytes| {
             if shared.persistence.aof.rewrite.abort.load(Ordering::Acquire) {
                 return Err(SaveError::Aborted);
