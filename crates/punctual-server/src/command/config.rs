@@ -163,13 +163,13 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn rewrite(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    rewrite_file(call.shared).map_err(|e| Error::Text(format!("ERR {e}").into()))?;
+    rewrite_file(call.shared, false).map_err(|e| Error::Text(format!("ERR {e}").into()))?;
     reply.ok();
     Ok(())
 }
 
-/// Writes the effective configuration, users included, to the configuration file.
-pub(super) fn rewrite_file(shared: &Shared) -> Result<(), RewriteError> {
+/// Writes the effective configuration, users included, to the configuration file; every directive if `all` is set.
+pub(super) fn rewrite_file(shared: &Shared, all: bool) -> Result<(), RewriteError> {
     let mut config = shared.config.lock();
     // The users of a file are written by ACL SAVE.
     let lines = match config.settings().acl_file {
@@ -177,7 +177,7 @@ pub(super) fn rewrite_file(shared: &Shared) -> Result<(), RewriteError> {
         None => shared.users.lines(),
     };
     config.set_users(lines);
-    config.rewrite()
+    config.rewrite_file(all)
 }
 
 fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {

@@ -88,6 +88,16 @@ static SUBCOMMANDS: &[Subcommand] = &[
         ],
     ),
     row(
+        "config-rewrite-force-all",
+        2..=2,
+        process::rewrite_config,
+        &[
+            "CONFIG-REWRITE-FORCE-ALL",
+            "    Like CONFIG REWRITE but writes all configuration options, including",
+            "    keywords not listed in original configuration file or default values.",
+        ],
+    ),
+    row(
         "crash-and-recover",
         2..=ANY,
         process::crash_and_recover,

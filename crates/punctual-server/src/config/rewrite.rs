@@ -36,19 +36,31 @@ impl Config {
     /// [`RewriteError::NoFile`] if the server was started without a file; [`RewriteError::Io`] if the file cannot be read or
     /// replaced. An error leaves the old file unchanged.
     pub fn rewrite(&self) -> Result<(), RewriteError> {
+        self.rewrite_file(false)
+    }
+
+    /// As [`Config::rewrite`]. Writes every directive if `all` is set, even one that has its default.
+    ///
+    /// # Errors
+    /// As [`Config::rewrite`].
+    pub(crate) fn rewrite_file(&self, all: bool) -> Result<(), RewriteError> {
         let path = self.file.as_deref().ok_or(RewriteError::NoFile)?;
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let old = match std::fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
-        replace(&path, &self.rewritten(&old))?;
+        replace(&path, &self.new_text(&old, all))?;
         Ok(())
     }
 
     /// Returns the text that [`Config::rewrite`] writes for the old text `old`.
     #[must_use]
     pub fn rewritten(&self, old: &[u8]) -> Vec<u8> {
+        self.new_text(old, false)
+    }
+
+    fn new_text(&self, old: &[u8], all: bool) -> Vec<u8> {
         let mut lines: Vec<Vec<u8>> = Vec::new();
         // Line numbers of the old file by row of the table, last line first.
         let mut places: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -80,7 +92,7 @@ impl Config {
             for line in lines_of(directive, &self.values[index], &self.defaults[index]) {
                 if let Some(place) = free.pop() {
                     lines[place] = line.text.into_bytes();
-                } else if line.force {
+                } else if line.force || all {
                     if !signed {
                         lines.push(SIGNATURE.into());
                         signed = true;

@@ -180,7 +180,7 @@ fn serve(reporter: &CrashReporter, mut asked: PipeReader, mut answer: PipeWriter
                     std::mem::take(&mut *PANICS.lock().unwrap_or_else(PoisonError::into_inner));
                 for panic in panics {
                     if enabled {
-                        reporter.begin(&panic.message, &panic.thread);
+                        reporter.begin(&format!("a panic: {}", panic.message), &panic.thread);
                         write_rest(reporter, &panic.returns);
                     }
                     let _ = panic.done.send(());
@@ -191,7 +191,7 @@ fn serve(reporter: &CrashReporter, mut asked: PipeReader, mut answer: PipeWriter
                 let signal = SIGNAL.load(Ordering::Relaxed);
                 let name = signal_hook::low_level::signal_name(signal).unwrap_or("unknown");
                 let code = CODE.load(Ordering::Relaxed);
-                let mut cause = format!("signal {signal} ({name}), code {code}");
+                let mut cause = format!("signal: {signal} ({name}), code {code}");
                 // Only signals that the kernel raises have an address.
                 if code > 0 {
                     let _ = write!(cause, ", address {:#x}", ADDRESS.load(Ordering::Relaxed));

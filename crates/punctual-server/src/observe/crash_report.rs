@@ -64,7 +64,7 @@ impl CrashReporter {
     pub fn begin(&self, cause: &str, thread: &str) {
         self.write(format_args!(
             "\n\n=== PUNCTUAL CRASH REPORT BEGINS: please attach all of it to a bug report ===\n\
-             Punctual {} on {} crashed in thread {thread}: {cause}",
+             Punctual {} on {}, thread {thread}, crashed by {cause}",
             env!("CARGO_PKG_VERSION"),
             crate::program::process::os(),
         ));
@@ -72,7 +72,7 @@ impl CrashReporter {
 
     /// Writes the backtrace of the crash.
     pub fn backtrace(&self, calls: &str) {
-        self.write(format_args!("\n------ BACKTRACE ------\n{calls}"));
+        self.write(format_args!("\n------ STACK TRACE ------\n{calls}"));
     }
 
     /// Writes the last command of each event loop and the sections of INFO. Omits the keyspace's sections if a shard is

@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -27,6 +28,11 @@ pub struct Process {
 impl Process {
     /// Starts the binary on a free port with these options.
     pub fn start(options: &[&str]) -> Self {
+        Self::with_file(None, options)
+    }
+
+    /// As [`Process::start`], with a configuration file.
+    pub fn with_file(file: Option<&Path>, options: &[&str]) -> Self {
         // The port is most likely still free when the binary starts.
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
@@ -35,6 +41,7 @@ impl Process {
             .port();
         let folder = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
+            .args(file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--dir"])
             .arg(folder.path())

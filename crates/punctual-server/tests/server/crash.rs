@@ -22,7 +22,7 @@ fn report(log: &str) -> &str {
     assert_eq!(log.matches(BEGINS).count(), 1, "{log}");
     let (_, rest) = log.split_once(BEGINS).unwrap();
     let (report, _) = rest.split_once(ENDS).unwrap_or_else(|| panic!("{log}"));
-    for part in ["BACKTRACE", "LAST COMMANDS", "INFO"] {
+    for part in ["STACK TRACE", "LAST COMMANDS", "INFO"] {
         assert!(
             report.contains(&format!("------ {part} ------")),
             "{report}"
@@ -37,11 +37,11 @@ fn report(log: &str) -> &str {
 #[test]
 fn a_fatal_signal_leaves_a_report_and_ends_the_process() {
     for (signal, number) in [
-        (Signal::SEGV, "signal 11 (SIGSEGV)"),
-        (Signal::BUS, "signal 7 (SIGBUS)"),
-        (Signal::FPE, "signal 8 (SIGFPE)"),
-        (Signal::ILL, "signal 4 (SIGILL)"),
-        (Signal::ABORT, "signal 6 (SIGABRT)"),
+        (Signal::SEGV, "crashed by signal: 11 (SIGSEGV)"),
+        (Signal::BUS, "crashed by signal: 7 (SIGBUS)"),
+        (Signal::FPE, "crashed by signal: 8 (SIGFPE)"),
+        (Signal::ILL, "crashed by signal: 4 (SIGILL)"),
+        (Signal::ABORT, "crashed by signal: 6 (SIGABRT)"),
     ] {
         let mut process = start(&[]);
         eventually(|| process.log().contains("Ready to accept connections"));

@@ -53,6 +53,14 @@ pub(super) fn assert(_: &mut Call, args: Args, _: &mut Reply) -> Result<(), Erro
     Ok(())
 }
 
+/// Writes every directive to the configuration file.
+pub(super) fn rewrite_config(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
+    config::rewrite_file(call.shared, true)
+        .map_err(|e| Error::Text(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {e}").into()))?;
+    reply.ok();
+    Ok(())
+}
+
 /// Writes the configuration and a snapshot, then runs the program anew in this process.
 pub(super) fn restart(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     let delay = delay(args)?;
@@ -60,7 +68,7 @@ pub(super) fn restart(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), 
         let shared = call.shared;
         let has_file = shared.config.lock().file().is_some();
         let rewritten = if has_file {
-            config::rewrite_file(shared)
+            config::rewrite_file(shared, false)
         } else {
             Ok(())
         };
