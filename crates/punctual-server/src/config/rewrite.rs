@@ -42,7 +42,7 @@ impl Config {
     /// As [`Config::rewrite`]. Writes every directive if `all` is set, even one that has its default.
     ///
     /// # Errors
-    /// As [`Config::rewrite`].
+    /// See [`Config::rewrite`].
     pub(crate) fn rewrite_file(&self, all: bool) -> Result<(), RewriteError> {
         let path = self.file.as_deref().ok_or(RewriteError::NoFile)?;
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());

@@ -121,6 +121,10 @@ pub struct Settings {
     pub save: Vec<SavePoint>,
     /// Compress strings in snapshots.
     pub rdb_compression: bool,
+    /// `rdb-key-save-delay`, in microseconds a key.
+    pub key_save_delay_us: i64,
+    /// `key-load-delay`, in microseconds a key.
+    pub key_load_delay_us: i64,
     /// Write and check a checksum at the end of snapshots.
     pub rdb_checksum: bool,
     /// Load a snapshot without its records of unsupported types, instead of refusing it.
@@ -365,6 +369,8 @@ impl Settings {
                 _ => Vec::new(),
             },
             rdb_compression: values.yes("rdbcompression"),
+            key_save_delay_us: values.number("rdb-key-save-delay"),
+            key_load_delay_us: values.number("key-load-delay"),
             rdb_checksum: values.yes("rdbchecksum"),
             import_skip_unknown: values.yes("import-skip-unknown"),
             stop_writes_on_save_error: values.yes("stop-writes-on-bgsave-error"),

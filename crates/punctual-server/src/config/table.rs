@@ -208,8 +208,12 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("rdb-del-sync-files", "no"),
     yes_no("rdb-save-incremental-fsync", "yes"),
     yes_no("stop-writes-on-bgsave-error", "yes").implemented(),
-    integer("rdb-key-save-delay", i32::MIN as i64, INT, "0").hidden(),
-    integer("key-load-delay", i32::MIN as i64, INT, "0").hidden(),
+    integer("rdb-key-save-delay", i32::MIN as i64, INT, "0")
+        .hidden()
+        .implemented(),
+    integer("key-load-delay", i32::MIN as i64, INT, "0")
+        .hidden()
+        .implemented(),
     integer("loading-process-events-interval-bytes", 1024, INT, "2097152").hidden(),
 
     // The append-only file.

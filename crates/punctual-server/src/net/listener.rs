@@ -23,6 +23,14 @@ pub struct ListenError {
     source: io::Error,
 }
 
+impl ListenError {
+    /// Returns the port, unless the socket is a unix socket.
+    pub(crate) fn port(&self) -> Option<&str> {
+        let (_, port) = self.address.rsplit_once(':')?;
+        (self.what == "TCP").then_some(port)
+    }
+}
+
 /// A listening socket.
 pub(crate) enum Listener {
     Tcp(TcpListener),

@@ -7,6 +7,7 @@ use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
 use punctual_store::snapshot::{Format, Snapshot};
 use punctual_store::{NOTIFY_FIELD, Now};
 
+use super::delay;
 use crate::config::Settings;
 use crate::program::process;
 use crate::replication::state::ReplicationId;
@@ -101,7 +102,7 @@ pub(crate) fn encode<E>(
     writer.feed(&records);
     block.append(&mut records);
     let sizes: Vec<_> = snapshot.sizes().collect();
-    let mut current = None;
+    let (mut current, mut passed) = (None, 0);
     while let Some(db) = next(snapshot, &mut records) {
         if current != Some(db) {
             current = Some(db);
@@ -116,7 +117,9 @@ pub(crate) fn encode<E>(
             sink(Piece::Bytes(&block))?;
             block.clear();
         }
-        sink(Piece::Keys(snapshot.written()))?;
+        let keys = snapshot.written();
+        let new = keys - std::mem::replace(&mut passed, keys);
+        delay::wait(settings.key_save_delay_us, new, || sink(Piece::Keys(keys)))?;
     }
     writer.finish(&mut block);
     sink(Piece::Bytes(&block))

@@ -20,6 +20,7 @@ use self::unsupported::Unsupported;
 use super::aof::files::AofFiles;
 use super::aof::load::{Loaded, Runner};
 use super::aof::{self, AofError};
+use super::delay;
 use super::encode::Place;
 use super::save;
 use crate::log;
@@ -450,15 +451,17 @@ fn read_records<'s, S: Source<Error = io::Error>>(
     let (mut db, mut stream_db, mut loaded, mut expired, mut skipped_empty) = (0, 0, 0, 0, 0);
     let (mut id, mut offset, mut expired_keys) = (None, None, Vec::new());
     let mut settings: Option<Vec<u8>> = None;
+    let mut delay_us = shared.settings().key_load_delay_us;
     for number in 1.. {
-        if number % RECORDS_PER_PAUSE == 0 {
-            if !pause(turn) {
-                return Err(ReadFailure::Other(LoadError::Stopped));
-            }
+        if number % RECORDS_PER_PAUSE == 0 || delay_us != 0 {
             loading.keys_loaded.store(loaded, Ordering::Relaxed);
             loading.keys_expired.store(expired, Ordering::Relaxed);
-            let reached = progress.reached(reader.offset());
-            reached.map_err(ReadFailure::Other)?;
+            delay_us = shared.settings().key_load_delay_us;
+            delay::wait(delay_us, 1, || match pause(turn) {
+                true => progress.reached(reader.offset()),
+                false => Err(LoadError::Stopped),
+            })
+            .map_err(ReadFailure::Other)?;
         }
         match reader.next()? {
             Event::SelectDb(number) => {

@@ -6,6 +6,7 @@
 //! threads measure durations themselves and receive the current instant from their caller.
 
 pub(crate) mod aof;
+mod delay;
 pub(crate) mod disk;
 pub(crate) mod encode;
 pub(crate) mod load;

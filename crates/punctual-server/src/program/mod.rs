@@ -132,6 +132,11 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
             if settings.logfile.is_some() && !matches!(e, StartError::Load(_)) {
                 log::warning!(logger, "{e}");
             }
+            if let StartError::Listen(refused) = &e
+                && let Some(port) = refused.port()
+            {
+                log::warning!(logger, "Failed listening on port {port} (TCP), aborting.");
+            }
             return Err(e.into());
         }
     };

@@ -31,7 +31,7 @@ impl Process {
         Self::with_file(None, options)
     }
 
-    /// As [`Process::start`], with a configuration file.
+    /// Starts the binary on a free port with a configuration file and these options.
     pub fn with_file(file: Option<&Path>, options: &[&str]) -> Self {
         // The port is most likely still free when the binary starts.
         let port = TcpListener::bind("127.0.0.1:0")

@@ -1,4 +1,4 @@
-//! DEBUG's subcommands for tests of scripts, replication, persistence and restarts.
+//! DEBUG's subcommands and the hidden directives for tests of scripts, replication, persistence and restarts.
 
 use std::time::{Duration, Instant};
 
@@ -234,4 +234,30 @@ fn every_directive_is_written_and_read() {
     assert_eq!(c.ends(), 0);
     eventually(|| server.log().matches("Ready to accept").count() == 2);
     assert_eq!(Wire::to(server.port).ask(&["CONFIG", "GET", "*"]), before);
+}
+
+#[test]
+fn saves_and_loads_are_slowed_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::builder()
+        .port(0)
+        .option("dir", folder.path().to_str().unwrap())
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["MSET a 1 b 2", "SAVE"], "+OK|+OK|");
+    c.expect(&["CONFIG SET rdb-key-save-delay 2147483647"], "+OK|");
+    c.text("BGSAVE");
+    assert_eq!(c.info("persistence", "rdb_bgsave_in_progress"), "1");
+    // An abort ends the delay.
+    c.expect(&["CONFIG SET save \"\"", "FLUSHALL"], "+OK|+OK|");
+    eventually(|| c.info("persistence", "rdb_bgsave_in_progress") == "0");
+    server.shutdown();
+    let dir = folder.path().to_str().unwrap();
+    let mut server = Process::start(&["--dir", dir, "--key-load-delay", "2147483647"]);
+    let mut c = Wire::to(server.port);
+    assert_eq!(c.info("persistence", "loading"), "1");
+    c.send(&["SHUTDOWN NOSAVE"]);
+    let (status, _) = server.wait_for_exit();
+    assert!(status.success(), "{status}");
 }

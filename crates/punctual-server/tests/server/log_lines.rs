@@ -37,6 +37,19 @@ fn the_process_id() {
     );
 }
 
+#[test]
+fn a_port_that_is_in_use() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let log = refused(
+        folder.path(),
+        &["--bind", "127.0.0.1", "--port", &port.to_string()],
+    );
+    let line = format!("Failed listening on port {port} (TCP), aborting.");
+    assert!(log.lines().last().unwrap().ends_with(&line), "{log}");
+}
+
 /// Returns a snapshot with one key.
 fn snapshot(folder: &std::path::Path) -> Vec<u8> {
     let server = Server::builder()

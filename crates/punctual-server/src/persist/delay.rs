@@ -1,0 +1,33 @@
+//! The directives `rdb-key-save-delay` and `key-load-delay`, with which tests slow down saves and loads.
+
+use std::time::Duration;
+
+/// Time between two checks during a delay.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Sleeps for `per_key_us` microseconds a key. A negative number means one microsecond for so many keys, as in Redis. Calls
+/// `check` before and now and then meanwhile.
+///
+/// # Errors
+/// The error of `check`, which ends the delay.
+pub(super) fn wait<E>(
+    per_key_us: i64,
+    keys: usize,
+    mut check: impl FnMut() -> Result<(), E>,
+) -> Result<(), E> {
+    check()?;
+    let (keys, factor) = (keys as u64, per_key_us.unsigned_abs());
+    let micros = match per_key_us {
+        0 => return Ok(()),
+        1.. => keys.saturating_mul(factor),
+        _ => keys / factor,
+    };
+    let mut left = Duration::from_micros(micros);
+    while !left.is_zero() {
+        let part = left.min(CHECK_INTERVAL);
+        std::thread::sleep(part);
+        left -= part;
+        check()?;
+    }
+    Ok(())
+}
