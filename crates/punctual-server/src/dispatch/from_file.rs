@@ -33,9 +33,12 @@ pub(crate) struct FromFile<'s> {
 
 impl<'s> FromFile<'s> {
     pub(crate) fn new(shared: &'s Arc<Shared>) -> Self {
+        let mut session = Session::new(Arc::new(ClientInfo::default()), User::internal());
+        // The commands of scripts are not refused because the server loads.
+        session.replays = true;
         Self {
             shared,
-            session: Session::new(Arc::new(ClientInfo::default()), User::internal()),
+            session,
             scripts: Scripts::new(shared),
             clock: Clock::new(),
             stats: LoopStats::new(shared.commands.table().entries()),
@@ -50,9 +53,6 @@ impl<'s> FromFile<'s> {
         entry: &'static Entry,
         args: Args,
     ) -> Result<(), Refusal> {
-        let queued = self.session.multi.as_ref();
-        let runs_scripts = entry.row.flags.has(Flags::RUNS_SCRIPTS)
-            || queued.is_some_and(|queued| queued.has(Flags::RUNS_SCRIPTS));
         let errors = self.stats.errors.get();
         let mut dispatcher = Dispatcher::new(
             self.shared,
@@ -65,20 +65,28 @@ impl<'s> FromFile<'s> {
         );
         dispatcher.stats = &self.stats;
         dispatcher.execute(&mut self.session, entry, args, &mut self.out);
-        if self.stats.errors.get() == errors {
+        let in_scripts = dispatcher.script_errors;
+        if let Some(error) = in_scripts.refused {
+            let text = error.bytes();
+            return Err(Refusal::Failed(String::from_utf8_lossy(&text).into_owned()));
+        }
+        let errors = self.stats.errors.get() - errors;
+        if errors == 0 {
             return Ok(());
         }
         let error = first_error(&self.out);
-        if runs_scripts {
+        if errors > in_scripts.own {
+            return Err(Refusal::Failed(error));
+        }
+        if !error.is_empty() {
             log::warning!(
                 self.shared.logger,
                 "== CRITICAL == This server is sending an error to its AOF-loading-client: '{error}' after processing the \
                  command '{}'",
                 entry.name
             );
-            return Ok(());
         }
-        Err(Refusal::Failed(error))
+        Ok(())
     }
 }
 

@@ -61,6 +61,15 @@ pub(crate) trait Background {
     fn serve_clients(&mut self);
 }
 
+/// Errors that scripts have caused while they ran.
+#[derive(Default)]
+pub(crate) struct ScriptErrors {
+    /// Number of counted errors of scripts and of the commands that they called.
+    pub(crate) own: u64,
+    /// The first error of a called command that does not exist or must not run here.
+    pub(crate) refused: Option<Error>,
+}
+
 /// Runs commands of one connection one after the other.
 pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) shared: &'a Arc<Shared>,
@@ -85,6 +94,8 @@ pub(crate) struct Dispatcher<'a, 's> {
     memory_check: &'a AtomicI64,
     /// There was no memory when the client's command began.
     pub(crate) out_of_memory: bool,
+    /// Errors of scripts, for the load of an append-only file.
+    pub(crate) script_errors: ScriptErrors,
 }
 
 impl<'a, 's> Dispatcher<'a, 's> {
@@ -112,6 +123,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             hold: Hold::new(None),
             memory_check: &shared.memory.check_at[loop_number].0,
             out_of_memory: false,
+            script_errors: ScriptErrors::default(),
             background,
         }
     }

@@ -59,6 +59,7 @@ impl Dispatcher<'_, '_> {
             self.feed_monitors(client, entry, args);
         }
         let start = self.command_start;
+        let errors = self.stats.errors.get();
         if !client.in_exec {
             self.turn
                 .pin_and_grow(args.skip(3).take(request.keys).iter());
@@ -152,6 +153,8 @@ impl Dispatcher<'_, '_> {
         if failed {
             self.stats.by_command[entry.id].failed.add(1);
         }
+        // The caller counts the error that this function returns.
+        self.script_errors.own += self.stats.errors.get() - errors + u64::from(result.is_err());
         result.map_err(|failure| Error::Bytes(failure.text.into()))
     }
 }
@@ -316,6 +319,8 @@ impl Host for ScriptHost<'_, '_, '_> {
                     stats.rejected.add(1);
                 }
                 self.dispatcher.write_error(self.session, &error, reply);
+                let refused = &mut self.dispatcher.script_errors.refused;
+                refused.get_or_insert(error);
             }
         }
     }

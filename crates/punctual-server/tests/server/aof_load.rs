@@ -343,3 +343,121 @@ fn a_base_of_commands_begins_with_the_time() {
         Wire::open(&server).expect(&["GET k"], "$1|v|");
     }
 }
+
+/// Commands of a file as a redis-server of version 4 writes it.
+const SCRIPTED: &[&[&str]] = &[
+    &["SELECT", "0"],
+    &[
+        "EVAL",
+        "redis.call('SET', KEYS[1], ARGV[1]) redis.pcall('INCR', KEYS[1])",
+        "1",
+        "evaluated",
+        "v",
+    ],
+    // Its changes before the error are what the file means.
+    &[
+        "EVAL",
+        "redis.call('RPUSH', KEYS[1], 'a') redis.call('INCR', KEYS[1])",
+        "1",
+        "failed",
+    ],
+    &["SCRIPT", "LOAD", "return redis.call('INCR', KEYS[1])"],
+];
+
+/// Commands that need the scripts and libraries before them.
+const CALLS: &[&[&str]] = &[
+    &["EVALSHA", INCR, "1", "counted"],
+    &["MULTI"],
+    &["EVALSHA", INCR, "1", "counted"],
+    &["SET", "after", "1"],
+    &["EXEC"],
+    &[
+        "FUNCTION",
+        "LOAD",
+        "#!lua name=lib\nredis.register_function('f', function(k) return redis.call('incr', k[1]) end)",
+    ],
+    &["FCALL", "f", "1", "called"],
+];
+
+/// SHA1 of `return redis.call('INCR', KEYS[1])`.
+const INCR: &str = "61636018f4e6b5817b89791bbed242f93fa089e3";
+
+fn encoded(commands: &[&[&str]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for words in commands {
+        punctual_resp::encode_command(&mut bytes, words);
+    }
+    bytes
+}
+
+fn start(folder: &Path) -> Result<Server, punctual_server::StartError> {
+    Server::builder()
+        .port(0)
+        .option("dir", folder.to_str().unwrap())
+        .option("save", "")
+        .option("appendonly", "yes")
+        .spawn()
+}
+
+#[test]
+fn scripts_in_a_file_run() {
+    for in_folder in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        if in_folder {
+            let path = folder.path().join("appendonlydir");
+            fs::create_dir(&path).unwrap();
+            let manifest = "file appendonly.aof.1.base.aof seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n";
+            fs::write(path.join("appendonly.aof.manifest"), manifest).unwrap();
+            fs::write(path.join("appendonly.aof.1.base.aof"), encoded(SCRIPTED)).unwrap();
+            fs::write(path.join("appendonly.aof.1.incr.aof"), encoded(CALLS)).unwrap();
+        } else {
+            let both = [encoded(SCRIPTED), encoded(CALLS)].concat();
+            fs::write(folder.path().join("appendonly.aof"), both).unwrap();
+        }
+        for rewritten in [false, true] {
+            let ours = start(folder.path()).unwrap();
+            let mut c = Wire::open(&ours);
+            assert_eq!(c.text("GET evaluated"), "v", "{rewritten}");
+            assert_eq!(c.text("LINDEX failed 0"), "a");
+            assert_eq!(c.text("GET counted"), "2");
+            assert_eq!(c.text("GET after"), "1");
+            assert_eq!(c.text("GET called"), "1");
+            rewrite(&mut c);
+        }
+    }
+}
+
+#[test]
+fn a_script_that_cannot_run_stops_the_start() {
+    for (words, error) in [
+        (&["EVALSHA", INCR, "1", "k"][..], "NOSCRIPT"),
+        (&["EVAL", "no Lua", "0"], "Error compiling script"),
+        (&["FCALL", "f", "1", "k"], "Function not found"),
+        (
+            &[
+                "EVAL",
+                "redis.call('set', 'k', 1) redis.pcall('cl.throttle', 'k')",
+                "0",
+            ],
+            "Unknown Redis command called from script",
+        ),
+        (
+            &[
+                "EVAL",
+                "redis.call('set', 'k', 1) redis.call('set', 'k')",
+                "0",
+            ],
+            "Wrong number of args calling Redis command from script",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = encoded(&[&["SET", "before", "1"], words]);
+        let path = write_file(folder.path(), &bytes);
+        let Err(refused) = start(folder.path()) else {
+            panic!("{words:?} is loaded");
+        };
+        let text = refused.to_string();
+        assert!(text.contains(error), "{words:?}: {text}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+}
