@@ -3,6 +3,7 @@
 //! Commands and expiry send events to a [`Sink`]; the server turns them into keyspace notifications. The
 //! caller holds the shard's lock, so the events of one key arrive in the order in which they happened.
 
+use crate::hash_table::KeyHash;
 use crate::keyspace::tracked::Readers;
 use crate::keyspace::waiters::Waiter;
 use crate::time::Now;
@@ -193,10 +194,10 @@ pub trait Sink {
         let _ = effects;
     }
 
-    /// Receives the name of a changed key, before the turn's [`Sink::log`]. Called only while
+    /// Receives the hash of a changed key, before the turn's [`Sink::log`]. Called only while
     /// [`Store::notes_changes`](crate::Store::notes_changes).
-    fn changed(&mut self, db: usize, key: &[u8]) {
-        let _ = (db, key);
+    fn changed(&mut self, key: KeyHash) {
+        let _ = key;
     }
 
     /// Receives the name of a changed key and the clients that have read it since it last changed. `by` is the client whose command

@@ -79,6 +79,10 @@ struct Part {
     bits: u32,
 }
 
+/// A hash of a key and its database. The low 48 bits are mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHash(pub u64);
+
 /// The parts of a key's hash: its order and its tag for the table, and bits for its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash {
@@ -98,6 +102,13 @@ impl Hash {
             spread: (hash >> 8) as u16,
             tag: if low == 0 { 1 } else { low },
         }
+    }
+
+    /// Returns the hash of the key and of its database.
+    #[inline]
+    pub const fn in_db(self, db: usize) -> KeyHash {
+        let bits = (self.place as u64) << u16::BITS | self.spread as u64;
+        KeyHash(bits ^ (db as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     /// Returns the shard of the key, out of at most 2^16 shards.

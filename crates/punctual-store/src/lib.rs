@@ -45,6 +45,7 @@ pub mod uses;
 pub mod value;
 
 pub use error::Error;
+pub use hash_table::KeyHash;
 pub use keyspace::shard::{Shard, Store, StoreOptions, Writers, hash_slot};
 pub use notify::{FIELD as NOTIFY_FIELD, notify_rule_parts};
 pub use time::Now;

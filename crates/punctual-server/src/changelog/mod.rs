@@ -1,5 +1,10 @@
 //! The log of changes: one order for what all event loops change, and its two readers.
 //!
+//! Replies wait for the append-only file. Its thread *releases* a position of the log when `write` has returned for all bytes
+//! before it, with `appendfsync always` when they are synced. A reply that could reveal a later change is held
+//! (`holding.rs`), so a kill of the process loses nothing that a client knows of. Loops never write themselves: a write that
+//! stalls holds up only what it must. Published messages, keyspace events, invalidations and the replicas' stream are not held.
+//!
 //! A turn appends its effects under its shard locks ([`Sink::log`](punctual_store::events::Sink::log)). The append-only file and
 //! the replicas get the same bytes; published messages go to the replicas only. Each reader has its own position: a count of
 //! the bytes that were appended for it.
@@ -10,7 +15,7 @@
 
 mod holding;
 mod room;
-mod unsynced;
+mod unreleased;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -18,12 +23,12 @@ use std::sync::mpsc::Sender;
 use std::thread::Thread;
 
 use punctual_store::lock_order::{OrderedMutex, Rank};
-use punctual_store::{Effects, Turn, write_select};
+use punctual_store::{Effects, KeyHash, Turn, write_select};
 
 pub(crate) use holding::{Hold, THIS_TURN};
 pub(crate) use room::MOST_UNSYNCED;
 use room::Room;
-use unsynced::Unsynced;
+use unreleased::Unreleased;
 
 /// The log of changes.
 pub(crate) struct ChangeLog {
@@ -32,11 +37,13 @@ pub(crate) struct ChangeLog {
     file_end: AtomicU64,
     /// Bytes of these that are on the device.
     synced: AtomicU64,
-    /// Replies wait for the device.
-    always: AtomicBool,
+    /// Bytes of these that replies may reveal.
+    released: AtomicU64,
+    /// Replies wait for their bytes to be released.
+    holds: AtomicBool,
     /// The device fails: commands that write are refused, and nobody waits to read.
     failing: AtomicBool,
-    unsynced: OnceLock<Unsynced>,
+    unreleased: OnceLock<Unreleased>,
     room: Room,
     /// Capacity of all buffers for the file, with those of its threads.
     buffers: AtomicI64,
@@ -109,9 +116,10 @@ impl Default for ChangeLog {
             state: OrderedMutex::new(Rank::Log, State::default()),
             file_end: AtomicU64::new(0),
             synced: AtomicU64::new(0),
-            always: AtomicBool::new(false),
+            released: AtomicU64::new(0),
+            holds: AtomicBool::new(false),
             failing: AtomicBool::new(false),
-            unsynced: OnceLock::new(),
+            unreleased: OnceLock::new(),
             room: Room::default(),
             buffers: AtomicI64::new(0),
         }
@@ -197,9 +205,19 @@ impl ChangeLog {
         self.synced.load(Ordering::SeqCst)
     }
 
-    /// Notes that the file is on the device up to `position`. The caller then sends `Order::Synced` to the loops.
+    /// Notes that the file is on the device up to `position`.
     pub(crate) fn set_synced(&self, position: u64) {
         self.synced.store(position, Ordering::SeqCst);
+    }
+
+    /// Returns the number of bytes of the file that replies may reveal.
+    pub(crate) fn released(&self) -> u64 {
+        self.released.load(Ordering::SeqCst)
+    }
+
+    /// Lets replies reveal changes before `position`. The caller then wakes the loops that wait for the position.
+    pub(crate) fn set_released(&self, position: u64) {
+        self.released.store(position, Ordering::SeqCst);
     }
 
     /// Notes that no bytes before `position` are kept for the file.
@@ -218,22 +236,22 @@ impl ChangeLog {
         self.room.wait();
     }
 
-    /// Sets whether replies wait for the device. The turn holds every shard; the caller then sends `Order::Synced` to the loops,
-    /// which releases waiting replies.
-    pub(crate) fn set_always(&self, turn: &mut Turn, always: bool) {
-        if always {
-            self.unsynced.get_or_init(Unsynced::default);
+    /// Sets whether replies wait for the file. The turn holds every shard; the caller then sends `Order::Released` to the loops,
+    /// which write the replies that need not wait any more.
+    pub(crate) fn set_holds(&self, turn: &mut Turn, holds: bool) {
+        if holds {
+            self.unreleased.get_or_init(Unreleased::default);
         }
-        turn.store.set_notes_changes(always);
-        self.always.store(always, Ordering::SeqCst);
+        turn.store.set_notes_changes(holds);
+        self.holds.store(holds, Ordering::SeqCst);
     }
 
-    /// Returns the synced position at the start of a turn for [`Hold::new`], or `None` if replies do not wait.
+    /// Returns the released position at the start of a turn for [`Hold::new`], or `None` if replies do not wait.
     pub(crate) fn turn_begins(&self) -> Option<u64> {
-        let always = self.always.load(Ordering::SeqCst);
-        always.then(|| match self.failing.load(Ordering::SeqCst) {
+        let holds = self.holds.load(Ordering::SeqCst);
+        holds.then(|| match self.failing.load(Ordering::SeqCst) {
             true => Hold::WRITES_ONLY,
-            false => self.synced(),
+            false => self.released(),
         })
     }
 
@@ -245,30 +263,27 @@ impl ChangeLog {
     /// Returns whether output that is held until `position` must still wait.
     #[inline]
     pub(crate) fn is_held(&self, position: u64) -> bool {
-        position > 0 && self.always.load(Ordering::SeqCst) && position > self.synced()
+        position > 0 && self.holds.load(Ordering::SeqCst) && position > self.released()
     }
 
-    /// Returns the group of a key, to note the position of its change once that is known.
-    pub(crate) fn note_change(&self, db: usize, key: &[u8]) -> Option<usize> {
-        let unsynced = self.unsynced.get()?;
-        let group = unsynced.group(db, key);
-        unsynced.note(group, self.file_end() + 1);
-        Some(group)
+    /// Notes that the key with this hash has changed, and that the change is not appended yet.
+    #[inline]
+    pub(crate) fn note_change(&self, key: KeyHash) {
+        self.note_position(key, self.file_end() + 1);
     }
 
-    /// Notes that changes were appended before `position`.
-    pub(crate) fn note_position(&self, groups: &mut Vec<usize>, position: u64) {
-        if let Some(unsynced) = self.unsynced.get() {
-            groups
-                .drain(..)
-                .for_each(|group| unsynced.note(group, position));
+    /// Notes that the change of a key was appended before `position`.
+    #[inline]
+    pub(crate) fn note_position(&self, key: KeyHash, position: u64) {
+        if let Some(unreleased) = self.unreleased.get() {
+            unreleased.note(key, position);
         }
     }
 
     /// Returns the position of the last change of a key, or more.
-    fn position_of(&self, db: usize, key: &[u8]) -> u64 {
-        let unsynced = self.unsynced.get();
-        unsynced.map_or(0, |table| table.position(table.group(db, key)))
+    fn position_of(&self, key: KeyHash) -> u64 {
+        let unreleased = self.unreleased.get();
+        unreleased.map_or(0, |table| table.position(key))
     }
 
     /// Makes the next effect select its database: whoever reads from here on knows of no earlier SELECT. The turn holds every

@@ -422,7 +422,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         };
         if self.hold.is_on() {
             let log = &self.shared.changelog;
-            self.hold.note(log, entry, session.db, args);
+            self.hold.note(log, self.turn, entry, session.db, args);
         }
         if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN)
         {

@@ -26,9 +26,11 @@ pub(crate) struct Connection {
     pub(crate) chunks: Chunks,
     /// Replies that are not in `chunks`.
     pub(crate) out: Vec<u8>,
-    /// Parts of the output that wait for the log of changes to be on the device: where each begins, counted from the first chunk's
-    /// start, and the position that it waits for. Both ascend.
+    /// Parts of the output that wait for positions of the log of changes to be released: where each begins, counted from the first
+    /// chunk's start, and the position that it waits for. Both ascend.
     pub(crate) holds: VecDeque<(usize, u64)>,
+    /// The connection is in the loop's list of held output.
+    pub(crate) held: bool,
     /// Number of bytes sent of the first chunk, or of `out` if there is none.
     written: usize,
     /// The connection is in the loop's list of connections to flush.
@@ -94,6 +96,7 @@ impl Connection {
             chunks: Chunks::default(),
             out: Vec::new(),
             holds: VecDeque::new(),
+            held: false,
             written: 0,
             dirty: false,
             readable: false,
@@ -146,7 +149,7 @@ impl Connection {
             .saturating_sub(self.chunks.len())
     }
 
-    /// Holds the output from `from` on until the log is on the device up to `until`.
+    /// Holds the output from `from` on until the log is released up to `until`.
     pub(crate) fn hold(&mut self, from: usize, until: u64) {
         // What this turn holds already waits for the same position.
         if self.holds.back().is_none_or(|last| last.1 != until) {

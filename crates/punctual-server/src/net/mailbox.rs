@@ -7,7 +7,7 @@
 //! While a client runs commands, the mailbox can *separate* its messages, so that the loop inserts them between the
 //! client's replies, in the order of events.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mio::Waker;
 use punctual::driver::Announcement;
@@ -78,6 +78,8 @@ pub struct Mailbox<O> {
     waker: Waker,
     /// Time until which the loop sleeps, unix ms.
     pub(crate) sleep: Announcement,
+    /// Position of the log of changes that the sleeping loop waits for; `u64::MAX` if it waits for no position.
+    awaited: AtomicU64,
 }
 
 impl<O> Mailbox<O> {
@@ -88,6 +90,7 @@ impl<O> Mailbox<O> {
             has_separated: AtomicBool::new(false),
             waker,
             sleep: Announcement::new(),
+            awaited: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -198,6 +201,20 @@ impl<O> Mailbox<O> {
     pub(crate) fn order(&self, order: O) {
         self.mail.lock().orders.push(order);
         self.notify();
+    }
+
+    /// Sets the position for which [`Mailbox::release`] sends an order. The loop looks at the released position after this call.
+    pub(crate) fn wait_for(&self, position: u64) {
+        self.awaited.store(position, Ordering::SeqCst);
+    }
+
+    /// Adds an order if the loop sleeps and waits for `position`, which is released, or an earlier one.
+    pub(crate) fn release(&self, position: u64, order: impl Fn() -> O) {
+        let awaited = self.awaited.load(Ordering::SeqCst);
+        if awaited <= position {
+            self.awaited.store(u64::MAX, Ordering::SeqCst);
+            self.order(order());
+        }
     }
 
     /// Marks the mailbox as full, and wakes the loop if it sleeps.

@@ -6,7 +6,7 @@ use punctual_resp::Protocol;
 use punctual_store::events::{Classes, DeadLetterFailed, Sink};
 use punctual_store::keyspace::tracked::Readers;
 use punctual_store::keyspace::waiters::Waiter;
-use punctual_store::{Effects, Now};
+use punctual_store::{Effects, KeyHash, Now};
 
 use crate::client::trackers::{Batch, Prefixes};
 use crate::log;
@@ -21,8 +21,8 @@ pub(crate) struct LoopSink<'s> {
     pub(crate) loop_number: usize,
     /// Publish the last values of strings that expire.
     pub(crate) expired_values: bool,
-    /// Groups of the keys that the turn has changed, while replies wait for the device.
-    changed: Vec<usize>,
+    /// Keys that the turn has changed, while replies wait for the append-only file and other turns may append meanwhile.
+    changed: Vec<KeyHash>,
     /// Prefixes of the clients in BCAST mode.
     prefixes: Arc<Prefixes>,
     /// Changed keys that those clients want to know of.
@@ -150,14 +150,17 @@ impl Sink for LoopSink<'_> {
     fn log(&mut self, effects: &Effects) {
         let (shared, log) = (self.shared, &self.shared.changelog);
         log.append(effects, |bytes| shared.append_to_stream(bytes));
-        if !self.changed.is_empty() {
-            log.note_position(&mut self.changed, log.file_end());
+        for key in self.changed.drain(..) {
+            log.note_position(key, log.file_end());
         }
     }
 
-    fn changed(&mut self, db: usize, key: &[u8]) {
-        self.changed
-            .extend(self.shared.changelog.note_change(db, key));
+    fn changed(&mut self, key: KeyHash) {
+        self.shared.changelog.note_change(key);
+        // With one shard, no other turn appends before this one, and a position before its end is never released alone.
+        if self.shared.store.shards() > 1 {
+            self.changed.push(key);
+        }
     }
 
     fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {

@@ -1,7 +1,7 @@
 //! The append-only file: what is written, when it is on the device, rewrites, and failures.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
@@ -425,6 +425,45 @@ fn kill_9_loses_no_acknowledged_write_under_always() {
         drop(c);
         server.shutdown();
         check_aof(folder.path());
+    }
+}
+
+/// Sends writes one by one, and expects each in the file after its reply.
+fn find_each_in_file(server: &Server, file: &Path, client: usize) {
+    let mut c = Wire::open(server);
+    let mut file = fs::File::open(file).unwrap();
+    let mut end = Vec::new();
+    for number in 0..1_000 {
+        let value = format!("<{client}:{number}>");
+        assert_eq!(c.text(&format!("SET k{client} {value}")), "OK");
+        file.read_to_end(&mut end).unwrap();
+        assert!(find(&end, value.as_bytes()), "{value} is not in the file");
+        end.drain(..end.len().saturating_sub(64));
+    }
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+#[test]
+fn a_write_is_in_the_file_before_its_reply() {
+    for (sync, threads) in [("everysec", 1), ("no", 1), ("everysec", 3), ("no", 3)] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = builder(folder.path())
+            .threads(threads)
+            .option("appendfsync", sync)
+            .spawn()
+            .unwrap();
+        let file = folder
+            .path()
+            .join("appendonlydir/appendonly.aof.1.incr.aof");
+        std::thread::scope(|scope| {
+            for client in 0..3 {
+                let (server, file) = (&server, &file);
+                scope.spawn(move || find_each_in_file(server, file, client));
+            }
+        });
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use punctual_resp::{Decoder, Value, encode_command};
 use rand::RngExt;
@@ -22,8 +22,6 @@ const WRITERS: usize = 4;
 const PIPELINE: u64 = 8;
 /// Keys that make a rewrite take its time.
 const FILLING: usize = 20_000;
-/// What `appendfsync everysec` may lose.
-const EVERYSEC: Duration = Duration::from_secs(1);
 
 /// A server, its folder and its port.
 struct Killed {
@@ -45,20 +43,10 @@ impl Drop for Running {
 
 /// What one client knows about its writes.
 struct Written {
-    /// The last write that the server had when it started.
-    loaded: u64,
+    /// Number of the last write that was sent.
     sent: u64,
-    /// Numbers of acknowledged writes with the time of their replies.
-    acknowledged: Vec<(Instant, u64)>,
-}
-
-impl Written {
-    /// Returns the number of writes acknowledged by then.
-    fn by(&self, instant: Instant) -> u64 {
-        let early = self.acknowledged.partition_point(|(at, _)| *at <= instant);
-        let last = early.checked_sub(1).map(|at| self.acknowledged[at].1);
-        last.unwrap_or(self.loaded)
-    }
+    /// Number of the last write that was acknowledged, or that the server had when it started.
+    acknowledged: u64,
 }
 
 /// A connection that ends when the server is killed.
@@ -115,9 +103,8 @@ fn commands(client: usize, n: u64) -> Vec<String> {
 /// Writes from number `first` on until the server is killed.
 fn write(port: u16, client: usize, first: u64, total: &AtomicU64) -> Written {
     let mut written = Written {
-        loaded: first - 1,
         sent: first - 1,
-        acknowledged: Vec::new(),
+        acknowledged: first - 1,
     };
     let mut run = || -> std::io::Result<()> {
         let mut connection = Client::to(port)?;
@@ -133,7 +120,7 @@ fn write(port: u16, client: usize, first: u64, total: &AtomicU64) -> Written {
                     let reply = connection.reply()?;
                     assert!(!reply.is_error(), "{line}: {reply:?}");
                 }
-                written.acknowledged.push((Instant::now(), n));
+                written.acknowledged = n;
                 total.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -209,15 +196,15 @@ impl Killed {
         })
     }
 
-    /// Starts, writes and kills the server. `enough` ends the load; it receives the number of acknowledged writes.
-    /// Returns what the clients know, what a reader has seen, and the instant of the kill.
+    /// Writes, and kills the server after `enough` acknowledged writes. Returns the clients' numbers, and the greatest numbers that a
+    /// reader has seen.
     fn round(
         &self,
         child: &mut Running,
         last: [u64; WRITERS],
         rewrites: bool,
-        enough: impl Fn(u64) -> bool,
-    ) -> (Vec<Written>, [u64; WRITERS], Instant) {
+        enough: u64,
+    ) -> (Vec<Written>, [u64; WRITERS]) {
         let (total, killed) = (AtomicU64::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..WRITERS)
@@ -242,24 +229,17 @@ impl Killed {
                     }
                 });
             }
-            eventually(|| enough(total.load(Ordering::Relaxed)));
-            let instant = Instant::now();
+            eventually(|| total.load(Ordering::Relaxed) >= enough);
             child.0.kill().unwrap();
             child.0.wait().unwrap();
             killed.store(true, Ordering::Relaxed);
             let written = writers.into_iter().map(|writer| writer.join().unwrap());
-            (written.collect(), reader.join().unwrap(), instant)
+            (written.collect(), reader.join().unwrap())
         })
     }
 
-    /// Kills the server many times, and compares with `least`: the writes that must be there, from what a client knows, the
-    /// greatest number that a reader has seen, and the instant of the kill.
-    fn kill(
-        &self,
-        kills: u64,
-        enough: impl Fn() -> Box<dyn Fn(u64) -> bool>,
-        least: impl Fn(&Written, u64, Instant) -> u64,
-    ) {
+    /// Kills the server many times: it loads what was acknowledged, and what a reader has seen.
+    fn kill(&self, kills: u64) {
         let mut child = self.start();
         let mut c = Wire::to(self.port);
         let lines: Vec<String> = (0..FILLING)
@@ -269,25 +249,25 @@ impl Killed {
         for _ in lines {
             c.receive("+OK|");
         }
-        let (mut last, mut lost) = ([0; WRITERS], 0);
+        let mut last = [0; WRITERS];
         for kill in 0..kills {
-            let (written, seen, instant) = self.round(&mut child, last, kill % 2 == 1, enough());
+            let enough = rand::random_range(1..1_500);
+            let (written, seen) = self.round(&mut child, last, kill % 2 == 1, enough);
             child = self.start();
             last = self.check();
             assert!(Wire::to(self.port).int("DBSIZE") >= FILLING as i64);
-            for (client, written) in written.iter().enumerate() {
-                let (found, least) = (last[client], least(written, seen[client], instant));
+            for (client, Written { sent, acknowledged }) in written.into_iter().enumerate() {
+                let (found, least) = (last[client], acknowledged.max(seen[client]));
                 assert!(
-                    (least..=written.sent).contains(&found),
-                    "kill {kill}: client {client} finds write {found}, not {least} to {}",
-                    written.sent
+                    (least..=sent).contains(&found),
+                    "kill {kill}: client {client} finds write {found}, not {least} to {sent}"
                 );
-                lost += written.by(instant).saturating_sub(found);
             }
         }
         println!(
-            "{kills} kills with appendfsync {}: {lost} of {} acknowledged writes lost",
+            "{kills} kills with appendfsync {}, {} threads: none of {} acknowledged writes lost",
             self.fsync,
+            self.threads,
             last.iter().sum::<u64>()
         );
     }
@@ -301,29 +281,18 @@ pub(crate) fn kills(usual: u64) -> u64 {
     })
 }
 
-/// With `appendfsync always`, everything acknowledged survives, and everything that anyone has read.
+/// Everything acknowledged survives, and everything that anyone has read, with each policy.
 #[test]
 fn a_kill_loses_nothing_that_was_acknowledged() {
-    for threads in ["1", "2"] {
-        let enough = || {
-            let target = rand::random_range(1..1_500_u64);
-            Box::new(move |total| total >= target) as Box<dyn Fn(u64) -> bool>
-        };
-        // A reply may arrive after the kill.
-        let least = |written: &Written, seen: u64, _| written.by(Instant::now()).max(seen);
-        Killed::new("always", threads).kill(kills(8).div_ceil(2), enough, least);
+    let runs = [
+        ("always", "1"),
+        ("always", "2"),
+        ("everysec", "1"),
+        ("everysec", "3"),
+        ("no", "1"),
+        ("no", "2"),
+    ];
+    for (fsync, threads) in runs {
+        Killed::new(fsync, threads).kill(kills(8).div_ceil(2));
     }
-}
-
-/// With `appendfsync everysec`, what was acknowledged more than a second before the kill survives.
-#[test]
-fn a_kill_loses_at_most_the_last_second() {
-    let enough = || {
-        let end = Instant::now() + EVERYSEC.mul_f64(rand::random_range(0.1..1.5));
-        Box::new(move |_| Instant::now() >= end) as Box<dyn Fn(u64) -> bool>
-    };
-    let least = |written: &Written, _, instant: Instant| written.by(instant - EVERYSEC);
-    // A kill takes about a second.
-    let kills = (kills(16) / 4).max(1);
-    Killed::new("everysec", "1").kill(kills, enough, least);
 }

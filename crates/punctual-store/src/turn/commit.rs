@@ -85,6 +85,7 @@ impl Turn<'_> {
     fn notify(&mut self, db: usize, key: &[u8], count: u64, by: u64) {
         debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
         self.stats.dirty += count;
+        self.note_for_log(db, key);
         if self.observed {
             self.notify_observers(db, key, by);
         }
@@ -113,13 +114,19 @@ impl Turn<'_> {
         }
     }
 
+    /// Tells the sink the changed key if replies that reveal the change must wait for the log.
+    #[inline]
+    fn note_for_log(&mut self, db: usize, key: &[u8]) {
+        if self.logged && self.store.notes_changes() {
+            let hash = self.key_hash(db, key);
+            self.sink.changed(hash);
+        }
+    }
+
     /// Raises the flags of a changed key's watchers, tells the clients that may have cached it, notes the key if clients wait for it,
     /// and records the change if the policy asks for it.
     #[cold]
     fn notify_observers(&mut self, db: usize, key: &[u8], by: u64) {
-        if self.logged && self.store.notes_changes() {
-            self.sink.changed(db, key);
-        }
         let number = self.store.shard_of(key);
         let shard = self.shard_mut(number);
         if shard.watched.any() {
@@ -156,10 +163,8 @@ impl Turn<'_> {
     pub(crate) fn commit_group(&mut self, db: usize, key: &[u8], event: Option<&str>, count: u64) {
         self.changed = true;
         self.stats.dirty += count;
+        self.note_for_log(db, key);
         if self.observed {
-            if self.logged && self.store.notes_changes() {
-                self.sink.changed(db, key);
-            }
             self.note_change(db, key);
         }
         if let Some(event) = event {

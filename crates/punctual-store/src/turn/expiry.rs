@@ -64,6 +64,7 @@ impl Turn<'_> {
     /// Stops at timers that are due: the caller takes them by [`Turn::take_due_timers`], fires them and calls again.
     pub fn expire(&mut self, number: usize, budget: &mut usize) -> bool {
         self.lock_one(number);
+        self.named = super::ahead::Name::NONE;
         self.touch(Touched::Any);
         let now = self.now;
         loop {

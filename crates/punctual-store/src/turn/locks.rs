@@ -189,7 +189,6 @@ impl<'s> Turn<'s> {
         self.observed |= shard.watched.any()
             || shard.waiters.any()
             || shard.tracked.any()
-            || self.store.notes_changes()
             || self.store.tracking.broadcasts()
             || self.limits.uses == Uses::Changed;
         let at = self.held.partition_point(|(held, _)| *held < number);

@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::events::{Classes, Sink};
-use crate::hash_table::Hash;
+use crate::hash_table::{Hash, KeyHash};
 use crate::keyspace::db::Db;
 use crate::keyspace::shard::{Shard, Store, Touched, Writers};
 use crate::keyspace::tracked::Tracked;
@@ -455,6 +455,13 @@ impl<'s> Turn<'s> {
             return hash;
         }
         self.store.hash(key)
+    }
+
+    /// Returns the hash of a key and its database. O(1) for the key that a command names if that is the only one, else O(length).
+    #[inline]
+    pub fn key_hash(&self, db: usize, key: &[u8]) -> KeyHash {
+        let known = self.named.is(key).then_some(self.named.hash);
+        known.unwrap_or_else(|| self.store.hash(key)).in_db(db)
     }
 
     /// Returns the shard of `key`, a key of the running command. O(1) if all of its keys are in one shard, else O(length).

@@ -30,7 +30,7 @@ impl EventLoop {
             .scripts
             .take()
             .unwrap_or_else(|| Scripts::new(&shared).into());
-        let (number, holds) = (self.number, self.synced.is_some());
+        let (number, holds) = (self.number, self.released.is_some());
         let moved = shared.move_clock(&mut turn, to, |turn| {
             timers::fire_held(&shared, number, turn, &mut scripts, holds);
         });

@@ -167,7 +167,7 @@ impl EventLoop {
         let scripts = self.scripts.take();
         let mut scripts = scripts.unwrap_or_else(|| Box::new(Scripts::new(&shared)));
         let mut lookahead = std::mem::take(&mut self.lookahead);
-        let (nested, synced) = (self.busy.nested, self.synced);
+        let (nested, released) = (self.busy.nested, self.released);
         let mut dispatcher = dispatch::Dispatcher::new(
             &shared,
             number,
@@ -177,7 +177,7 @@ impl EventLoop {
             connection.out_max(hard_bytes),
             (!nested).then_some(&mut *self),
         );
-        dispatcher.hold = Hold::new(synced);
+        dispatcher.hold = Hold::new(released);
         let mailbox = &shared.mailboxes[number];
         let session = &mut connection.session;
         let stats = &shared.stats[number];

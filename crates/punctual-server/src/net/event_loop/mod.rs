@@ -31,6 +31,7 @@ use busy::Busy;
 use gather::Gathered;
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
+use output::Held;
 use punctual::queue::TimerKey;
 use punctual::{DeadlineQueue, Wheel};
 use punctual_store::keyspace::waiters::Waiter;
@@ -119,10 +120,10 @@ pub(crate) struct EventLoop {
     dirty: Vec<usize>,
     /// Slots whose output waits for what this turn appends to the log of changes.
     holding: Vec<usize>,
-    /// Slots with output that waits for the append-only file.
-    held: Vec<usize>,
-    /// What is on the device when a turn begins, if replies wait for it.
-    synced: Option<u64>,
+    /// Output that waits for the append-only file.
+    held: Held,
+    /// Position that was released when the turn began, if replies wait for that.
+    released: Option<u64>,
     /// Slots that may have more to read.
     readable: Vec<usize>,
     /// Slots that wait for the end of a pause.
@@ -207,8 +208,8 @@ impl EventLoop {
             free_slots: Vec::new(),
             dirty: Vec::new(),
             holding: Vec::new(),
-            held: Vec::new(),
-            synced: None,
+            held: Held::default(),
+            released: None,
             readable: Vec::new(),
             paused: Vec::new(),
             pauses_ended: 0,
@@ -248,6 +249,7 @@ impl EventLoop {
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         while !self.stopping {
+            self.write_released();
             let timeout = self.prepare_sleep();
             if let Err(e) = self.poll.poll(&mut events, timeout)
                 && e.kind() != io::ErrorKind::Interrupted
@@ -297,12 +299,17 @@ impl EventLoop {
             return Some(Duration::ZERO);
         }
         let mailbox = &self.shared.mailboxes[self.number];
+        let held = !self.held.slots.is_empty();
+        if held {
+            mailbox.wait_for(self.held.until);
+        }
         let wakeup = self.next_wakeup_ms();
-        // A thread that sets an earlier deadline or adds mail after this line wakes the loop; the checks below see
-        // earlier changes.
+        // A thread that sets an earlier deadline, adds mail or releases a position after this line wakes the loop; the checks
+        // below see earlier changes.
         mailbox.sleep.announce(wakeup);
         let wakeup = wakeup.min(self.next_wakeup_ms());
-        if mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
+        let released = held && !self.shared.changelog.is_held(self.held.until);
+        if released || mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
         }
         let timeout = if self.shared.clock.is_virtual() {
@@ -350,7 +357,7 @@ impl EventLoop {
         let shared = Arc::clone(&self.shared);
         let settling = std::mem::take(&mut self.settling);
         self.handshake_time = Duration::ZERO;
-        self.synced = shared.changelog.turn_begins();
+        self.released = shared.changelog.turn_begins();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {
@@ -386,6 +393,17 @@ impl EventLoop {
         shared.ask_for_acks();
         self.collect_mail();
         self.run_timers();
+        self.flush_dirty();
+        self.arm_round();
+        self.shared.stats[self.number].turns.add(1);
+        for done in settling {
+            // The receiver may have been dropped.
+            let _ = done.send(());
+        }
+    }
+
+    /// Writes the output of the turn, or output that was released since.
+    fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for slot in dirty.drain(..) {
             self.flush(slot);
@@ -396,12 +414,6 @@ impl EventLoop {
             self.dirty = dirty;
         }
         self.remove_ended();
-        self.arm_round();
-        self.shared.stats[self.number].turns.add(1);
-        for done in settling {
-            // The receiver may have been dropped.
-            let _ = done.send(());
-        }
     }
 
     /// Runs what Redis's cron does: save points, the upkeep of replicas, shutdowns that wait.
@@ -560,13 +572,11 @@ impl EventLoop {
                         self.unblock(slot);
                     }
                 }
-                Order::Synced => {
+                Order::Released => {
                     if self.number == 0 {
                         self.shared.answer_acked(0);
                     }
-                    for slot in std::mem::take(&mut self.held) {
-                        self.mark_dirty(slot);
-                    }
+                    self.end_held();
                 }
                 Order::FeedReplicas => self.feed_replicas(),
                 Order::SyncFailed => self.close_held(),

@@ -1,6 +1,10 @@
 //! Output of connections: written once a turn, unless it waits for the append-only file.
+//!
+//! The file's thread needs some microseconds for what a turn has appended. A loop that has nothing else to do waits that long for it
+//! before it sleeps, because being woken takes longer.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use punctual::DeadlineQueue;
 
@@ -18,6 +22,30 @@ const SPARE_OUTPUTS: usize = 16;
 const SPARE_SMALL_OUTPUTS: usize = 1024;
 /// See [`SPARE_SMALL_OUTPUTS`].
 const SMALL_OUTPUT: usize = 4 << 10;
+/// Maximum time for which a loop waits awake for the append-only file.
+const PATIENCE: Duration = Duration::from_micros(50);
+/// Part of [`PATIENCE`] that remains when the file was slower many times.
+const PATIENCE_MIN: Duration = Duration::from_micros(1);
+
+/// Output that waits for the append-only file.
+pub(super) struct Held {
+    /// Slots of its connections.
+    pub(super) slots: Vec<usize>,
+    /// First position that output waits for; `u64::MAX` without any.
+    pub(super) until: u64,
+    /// Time for which the loop waits awake.
+    patience: Duration,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            until: u64::MAX,
+            patience: PATIENCE,
+        }
+    }
+}
 
 impl EventLoop {
     /// Blocks while the disk is so far behind the changes that what is kept for it has no bound. All clients wait, as those of a
@@ -51,9 +79,57 @@ impl EventLoop {
         }
     }
 
+    /// Writes the output that was released since the turn. Waits for it briefly if the loop would otherwise sleep.
+    pub(super) fn write_released(&mut self) {
+        if self.held.slots.is_empty() {
+            return;
+        }
+        let has_work = self.more_due || !self.readable.is_empty() || !self.unblocked.is_empty();
+        let released = !self.shared.changelog.is_held(self.held.until);
+        if released || !has_work && self.waits_awake() {
+            self.end_held();
+            self.flush_dirty();
+        }
+    }
+
+    /// Waits awake until held output is released. Returns false if that takes long.
+    fn waits_awake(&mut self) -> bool {
+        let (log, until) = (&self.shared.changelog, self.held.until);
+        let mailbox = &self.shared.mailboxes[self.number];
+        let began = Instant::now();
+        while log.is_held(until) {
+            if began.elapsed() > self.held.patience || mailbox.is_full() {
+                self.held.patience = (self.held.patience / 2).max(PATIENCE_MIN);
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        self.held.patience = PATIENCE;
+        true
+    }
+
+    /// Takes the slots of held output, of which some may have been released.
+    fn take_held(&mut self) -> Vec<usize> {
+        self.held.until = u64::MAX;
+        let slots = std::mem::take(&mut self.held.slots);
+        for slot in &slots {
+            if let Some(connection) = self.connection(*slot) {
+                connection.held = false;
+            }
+        }
+        slots
+    }
+
+    /// Looks at all held output anew when the connections are flushed.
+    pub(super) fn end_held(&mut self) {
+        for slot in self.take_held() {
+            self.mark_dirty(slot);
+        }
+    }
+
     /// Closes the connections whose output waits for the device: what it would reveal may never get there.
     pub(super) fn close_held(&mut self) {
-        for slot in std::mem::take(&mut self.held) {
+        for slot in self.take_held() {
             let last = self.connection(slot).and_then(|c| c.holds.back().copied());
             match last {
                 Some((_, until)) if self.shared.changelog.is_held(until) => self.close(slot),
@@ -95,18 +171,21 @@ impl EventLoop {
             return;
         };
         connection.dirty = false;
-        // What is synced after this look is found when the order that follows it arrives.
+        // The loop looks for what is released after this line before it sleeps.
         let log = &self.shared.changelog;
         while connection
             .holds
             .pop_front_if(|hold| !log.is_held(hold.1))
             .is_some()
         {}
-        let free = connection.holds.front().map(|hold| hold.0);
-        if free.is_some() {
-            self.held.push(slot);
+        let first = connection.holds.front().copied();
+        if let Some((_, until)) = first {
+            if !std::mem::replace(&mut connection.held, true) {
+                self.held.slots.push(slot);
+            }
+            self.held.until = self.held.until.min(until);
         }
-        let free = free.unwrap_or(connection.output_len());
+        let free = first.map_or(connection.output_len(), |hold| hold.0);
         if std::mem::take(&mut connection.session.has_written) {
             connection.session.last_write = self.shared.replication.offset();
             connection.session.last_write_in_file = self.shared.changelog.file_end();

@@ -30,7 +30,7 @@ impl EventLoop {
     /// stream has got an event, or an expired key ends their wait.
     pub(super) fn serve_ready(&self, turn: &mut Turn) {
         if turn.has_ready() {
-            let holds = self.synced.is_some();
+            let holds = self.released.is_some();
             serve_ready(&self.shared, turn, self.number, &self.stopwatch, holds);
         }
     }

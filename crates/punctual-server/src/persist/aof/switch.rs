@@ -14,20 +14,18 @@ use super::rewrite::{self, RewriteError};
 use super::state::Phase;
 use super::syncers;
 use super::writer::Writer;
-use crate::config::AppendSync;
 use crate::log;
 use crate::net::order::Order;
 use crate::shared::Shared;
 
 impl Shared {
-    /// Makes replies wait for the device if that is configured, or not any more.
+    /// Makes replies wait for the append-only file if there is one, or not any more.
     pub(crate) fn update_holds(&self, turn: &mut Turn) {
         turn.lock_all();
         let on = self.persistence.aof.phase() == Phase::On;
-        let always = on && self.settings().append_sync == AppendSync::Always;
-        self.changelog.set_always(turn, always);
+        self.changelog.set_holds(turn, on);
         self.changelog.wake_file();
-        self.order_all(|| Order::Synced);
+        self.order_all(|| Order::Released);
     }
 }
 

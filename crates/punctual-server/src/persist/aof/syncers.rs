@@ -1,7 +1,7 @@
 //! The threads that write and sync the append-only file.
 //!
 //! The first one, `punctual-aof`, writes. With `everysec` a helper syncs, so that a slow device holds up no write: what is written
-//! survives the process. If replies wait (`appendfsync always`), [`HELPERS`] others join in: each takes what the log has, writes it under the lock of the [`Writer`], and syncs with the lock released. A device, or a journal,
+//! survives the process. If replies wait for syncs (`appendfsync always`), [`HELPERS`] others join in: each takes what the log has, writes it under the lock of the [`Writer`], and syncs with the lock released. A device, or a journal,
 //! completes syncs that overlap together, so that more replies are sent for the same time, and nobody waits for a sync
 //! that began just before.
 //!
@@ -20,7 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::rewrite;
 use super::slice;
-use super::writer::{Aside, BATCH, Outcome, Writer};
+use super::writer::{Aside, Outcome, Writer};
 use crate::config::AppendSync;
 use crate::persist::disk::Output;
 use crate::shared::{Shared, StopOnPanic};
@@ -63,10 +63,6 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
                         std::thread::park_timeout(at.saturating_duration_since(Instant::now()));
                     }
                 }
-            }
-            if shared.settings().append_sync != AppendSync::Always {
-                // Changes of a few milliseconds are one write.
-                std::thread::sleep(BATCH);
             }
             if thread.turn() == Outcome::SyncAside {
                 if helpers.0.is_empty() {

@@ -22,6 +22,8 @@ struct Faults(Arc<Switches>);
 struct Switches {
     /// Writes of incremental files write half and fail: the disk is full.
     full: AtomicBool,
+    /// Writes of incremental files wait.
+    write_stalled: AtomicBool,
     /// The next sync of an incremental file fails, and what was written since the last one is lost.
     loses: AtomicBool,
     /// Syncs of incremental files wait, but for the first `permits` of them.
@@ -75,6 +77,13 @@ impl io::Write for FaultyFile {
                 return self.file.write(&bytes[..half]);
             }
             return Err(no_space());
+        }
+        let end = Instant::now() + PATIENCE;
+        while self.is_incremental()
+            && self.faults.0.write_stalled.load(Ordering::SeqCst)
+            && Instant::now() < end
+        {
+            std::thread::sleep(Duration::from_millis(1));
         }
         self.file.write(bytes)
     }
@@ -238,15 +247,16 @@ fn builder(folder: &Path, sync: &str) -> Builder {
 }
 
 fn start(folder: &Path, sync: &str) -> (Server, Faults) {
+    start_with(builder(folder, sync))
+}
+
+fn start_with(builder: Builder) -> (Server, Faults) {
     let faults = Faults::default();
     let files = Faulty {
         disk: Disk::default(),
         faults: faults.clone(),
     };
-    let server = builder(folder, sync)
-        .disk(Disk::new(Arc::new(files)))
-        .spawn()
-        .unwrap();
+    let server = builder.disk(Disk::new(Arc::new(files))).spawn().unwrap();
     (server, faults)
 }
 
@@ -269,14 +279,20 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         let path = folder
             .path()
             .join("appendonlydir/appendonly.aof.1.incr.aof");
-        eventually(|| fs::read(&path).is_ok_and(|bytes| bytes.ends_with(b"1\r\n")));
+        let written = fs::read(&path).unwrap();
+        assert!(written.ends_with(b"1\r\n"));
         faults.0.full.store(true, Ordering::SeqCst);
         // Accepted before the writer has anything to write.
-        assert_eq!(c.ask("SET k accepted"), "+OK");
-        eventually(|| c.info("aof_last_write_status:err"));
+        c.send("SET k accepted");
+        assert_eq!(c.reply(), None, "disconnected");
+        let mut c = Client::of(&server);
+        assert!(c.info("aof_last_write_status:err"));
         assert_eq!(c.ask("SET k 3"), FULL);
         assert_eq!(c.ask("PING"), FULL);
         assert_eq!(c.ask("GET k"), "accepted");
+        // What was acknowledged stays in the file while the writer tries again.
+        eventually(|| faults.0.failures.load(Ordering::SeqCst) >= 5);
+        assert!(fs::read(&path).unwrap().starts_with(&written));
         faults.0.full.store(false, Ordering::SeqCst);
         eventually(|| c.info("aof_last_write_status:ok"));
         assert_eq!(c.ask("SET later 1"), "+OK");
@@ -381,6 +397,42 @@ fn with_always_replies_wait_only_for_what_they_reveal() {
     faults.0.stalled.store(false, Ordering::SeqCst);
     assert_eq!(writer.reply().unwrap(), "+OK");
     server.shutdown();
+}
+
+#[test]
+fn a_slow_write_holds_up_only_replies_that_reveal_it() {
+    for (sync, threads) in [("everysec", 1), ("no", 1), ("everysec", 3)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, faults) = start_with(builder(folder.path(), sync).threads(threads));
+        let mut clients: Vec<_> = (0..6).map(|_| Client::of(&server)).collect();
+        let [writer, same, whole, script, other, another] = &mut clients[..] else {
+            unreachable!();
+        };
+        assert_eq!(other.ask("SET other 1"), "+OK");
+        faults.0.write_stalled.store(true, Ordering::SeqCst);
+        writer.send("SET k 1");
+        eventually(|| other.info("cmdstat_set:calls=2,"));
+        same.send("GET k");
+        whole.send("DBSIZE");
+        script.send("EVAL \"return redis.call('INCR','n')\" 1 n");
+        eventually(|| other.info("cmdstat_get:calls=1,") && other.info("cmdstat_eval:calls=1,"));
+        eventually(|| other.info("cmdstat_dbsize:calls=1,"));
+        for number in 0..100 {
+            assert_eq!(other.ask("GET other"), "1");
+            assert_eq!(another.ask(&format!("GET none{number}")), "$-1");
+        }
+        let waiting = [&mut *writer, same, whole, script];
+        for (number, client) in waiting.into_iter().enumerate() {
+            assert!(!client.has_reply(), "{number}: {:?}", client.reply());
+        }
+        faults.0.write_stalled.store(false, Ordering::SeqCst);
+        assert_eq!(writer.reply().unwrap(), "+OK");
+        assert_eq!(same.reply().unwrap(), "1");
+        assert!([":2", ":3"].contains(&&*whole.reply().unwrap()));
+        assert_eq!(script.reply().unwrap(), ":1");
+        server.shutdown();
+        assert_loaded(folder.path(), "n", "1");
+    }
 }
 
 #[test]

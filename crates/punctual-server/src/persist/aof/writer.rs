@@ -1,14 +1,16 @@
 //! Writing the append-only file.
 //!
-//! The thread `punctual-aof` takes what the loops have appended to the log, writes it, and syncs by `appendfsync`. No loop waits
-//! for it, but with `always` replies do. Then other threads help it ([`super::syncers`]): what arrives during a sync is
-//! written and synced by the next thread at once. The [`Writer`] is behind one lock, which no thread holds while it syncs for
-//! waiting replies; so bytes are written in order, and any number of syncs overlap. A thread that holds this lock holds no
-//! shard lock and takes none.
+//! The thread `punctual-aof` takes the bytes that the loops have appended to the log, writes them at once, and syncs by `appendfsync`.
+//! The bytes that arrive during a write are the next write. No loop waits for the thread, but replies do ([`crate::changelog`]): it *releases*
+//! positions of the log when they are written, with `always` when they are synced. With `always` other threads help it
+//! ([`super::syncers`]): what arrives during a sync is written and synced by the next thread at once. The [`Writer`] is behind one
+//! lock, which no thread holds while it syncs for waiting replies; so bytes are written in order, and any number of syncs overlap.
+//! A thread that holds this lock holds no shard lock and takes none.
 //!
-//! After a write or a sync that failed, the file is cut back to the length that is known to be good, and everything behind it
-//! is written again: the bytes are kept until they are synced. A failed sync is never taken for done, even if another one
-//! succeeds: results of syncs that began before a failure are ignored. Commands that write are refused meanwhile.
+//! After a failed write, the file is cut back to the end of the last whole one. After a failed sync, it is cut back to the length
+//! that is known to be good, and everything behind that is written again: the bytes are kept until they are synced. A failed sync
+//! is never taken for done, even if another one succeeds: results of syncs that began before a failure are ignored. Commands that
+//! write are refused meanwhile.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,8 +27,8 @@ use crate::log;
 use crate::net::order::Order;
 use crate::shared::Shared;
 
-/// Time for which changes are collected before they are written, unless replies wait for them.
-pub(super) const BATCH: Duration = Duration::from_millis(2);
+/// Time between two looks at a sync that is due and must not begin during a rewrite.
+const PAUSE_CHECK: Duration = Duration::from_millis(2);
 /// Time between two syncs with `everysec`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two attempts after a failure.
@@ -49,6 +51,8 @@ enum Step {
 struct Failure {
     what: &'static str,
     error: io::Error,
+    /// Bytes that were written before may be lost.
+    loses: bool,
 }
 
 /// What is to be done after a step of the writer.
@@ -113,11 +117,13 @@ pub(super) struct Writer {
     synced: u64,
     /// Position up to which the file is synced when all syncs that run have succeeded.
     begun: u64,
-    /// Position up to which replies need not wait.
+    /// Position up to which replies need not wait: what is written, with `always` what is synced.
     released: u64,
     last_sync: Instant,
     /// Set while operations fail.
     pub(super) retry_at: Option<Instant>,
+    /// A sync has failed, so what follows `good_bytes` must be written again.
+    loses: bool,
     logged_at: Option<Instant>,
     /// Empty buffers, and their capacity.
     spare: Vec<Vec<u8>>,
@@ -128,7 +134,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, file: OpenFile, position: u64) -> Self {
-        let synced = shared.changelog.synced();
+        let (synced, released) = (shared.changelog.synced(), shared.changelog.released());
         Self {
             shared,
             good_bytes: file.bytes,
@@ -142,9 +148,10 @@ impl Writer {
             written: position,
             synced,
             begun: synced,
-            released: synced,
+            released,
             last_sync: Instant::now(),
             retry_at: None,
+            loses: false,
             logged_at: None,
             spare: Vec::new(),
             spare_bytes: 0,
@@ -161,7 +168,7 @@ impl Writer {
         let unsynced = self.written > self.synced
             && settings.append_sync != AppendSync::No
             && self.aside == Aside::None;
-        unsynced.then(|| (self.last_sync + SYNC_INTERVAL).max(Instant::now() + BATCH))
+        unsynced.then(|| (self.last_sync + SYNC_INTERVAL).max(Instant::now() + PAUSE_CHECK))
     }
 
     /// Takes what the log has. Returns false if that is nothing; the log then wakes this thread for what follows.
@@ -255,7 +262,7 @@ impl Writer {
             // It was about another file, or another sync has failed since it began.
             return;
         }
-        match synced.map_err(failure(FAILED_SYNC)) {
+        match synced.map_err(failed_sync) {
             Ok(()) => self.synced_to(covered),
             Err(failure) => self.failed(&failure),
         }
@@ -266,7 +273,12 @@ impl Writer {
         self.synced = self.synced.max(covered.position);
         self.last_sync = Instant::now();
         self.drop_kept();
-        self.release(covered.position);
+        let shared = &self.shared;
+        shared.changelog.set_synced(self.synced);
+        if shared.replicas.acks.any() {
+            shared.mailboxes[0].order(Order::Released);
+        }
+        self.release(self.synced);
     }
 
     /// Forgets what is known to be good.
@@ -289,24 +301,31 @@ impl Writer {
         self.shared.changelog.note_room(from);
     }
 
-    /// After a failure, cuts the file back to what is good, and queues the rest again.
+    /// After a failure, cuts the file back to what is whole, and queues again what may be lost.
     fn rewind(&mut self) -> Result<(), Failure> {
         if self.retry_at.is_none() {
             return Ok(());
         }
-        let cut = self.file.output.truncate(self.good_bytes);
+        let whole = match self.loses {
+            true => self.good_bytes,
+            false => self.file.bytes,
+        };
+        let cut = self.file.output.truncate(whole);
         cut.map_err(failure(
             "Could not remove short write from the append-only file",
         ))?;
+        if !std::mem::take(&mut self.loses) {
+            return Ok(());
+        }
         let aof = &self.shared.persistence.aof;
-        let cut = self.file.bytes - self.good_bytes;
+        let cut = self.file.bytes - whole;
         // A rewrite may have measured the files meanwhile.
         let _ = aof
             .current_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bytes| {
                 Some(bytes.saturating_sub(cut))
             });
-        self.file.bytes = self.good_bytes;
+        self.file.bytes = whole;
         while let Some(last) = self.kept.pop_back() {
             self.queue.push_front(Step::Write(last.bytes, last.end));
         }
@@ -331,6 +350,9 @@ impl Writer {
                         return Err(failure);
                     }
                     self.written = end;
+                    if policy != AppendSync::Always {
+                        self.release(end);
+                    }
                     self.kept.push_back(Written {
                         bytes,
                         end,
@@ -369,6 +391,10 @@ impl Writer {
             }
             AppendSync::No => false,
         };
+        if policy != AppendSync::Always {
+            // The policy may have changed.
+            self.release(self.written);
+        }
         let again = self.retry_at.is_some() && policy != AppendSync::No;
         if self.written > self.synced && (due && !paused || again) {
             if again {
@@ -386,9 +412,7 @@ impl Writer {
             // As with `appendfsync no`, nothing is promised, so nothing is kept.
             self.good_bytes = self.file.bytes;
             self.drop_kept();
-            if policy == AppendSync::Always {
-                self.release(self.written);
-            }
+            self.release(self.written);
         }
         Ok(Outcome::Open)
     }
@@ -425,22 +449,20 @@ impl Writer {
 
     fn sync(&mut self) -> Result<(), Failure> {
         let synced = self.file.output.sync();
-        synced.map_err(failure(FAILED_SYNC))?;
+        synced.map_err(failed_sync)?;
         self.synced_to(self.covered());
         Ok(())
     }
 
-    /// Lets the loops send the replies that waited for this position.
+    /// Lets the loops send the replies that wait for this position.
     fn release(&mut self, position: u64) {
         if position <= self.released {
             return;
         }
         self.released = position;
-        let shared = &self.shared;
-        shared.changelog.set_synced(position);
-        let waited_for = shared.replicas.acks.any();
-        if waited_for || shared.settings().append_sync == AppendSync::Always {
-            shared.order_all(|| Order::Synced);
+        self.shared.changelog.set_released(position);
+        for mailbox in &self.shared.mailboxes {
+            mailbox.release(position, || Order::Released);
         }
     }
 
@@ -464,6 +486,7 @@ impl Writer {
                     file.path.display()
                 );
                 self.good_bytes = file.bytes;
+                self.loses = false;
                 self.file = file;
                 self.epoch += 1;
                 self.kept.clear();
@@ -500,6 +523,7 @@ impl Writer {
             );
         }
         self.retry_at = Some(now + RETRY);
+        self.loses |= failure.loses;
         self.epoch += 1;
         self.begun = self.synced;
         if let Some(first) = &self.first {
@@ -535,10 +559,20 @@ pub(super) fn timestamp(second: u64) -> Vec<u8> {
     format!("#TS:{second}\r\n").into_bytes()
 }
 
-const FAILED_SYNC: &str = "Fail to fsync the AOF file";
+fn failed_sync(error: io::Error) -> Failure {
+    Failure {
+        what: "Fail to fsync the AOF file",
+        error,
+        loses: true,
+    }
+}
 
 fn failure(what: &'static str) -> impl FnOnce(io::Error) -> Failure {
-    move |error| Failure { what, error }
+    move |error| Failure {
+        what,
+        error,
+        loses: false,
+    }
 }
 
 /// Returns the text of an error as Redis shows it, without the number.
