@@ -1,7 +1,7 @@
 //! What replicas need from time to time: PINGs, newlines while they wait, full synchronizations, time limits.
 //!
 //! Runs in a turn of the first event loop: once a second as long as there are replicas, and when another thread calls for it
-//! (`Shared::call_upkeep`). All times are those of the stopwatch, also with a virtual clock.
+//! (`Shared::call_upkeep`). It reads the stopwatch, also with a virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! Keys of a replica that fall due without its primary.
 //!
-//! On a replica the wheel keeps all deadlines and nothing is due, because the primary says what expires. A client of a replica that
-//! accepts writes makes keys of which the primary knows nothing: they are listed here, and fall due as on a primary.
+//! On a replica the wheel keeps all deadlines and nothing in it is due, because the primary decides what expires. The keys that
+//! clients of a replica write, if it accepts writes, are not among the primary's: they are listed here, and fall due as on a primary.
 //!
 //! Invariant: the list has records only, each with its deadline: [`Db::set_deadline`] removes what it changes, and a commit
 //! of a client's write adds it. So a deadline that the primary sets takes the key off the list.
@@ -41,7 +41,7 @@ impl Db {
         }
     }
 
-    /// As [`Db::next_due`], for a replica: takes the next key off the list if it is due.
+    /// Removes the next key from the list and returns it if it is due. O(log keys).
     pub(super) fn next_own_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
         let Some(own) = &mut self.own else {
             return Expiry::Idle;
