@@ -165,6 +165,31 @@ fn a_payload_that_restore_refuses() {
 }
 
 #[test]
+fn a_rewrite_that_is_aborted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lines, log) = mpsc::channel();
+    let server = Server::builder()
+        .port(0)
+        .option("dir", folder.path().to_str().unwrap())
+        .option("appendonly", "yes")
+        .option("rdb-key-save-delay", "2147483647")
+        .logger(Logger::lines(Level::Notice, move |_, line| {
+            let _ = lines.send(line.to_owned());
+        }))
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["SET k v"], "+OK|");
+    assert!(!c.ask(&["BGREWRITEAOF"]).is_error());
+    assert_eq!(c.info("persistence", "aof_rewrite_in_progress"), "1");
+    c.expect(&["CONFIG SET appendonly no"], "+OK|");
+    assert!(
+        log.try_iter()
+            .any(|line| line.contains("Killing AOF child"))
+    );
+}
+
+#[test]
 fn empty_keys_of_a_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = b"REDIS0007\xfe\x00".to_vec();

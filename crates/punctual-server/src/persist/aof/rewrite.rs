@@ -174,6 +174,9 @@ fn is_limited(shared: &Shared) -> bool {
 pub(super) fn abort(shared: &Shared) {
     let rewrite = &shared.persistence.aof.rewrite;
     rewrite.scheduled.store(false, Ordering::Release);
+    if rewrite.active.load(Ordering::Acquire) {
+        log::notice!(shared.logger, "Killing AOF child: the rewrite is aborted");
+    }
     rewrite.abort.store(true, Ordering::Release);
     wait(shared);
 }
