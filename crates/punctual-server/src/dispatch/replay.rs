@@ -84,6 +84,8 @@ impl Dispatcher<'_, '_> {
             if running.is_busy()
                 && let Some(background) = &mut self.background
             {
+                // Commands that are served meanwhile must not stand behind this one.
+                place = None;
                 background.serve_clients();
             }
             let place = place.get_or_insert_with(|| running.stand_in_line());

@@ -184,6 +184,8 @@ impl Dispatcher<'_, '_> {
             // The script may need a shard that this turn still holds.
             self.turn.release();
             if running.is_busy() {
+                // Commands that are served meanwhile must not stand behind this one.
+                drop(place);
                 if let Some(background) = &mut self.background {
                     background.serve_clients();
                 }

@@ -48,7 +48,7 @@ pub(crate) struct Place<'r> {
 }
 
 impl Place<'_> {
-    /// As [`Running::wait_briefly`], to begin a script when this place is the first.
+    /// Waits a moment for the end of the running script and for the loops in front of this place.
     pub(crate) fn wait_to_begin(&self) {
         let running = self.running;
         let mut line = running.line.lock();
