@@ -8,6 +8,7 @@
 //! The modules, in the order of the data: [`draw`] (keys, values, numbers) → [`generate`] (commands, one file per
 //! family) → [`link`] (connections to one server) → [`duel`] (running the acts) → [`compare`] (which replies may
 //! differ, and why) → [`audit`] (the whole keyspace) → [`report`] and [`shrink`] (the first difference, minimised).
+//! [`fuzz`] needs one server only, and no replies to compare.
 //! [`oracle`] starts a private redis-server. [`differences`] lists the known differences between the
 //! oracle's version and ours, which generators therefore avoid.
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod differences;
 pub mod draw;
 pub mod duel;
 pub mod events;
+pub mod fuzz;
 pub mod generate;
 pub mod link;
 pub mod oracle;

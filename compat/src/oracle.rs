@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,7 @@ pub enum OracleError {
 pub struct Oracle {
     process: Child,
     address: SocketAddr,
+    log_path: PathBuf,
     // Removed after the process has ended: fields drop after `Drop::drop` has killed and reaped it.
     _directory: TempDir,
 }
@@ -59,10 +61,18 @@ impl Oracle {
     /// # Errors
     /// An [`OracleError`].
     pub fn start_with(arguments: &[&str]) -> Result<Self, OracleError> {
-        // Another process may take the free port before redis-server does.
+        Self::start_program(Path::new("redis-server"), arguments)
+    }
+
+    /// Starts another program that takes redis-server's arguments.
+    ///
+    /// # Errors
+    /// An [`OracleError`].
+    pub fn start_program(program: &Path, arguments: &[&str]) -> Result<Self, OracleError> {
+        // Another process may take the free port before the program does.
         let mut last = None;
         for _ in 0..3 {
-            match Self::start_on(free_port()?, arguments) {
+            match Self::start_on(program, free_port()?, arguments) {
                 Err(error @ OracleError::Unreachable { .. }) => last = Some(error),
                 other => return other,
             }
@@ -70,10 +80,10 @@ impl Oracle {
         Err(last.unwrap_or(OracleError::NotInstalled))
     }
 
-    fn start_on(port: u16, arguments: &[&str]) -> Result<Self, OracleError> {
+    fn start_on(program: &Path, port: u16, arguments: &[&str]) -> Result<Self, OracleError> {
         let directory = tempfile::tempdir()?;
         let log_path = directory.path().join("redis.log");
-        let process = Command::new("redis-server")
+        let process = Command::new(program)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
             .args([
@@ -100,6 +110,7 @@ impl Oracle {
         let mut oracle = Self {
             process,
             address,
+            log_path,
             _directory: directory,
         };
         let started = Instant::now();
@@ -108,16 +119,14 @@ impl Oracle {
                 break;
             }
             // A connection alone could be to another process on that port; the log is the server's own.
-            if std::fs::read_to_string(&log_path)
-                .is_ok_and(|log| log.contains("Ready to accept connections"))
-            {
+            if oracle.log().contains("Ready to accept connections") {
                 return Ok(oracle);
             }
             thread::sleep(Duration::from_millis(5));
         }
         Err(OracleError::Unreachable {
             port,
-            log: std::fs::read_to_string(log_path).unwrap_or_default(),
+            log: oracle.log(),
         })
     }
 
@@ -136,6 +145,21 @@ impl Oracle {
                 Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
             })
             .unwrap_or_default()
+    }
+
+    /// Returns the exit status of the process, or `None` while it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().ok().flatten()
+    }
+
+    /// Returns its log so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log_path).unwrap_or_default()
+    }
+
+    /// Returns the number of the process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
     }
 
     /// Returns the address on which it listens.

@@ -1,0 +1,283 @@
+//! Many clients that send random commands to one server, which may neither end nor leave a client without a reply.
+//!
+//! [`grammar`] draws commands from the server's own description of their arguments. Sessions send them in pipelines, transactions and
+//! scripts and wait for each reply; other connections come and go without waiting; some connections only send GET, to notice an event
+//! loop that stands still. A silence is reported with everything that helps to find its cause.
+//! Replies are not judged: the comparison with redis-server does that.
+
+mod client;
+pub mod grammar;
+mod words;
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::command::Command;
+use crate::draw::Draw;
+use crate::link::{Link, LinkError, Side};
+use client::{End, Session, batch, short_lived};
+use grammar::Grammar;
+
+/// Number of connections that only send GET. Several for each event loop.
+const SIMPLE: u64 = 8;
+
+/// Number of connections that may wait to be closed.
+const PARKED_MAX: usize = 60;
+
+/// Number of reports that end a run.
+const REPORTS_MAX: usize = 5;
+
+/// What a run does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The server.
+    pub address: SocketAddr,
+    /// A server whose COMMAND DOCS describes the arguments; by default the tested one.
+    pub documented: Option<SocketAddr>,
+    /// Determines the commands of each connection, but not the order in which the server gets those of different ones.
+    pub seed: u64,
+    /// Length of the run.
+    pub duration: Duration,
+    /// Time without any byte from the server after which a client counts as forgotten. No command of the grammar blocks for longer
+    /// than a tenth of a second.
+    pub silence: Duration,
+    /// Number of sessions.
+    pub sessions: u64,
+    /// Number of short-lived connections a second.
+    pub short_lived: u32,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Number of the server's commands, and of those whose arguments it describes.
+    pub grammar: (usize, usize),
+    /// Number of replies in sessions, and of errors among them.
+    pub replies: (u64, u64),
+    /// Number of short-lived connections.
+    pub short_lived: u64,
+    /// Number of sessions that the server has closed.
+    pub closed: u64,
+    /// Longest time to the reply of a GET.
+    pub slowest: Duration,
+    /// Descriptions of silences and replies that are no RESP.
+    pub failures: Vec<String>,
+}
+
+struct Run<'o> {
+    options: &'o Options,
+    grammar: Grammar,
+    threads_of: &'o (dyn Fn() -> String + Sync),
+    stop: AtomicBool,
+    replies: AtomicU64,
+    errors: AtomicU64,
+    closed: AtomicU64,
+    short_lived: AtomicU64,
+    slowest_us: AtomicU64,
+    failures: Mutex<Vec<String>>,
+}
+
+/// Runs until the time is over, `ended` returns true, or there are too many failures. `threads_of` describes the server's threads for
+/// reports.
+///
+/// # Errors
+/// A [`LinkError`] while the grammar is read.
+pub fn run(
+    options: &Options,
+    ended: &dyn Fn() -> bool,
+    threads_of: &(dyn Fn() -> String + Sync),
+) -> Result<Report, LinkError> {
+    let mut link = Link::connect(Side::A, options.address)?;
+    let mut documented = Link::connect(Side::B, options.documented.unwrap_or(options.address))?;
+    let run = Run {
+        options,
+        grammar: Grammar::read(&mut link, &mut documented)?,
+        threads_of,
+        stop: AtomicBool::new(false),
+        replies: AtomicU64::new(0),
+        errors: AtomicU64::new(0),
+        closed: AtomicU64::new(0),
+        short_lived: AtomicU64::new(0),
+        slowest_us: AtomicU64::new(0),
+        failures: Mutex::default(),
+    };
+    let until = Instant::now() + options.duration;
+    std::thread::scope(|scope| {
+        for number in 0..options.sessions {
+            let run = &run;
+            scope.spawn(move || run.sessions(number));
+        }
+        scope.spawn(|| run.come_and_go());
+        scope.spawn(|| run.ask_simply());
+        while Instant::now() < until && !ended() && run.failures().len() < REPORTS_MAX {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        run.stop.store(true, Ordering::SeqCst);
+    });
+    let count = |number: &AtomicU64| number.load(Ordering::SeqCst);
+    Ok(Report {
+        grammar: run.grammar.size(),
+        replies: (count(&run.replies), count(&run.errors)),
+        short_lived: count(&run.short_lived),
+        closed: count(&run.closed),
+        slowest: Duration::from_micros(count(&run.slowest_us)),
+        failures: run.failures().clone(),
+    })
+}
+
+impl Run<'_> {
+    fn connect(&self) -> Result<Session, End> {
+        Session::connect(self.options)
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::SeqCst)
+    }
+
+    fn failures(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.failures
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn draw(&self, number: u64) -> Draw {
+        Draw::new(self.options.seed.wrapping_add(number << 32))
+    }
+
+    /// One session after the other.
+    fn sessions(&self, number: u64) {
+        let mut draw = self.draw(number);
+        while self.goes_on() {
+            let Ok(mut session) = self.connect() else {
+                std::thread::sleep(Duration::from_millis(50));
+                continue;
+            };
+            for _ in 0..draw.weighted(&[(2, 1), (3, 20), (1, 300)]) {
+                if !self.goes_on() {
+                    break;
+                }
+                let commands = batch(&mut draw, &self.grammar);
+                let divided = draw.chance(10);
+                if let Err(end) = session.exchange(&mut draw, commands, divided) {
+                    self.ended(&end, &mut session);
+                    break;
+                }
+            }
+            self.replies
+                .fetch_add(session.replies.all, Ordering::SeqCst);
+            self.errors
+                .fetch_add(session.replies.errors, Ordering::SeqCst);
+        }
+    }
+
+    /// Notes the end of a session.
+    fn ended(&self, end: &End, session: &mut Session) {
+        let cause = match end {
+            End::Closed => {
+                self.closed.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+            End::Malformed(cause) => format!("a reply is no RESP: {cause}"),
+            End::Silent if !self.goes_on() => return,
+            End::Silent => format!(
+                "no byte for {:?} while a reply was due",
+                self.options.silence
+            ),
+        };
+        let since = Instant::now();
+        let state = self.state_of_server();
+        let late = match end {
+            End::Silent => session.wait_longer(since),
+            _ => String::new(),
+        };
+        let recent: Vec<String> = session
+            .recent
+            .iter()
+            .map(|command| shortened(&command.to_string()))
+            .collect();
+        let text = format!(
+            "{cause}. {late}\nIts last commands:\n  {}\n{state}",
+            recent.join("\n  ")
+        );
+        eprintln!("{text}");
+        self.failures().push(text);
+    }
+
+    /// Asks the server for its clients and figures.
+    fn state_of_server(&self) -> String {
+        let mut text = (self.threads_of)();
+        for words in [["CLIENT", "LIST"], ["INFO", "everything"]] {
+            let reply = Link::connect(Side::A, self.options.address)
+                .and_then(|mut link| link.ask(&Command::of(&words)));
+            text.push_str(&match reply {
+                Ok(reply) => {
+                    String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned()
+                }
+                Err(error) => format!("{}: {error}\n", words.join(" ")),
+            });
+        }
+        text
+    }
+
+    /// Connections that do not wait for replies.
+    fn come_and_go(&self) {
+        let mut draw = self.draw(1 << 20);
+        let mut parked = Vec::new();
+        let mut next = Instant::now();
+        let pause = Duration::from_secs(1) / self.options.short_lived.max(1);
+        while self.goes_on() {
+            parked.extend(short_lived(&mut draw, &self.grammar, self.options));
+            self.short_lived.fetch_add(1, Ordering::SeqCst);
+            let now = Instant::now();
+            parked.retain(|parked| parked.until > now);
+            if parked.len() > PARKED_MAX {
+                parked.remove(0);
+            }
+            next = (next + pause).max(now - Duration::from_millis(100));
+            std::thread::sleep(next.saturating_duration_since(now));
+        }
+    }
+
+    /// Connections that only send GET.
+    fn ask_simply(&self) {
+        let mut draw = self.draw(2 << 20);
+        let mut sessions: Vec<Option<Session>> = (0..SIMPLE).map(|_| None).collect();
+        let mut heard = Instant::now();
+        while self.goes_on() {
+            for session in &mut sessions {
+                let asked = Instant::now();
+                let mut asks = match session.take().map_or_else(|| self.connect(), Ok) {
+                    Ok(session) => session,
+                    Err(_) if heard.elapsed() < self.options.silence => continue,
+                    Err(_) => {
+                        self.failures()
+                            .push(format!("no connection for {:?}", self.options.silence));
+                        heard = Instant::now();
+                        continue;
+                    }
+                };
+                match asks.exchange(&mut draw, vec![Command::of(&["GET", "k0"])], false) {
+                    Ok(()) => {
+                        heard = Instant::now();
+                        self.slowest_us
+                            .fetch_max(asked.elapsed().as_micros() as u64, Ordering::SeqCst);
+                        *session = Some(asks);
+                    }
+                    Err(end) => self.ended(&end, &mut asks),
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Returns a command's text without the middle of a very long one.
+fn shortened(text: &str) -> String {
+    const MAX: usize = 1_000;
+    match text.char_indices().nth(MAX) {
+        Some((at, _)) => format!("{}... ({} bytes)", &text[..at], text.len()),
+        None => text.to_owned(),
+    }
+}
