@@ -336,3 +336,62 @@ fn twenty_thousand_connections_with_maxclients_ten_thousand() {
     wait_for_disconnections(&server);
     server.stop();
 }
+
+/// Elements pushed after all waiting clients have left.
+const ELEMENTS: u64 = 1_000;
+
+/// Has `clients` connections wait, send `len` bytes behind the command, and close. Prints the time from the last close until the server has
+/// closed its ends. Returns the memory of a client that waits.
+fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> u64 {
+    let before = info(server, "used_memory");
+    let received_before = info(server, "total_net_input_bytes");
+    let mut bytes = b"BLPOP q 0\r\n".to_vec();
+    bytes.extend(b"PING\r\n".repeat(len / 6));
+    let mut waiting: Vec<TcpStream> = (0..clients).map(|_| server.connect()).collect();
+    for stream in &mut waiting {
+        stream.write_all(&bytes).unwrap();
+    }
+    let end = Instant::now() + process::PATIENCE;
+    let received = || info(server, "total_net_input_bytes") - received_before;
+    while received() < (clients * bytes.len()) as u64 {
+        assert!(Instant::now() < end, "the input behind is not read");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let held = info(server, "used_memory").saturating_sub(before) / clients as u64;
+    drop(waiting);
+    let closed = Instant::now();
+    wait_for_disconnections(server);
+    let took = closed.elapsed();
+    let mut c = server.connect();
+    for number in 1..=ELEMENTS {
+        exchange(
+            &mut c,
+            b"RPUSH q x\r\n",
+            format!(":{number}\r\n").as_bytes(),
+        );
+    }
+    exchange(&mut c, b"DEL q\r\n", b":1\r\n");
+    let peak = server.peak_mib();
+    println!(
+        "{name}: {clients} clients, {len} bytes behind BLPOP: {held} bytes each, peak {peak:.0} MiB, gone {took:.2?} after the last close"
+    );
+    held
+}
+
+/// `PUNCTUAL_LEAVERS` is the number of clients; `make proofs` runs 10,000.
+#[test]
+fn clients_that_block_and_leave_are_gone_and_take_no_element() {
+    let count = std::env::var("PUNCTUAL_LEAVERS").map_or(300, |count| count.parse().unwrap());
+    assert!(raise_open_file_limit(count as u64 + 200) >= count as u64 + 200);
+    let redis = Process::start_program("redis-server", &["--maxclients", "20000"]);
+    let server = Process::start(&["--maxclients", "20000"]);
+    wait_for_disconnections(&redis);
+    wait_for_disconnections(&server);
+    for (clients, len) in [(count, 128 << 10), (100, MIB)] {
+        let theirs = block_and_leave(&redis, "redis-server", clients, len);
+        let ours = block_and_leave(&server, "punctual", clients, len);
+        assert!(ours <= theirs, "{ours} bytes, redis-server {theirs}");
+    }
+    redis.stop();
+    server.stop();
+}

@@ -1,14 +1,17 @@
-//! Output that a connection has set aside.
+//! Output that a connection has set aside, and input that it holds.
 //!
-//! A peer that reads slowly may have many megabytes of output. In one buffer that doubles, they would be copied again and again, and
-//! the old buffers would leave as many bytes to the allocator. So a long buffer is set aside, and a new one begins.
+//! A peer that reads slowly may have many megabytes of output, and a client that waits may send as much. In one buffer that doubles,
+//! the bytes would be copied again and again, and the old buffers would leave as many bytes to the allocator. So a long buffer is set
+//! aside, and a new one begins.
 
 use std::collections::VecDeque;
 
 /// Buffers of this size are set aside. Smaller ones are kept for the next client when they are written.
 pub(crate) const KEPT_OUTPUT: usize = 256 << 10;
+/// Appended bytes extend a chunk up to this size, so that short reads share a chunk.
+const SHARED_CHUNK: usize = 16 << 10;
 
-/// Output that no longer grows, in order.
+/// Bytes in several buffers, in order.
 #[derive(Default)]
 pub(crate) struct Chunks {
     chunks: VecDeque<Vec<u8>>,
@@ -35,14 +38,27 @@ impl Chunks {
         len
     }
 
-    /// Frees the first chunk. Returns its length.
-    pub(crate) fn pop(&mut self) -> usize {
-        let Some(chunk) = self.chunks.pop_front() else {
-            return 0;
-        };
+    /// Copies `bytes` to the end.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        match self.chunks.back_mut() {
+            Some(last) if last.len() + bytes.len() <= SHARED_CHUNK => {
+                let before = last.capacity();
+                last.extend_from_slice(bytes);
+                self.len += bytes.len();
+                self.capacity += last.capacity() - before;
+            }
+            _ => {
+                self.push(bytes.to_vec());
+            }
+        }
+    }
+
+    /// Removes the first chunk.
+    pub(crate) fn pop(&mut self) -> Option<Vec<u8>> {
+        let chunk = self.chunks.pop_front()?;
         self.len -= chunk.len();
         self.capacity -= chunk.capacity();
-        chunk.len()
+        Some(chunk)
     }
 
     /// Returns the first chunk.

@@ -22,6 +22,8 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     /// Bytes of an incomplete command, or of commands that must wait.
     pub(crate) input: Vec<u8>,
+    /// Bytes behind `input` that were read while a command waited.
+    pub(crate) held_input: Chunks,
     /// Output before `out`.
     pub(crate) chunks: Chunks,
     /// Replies that are not in `chunks`.
@@ -93,6 +95,7 @@ impl Connection {
             parser: Parser::new(),
             session,
             input: Vec::new(),
+            held_input: Chunks::default(),
             chunks: Chunks::default(),
             out: Vec::new(),
             holds: VecDeque::new(),
@@ -125,6 +128,16 @@ impl Connection {
     /// Returns true if the next command must wait: for CLIENT UNPAUSE, or for the reply of the command before it.
     pub(crate) fn waits(&self) -> bool {
         self.paused || self.session.waiter.is_some()
+    }
+
+    /// Returns true if bytes that are read now may not run yet: a command waits, or the input behind one that has waited has not run.
+    pub(crate) fn holds_input(&self) -> bool {
+        self.waits() || !self.held_input.is_empty()
+    }
+
+    /// Returns the number of bytes that are read and have not run.
+    pub(crate) fn input_len(&self) -> usize {
+        self.input.len() + self.held_input.len()
     }
 
     /// Returns the number of output bytes, those of the first chunk that are written included.
@@ -166,7 +179,7 @@ impl Connection {
                 if self.written < buffer.len() || self.chunks.is_empty() {
                     break;
                 }
-                let freed = self.chunks.pop();
+                let freed = self.chunks.pop().map_or(0, |chunk| chunk.len());
                 len -= freed;
                 self.move_start(freed);
                 continue;
@@ -223,7 +236,8 @@ impl Connection {
 
     /// Publishes the size of the kept input, for CLIENT LIST.
     pub(crate) fn publish_input_size(&self) {
-        let (len, capacity) = (self.input.len(), self.input.capacity());
+        let len = self.input_len();
+        let capacity = self.input.capacity() + self.held_input.capacity();
         let info = &self.session.info;
         // As in Redis, the parsed arguments of an incomplete command are no part of the buffer.
         let parsed = self.parser.parsed().min(len);

@@ -28,11 +28,16 @@ pub struct Process {
 impl Process {
     /// Starts the binary on a free port with these options.
     pub fn start(options: &[&str]) -> Self {
-        Self::with_file(None, options)
+        Self::start_program(env!("CARGO_BIN_EXE_punctual"), None, options)
     }
 
     /// Starts the binary on a free port with a configuration file and these options.
     pub fn with_file(file: Option<&Path>, options: &[&str]) -> Self {
+        Self::start_program(env!("CARGO_BIN_EXE_punctual"), file, options)
+    }
+
+    /// Starts a program that has Redis's options.
+    pub fn start_program(program: &str, file: Option<&Path>, options: &[&str]) -> Self {
         // The port is most likely still free when the binary starts.
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
@@ -40,7 +45,7 @@ impl Process {
             .unwrap()
             .port();
         let folder = tempfile::tempdir().unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        let mut child = Command::new(program)
             .args(file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--dir"])
@@ -80,11 +85,17 @@ impl Process {
 
     /// Returns the resident memory in MiB.
     pub fn resident_mib(&self) -> f64 {
+        self.memory_mib("VmRSS:")
+    }
+
+    /// Returns the largest resident memory so far, in MiB.
+    pub fn peak_mib(&self) -> f64 {
+        self.memory_mib("VmHWM:")
+    }
+
+    fn memory_mib(&self, name: &str) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status
-            .lines()
-            .find_map(|l| l.strip_prefix("VmRSS:"))
-            .unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix(name)).unwrap();
         let kib: f64 = line.split_whitespace().next().unwrap().parse().unwrap();
         kib / 1024.0
     }

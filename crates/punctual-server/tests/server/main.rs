@@ -38,6 +38,7 @@ mod functions;
 mod functions_kept;
 mod gathered;
 mod hashes;
+mod held_input;
 mod hotkeys;
 mod info;
 

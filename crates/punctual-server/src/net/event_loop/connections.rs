@@ -259,17 +259,10 @@ impl EventLoop {
         connection.socket.close();
         // Deregistering fails only for a socket that the kernel has already removed.
         let _ = self.poll.registry().deregister(connection.socket.source());
-        if let Some(key) = connection.wait_timer {
-            self.timers.remove(key);
-        }
+        self.cancel_wait(&mut connection);
         let session = &mut connection.session;
         if session.replays {
             self.primary_lost(session);
-        }
-        if let Some(waiter) = session.end_waiting() {
-            // If another thread has already claimed the waiter, the popped element is lost with the connection.
-            waiter.claim();
-            self.ended_waiters.push(waiter);
         }
         if let Some(replica) = session.replica.take() {
             self.replicas.retain(|other| *other != slot);
@@ -281,7 +274,6 @@ impl EventLoop {
             .memory
             .count_clients(self.number, -connection.counted);
         let session = &mut connection.session;
-        self.shared.clients.set_waiting(&session.info, false);
         session.unsubscribe_all(&self.shared.pubsub);
         self.shared.trackers.end(&self.shared.store, session);
         if !session.watched.is_empty() {

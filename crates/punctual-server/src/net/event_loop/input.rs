@@ -14,18 +14,20 @@ use crate::script::compiled::Scripts;
 
 /// Maximum number of reads from one connection per turn, so that others are served too.
 const READS_A_TURN: usize = 16;
+/// Maximum number of reads per turn from all connections whose command waits: this input only takes memory and time from others.
+const HELD_READS_A_TURN: usize = 64;
 
 impl EventLoop {
     /// Reads and runs a connection's commands, at most [`READS_A_TURN`] reads. `peer_closed` reads until the end of the stream,
-    /// after the peer has closed its end.
+    /// after the peer has closed its end. While a command waits, the input behind it is read too, because the end of the stream is
+    /// behind that input.
     pub(super) fn read(&mut self, slot: usize, peer_closed: bool, turn: &mut Turn) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut reads = 0;
         let nested = self.busy.nested;
-        while let Some(connection) = self.connection(slot) {
-            connection.readable = false;
+        while let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) {
             let session = &connection.session;
-            if session.closing || connection.ended || connection.waits() {
+            if session.closing || connection.ended {
                 break;
             }
             if connection.socket.is_handshaking() {
@@ -41,10 +43,17 @@ impl EventLoop {
                 self.close(slot);
                 break;
             }
+            if connection.holds_input() {
+                if self.held_reads == HELD_READS_A_TURN {
+                    self.read_again(slot);
+                    break;
+                }
+                self.held_reads += 1;
+            }
+            connection.readable = false;
             match connection.socket.read(&mut buffer) {
                 Ok(0) => {
-                    connection.ended = true;
-                    self.mark_dirty(slot);
+                    self.end_stream(slot);
                     break;
                 }
                 Ok(n) => {
@@ -55,7 +64,8 @@ impl EventLoop {
                     if emptied {
                         break;
                     }
-                    if reads == READS_A_TURN {
+                    let holds = self.connection(slot).is_some_and(|c| c.holds_input());
+                    if holds || reads == READS_A_TURN {
                         self.read_again(slot);
                         break;
                     }
@@ -73,8 +83,9 @@ impl EventLoop {
 
     /// Schedules another read from a connection in the next turn.
     pub(super) fn read_again(&mut self, slot: usize) {
-        if let Some(connection) = self.connection(slot) {
-            connection.readable = true;
+        if let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut)
+            && !std::mem::replace(&mut connection.readable, true)
+        {
             self.readable.push(slot);
         }
     }
@@ -99,9 +110,23 @@ impl EventLoop {
             // A replica that loads a snapshot sends newlines.
             replica.heard();
         }
-        let held = connection.input.len() + bytes.len();
+        let held = connection.input_len() + bytes.len();
         info.query_bytes.store(held as u64, Ordering::Relaxed);
         stats.input_peak.record(held as u64, turn.now.read_ms());
+        if connection.holds_input() {
+            connection.held_input.append(bytes);
+            self.count_client(slot);
+        } else {
+            self.run_input(slot, bytes, turn);
+        }
+        self.check_input(slot);
+    }
+
+    /// Runs the complete commands in a connection's kept input and `bytes`, and keeps the rest.
+    fn run_input(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn) {
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
         if connection.out.capacity() == 0 {
             connection.out = self.spare.pop().unwrap_or_default();
         }
@@ -117,7 +142,24 @@ impl EventLoop {
             connection.keep_input(bytes);
             self.run_kept(slot, turn);
         }
-        self.check_input(slot);
+    }
+
+    /// Runs the input that a connection has held while a command waited, at most as much as [`READS_A_TURN`] reads bring.
+    pub(super) fn resume(&mut self, slot: usize, turn: &mut Turn) {
+        self.run_kept(slot, turn);
+        for _ in 0..READS_A_TURN {
+            let Some(connection) = self.connection(slot) else {
+                return;
+            };
+            if connection.waits() || connection.session.closing || connection.ended {
+                return;
+            }
+            let Some(chunk) = connection.held_input.pop() else {
+                return connection.publish_input_size();
+            };
+            self.run_input(slot, &chunk, turn);
+        }
+        self.unblocked.push(slot);
     }
 
     /// Runs the complete commands in a connection's kept input.
@@ -319,8 +361,8 @@ impl EventLoop {
             }
             Flow::Blocked => self.block(slot),
         }
-        if flow != Flow::Done {
-            self.end_if_hung_up(slot);
+        if flow != Flow::Done && self.connection(slot).is_some_and(|c| c.hung_up) {
+            self.end_stream(slot);
         }
         self.mark_dirty(slot);
         used
@@ -334,7 +376,7 @@ impl EventLoop {
         };
         connection.publish_input_size();
         let queued = connection.session.multi.as_ref().map_or(0, |m| m.bytes());
-        let len = connection.input.len();
+        let len = connection.input_len();
         if len + queued > limit && !connection.session.replays {
             self.shared.stats[self.number].input_limit_closed.add(1);
             log::warning!(
@@ -364,8 +406,7 @@ impl EventLoop {
             {
                 let info = &connection.session.info;
                 self.shared.clients.set_waiting(info, false);
-                self.run_kept(slot, turn);
-                self.read_again(slot);
+                self.resume(slot, turn);
             }
         }
     }

@@ -126,6 +126,8 @@ pub(crate) struct EventLoop {
     released: Option<u64>,
     /// Slots that may have more to read.
     readable: Vec<usize>,
+    /// Number of reads in this turn from connections whose command waits.
+    held_reads: usize,
     /// Slots that wait for the end of a pause.
     paused: Vec<usize>,
     /// Number of pauses that had ended when the loop last resumed its clients.
@@ -211,6 +213,7 @@ impl EventLoop {
             held: Held::default(),
             released: None,
             readable: Vec::new(),
+            held_reads: 0,
             paused: Vec::new(),
             pauses_ended: 0,
             timers: Wheel::new(),
@@ -357,6 +360,7 @@ impl EventLoop {
         let shared = Arc::clone(&self.shared);
         let settling = std::mem::take(&mut self.settling);
         self.handshake_time = Duration::ZERO;
+        self.held_reads = 0;
         self.released = shared.changelog.turn_begins();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
@@ -372,7 +376,8 @@ impl EventLoop {
         self.run_gathered(&mut turn);
         self.resume_unblocked(&mut turn);
         for slot in std::mem::take(&mut self.readable) {
-            if self.connection(slot).is_some_and(|c| c.readable) {
+            let connection = self.connection(slot);
+            if connection.is_some_and(|c| std::mem::take(&mut c.readable)) {
                 self.read(slot, true, &mut turn);
             }
         }

@@ -6,6 +6,7 @@ use punctual_store::{Now, Turn};
 use super::{EventLoop, LoopTimer};
 use crate::client::waiting;
 use crate::dispatch::blocking::serve_ready;
+use crate::net::connection::Connection;
 
 impl EventLoop {
     /// Arms the timeout of a connection's command, which begins to wait.
@@ -35,23 +36,44 @@ impl EventLoop {
         }
     }
 
-    /// Handles the end of the peer's stream. If a command waits, it and the commands after it are cancelled.
+    /// Notes that the peer has closed its end. Bytes from it may still be unread, but commands behind one that waits never run.
     pub(super) fn hung_up(&mut self, slot: usize) {
         if let Some(connection) = self.connection(slot) {
             connection.hung_up = true;
             if connection.waits() {
-                self.close(slot);
+                self.end_stream(slot);
             }
         }
     }
 
-    /// Ends the connection after its output is written if its command begins to wait after the peer has closed its end.
-    pub(super) fn end_if_hung_up(&mut self, slot: usize) {
-        if let Some(connection) = self.connection(slot)
-            && connection.hung_up
-        {
-            connection.ended = true;
+    /// Handles the end of the peer's stream: closes the connection when its output is written. Cancels the command that waits, so that
+    /// no element is popped for it, and the commands behind it.
+    pub(super) fn end_stream(&mut self, slot: usize) {
+        let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
+        connection.ended = true;
+        if connection.waits() {
+            connection.paused = false;
+            connection.session.closing = true;
+            self.cancel_wait(&mut connection);
         }
+        self.connections[slot] = Some(connection);
+        self.mark_dirty(slot);
+    }
+
+    /// Cancels a connection's command that waits.
+    pub(super) fn cancel_wait(&mut self, connection: &mut Connection) {
+        if let Some(key) = connection.wait_timer.take() {
+            self.timers.remove(key);
+        }
+        if let Some(waiter) = connection.session.end_waiting() {
+            // If another thread has already claimed the waiter, the popped element is lost with the connection.
+            waiter.claim();
+            self.ended_waiters.push(waiter);
+        }
+        let info = &connection.session.info;
+        self.shared.clients.set_waiting(info, false);
     }
 
     /// Ends the wait of a connection's command at its timeout.
@@ -106,8 +128,7 @@ impl EventLoop {
                 continue;
             }
             turn.now = self.shared.clock.now();
-            self.run_kept(slot, turn);
-            self.read_again(slot);
+            self.resume(slot, turn);
         }
     }
 }
