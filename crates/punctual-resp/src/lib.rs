@@ -28,6 +28,7 @@
 #![deny(missing_docs)]
 
 mod args;
+mod chunks;
 pub mod decimal;
 mod decode;
 mod error;
@@ -37,6 +38,7 @@ mod reply;
 mod value;
 
 pub use args::{Args, ArgsIter, ArgsTooLarge, OwnedArgs};
+pub use chunks::{CHUNK, Chunks};
 pub use decode::{Decoder, MAX_DEPTH, ReplyScan, decode, encode_command, reply_len};
 pub use error::{DecodeError, ProtocolError};
 pub use limits::Limits;

@@ -1,7 +1,11 @@
 //! Writing replies in the protocol of the connection.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use memchr::memchr2;
 
+use crate::chunks::{CHUNK, Chunks};
 use crate::decimal;
 use crate::error::ProtocolError;
 
@@ -37,6 +41,10 @@ pub enum Protocol {
 #[derive(Debug)]
 pub struct Reply<'o> {
     out: &'o mut Vec<u8>,
+    /// Output before `out`.
+    aside: Option<&'o mut Chunks>,
+    /// Length at which the reply ends; see [`Reply::chunked`].
+    max: usize,
     protocol: Protocol,
 }
 
@@ -44,7 +52,41 @@ impl<'o> Reply<'o> {
     /// Returns a writer that appends to `out`.
     #[inline]
     pub fn new(out: &'o mut Vec<u8>, protocol: Protocol) -> Self {
-        Reply { out, protocol }
+        Reply::chunked(out, None, usize::MAX, protocol)
+    }
+
+    /// Returns a writer that appends to `out`, which follows `aside`, and sets a long `out` aside instead of copying it to a larger
+    /// buffer. At `max` bytes the reply ends: [`Chunks::take_cut`] returns true, and what is written from there on is dropped.
+    ///
+    /// ```
+    /// use punctual_resp::{Chunks, Protocol, Reply};
+    ///
+    /// let (mut out, mut aside) = (Vec::new(), Chunks::default());
+    /// let mut reply = Reply::chunked(&mut out, Some(&mut aside), 1_000_000, Protocol::Resp2);
+    /// for _ in 0..30 {
+    ///     reply.bulk(&[b'v'; 100_000]);
+    /// }
+    /// assert!(reply.len() < 1_200_000);
+    /// assert!(aside.take_cut());
+    /// ```
+    #[inline]
+    pub fn chunked(
+        out: &'o mut Vec<u8>,
+        aside: Option<&'o mut Chunks>,
+        max: usize,
+        protocol: Protocol,
+    ) -> Self {
+        Reply {
+            out,
+            aside,
+            max,
+            protocol,
+        }
+    }
+
+    /// Lets the reply have any length.
+    pub fn lift_limit(&mut self) {
+        self.max = usize::MAX;
     }
 
     /// Returns the protocol.
@@ -58,28 +100,77 @@ impl<'o> Reply<'o> {
         self.protocol = protocol;
     }
 
-    /// Returns the output buffer, for bytes that are already RESP.
+    /// Returns the output buffer, for bytes that are already RESP. It ends with the value that was written last.
     #[inline]
     pub fn out(&mut self) -> &mut Vec<u8> {
         self.out
     }
 
-    /// Returns the number of bytes in the output buffer.
+    /// Returns the number of bytes in the output, those set aside included.
     #[inline]
     pub fn len(&self) -> usize {
-        self.out.len()
+        self.aside.as_ref().map_or(0, |aside| aside.len()) + self.out.len()
     }
 
-    /// Returns true if the output buffer is empty.
+    /// Returns true if the output is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
+        self.len() == 0
     }
 
-    /// Truncates the output buffer to `len` bytes; does nothing if it is shorter.
+    /// Truncates the output to `len` bytes; does nothing if it is shorter.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
-        self.out.truncate(len);
+        match &mut self.aside {
+            Some(aside) => aside.truncate(self.out, len),
+            None => self.out.truncate(len),
+        }
+    }
+
+    /// Returns the output from position `start` on. O(bytes) if a part of it is set aside.
+    pub fn since(&self, start: usize) -> Cow<'_, [u8]> {
+        match &self.aside {
+            Some(aside) if aside.len() > start => Cow::Owned(aside.since(self.out, start)),
+            Some(aside) => Cow::Borrowed(self.out.get(start - aside.len()..).unwrap_or_default()),
+            None => Cow::Borrowed(self.out.get(start..).unwrap_or_default()),
+        }
+    }
+
+    /// Replaces the head of an aggregate, which is at this place.
+    pub fn replace_head(&mut self, place: Range<usize>, head: &[u8]) {
+        let Range { start, end } = place;
+        let before = self.aside.as_ref().map_or(0, |aside| aside.len());
+        if start >= before && end - before <= self.out.len() {
+            self.out
+                .splice(start - before..end - before, head.iter().copied());
+        } else if let Some(aside) = &mut self.aside {
+            aside.replace(start, end, head);
+        }
+    }
+
+    /// Makes room for `more` bytes.
+    #[inline]
+    fn make_room(&mut self, more: usize) {
+        if self.out.capacity() - self.out.len() < more {
+            self.grow(more);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        if let Some(aside) = &mut self.aside
+            && self.out.len() >= CHUNK / 2
+        {
+            if aside.len() + self.out.len() <= self.max {
+                aside.push(std::mem::take(self.out));
+                // A buffer of short values leaves less than a quarter unused, one with a long value is as long as the value.
+                let capacity = if more < CHUNK / 4 { CHUNK } else { more };
+                return self.out.reserve_exact(capacity);
+            }
+            aside.cut();
+            self.out.clear();
+        }
+        self.out.reserve(more);
     }
 
     /// Writes `+OK`.
@@ -123,7 +214,7 @@ impl<'o> Reply<'o> {
     /// Writes a bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.out.reserve(bytes.len() + 16);
+        self.make_room(bytes.len() + 16);
         self.head(b'$', bytes.len() as i64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
@@ -285,7 +376,7 @@ impl<'o> Reply<'o> {
 
     #[inline]
     fn line(&mut self, kind: u8, text: &[u8]) {
-        self.out.reserve(text.len() + 3);
+        self.make_room(text.len() + 3);
         self.out.push(kind);
         if memchr2(b'\r', b'\n', text).is_none() {
             self.out.extend_from_slice(text);

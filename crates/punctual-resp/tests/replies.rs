@@ -3,13 +3,56 @@
 use proptest::prelude::*;
 use punctual_resp::Protocol::{Resp2, Resp3};
 use punctual_resp::{
-    DecodeError, Decoder, MAX_DEPTH, Protocol, Reply, ReplyScan, Value, decimal, decode, reply_len,
+    Chunks, DecodeError, Decoder, MAX_DEPTH, Protocol, Reply, ReplyScan, Value, decimal, decode,
+    reply_len,
 };
 
 fn written(protocol: Protocol, write: impl Fn(&mut Reply<'_>)) -> String {
     let mut out = Vec::new();
     write(&mut Reply::new(&mut out, protocol));
     String::from_utf8(out).expect("text")
+}
+
+/// A reply that is set aside has the same bytes and positions as one in one buffer.
+#[test]
+fn a_chunked_reply_equals_one_in_one_piece() {
+    fn write(reply: &mut Reply<'_>) {
+        let start = reply.len();
+        reply.array(5);
+        let end = reply.len();
+        for number in 0..40 {
+            let before = reply.len();
+            reply.bulk(&vec![b'a' + number; 7_001 * usize::from(number)]);
+            reply.int(i64::from(number));
+            if number % 5 == 0 {
+                reply.truncate(before);
+                reply.null();
+            }
+        }
+        reply.replace_head(start..end, b"*80\r\n");
+        let text = reply.since(start).into_owned();
+        let late = reply.len();
+        reply.bulk(b"late");
+        assert_eq!(&*reply.since(late), b"$4\r\nlate\r\n");
+        reply.bulk(&text);
+    }
+    let mut plain = b"+before\r\n".to_vec();
+    let mut out = plain.clone();
+    write(&mut Reply::new(&mut plain, Resp2));
+    let mut chunks = Chunks::default();
+    write(&mut Reply::chunked(
+        &mut out,
+        Some(&mut chunks),
+        usize::MAX,
+        Resp2,
+    ));
+    assert!(!chunks.is_empty() && chunks.capacity() < chunks.len() * 5 / 4);
+    let len = plain.len() * 2 / 3;
+    plain.truncate(len);
+    chunks.truncate(&mut out, len);
+    assert_eq!(chunks.len() + out.len(), len);
+    chunks.join(&mut out);
+    assert!(out == plain);
 }
 
 #[test]

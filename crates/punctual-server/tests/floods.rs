@@ -285,6 +285,72 @@ fn a_client_that_does_not_read_its_invalidations_is_closed() {
     server.stop();
 }
 
+/// Has `k` hold a value of 1 MiB.
+fn set_mebibyte(server: &Process) {
+    let value = vec![b'v'; MIB];
+    let set = [
+        b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048576\r\n",
+        &value[..],
+        b"\r\n",
+    ]
+    .concat();
+    exchange(&mut server.connect(), &set, b"+OK\r\n");
+}
+
+#[test]
+fn a_long_reply_is_in_memory_once() {
+    const COUNT: usize = 150;
+    let server = Process::start(&[]);
+    set_mebibyte(&server);
+    let before = server.peak_mib();
+    let mut c = server.connect();
+    c.write_all(format!("MGET{}\r\n", " k".repeat(COUNT)).as_bytes())
+        .unwrap();
+    let mut reply = vec![0; format!("*{COUNT}\r\n").len() + COUNT * (MIB + 12)];
+    c.read_exact(&mut reply).unwrap();
+    assert!(reply.ends_with(b"vv\r\n"));
+    exchange(&mut c, b"PING\r\n", b"+PONG\r\n");
+    let peak = server.peak_mib();
+    println!("{before:.1} MiB before, {peak:.1} at the peak");
+    assert!(
+        peak < before + COUNT as f64 * 1.1 + LEFT_MIB,
+        "{peak:.1} MiB"
+    );
+    server.stop();
+}
+
+/// The reply of one command ends at the limit of the client's output.
+#[test]
+fn a_reply_beyond_the_hard_limit_takes_no_memory() {
+    let server = Process::start(&["--client-output-buffer-limit", "normal 8mb 0 0"]);
+    set_mebibyte(&server);
+    let before = server.peak_mib();
+    let keys = " k".repeat(500);
+    let gets = "GET k\r\n".repeat(500);
+    for (number, commands) in [
+        format!("MGET{keys}\r\n"),
+        format!("MULTI\r\n{gets}SET after 1\r\nEXEC\r\n"),
+        format!("RPUSH l{keys}\r\nSORT l BY nosort GET * GET *\r\n"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mut c = server.connect();
+        c.write_all(commands.as_bytes()).unwrap();
+        read_to_end(&mut c);
+        assert_eq!(
+            info(&server, "client_output_buffer_limit_disconnections"),
+            number as u64 + 1
+        );
+    }
+    // The transaction is complete, although its reply was dropped.
+    exchange(&mut server.connect(), b"GET after\r\n", b"$1\r\n1\r\n");
+    let peak = server.peak_mib();
+    println!("{before:.1} MiB before, {peak:.1} at the peak");
+    assert!(peak < before + 8.0 + LEFT_MIB, "{peak:.1} MiB");
+    server.stop();
+}
+
 #[test]
 fn twenty_thousand_connections_with_maxclients_ten_thousand() {
     // This process's open files are limited: accepted connections stay open, refused ones are opened in rounds.
@@ -383,7 +449,7 @@ fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> 
 fn clients_that_block_and_leave_are_gone_and_take_no_element() {
     let count = std::env::var("PUNCTUAL_LEAVERS").map_or(300, |count| count.parse().unwrap());
     assert!(raise_open_file_limit(count as u64 + 200) >= count as u64 + 200);
-    let redis = Process::start_program("redis-server", &["--maxclients", "20000"]);
+    let redis = Process::start_program("redis-server", None, &["--maxclients", "20000"]);
     let server = Process::start(&["--maxclients", "20000"]);
     wait_for_disconnections(&redis);
     wait_for_disconnections(&server);

@@ -270,13 +270,10 @@ impl Session {
     }
 }
 
-/// Removes a queued command's reply if CLIENT REPLY suppresses it. As in Redis, the header of EXEC's reply still
-/// counts it.
-pub(crate) fn drop_unwanted_queued_reply(session: &mut Session, out: &mut Vec<u8>, start: usize) {
+/// Returns whether CLIENT REPLY suppresses a queued command's reply. As in Redis, the header of EXEC's reply still counts it.
+pub(crate) fn is_unwanted_queued_reply(session: &mut Session) -> bool {
     let ignore_reply_mode = std::mem::take(&mut session.ignore_reply_mode);
-    if matches!(session.reply_mode, ReplyMode::Off | ReplyMode::SkipNext) && !ignore_reply_mode {
-        out.truncate(start);
-    }
+    matches!(session.reply_mode, ReplyMode::Off | ReplyMode::SkipNext) && !ignore_reply_mode
 }
 
 /// Writes the header of EXEC's reply.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use punctual_lua::ScriptFlags;
-use punctual_resp::{Args, Command, Reply};
+use punctual_resp::{Args, Chunks, Command, Reply};
 use punctual_store::command::dump;
 use punctual_store::spec::Flags;
 use punctual_store::{Error, Turn};
@@ -36,13 +36,15 @@ use crate::dispatch::call::Call;
 use crate::dispatch::table::{Entry, Run};
 use crate::log;
 use crate::memory::counters;
-use crate::net::chunks::Chunks;
 use crate::net::cross_protocol::is_http;
 use crate::observe::monitor;
 use crate::observe::slowlog::Slow;
 use crate::observe::stats::LoopStats;
 use crate::script::compiled::Scripts;
 use crate::shared::Shared;
+
+/// Maximum length of one command's reply in bytes, if the client's output has no lower limit.
+const REPLY_MAX: usize = 4 << 30;
 
 /// Outcome of a dispatched command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +88,14 @@ pub(crate) struct Dispatcher<'a, 's> {
     charges_keys: bool,
     /// The loop, to serve its other clients during a long wait; `None` if it does just that.
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
+    /// The client's output that is set aside; `None` if replies must be in one piece.
+    pub(crate) chunks: Option<Chunks>,
     /// Output size in bytes above which the client is disconnected.
-    out_max: usize,
+    output_max: usize,
+    /// Output size in bytes above which the command's reply is dropped.
+    pub(crate) reply_max: usize,
+    /// A reply was too long, so the client must be disconnected.
+    pub(crate) exceeded: bool,
     /// Position that the replies wait for.
     pub(crate) hold: Hold,
     /// Bytes on the loop's counter above which commands that may need memory ask for it.
@@ -105,7 +113,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         turn: &'a mut Turn<'s>,
         scripts: &'a mut Scripts,
         clock: &'a Clock,
-        out_max: usize,
+        output_max: usize,
         background: Option<&'a mut (dyn Background + 'a)>,
     ) -> Self {
         Self {
@@ -119,7 +127,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
             scripts,
             command_start: clock.raw(),
             clock,
-            out_max,
+            chunks: None,
+            output_max,
+            reply_max: REPLY_MAX,
+            exceeded: false,
             hold: Hold::new(None),
             memory_check: &shared.memory.check_at[loop_number].0,
             out_of_memory: false,
@@ -128,26 +139,28 @@ impl<'a, 's> Dispatcher<'a, 's> {
         }
     }
 
-    /// As [`Dispatcher::run`], after it has set a long `out` aside, whose connection it is.
+    /// Returns the size of the output that ends with `out`.
     #[inline]
-    pub(crate) fn run_into(
-        &mut self,
-        session: &mut Session,
-        args: Args,
-        out: &mut Vec<u8>,
-        chunks: &mut Chunks,
-    ) -> Flow {
-        // What a replica gets is the stream alone.
-        if session.replica.is_none() {
-            self.out_max = self.out_max.saturating_sub(chunks.take_long(out));
+    pub(crate) fn output_len(&self, out: &[u8]) -> usize {
+        self.chunks.as_ref().map_or(0, Chunks::len) + out.len()
+    }
+
+    /// Truncates the output that ends with `out` to `len` bytes.
+    fn truncate_output(&mut self, out: &mut Vec<u8>, len: usize) {
+        match &mut self.chunks {
+            Some(chunks) => chunks.truncate(out, len),
+            None => out.truncate(len),
         }
-        self.run(session, args, out)
     }
 
     /// Runs one command and appends its reply to `out`.
     #[inline]
     pub(crate) fn run(&mut self, session: &mut Session, args: Args, out: &mut Vec<u8>) -> Flow {
-        let start = out.len();
+        if let Some(chunks) = &mut self.chunks {
+            chunks.take_long(out);
+        }
+        let start = self.output_len(out);
+        self.reply_max = self.output_max.min(start.saturating_add(REPLY_MAX));
         let mode = session.reply_mode;
         let found = find(self.shared, session, args);
         let known = found.as_ref().ok().copied();
@@ -186,7 +199,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
             }
         };
         if flow == Flow::Done && (mode != ReplyMode::On || session.reply_mode != ReplyMode::On) {
-            drop_unwanted_reply(session, mode, out, start);
+            let len = self.output_len(out);
+            self.truncate_output(out, wanted_output(session, mode, start, len));
         }
         if session.caching && flow != Flow::Paused {
             session.end_caching(known);
@@ -195,7 +209,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
             // Messages that this command has sent to its own client follow its reply.
             self.shared.mailboxes[self.loop_number].take_separated(out);
         }
-        if out.len() > self.out_max {
+        if self.output_len(out) > self.output_max
+            || self.chunks.as_mut().is_some_and(Chunks::take_cut)
+        {
+            self.exceeded = true;
             session.closing = true;
         }
         flow
@@ -343,8 +360,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
         out: &mut Vec<u8>,
     ) -> Flow {
         let flags = entry.row.flags;
-        let charged_from = self.charges_keys.then_some(out.len());
-        let mut reply = Reply::new(out, session.protocol);
+        let charged_from = self.charges_keys.then_some(self.output_len(out));
+        let start = self.output_len(out);
+        let aside = self.chunks.as_mut();
+        let mut reply = Reply::chunked(&mut *out, aside, self.reply_max, session.protocol);
         let result = match entry.run {
             Run::Keyspace(command) => {
                 let touch = !session.no_touch;
@@ -381,7 +400,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 result
             }
             Run::Server(number) => {
-                let start = reply.len();
                 let mut call = Call {
                     shared: self.shared,
                     turn: self.turn,
@@ -403,10 +421,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     }
                     None => {}
                     Some(Executing::Transaction(transaction)) => {
-                        self.run_queued(session, &transaction, reply.out());
+                        self.run_queued(session, &transaction, out);
                     }
                     Some(Executing::Script(request)) => {
-                        result = self.run_script(session, entry, request, args, reply.out());
+                        result = self.run_script(session, entry, request, args, out);
                     }
                     Some(Executing::Wait(begin)) => {
                         // The wait may end at once, in a thread that needs the shards.
@@ -416,7 +434,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     }
                 }
                 self.turn.release_whole();
-                result.inspect_err(|_| reply.truncate(start))
+                result.inspect_err(|_| self.truncate_output(out, start))
             }
             Run::Container => Err(Error::Syntax),
         };
@@ -449,7 +467,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             stats.latency.record(nanos);
         }
         if let Some(before) = charged_from {
-            let reply_bytes = out.len().saturating_sub(before);
+            let reply_bytes = self.output_len(out).saturating_sub(before);
             let hot_keys = &self.shared.hot_keys;
             hot_keys.charge(entry, args, reply_bytes, nanos, self.turn.now);
         }
@@ -481,7 +499,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         self.turn.admit(transaction.changes_keys());
         self.turn.begin_frame();
         for (entry, args) in transaction.commands() {
-            let start = out.len();
+            let start = self.output_len(out);
             if session.restricted
                 && let Err(denied) = check(&session.user, entry, args)
             {
@@ -491,7 +509,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
             } else {
                 self.execute(session, entry, args, out);
             }
-            transaction::drop_unwanted_queued_reply(session, out, start);
+            if transaction::is_unwanted_queued_reply(session) {
+                self.truncate_output(out, start);
+            }
         }
         self.turn.end_frame();
         self.turn.admit(false);
@@ -584,26 +604,26 @@ pub(crate) fn find(
     Ok(entry)
 }
 
-/// Removes the reply if CLIENT REPLY suppresses it, and advances the reply mode.
-fn drop_unwanted_reply(session: &mut Session, before: ReplyMode, out: &mut Vec<u8>, start: usize) {
+/// Returns the size of the output without the reply from `start` to `len` if CLIENT REPLY suppresses it, and advances the reply mode.
+fn wanted_output(session: &mut Session, before: ReplyMode, start: usize, len: usize) -> usize {
     // Replies of SUBSCRIBE and similar commands are messages, which are always sent.
     let start = if std::mem::take(&mut session.ignore_reply_mode) {
-        out.len()
+        len
     } else {
         start
     };
     match (before, session.reply_mode) {
         // This command was CLIENT REPLY: ON gets a reply, OFF and SKIP do not.
         (_, ReplyMode::Skip) => {
-            out.truncate(start);
             session.reply_mode = ReplyMode::SkipNext;
+            start
         }
         (ReplyMode::SkipNext, ReplyMode::SkipNext) => {
-            out.truncate(start);
             session.reply_mode = ReplyMode::On;
+            start
         }
-        (_, ReplyMode::Off) => out.truncate(start),
-        _ => {}
+        (_, ReplyMode::Off) => start,
+        _ => len,
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use punctual_resp::Args;
+use punctual_resp::{Args, Chunks};
 use punctual_store::command::dump::timer_of;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{DueTimer, Error, Turn};
@@ -232,7 +232,10 @@ impl Dispatcher<'_, '_> {
         out.clear();
         let start = self.command_start;
         self.command_start = self.clock.raw();
+        // Nobody gets the reply, but an error is counted and shown.
+        self.chunks = Some(Chunks::default());
         self.execute(session, entry, args, &mut out);
+        self.chunks = None;
         self.command_start = start;
         self.turn.may_wait = could_wait;
         let error = out.strip_prefix(b"-").map(|line| {

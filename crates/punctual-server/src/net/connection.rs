@@ -8,11 +8,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use punctual_resp::Parser;
+use punctual_resp::{CHUNK, Chunks, Parser};
 
 use crate::client::session::Session;
 use crate::config::{OutputLimit, Settings};
-use crate::net::chunks::{Chunks, KEPT_OUTPUT};
 use crate::net::socket::Socket;
 
 /// One client's connection.
@@ -155,11 +154,9 @@ impl Connection {
         self.chunks.capacity() + self.out.capacity()
     }
 
-    /// Returns the length that `out` may have if `unread_max` bytes may be unread.
-    pub(crate) fn out_max(&self, unread_max: usize) -> usize {
-        unread_max
-            .saturating_add(self.written)
-            .saturating_sub(self.chunks.len())
+    /// Returns the length that the output may have if `unread_max` bytes may be unread.
+    pub(crate) fn output_max(&self, unread_max: usize) -> usize {
+        unread_max.saturating_add(self.written)
     }
 
     /// Holds the output from `from` on until the log is released up to `until`.
@@ -214,7 +211,7 @@ impl Connection {
     /// Frees the written part of the buffer if it is most of it.
     fn drop_written(&mut self) {
         let is_first = self.chunks.is_empty();
-        if is_first && self.written > KEPT_OUTPUT && self.written * 2 > self.out.len() {
+        if is_first && self.written > CHUNK && self.written * 2 > self.out.len() {
             self.out.drain(..self.written);
             self.out.shrink_to(self.out.len() * 2);
             self.move_start(self.written);

@@ -1,7 +1,6 @@
 //! Sockets and event loops. A loop owns its connections; other threads send it messages and orders through its mailbox.
 
 pub(crate) mod alarm;
-pub(crate) mod chunks;
 pub(crate) mod connection;
 pub(crate) mod cross_protocol;
 pub(crate) mod event_loop;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use punctual_lua::{Call, Host, LogLevel, ScriptFlags};
-use punctual_resp::{Args, Protocol, Reply};
+use punctual_resp::{Args, Chunks, Protocol, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Keys};
 
@@ -17,6 +17,9 @@ use crate::log;
 use crate::memory::limit::OUT_OF_MEMORY;
 use crate::script::running::About;
 use crate::shared::Shared;
+
+/// Maximum length in bytes of a reply to a command of a script: as much as scripts may allocate.
+const CALL_REPLY_MAX: usize = 1 << 30;
 
 impl Dispatcher<'_, '_> {
     /// Runs a script of a client with the arguments of EVAL, or a function with those of FCALL, and appends its reply.
@@ -73,6 +76,9 @@ impl Dispatcher<'_, '_> {
         session.reader = client.reader;
         session.replays = client.replays;
         session.swap_users(client);
+        // Replies to its commands are no output of the client.
+        let chunks = self.chunks.replace(Chunks::default());
+        let reply_max = std::mem::replace(&mut self.reply_max, CALL_REPLY_MAX);
         // What runs is taken out of `self`, which its commands need. No command among them runs another script.
         let compiled = std::mem::take(&mut self.scripts.compiled);
         let mut interpreter = self.scripts.interpreter.take();
@@ -130,6 +136,8 @@ impl Dispatcher<'_, '_> {
         if let Some(interpreter) = &interpreter {
             self.stats.count_scripts(interpreter.memory());
         }
+        self.chunks = chunks;
+        self.reply_max = reply_max;
         self.scripts.compiled = compiled;
         self.scripts.interpreter = interpreter;
         self.scripts.functions.engine = engine;
@@ -314,6 +322,13 @@ impl Host for ScriptHost<'_, '_, '_> {
                     self.wrote = true;
                 }
                 self.dispatcher.execute(self.session, entry, args, reply);
+                if let Some(chunks) = &mut self.dispatcher.chunks {
+                    if chunks.take_cut() {
+                        chunks.truncate(reply, 0);
+                        return Reply::new(reply, protocol).error("ERR not enough memory");
+                    }
+                    chunks.join(reply);
+                }
             }
             Err((entry, error)) => {
                 if let Some(entry) = entry {

@@ -48,6 +48,7 @@ mod killed;
 mod killed_log;
 mod killed_timers;
 mod log_lines;
+mod long_replies;
 mod many_clients;
 mod memory;
 mod metrics;

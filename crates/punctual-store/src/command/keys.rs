@@ -296,12 +296,14 @@ fn keys(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let pattern = &args[1];
     let now = cx.now();
     let mut found = 0;
-    let mut names = Vec::new();
-    let mut write = Reply::new(&mut names, reply.protocol());
+    // The head is replaced when the number of names is known.
+    let start = reply.len();
+    reply.array(found);
+    let end = reply.len();
     let mut show = |record: &Record| {
         if !record.has_expired(now) {
             found += 1;
-            write.bulk(record.key.as_bytes());
+            reply.bulk(record.key.as_bytes());
         }
     };
     if !pattern.iter().any(|byte| br"*?[\".contains(byte)) {
@@ -320,8 +322,9 @@ fn keys(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
                 .for_each(&mut show);
         }
     }
-    reply.array(found);
-    reply.out().extend_from_slice(&names);
+    let mut head = Vec::new();
+    Reply::new(&mut head, reply.protocol()).array(found);
+    reply.replace_head(start..end, &head);
     Ok(())
 }
 

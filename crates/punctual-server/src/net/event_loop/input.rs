@@ -14,6 +14,8 @@ use crate::script::compiled::Scripts;
 
 /// Maximum number of reads from one connection per turn, so that others are served too.
 const READS_A_TURN: usize = 16;
+/// Maximum number of bytes that are kept of a client before it has authenticated.
+const UNAUTHENTICATED_INPUT_MAX: usize = 1 << 20;
 /// Maximum number of reads per turn from all connections whose command waits: this input only takes memory and time from others.
 const HELD_READS_A_TURN: usize = 64;
 
@@ -216,18 +218,21 @@ impl EventLoop {
             turn,
             &mut scripts,
             &stopwatch,
-            connection.out_max(hard_bytes),
+            connection.output_max(hard_bytes),
             (!nested).then_some(&mut *self),
         );
         dispatcher.hold = Hold::new(released);
+        if connection.session.replica.is_none() && !connection.session.replays {
+            dispatcher.chunks = Some(std::mem::take(&mut connection.chunks));
+        }
         let mailbox = &shared.mailboxes[number];
         let session = &mut connection.session;
         let stats = &shared.stats[number];
         stats.client.store(session.id, Ordering::Relaxed);
         dispatcher.turn.client = session.id;
-        let (out, chunks) = (&mut connection.out, &mut connection.chunks);
+        let out = &mut connection.out;
         session.dirty_before = dispatcher.turn.stats.dirty;
-        let (replied, start) = (chunks.len() + out.len(), out.len());
+        let (replied, start) = (dispatcher.output_len(out), out.len());
         let was_replica = session.replica.is_some();
         if session.separates_messages() && !nested {
             session.separated = true;
@@ -247,7 +252,7 @@ impl EventLoop {
                 Ok(Some(command)) => {
                     let flow = match command.args.is_empty() {
                         true => Flow::Done,
-                        false => dispatcher.run_into(session, command.args, out, chunks),
+                        false => dispatcher.run(session, command.args, out),
                     };
                     if flow == Flow::Paused {
                         connection.parser.reset();
@@ -285,7 +290,7 @@ impl EventLoop {
                     dispatcher.turn.begin_ahead(number - at);
                     let flow = match command.args.is_empty() {
                         true => Flow::Done,
-                        false => dispatcher.run_into(session, command.args, out, chunks),
+                        false => dispatcher.run(session, command.args, out),
                     };
                     if flow == Flow::Paused {
                         break 'run flow;
@@ -306,6 +311,10 @@ impl EventLoop {
         }
         dispatcher.turn.end_ahead();
         dispatcher.turn.client = 0;
+        let exceeded = dispatcher.exceeded;
+        if let Some(chunks) = dispatcher.chunks.take() {
+            connection.chunks = chunks;
+        }
         let until = dispatcher.hold.until;
         session.has_written |= dispatcher.turn.stats.dirty != session.dirty_before;
         if was_replica && out.len() > start {
@@ -348,7 +357,7 @@ impl EventLoop {
         let Some(connection) = self.connection(slot) else {
             return used;
         };
-        if connection.unwritten() > hard_bytes {
+        if exceeded || connection.unwritten() > hard_bytes {
             self.cut_off(slot);
             return used;
         }
@@ -370,12 +379,15 @@ impl EventLoop {
 
     /// Closes a connection whose incomplete command exceeds the limit.
     pub(super) fn check_input(&mut self, slot: usize) {
-        let limit = self.settings.query_buffer_limit;
+        let mut limit = self.settings.query_buffer_limit;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
         connection.publish_input_size();
         let queued = connection.session.multi.as_ref().map_or(0, |m| m.bytes());
+        if !connection.session.authenticated {
+            limit = limit.min(UNAUTHENTICATED_INPUT_MAX);
+        }
         let len = connection.input_len();
         if len + queued > limit && !connection.session.replays {
             self.shared.stats[self.number].input_limit_closed.add(1);

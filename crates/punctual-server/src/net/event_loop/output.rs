@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use punctual::DeadlineQueue;
+use punctual_resp::CHUNK;
 
 use super::{EventLoop, LoopTimer};
 use crate::changelog::THIS_TURN;
 use crate::client::registry::REPLY_BUFFER;
 use crate::config::OutputLimit;
 use crate::log;
-use crate::net::chunks::KEPT_OUTPUT;
 use crate::net::connection::{Flushed, is_exceeded};
 
 /// Maximum number of output buffers kept for the next replies, whatever their size.
@@ -249,7 +249,7 @@ impl EventLoop {
     pub(super) fn keep_output(&mut self, out: Vec<u8>) {
         let most = if out.capacity() <= SMALL_OUTPUT {
             SPARE_SMALL_OUTPUTS
-        } else if out.capacity() <= KEPT_OUTPUT {
+        } else if out.capacity() <= CHUNK {
             SPARE_OUTPUTS
         } else {
             0

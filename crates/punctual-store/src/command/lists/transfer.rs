@@ -76,8 +76,9 @@ pub(crate) fn transfer(
     reply_element(reply, element);
     list.drop_end(from, 1, piece);
     // Copies the text from the reply, where it stands before the line end.
-    let end = reply.len() - 2;
-    let text = std::iter::once(&reply.out()[end - len..end]);
+    let out = reply.out();
+    let end = out.len() - 2;
+    let text = std::iter::once(&out[end - len..end]);
     match found {
         Some(id) => cx.edit::<List>(place, id)?.push(to, text, piece),
         None => {

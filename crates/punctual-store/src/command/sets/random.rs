@@ -35,11 +35,12 @@ pub(super) fn spop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     };
     let set = cx.edit::<Set>(place, id)?;
     let (spot, member) = set.pick(random).expect("no set is empty");
+    reply.lift_limit();
     let start = reply.len();
     reply_member(reply, member);
     set.remove_at(spot);
     cx.commit_elements(place, id, key, Classes::SET, "spop", 1);
-    cx.effect_with_bulks(&[b"SREM", key], 1, &reply.out()[start..]);
+    cx.effect_with_bulks(&[b"SREM", key], 1, &reply.since(start));
     Ok(())
 }
 
@@ -61,10 +62,12 @@ fn spop_count(cx: &mut Cx, key: &[u8], count: &[u8], reply: &mut Reply) -> Resul
         cx.db_at(place).remove(id);
     } else {
         reply.set(count);
+        // The effect has the whole reply.
+        reply.lift_limit();
         let start = reply.len();
         let set = cx.edit::<Set>(place, id)?;
         set.take_some(count, &limits, random, |member| reply_member(reply, member));
-        cx.effect_with_bulks(&[b"SREM", key], count, &reply.out()[start..]);
+        cx.effect_with_bulks(&[b"SREM", key], count, &reply.since(start));
     }
     cx.commit(key, Classes::SET, "spop", count.min(len) as u64);
     if count >= len {

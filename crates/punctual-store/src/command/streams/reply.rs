@@ -76,7 +76,7 @@ impl Deferred {
         if count != expected {
             let mut bytes = Vec::new();
             header(&mut Reply::new(&mut bytes, reply.protocol()), count);
-            reply.out().splice(start..end, bytes);
+            reply.replace_head(start..end, &bytes);
         }
         count
     }
