@@ -10,8 +10,10 @@ fn no_client_is_left_without_a_reply() {
     let seed = std::env::var("PUNCTUAL_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());
+    let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let server = Server::builder()
         .port(0)
+        .option("dir", folder.path().to_str().expect("UTF-8"))
         .threads(4)
         .option("enable-debug-command", "yes")
         .option("proto-max-bulk-len", "1mb")
