@@ -102,10 +102,10 @@ impl Dispatcher<'_, '_> {
         let upstream = &self.shared.upstream;
         let flags = entry.row.flags;
         let executing = session.executed_by(entry);
-        if upstream.read_only.load(Ordering::Relaxed) {
-            if flags.has(Flags::WRITE) || executing.is_some_and(|queued| queued.changes_keys()) {
-                return Some(READ_ONLY);
-            }
+        let writes =
+            flags.has(Flags::WRITE) || executing.is_some_and(|queued| queued.changes_keys());
+        if writes && upstream.read_only.load(Ordering::Relaxed) {
+            return Some(READ_ONLY);
         }
         if self.is_stale() && session.lacks(entry, Flags::STALE) {
             return Some(MASTER_DOWN);
