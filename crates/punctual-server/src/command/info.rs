@@ -215,7 +215,10 @@ fn clients(page: &mut Page<'_, '_>) {
         let waiter = client.waiter.lock();
         waiter.as_ref().is_some_and(|w| w.deadline_ms().is_some())
     };
-    page.line("connected_clients", shared.clients.connected());
+    // As in Redis, replicas are no clients here.
+    let replicas = shared.replicas.count() as u64;
+    let connected = shared.clients.connected().saturating_sub(replicas);
+    page.line("connected_clients", connected);
     page.line("cluster_connections", 0);
     page.line("maxclients", shared.settings().max_clients);
     page.line("client_recent_max_input_buffer", input);

@@ -17,6 +17,8 @@ fn start(threads: usize) -> (Server, Redis) {
     let replica = Redis::start(&["--replicaof", &of]);
     let (mut c, mut r) = (Wire::open(&server), Wire::to(replica.port));
     eventually(|| c.text("INFO replication").contains("state=online"));
+    // The replica is no client.
+    assert_eq!(c.info("clients", "connected_clients"), "1");
     c.expect(&["SET k v"], "+OK|");
     eventually(|| r.text("INFO replication").contains("link_status:up"));
     eventually(|| r.int("EXISTS k") == 1);

@@ -22,8 +22,8 @@ pub(super) fn sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<()
     let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or(Duration::ZERO);
     call.turn.release();
     std::thread::sleep(pause);
-    // Time stands still in a script.
-    if call.session.in_exec || !call.turn.is_pinned() {
+    // Time stands still in a transaction and in a script.
+    if !call.turn.is_pinned() {
         call.turn.now = call.shared.clock.now();
     }
     reply.ok();
