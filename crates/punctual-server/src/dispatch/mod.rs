@@ -14,11 +14,11 @@ mod refusal;
 mod replay;
 pub(crate) mod table;
 pub(crate) mod timers;
+mod writes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use punctual_lua::ScriptFlags;
 use punctual_resp::{Args, Chunks, Command, Reply};
 use punctual_store::command::dump;
 use punctual_store::spec::Flags;
@@ -28,7 +28,6 @@ use quanta::Clock;
 use crate::acl::check::{check, sort_denial};
 use crate::acl::log::Context;
 use crate::changelog::Hold;
-use crate::client::pause::WritesOnly;
 use crate::client::session::{Executing, ReplyMode, Session};
 use crate::client::transaction::{self, Transaction, aborted_by};
 use crate::command;
@@ -42,6 +41,7 @@ use crate::observe::slowlog::Slow;
 use crate::observe::stats::LoopStats;
 use crate::script::compiled::Scripts;
 use crate::shared::Shared;
+use writes::touches_data;
 
 /// Maximum length of one command's reply in bytes, if the client's output has no lower limit.
 const REPLY_MAX: usize = 4 << 30;
@@ -535,49 +535,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
         (busy && (flags.has(Flags::WATCHES) || !flags.has(Flags::ALLOW_BUSY)))
             .then(|| self.shared.running.refusal())
     }
-
-    /// Returns whether the command runs a function, or a script with a shebang, that does not declare `no-writes`.
-    fn calls_writer(&self, entry: &Entry, args: Args) -> bool {
-        self.declares_writes(entry, args) == Some(true)
-    }
-
-    /// Returns whether a function, or a script with a shebang, may write; `None` for other scripts and commands.
-    fn declares_writes(&self, entry: &Entry, args: Args) -> Option<bool> {
-        let Shared {
-            functions, scripts, ..
-        } = &**self.shared;
-        let declared = match entry.row.flags {
-            flags if flags.has(Flags::CALLS_FUNCTION) => functions.declared(args.at(1)),
-            flags if flags.has(Flags::RUNS_SCRIPTS) => scripts.declared(args.at(1)),
-            _ => None,
-        };
-        declared.map(|flags| !flags.has(ScriptFlags::NO_WRITES))
-    }
-
-    /// Returns whether CLIENT PAUSE WRITE holds the command back: it may change the keyspace or publish messages.
-    pub(crate) fn may_write(&self, entry: &Entry, args: Args) -> bool {
-        self.declares_writes(entry, args)
-            .unwrap_or_else(|| entry.writes())
-    }
-
-    /// Returns whether CLIENT PAUSE holds this command back, and freezes expiry for a command that only reads.
-    /// As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts monitors. CLOCK is exempt because a
-    /// virtual clock would otherwise never reach the end of the pause.
-    #[cold]
-    fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args) -> bool {
-        let pause = self.shared.pauses.in_force(self.turn.now);
-        let executing = session.executed_by(entry);
-        let writes = self.may_write(entry, args) || executing.is_some_and(Transaction::writes);
-        // A replica leaves expired keys to its primary.
-        let upstream = &self.shared.upstream;
-        let follows = self.shared.replication.is_replica()
-            && (!writes || upstream.read_only.load(Ordering::Relaxed));
-        self.turn.frozen = follows || pause.is_some() && !writes;
-        pause.is_some_and(|WritesOnly(writes_only)| !writes_only || writes)
-            && !session.monitor
-            && session.replica.is_none()
-            && !entry.row.flags.has(Flags::UNPAUSED)
-    }
 }
 
 /// Returns the called command's entry. Compares with the client's last command first.
@@ -625,14 +582,6 @@ fn wanted_output(session: &mut Session, before: ReplyMode, start: usize, len: us
         (_, ReplyMode::Off) => start,
         _ => len,
     }
-}
-
-/// Returns whether the command accesses keys. Monitors, which Redis treats as replicas, may not do so.
-fn touches_data(session: &Session, entry: &Entry) -> bool {
-    let queued = session.executed_by(entry);
-    entry.writes()
-        || entry.row.flags.has(Flags::READONLY)
-        || queued.is_some_and(|transaction| transaction.touches_data())
 }
 
 fn subscribed_mode(entry: &Entry) -> Error {

@@ -1,0 +1,67 @@
+//! Commands that may write: directly, or by the script or function that they run; and the pauses that hold them back.
+
+use std::sync::atomic::Ordering;
+
+use punctual_lua::ScriptFlags;
+use punctual_resp::Args;
+use punctual_store::spec::Flags;
+
+use super::Dispatcher;
+use crate::client::pause::WritesOnly;
+use crate::client::session::Session;
+use crate::client::transaction::Transaction;
+use crate::dispatch::table::Entry;
+use crate::shared::Shared;
+
+impl Dispatcher<'_, '_> {
+    /// Returns whether the command runs a function, or a script with a shebang, that does not declare `no-writes`.
+    pub(super) fn calls_writer(&self, entry: &Entry, args: Args) -> bool {
+        self.declares_writes(entry, args) == Some(true)
+    }
+
+    /// Returns whether a function, or a script with a shebang, may write; `None` for other scripts and commands.
+    fn declares_writes(&self, entry: &Entry, args: Args) -> Option<bool> {
+        let Shared {
+            functions, scripts, ..
+        } = &**self.shared;
+        let declared = match entry.row.flags {
+            flags if flags.has(Flags::CALLS_FUNCTION) => functions.declared(args.at(1)),
+            flags if flags.has(Flags::RUNS_SCRIPTS) => scripts.declared(args.at(1)),
+            _ => None,
+        };
+        declared.map(|flags| !flags.has(ScriptFlags::NO_WRITES))
+    }
+
+    /// Returns whether CLIENT PAUSE WRITE holds the command back: it may change the keyspace or publish messages.
+    pub(crate) fn may_write(&self, entry: &Entry, args: Args) -> bool {
+        self.declares_writes(entry, args)
+            .unwrap_or_else(|| entry.writes())
+    }
+
+    /// Returns whether CLIENT PAUSE holds this command back, and freezes expiry for a command that only reads.
+    /// As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts monitors. CLOCK is exempt because a
+    /// virtual clock would otherwise never reach the end of the pause.
+    #[cold]
+    pub(super) fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args) -> bool {
+        let pause = self.shared.pauses.in_force(self.turn.now);
+        let executing = session.executed_by(entry);
+        let writes = self.may_write(entry, args) || executing.is_some_and(Transaction::writes);
+        // A replica leaves expired keys to its primary.
+        let upstream = &self.shared.upstream;
+        let follows = self.shared.replication.is_replica()
+            && (!writes || upstream.read_only.load(Ordering::Relaxed));
+        self.turn.frozen = follows || pause.is_some() && !writes;
+        pause.is_some_and(|WritesOnly(writes_only)| !writes_only || writes)
+            && !session.monitor
+            && session.replica.is_none()
+            && !entry.row.flags.has(Flags::UNPAUSED)
+    }
+}
+
+/// Returns whether the command accesses keys. Monitors, which Redis treats as replicas, may not do so.
+pub(super) fn touches_data(session: &Session, entry: &Entry) -> bool {
+    let queued = session.executed_by(entry);
+    entry.writes()
+        || entry.row.flags.has(Flags::READONLY)
+        || queued.is_some_and(|transaction| transaction.touches_data())
+}
