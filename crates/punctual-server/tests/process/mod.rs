@@ -83,6 +83,23 @@ impl Process {
         connect(self.port)
     }
 
+    /// Sends SIGSTOP, and waits until every thread has stopped.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let is_stopped = |stat: &str| {
+            stat.rsplit(") ")
+                .next()
+                .is_some_and(|rest| rest.starts_with('T'))
+        };
+        let stats = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+            tasks.map(|task| fs::read_to_string(task.unwrap().path().join("stat")).unwrap())
+        };
+        while !stats().all(|stat| is_stopped(&stat)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Returns the resident memory in MiB.
     pub fn resident_mib(&self) -> f64 {
         self.memory_mib("VmRSS:")

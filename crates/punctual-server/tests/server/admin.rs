@@ -475,8 +475,10 @@ fn help_texts_match_redis_for_supported_subcommands() {
         ),
     ];
     /// Subcommands of DEBUG, which are not in the command table.
-    const DEBUG: &str = "ASSERT DIGEST DIGEST-VALUE ERROR HELP HTSTATS LOADAOF LOG OBJECT PANIC POPULATE PROTOCOL \
-        QUICKLIST-PACKED-THRESHOLD RELOAD SEGFAULT SET-ACTIVE-EXPIRE SET-SKIP-CHECKSUM-VALIDATION SLEEP";
+    const DEBUG: &str = "AOF-FLUSH-SLEEP ASSERT CHANGE-REPL-ID CONFIG-REWRITE-FORCE-ALL CRASH-AND-RECOVER DIGEST \
+        DIGEST-VALUE ERROR HELP HTSTATS HTSTATS-KEY LISTPACK LOADAOF LOG OBJECT PANIC PAUSE-CRON POPULATE PROTOCOL QUICKLIST \
+        QUICKLIST-PACKED-THRESHOLD RELOAD REPLICATE REPLYBUFFER RESTART SEGFAULT SET-ACTIVE-EXPIRE \
+        SET-DISABLE-DENY-SCRIPTS SET-SKIP-CHECKSUM-VALIDATION SLEEP";
     let redis = Redis::start(&["--enable-debug-command", "yes"]);
     let server = debuggable().spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));

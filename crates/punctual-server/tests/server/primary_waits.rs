@@ -202,7 +202,7 @@ fn a_frozen_primary_fires_nothing() {
         while !one.command().starts_with("TIMER SET 7") {}
         one.ack();
         assert_eq!(c.int("WAIT 1 0"), 1);
-        process.signal(Signal::STOP);
+        process.freeze();
         c.send(&["SET k w"]);
         let end = Instant::now() + Duration::from_millis(3_100);
         eventually(|| Instant::now() >= end);
