@@ -106,7 +106,7 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
         loop_number,
         ..
     } = call;
-    // Replies of waiters must not overtake what is not on the device yet.
+    // Replies of waiters must not overtake changes that are not released.
     let holds = shared.changelog.turn_begins().is_some();
     let to = shared
         .move_clock(call.turn, to, |turn| {

@@ -97,7 +97,7 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// Serves the waiters of keys that have become ready. `holds`: replies wait until the changes before them are on the device.
+/// Serves the waiters of keys that have become ready. `holds`: replies wait until the changes before them are released.
 #[cold]
 pub(crate) fn serve_ready(
     shared: &Shared,

@@ -40,7 +40,7 @@ pub(crate) enum Order {
         client: u64,
         /// Its place in the loop.
         slot: usize,
-        /// Position of the log of changes that must be on the device before the reply is sent.
+        /// Position of the log of changes that must be released before the reply is sent.
         until: u64,
     },
     /// Load the changed configuration.

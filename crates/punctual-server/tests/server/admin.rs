@@ -444,7 +444,7 @@ fn help_entries(c: &mut Wire, container: &str) -> (String, Vec<Vec<String>>) {
 
 #[test]
 fn help_texts_match_redis_for_supported_subcommands() {
-    /// Entries that 7.2 adds to the 7.0 we compare with: container, entry, the entry before it.
+    /// Entries that the 7.0 we compare with lacks: container, entry, the entry before it.
     const NEW: &[(&str, &[&str], &str)] = &[
         (
             "client",
@@ -472,6 +472,14 @@ fn help_texts_match_redis_for_supported_subcommands() {
                 "    that were delivered n times. 0 removes it.",
             ],
             "SETID",
+        ),
+        (
+            "debug",
+            &[
+                "SET-DISABLE-DENY-SCRIPTS <0|1>",
+                "    Setting it to 1 lets scripts call the commands that are not allowed from scripts.",
+            ],
+            "SET-ACTIVE-EXPIRE",
         ),
     ];
     /// Subcommands of DEBUG, which are not in the command table.
