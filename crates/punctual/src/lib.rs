@@ -17,19 +17,19 @@
 //!   timing wheel, suits any number of timers, and [`RawWheel`](queue::wheel::RawWheel) is the same for
 //!   timers that are stored elsewhere.
 //! - [`tick`]: conversion between times and ticks. All rounding happens here, so that nothing fires early.
-//! - [`clock`]: the monotonic clock, and a virtual clock for tests.
 //! - [`time`]: timers, tickers and timeouts with Go's semantics, on one thread, and virtual time.
 //! - [`driver`]: one thread that sleeps exactly until the next deadline.
 //! - `future` (feature `async`): `sleep`, `timeout`, `interval` and a `DelayQueue` for any executor.
 //!
 //! # Features
 //!
-//! - `std` (enabled by default): the monotonic clock, `Instant`s, the driver and the time API. Without it the
+//! - `std` (enabled by default): `Instant`s, the driver and the time API. Without it the
 //!   crate needs only `alloc`.
 //! - `async`: futures and streams on the driver.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // cargo-fuzz sets `fuzzing` for the model that tests share with the fuzz target.
 #![cfg_attr(test, allow(unexpected_cfgs))]
 
@@ -40,7 +40,6 @@ extern crate std;
 #[cfg(test)]
 extern crate self as punctual;
 
-pub mod clock;
 #[cfg(feature = "std")]
 pub mod driver;
 #[cfg(feature = "async")]
@@ -50,15 +49,8 @@ pub mod tick;
 #[cfg(feature = "std")]
 pub mod time;
 
-pub use clock::Clock;
-#[cfg(feature = "std")]
-pub use clock::Monotonic;
-#[cfg(target_has_atomic = "64")]
-pub use clock::Virtual;
 pub use queue::wheel::Wheel;
-pub use queue::{
-    Adaptive, DeadlineQueue, Expired, Heap, Polled, PriorityQueue, TimerKey, TotalF64,
-};
+pub use queue::{DeadlineQueue, Expired, Heap, Polled, PriorityQueue, TimerKey, TotalF64};
 #[cfg(feature = "std")]
 pub use tick::Epoch;
 pub use tick::{TickError, TickScale};

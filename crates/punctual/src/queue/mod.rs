@@ -21,9 +21,6 @@ pub mod wheel;
 pub use heap::Heap;
 pub use priority::{PriorityQueue, TotalF64};
 
-/// Another name of [`Wheel`](wheel::Wheel), which suits any number of timers by itself.
-pub type Adaptive<T> = wheel::Wheel<T>;
-
 // The model against which every queue is tested; tests and fuzzing share it.
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
