@@ -5,7 +5,7 @@
 
 use crate::Status;
 use crate::boundary::guarded;
-use punctual::queue::wheel::{Due, RawWheel, Step, Timers};
+use punctual::queue::wheel::{Entry, RawWheel, Step, Timers};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -95,7 +95,7 @@ impl Timers for Ordered<'_> {
     }
 
     #[inline]
-    fn order(&self, index: u32) -> u32 {
+    fn sequence(&self, index: u32) -> u32 {
         let table = &self.0.0.table;
         // SAFETY: as for `deadline`.
         table
@@ -133,8 +133,8 @@ fn wheel_ref<'a>(wheel: Option<NonNull<TimerFiles>>) -> Option<&'a TimerFiles> {
     wheel.map(|wheel| unsafe { wheel.as_ref() })
 }
 
-impl From<Due> for RawDue {
-    fn from(due: Due) -> Self {
+impl From<Entry> for RawDue {
+    fn from(due: Entry) -> Self {
         RawDue {
             deadline: due.deadline,
             index: due.index,

@@ -1,6 +1,6 @@
 //! What eviction needs of a database: keys by deadline, free places, and records that move to fill them.
 
-use punctual::queue::wheel::{Due, Step};
+use punctual::queue::wheel::{Entry, Step};
 use smallvec::SmallVec;
 
 use super::Db;
@@ -47,7 +47,7 @@ impl Db {
         if self.with_deadline == 0 {
             return None;
         }
-        let mut aside: SmallVec<[Due; 8]> = SmallVec::new();
+        let mut aside: SmallVec<[Entry; 8]> = SmallVec::new();
         let mut found = None;
         while found.is_none() && aside.len() < ASIDE_MAX {
             let Some(at) = self.next_deadline() else {

@@ -7,7 +7,7 @@ use super::entry::Entry;
 use super::sift::{Arity, sift, sift_down, sift_up};
 use crate::TimerKey;
 use crate::queue::armings::Armings;
-use crate::queue::slab::{KEPT, Slab, Tenant};
+use crate::queue::slab::{RECORDS_KEPT, Slab, Tenant};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 use core::num::NonZeroU32;
@@ -32,7 +32,7 @@ impl<T> Tracked<T> {
 
 impl<T> Tenant for Tracked<T> {
     type Kept = ();
-    const KEPT: () = ();
+    const NEW: () = ();
 
     #[inline]
     fn generation(&self) -> u32 {
@@ -225,7 +225,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
 
     pub(in crate::queue) fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
-        self.slab.shrink_to_fit();
+        self.slab.shrink_to_fit(usize::MAX);
     }
 
     /// Returns the bytes of the allocations. O(1).
@@ -277,8 +277,8 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
     #[inline]
     fn release(&mut self) {
         self.slab.release();
-        if self.entries.is_empty() && self.entries.capacity() > KEPT {
-            self.entries.shrink_to(KEPT);
+        if self.entries.is_empty() && self.entries.capacity() > RECORDS_KEPT {
+            self.entries.shrink_to(RECORDS_KEPT);
         }
     }
 

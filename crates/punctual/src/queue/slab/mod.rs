@@ -1,16 +1,18 @@
-//! The timers of a queue, in one growing array of records that never move. A record is found by index;
-//! its generation distinguishes its successive timers.
+//! The timers of a queue, in one growing array of records that never move. A record is found by
+//! index; its generation distinguishes its successive timers.
 //!
-//! The queue decides what a record holds besides its generation, and what it keeps when its timer leaves.
+//! The queue decides what a record holds besides its generation, and what it keeps when its timer
+//! leaves.
 //!
-//! A record is no larger than its body and what it keeps if the body has a field that is never 0: the wheel's takes 32
-//! bytes for an 8-byte value. A record that has used all generations is never used again, so that
-//! no handle is ever valid for another timer: one record is lost in four billion timers.
+//! A record is no larger than its body and what it keeps if the body has a field that is never 0:
+//! the wheel's takes 32 bytes for an 8-byte value. A record that has used all generations is never
+//! used again, so that no handle is ever valid for another timer: one record is lost in four
+//! billion timers.
 //!
-//! Records are freed from the end, after the last of many timers is gone. Scanning a million of them takes
-//! milliseconds, so the wheel and the small array do it in pieces, one with each call that finds nothing
-//! due. Until then these records are the *tail*: free, in no free list, and reused from its front when new
-//! timers come.
+//! The last records, from some index on, are the *tail*: free, and in no free list. New timers take
+//! records from its start. When the last of many timers is gone, all records become the tail.
+//! Freeing a million of them takes milliseconds, so the wheel frees them in pieces, from the end,
+//! one with each call that finds nothing due.
 
 #[cfg(test)]
 mod tests;
@@ -28,9 +30,8 @@ const LAST_GENERATION: u32 = RETIRED - 1;
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
 
-/// Number of records and entries kept when a queue becomes empty. These are used most, and keep their
-/// generations.
-pub(super) const KEPT: usize = 1024;
+/// Number of records and entries kept when a queue becomes empty.
+pub(super) const RECORDS_KEPT: usize = 1024;
 
 /// Maximum number of records that are added to the free list at once.
 const REFILL: usize = 64;
@@ -44,7 +45,7 @@ pub(super) trait Tenant {
     type Kept: Copy + core::fmt::Debug;
 
     /// What a new record keeps.
-    const KEPT: Self::Kept;
+    const NEW: Self::Kept;
 
     /// Returns the generation it was made with.
     fn generation(&self) -> u32;
@@ -77,10 +78,8 @@ pub(super) struct Slab<R: Tenant> {
     live: usize,
     /// The generation of new records, higher than any of the freed records.
     floor: u32,
-    /// The start of the tail: free records in no free list. `NONE` if there is none.
-    tail: u32,
-    /// Whether the records of the tail still keep what their last timers left.
-    tail_keeps: bool,
+    /// The start of the tail. Live records and those of the free list are before it.
+    tail: usize,
     /// Whether so many generations are used that records are no longer freed.
     never_shrinks: bool,
     pieces: Pieces,
@@ -96,22 +95,24 @@ impl<R: Tenant> Slab<R> {
             free: NONE,
             live: 0,
             floor: 0,
-            tail: NONE,
-            tail_keeps: false,
+            tail: 0,
             never_shrinks: false,
             pieces: Pieces::Freed,
         }
     }
 
-    /// Inserts the body that `make` returns for the record's generation. Returns its handle and what the record
-    /// kept. O(1) amortised.
+    /// Inserts the body that `make` returns for the record's generation. Returns its handle and
+    /// what the record kept. O(1) amortised.
     ///
     /// # Panics
     ///
     /// If there would be more than 2^32 - 1 records.
     #[inline]
     pub(super) fn insert(&mut self, make: impl FnOnce(u32) -> R) -> (TimerKey, R::Kept) {
-        self.reserve();
+        assert!(
+            self.reserve(NONE as usize),
+            "a queue holds at most 2^32 - 1 timers"
+        );
         let index = self.free;
         let record = &mut self.records[index as usize];
         let State::Free { generation, next } = record.state else {
@@ -129,78 +130,51 @@ impl<R: Tenant> Slab<R> {
         self.free != NONE
     }
 
-    /// Makes room for a timer. O(1) amortised.
+    /// Makes room for a timer among the first `limit` records. Returns whether there is room. O(1)
+    /// amortised.
     #[inline]
-    pub(super) fn reserve(&mut self) {
-        self.reserve_among(NONE as usize);
-    }
-
-    /// Makes room for a timer among the first `most` records. Returns whether there is room. O(1) amortised.
-    #[inline]
-    pub(super) fn reserve_among(&mut self, most: usize) -> bool {
+    pub(super) fn reserve(&mut self, limit: usize) -> bool {
         if self.free == NONE {
-            self.refill(most);
+            self.refill(limit);
         }
-        self.free != NONE
+        self.has_room()
     }
 
-    /// Moves some records of the tail, or new ones, to the empty free list.
+    /// Moves some records of the tail, which may be new ones, to the empty free list.
     #[cold]
     #[inline(never)]
-    fn refill(&mut self, most: usize) {
-        while self.tail != NONE && self.free == NONE {
-            let from = self.tail as usize;
-            let to = self.records.len().min(from + REFILL).min(most);
-            if from >= most {
-                return;
+    fn refill(&mut self, limit: usize) {
+        while self.free == NONE && self.tail < limit {
+            let to = limit.min(self.tail + REFILL);
+            if self.tail == self.records.len() {
+                lengthen(&mut self.records);
+                let generation = self.floor;
+                let len = self.records.capacity().min(to);
+                self.records.resize_with(len, || Record {
+                    state: State::Free {
+                        generation,
+                        next: NONE,
+                    },
+                    kept: R::NEW,
+                });
             }
-            for index in (from..to).rev() {
-                self.list(index);
-            }
-            self.tail = if to < self.records.len() {
-                to as u32
-            } else {
-                NONE
-            };
-        }
-        if self.free != NONE {
-            return;
-        }
-        let from = self.records.len();
-        assert!(
-            from < NONE as usize,
-            "a queue holds at most 2^32 - 1 timers"
-        );
-        if from >= most {
-            return;
-        }
-        lengthen(&mut self.records);
-        let to = self.records.capacity().min(from + REFILL).min(most);
-        let generation = self.floor;
-        self.records.resize_with(to, || Record {
-            state: State::Free {
-                generation,
-                next: NONE,
-            },
-            kept: R::KEPT,
-        });
-        for index in (from..to).rev() {
-            self.list(index);
+            self.list(to.min(self.records.len()));
         }
     }
 
-    /// Adds a free record to the free list, as a new one, unless it has used all generations.
-    #[inline]
-    fn list(&mut self, index: usize) {
-        let record = &mut self.records[index];
-        if let State::Free { generation, next } = &mut record.state
-            && *generation != RETIRED
-        {
-            if !self.tail_keeps {
-                record.kept = R::KEPT;
+    /// Moves the records of the tail before `to` to the free list, as new ones. Records that have
+    /// used all generations stay out of it.
+    fn list(&mut self, to: usize) {
+        for index in (self.tail..to).rev() {
+            let record = &mut self.records[index];
+            if let State::Free { generation, next } = &mut record.state
+                && *generation != RETIRED
+            {
+                record.kept = R::NEW;
+                *next = replace(&mut self.free, index as u32);
             }
-            *next = replace(&mut self.free, index as u32);
         }
+        self.tail = to;
     }
 
     /// Returns the body of a handle's timer, or `None` if the handle is stale. O(1).
@@ -267,16 +241,17 @@ impl<R: Tenant> Slab<R> {
         self.records.get(index as usize).map(|record| record.kept)
     }
 
+    /// Has the record at `index` keep `kept`, if there is such a record.
     #[inline]
-    pub(super) fn kept_mut(&mut self, index: u32) -> Option<&mut R::Kept> {
-        self.records
-            .get_mut(index as usize)
-            .map(|record| &mut record.kept)
+    pub(super) fn keep(&mut self, index: u32, kept: R::Kept) {
+        if let Some(record) = self.records.get_mut(index as usize) {
+            record.kept = kept;
+        }
     }
 
-    /// Has the first `count` records keep `kept`. O(count).
-    pub(super) fn keep(&mut self, count: usize, kept: R::Kept) {
-        for record in self.records.iter_mut().take(count) {
+    /// Has all records before the tail keep `kept`. O(records).
+    pub(super) fn all_keep(&mut self, kept: R::Kept) {
+        for record in &mut self.records[..self.tail] {
             record.kept = kept;
         }
     }
@@ -320,9 +295,9 @@ impl<R: Tenant> Slab<R> {
     }
 
     /// Returns the number of records before the tail: all live ones are among them.
-    #[inline]
+    #[cfg(test)]
     pub(super) fn used(&self) -> usize {
-        self.records.len().min(self.tail as usize)
+        self.tail
     }
 
     #[inline]
@@ -330,10 +305,11 @@ impl<R: Tenant> Slab<R> {
         self.live
     }
 
-    /// Returns the least `key` of all live bodies, or `none` if there are none. O(records), without branches.
+    /// Returns the least `key` of all live bodies, or `none` if there are none. O(records), without
+    /// branches.
     #[inline]
     pub(super) fn least<K: Ord + Copy>(&self, none: K, key: impl Fn(u32, &R) -> K) -> K {
-        let used = (0..).zip(&self.records[..self.used()]);
+        let used = (0..).zip(&self.records[..self.tail.min(self.records.len())]);
         used.fold(none, |least, (index, record)| match &record.state {
             State::Live(tenant) => least.min(key(index, tenant)),
             State::Free { .. } => least,
@@ -343,7 +319,7 @@ impl<R: Tenant> Slab<R> {
     /// Returns all live bodies, by index. O(records).
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &R)> {
         (0..)
-            .zip(&self.records[..self.used()])
+            .zip(&self.records[..self.tail])
             .filter_map(|(index, record)| match &record.state {
                 State::Live(tenant) => Some((index, tenant)),
                 State::Free { .. } => None,
@@ -355,81 +331,35 @@ impl<R: Tenant> Slab<R> {
         for index in 0..self.records.len() {
             self.take(index as u32);
         }
-        if self.records.capacity() > KEPT {
-            self.shrink_to_fit();
+        self.release();
+    }
+
+    /// Frees memory if a large slab has just become empty. O(records), otherwise O(1).
+    #[inline]
+    pub(super) fn release(&mut self) {
+        if self.live == 0 && self.records.capacity() > RECORDS_KEPT {
+            self.shrink_to_fit(usize::MAX);
         }
     }
 
-    /// Frees memory if a large slab has just become empty. Returns whether it did. O(records), otherwise
+    /// Returns whether so many records are in use that freeing them pays when the slab is empty.
     /// O(1).
     #[inline]
-    pub(super) fn release(&mut self) -> bool {
-        if self.live > 0 || self.records.capacity() <= KEPT {
-            return false;
-        }
-        self.shrink_to_fit();
-        true
+    pub(super) fn is_large(&self) -> bool {
+        self.tail > RECORDS_KEPT && !self.never_shrinks
     }
 
-    /// Starts to free memory in pieces if a large slab has just become empty. Returns whether it did; all
-    /// handles are stale then. [`free_piece`](Self::free_piece) frees the other pieces. O(1).
-    #[inline]
-    pub(super) fn begin_release(&mut self) -> bool {
-        if self.live > 0 || self.records.capacity() <= KEPT {
-            return false;
-        }
-        self.start_tail()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn start_tail(&mut self) -> bool {
-        let is_large = self.used() > KEPT && !self.never_shrinks;
-        if is_large {
-            (self.tail, self.free) = (0, NONE);
-            self.tail_keeps = true;
-        }
-        is_large
-    }
-
-    /// Moves all records from `front` on to the tail if they are free. Returns whether they were. What free
-    /// records kept is lost. O(front).
-    pub(super) fn fold(&mut self, front: usize) -> bool {
-        let front = front.min(self.records.len());
-        let is_live = |record: &&Record<R>| matches!(record.state, State::Live(_));
-        if self.records[..front].iter().filter(is_live).count() < self.live {
-            return false;
-        }
-        self.tail = if front < self.records.len() {
-            front as u32
-        } else {
-            NONE
-        };
-        self.free = NONE;
-        self.tail_keeps = false;
-        for index in (0..front).rev() {
-            self.list(index);
-        }
-        true
-    }
-
-    /// Whether the records of the tail still keep what their last timers left.
-    #[inline]
-    pub(super) fn tail_keeps(&self) -> bool {
-        self.tail_keeps && self.tail != NONE
-    }
-
-    /// Has the records of the tail keep what new ones do, from when they leave it.
-    pub(super) fn forget_tail(&mut self) {
-        self.tail_keeps = false;
+    /// Moves all records to the tail of an empty slab. They keep nothing of their last timers.
+    /// O(1).
+    pub(super) fn restart(&mut self) {
+        debug_assert_eq!(self.live, 0);
+        (self.tail, self.free) = (0, NONE);
     }
 
     /// Returns whether memory is waiting to be freed.
     #[inline]
     pub(super) fn has_memory_to_free(&self) -> bool {
-        (self.tail as usize) < self.records.len()
-            && self.records.len() > KEPT
-            && !self.never_shrinks
+        self.records.len() > RECORDS_KEPT.max(self.tail) && !self.never_shrinks
     }
 
     /// Frees a piece of the tail. Returns whether more is waiting. O(1), a few microseconds.
@@ -439,7 +369,7 @@ impl<R: Tenant> Slab<R> {
         if !self.has_memory_to_free() {
             return false;
         }
-        let least = KEPT.max(self.tail as usize);
+        let least = RECORDS_KEPT.max(self.tail);
         let len = self.records.len();
         let piece = (FREE_STEP / Self::RECORD).max(1);
         let to = len.saturating_sub(piece).max(least);
@@ -452,17 +382,13 @@ impl<R: Tenant> Slab<R> {
         self.has_memory_to_free()
     }
 
-    /// Frees the free records at the end. What free records kept is lost. O(records).
+    /// Frees the free records at the end, and lists those among the first `limit` anew. Free
+    /// records keep nothing of their last timers. O(records).
     #[cold]
-    pub(super) fn shrink_to_fit(&mut self) {
-        let mut len = self.records.len();
-        if self.live == 0 {
-            len = len.min(KEPT);
-        } else {
-            while len > KEPT && matches!(self.records[len - 1].state, State::Free { .. }) {
-                len -= 1;
-            }
-        }
+    pub(super) fn shrink_to_fit(&mut self, limit: usize) {
+        let is_live = |record: &Record<R>| matches!(record.state, State::Live(_));
+        let last = self.records.iter().rposition(is_live);
+        let len = last.map_or(0, |last| last + 1).max(RECORDS_KEPT);
         if len < self.records.len() {
             let Some(floor) = floor_after_freeing(&self.records[len..], self.floor) else {
                 self.never_shrinks = true;
@@ -472,11 +398,8 @@ impl<R: Tenant> Slab<R> {
             self.records.truncate(len);
         }
         self.records.shrink_to_fit();
-        (self.tail, self.free) = (NONE, NONE);
-        self.tail_keeps = false;
-        for index in (0..self.records.len()).rev() {
-            self.list(index);
-        }
+        (self.tail, self.free) = (0, NONE);
+        self.list(self.records.len().min(limit));
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -484,9 +407,9 @@ impl<R: Tenant> Slab<R> {
     }
 }
 
-/// Returns the generation for new records after these free records are freed: no lower than `floor` and the
-/// next generation of each. Returns `None` if more than half of the generations would be used; then the
-/// records stay allocated.
+/// Returns the generation for new records after these free records are freed: no lower than `floor`
+/// and the next generation of each. Returns `None` if more than half of the generations would be
+/// used; then the records stay allocated.
 fn floor_after_freeing<R: Tenant>(records: &[Record<R>], floor: u32) -> Option<u32> {
     let next = records.iter().map(|record| match record.state {
         State::Live(_) => 0,

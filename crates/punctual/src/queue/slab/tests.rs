@@ -12,7 +12,7 @@ struct TestTimer {
 
 impl Tenant for TestTimer {
     type Kept = ();
-    const KEPT: () = ();
+    const NEW: () = ();
 
     fn generation(&self) -> u32 {
         self.generation
@@ -24,6 +24,15 @@ fn insert(slab: &mut Slab<TestTimer>, value: u32) -> TimerKey {
     let timer = slab.at(key.index).expect("a live timer");
     assert_eq!(timer.key(key.index), key);
     key
+}
+
+/// Starts to free the memory of a slab that has just become empty, if it is large. Returns whether it did.
+fn restarts(slab: &mut Slab<TestTimer>) -> bool {
+    let restarts = slab.len() == 0 && slab.is_large();
+    if restarts {
+        slab.restart();
+    }
+    restarts
 }
 
 #[test]
@@ -49,7 +58,7 @@ fn a_record_without_generations_is_not_reused() {
         assert!(slab.get(last).is_none());
     }
     slab.clear();
-    slab.shrink_to_fit();
+    slab.shrink_to_fit(usize::MAX);
     assert_ne!(insert(&mut slab, 0).index, index);
 }
 
@@ -57,14 +66,14 @@ fn a_record_without_generations_is_not_reused() {
 #[cfg_attr(miri, ignore = "takes thousands of records")]
 fn handles_stay_stale_after_their_records_were_freed() {
     let mut slab = Slab::new();
-    let keys: Vec<_> = (0..3 * KEPT as u32)
+    let keys: Vec<_> = (0..3 * RECORDS_KEPT as u32)
         .map(|value| insert(&mut slab, value))
         .collect();
     keys.iter()
         .for_each(|&key| assert!(slab.remove(key).is_some()));
     slab.release();
-    assert!(slab.memory() <= KEPT * Slab::<TestTimer>::RECORD);
-    for value in 0..3 * KEPT as u32 {
+    assert!(slab.memory() <= RECORDS_KEPT * Slab::<TestTimer>::RECORD);
+    for value in 0..3 * RECORDS_KEPT as u32 {
         insert(&mut slab, value);
     }
     assert!(keys.iter().all(|&key| slab.get(key).is_none()));
@@ -97,14 +106,14 @@ fn many_records_are_freed_in_pieces() {
             let (left, records) = (MANY - n, slab.records());
             let key = keys[order(n) as usize];
             assert_eq!(slab.remove(key).map(|timer| timer.value), Some(order(n)));
-            assert_eq!(slab.begin_release(), left == 1);
+            assert_eq!(restarts(&mut slab), left == 1);
             let freed = records - slab.records();
             assert!(freed <= PIECE, "{freed} records at once");
         }
         let pieces = free_piece(&mut slab);
         assert!(pieces.len() <= MANY as usize / PIECE);
         assert!(pieces.iter().all(|piece| (1..=PIECE).contains(piece)));
-        assert_eq!(slab.memory(), KEPT * Slab::<TestTimer>::RECORD);
+        assert_eq!(slab.memory(), RECORDS_KEPT * Slab::<TestTimer>::RECORD);
     }
 }
 
@@ -116,7 +125,7 @@ fn records_of_the_tail_are_reused() {
     for &key in &first {
         slab.remove(key);
     }
-    assert!(slab.begin_release());
+    assert!(restarts(&mut slab));
     // After half of the timers are inserted again, only their records are kept.
     let again: Vec<_> = (0..MANY / 2).map(|n| insert(&mut slab, n)).collect();
     assert!(slab.records() > again.len() && slab.has_memory_to_free());
@@ -141,9 +150,9 @@ fn records_without_generations_are_not_freed() {
     for &key in &keys {
         slab.remove(key);
     }
-    assert!(slab.remove(worn).is_some() && slab.begin_release());
+    assert!(slab.remove(worn).is_some() && restarts(&mut slab));
     free_piece(&mut slab);
-    assert!(slab.records() > worn.index as usize && !slab.begin_release());
+    assert!(slab.records() > worn.index as usize && !restarts(&mut slab));
     for value in 0..MANY {
         let key = insert(&mut slab, value);
         assert_ne!(key.index, worn.index);
@@ -208,7 +217,7 @@ proptest! {
                     Vec::new()
                 }
                 Step::Shrink => {
-                    slab.shrink_to_fit();
+                    slab.shrink_to_fit(usize::MAX);
                     Vec::new()
                 }
                 Step::Clear => {
@@ -219,7 +228,7 @@ proptest! {
             };
             for (key, value) in left {
                 prop_assert_eq!(slab.remove(key).map(|timer| timer.value), Some(value));
-                slab.begin_release();
+                restarts(&mut slab);
                 gone.push(key);
             }
             prop_assert_eq!(slab.len(), live.len());
@@ -236,8 +245,8 @@ proptest! {
         for (key, _) in live {
             prop_assert!(slab.remove(key).is_some());
         }
-        slab.begin_release();
+        restarts(&mut slab);
         free_piece(&mut slab);
-        prop_assert!(slab.memory() <= KEPT * Slab::<TestTimer>::RECORD);
+        prop_assert!(slab.memory() <= RECORDS_KEPT * Slab::<TestTimer>::RECORD);
     }
 }

@@ -1,42 +1,32 @@
 //! Fetching the timers that are popped next, for an owner who pops several in a row.
 
-use super::chunk::NONE;
+use super::chunk::{Chunk, Slot};
 use super::raw::RawWheel;
 use super::timers::Timers;
 
 impl RawWheel {
-    /// Hints ([`Timers::prefetch`]) that the timers of the next `count` entries that are due at `now` will be queried soon, so
-    /// that their cache misses overlap. A series of [`step`](RawWheel::step) would wait for each of them in turn. Changes
-    /// nothing. O(count).
+    /// Hints ([`Timers::prefetch`]) that the timers of the next `count` entries that are due at
+    /// `now` will be queried soon, so that their cache misses overlap. A series of
+    /// [`step`](RawWheel::step) would wait for each of them in turn. Changes nothing. O(count).
     pub fn prefetch_due(&self, now: u64, count: usize, timers: &impl Timers) {
-        let mut left = count;
-        // The first ones of the heap, nearly in order: the next one to be popped is always among the first three.
-        for early in (0..count).map_while(|place| self.front.at(place)) {
-            if early.deadline <= now {
-                timers.prefetch(early.index);
-                left -= 1;
+        let slot = match self.first_slot() {
+            Some(first) if first.level == 0 && first.start <= now => {
+                self.levels[0].slot(first.slot)
             }
-        }
-        for early in self.front.coming().iter().take(left) {
-            if early.deadline > now {
-                return;
-            }
-            timers.prefetch(early.index);
-            left -= 1;
-        }
-        let first = self.first_slot();
-        let Some(first) = first.filter(|first| first.level == 0 && first.start <= now) else {
-            return;
+            _ => Slot::EMPTY,
         };
-        let mut id = self.levels[0].slot(first.slot).head;
-        while id != NONE && left > 0 {
-            let chunk = self.pool.get(id);
-            for entry in chunk.live().iter().take(left) {
-                timers.prefetch(entry.index);
-            }
-            left = left.saturating_sub(chunk.len());
-            id = chunk.next;
-        }
+        let heap = self.front.in_heap().take(count);
+        let run = self
+            .front
+            .coming()
+            .iter()
+            .take_while(|ready| ready.deadline <= now);
+        let filed = self.pool.chunks(slot).flat_map(Chunk::entries);
+        let ready = heap.filter(|ready| ready.deadline <= now).chain(run);
+        let due = ready
+            .map(|ready| ready.index)
+            .chain(filed.map(|entry| entry.index));
+        due.take(count).for_each(|index| timers.prefetch(index));
     }
 }
 

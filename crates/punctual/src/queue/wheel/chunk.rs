@@ -1,41 +1,65 @@
 //! The storage of a wheel's entries: chunks of a few entries each, taken from one pool.
 //!
-//! A slot is a list of chunks, so it grows without copying, its entries are contiguous, and an emptied
-//! slot gives its chunks to the next one. The pool grows by whole segments: nothing is copied when a million
-//! timers arrive, and no growth stalls an insertion.
+//! A slot is a list of chunks, so it grows without copying, its entries are contiguous, and an
+//! emptied slot gives its chunks to the next one. The pool grows by whole segments: nothing is
+//! copied when a million timers arrive, and no growth stalls an insertion.
 
-use super::leftovers::Leftovers;
+use super::timers::Entry;
 use crate::queue::prefetch::prefetch;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::mem::{replace, size_of, take};
+use core::mem::{replace, size_of, swap};
 
 /// No chunk: the end of a list, or an empty slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Number of entries in a chunk. Twenty take 248 bytes: four cache lines prefetched together, 12.4 bytes
-/// an entry, and little waste in a slot with a single timer.
+/// Number of entries in a chunk. Twenty take 248 bytes: four cache lines prefetched together, 12.4
+/// bytes an entry, and little waste in a slot with a single timer.
 pub(super) const CHUNK: usize = 20;
 
 /// Number of chunks in a segment of the pool, which is just under a page of 4 KiB.
 const SEGMENT: usize = 16;
 
-/// A filed entry. The slot gives the upper bits of the deadline, so 32 bits of it are enough.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// The lower 32 bits of the deadline under which the entry is filed.
+/// Number of segments that are freed at once.
+const FREE_STEP: usize = 8;
+
+/// A box, so that no chunk is copied when the pool grows or a segment is reused.
+type Segment = Box<[Chunk; SEGMENT]>;
+
+/// An entry in a slot. The slot gives the upper bits of its deadline, so the lower 32 bits are
+/// enough.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packed {
     pub(super) low: u32,
     pub(super) index: u32,
     pub(super) generation: u32,
+}
+
+impl Packed {
+    pub(super) const NONE: Packed = Packed {
+        low: 0,
+        index: 0,
+        generation: 0,
+    };
+
+    /// Returns the entry, given its deadline.
+    #[inline]
+    pub(super) fn at(self, deadline: u64) -> Entry {
+        Entry {
+            deadline,
+            index: self.index,
+            generation: self.generation,
+        }
+    }
 }
 
 /// A list node with the entries `entries[begin..end]`, never empty while it is in a slot's list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) next: u32,
-    pub(super) begin: u8,
-    pub(super) end: u8,
-    pub(super) entries: [Entry; CHUNK],
+    begin: u8,
+    end: u8,
+    entries: [Packed; CHUNK],
 }
 
 impl Chunk {
@@ -43,26 +67,11 @@ impl Chunk {
         next: NONE,
         begin: 0,
         end: 0,
-        entries: [Entry {
-            low: 0,
-            index: 0,
-            generation: 0,
-        }; CHUNK],
+        entries: [Packed::NONE; CHUNK],
     };
 
     #[inline]
-    pub(super) fn len(&self) -> usize {
-        usize::from(self.end) - usize::from(self.begin)
-    }
-
-    /// Returns the first entry; the chunk must be in a list.
-    #[inline]
-    pub(super) fn first(&self) -> Entry {
-        self.entries[usize::from(self.begin)]
-    }
-
-    #[inline]
-    pub(super) fn live(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[Packed] {
         &self.entries[usize::from(self.begin)..usize::from(self.end)]
     }
 }
@@ -70,14 +79,13 @@ impl Chunk {
 /// All chunks of one wheel, used or free.
 #[derive(Debug)]
 pub(super) struct Pool {
-    #[expect(clippy::vec_box, reason = "no chunk is copied when the pool grows")]
-    segments: Vec<Box<[Chunk; SEGMENT]>>,
+    segments: Vec<Segment>,
     free: u32,
     used: u32,
-    /// The chunk after which the sweep continues; `NONE` as soon as that chunk is freed.
+    /// The last chunk that the sweep visits in its slot; `NONE` as soon as that chunk is freed.
     pub(super) watched: u32,
     /// Segments of an earlier pool, to be reused or freed.
-    pub(super) leftovers: Leftovers<Box<[Chunk; SEGMENT]>>,
+    leftovers: Vec<Segment>,
 }
 
 impl Pool {
@@ -87,14 +95,34 @@ impl Pool {
             free: NONE,
             used: 0,
             watched: NONE,
-            leftovers: Leftovers::new(),
+            leftovers: Vec::new(),
         }
     }
 
-    /// Takes the segments of an earlier pool without used chunks, to reuse them or free them in pieces.
-    pub(super) fn reclaim(&mut self, mut before: Pool) {
-        self.leftovers = take(&mut before.leftovers);
-        self.leftovers.add(take(&mut before.segments));
+    /// Takes the segments of an earlier pool without used chunks, to reuse them or free them in
+    /// pieces. O(1), or O(segments) if the earlier pool has leftovers too.
+    pub(super) fn reclaim(&mut self, before: Pool) {
+        let mut segments = before.segments;
+        self.leftovers = before.leftovers;
+        if self.leftovers.len() < segments.len() {
+            swap(&mut self.leftovers, &mut segments);
+        }
+        self.leftovers.append(&mut segments);
+    }
+
+    /// Frees a few leftovers. Returns whether there are more. O(1).
+    pub(super) fn free_piece(&mut self) -> bool {
+        self.leftovers
+            .truncate(self.leftovers.len().saturating_sub(FREE_STEP));
+        if self.leftovers.is_empty() {
+            self.free_leftovers();
+        }
+        !self.leftovers.is_empty()
+    }
+
+    /// Frees all leftovers. O(segments).
+    pub(super) fn free_leftovers(&mut self) {
+        self.leftovers = Vec::new();
     }
 
     #[inline]
@@ -103,8 +131,22 @@ impl Pool {
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, id: u32) -> &mut Chunk {
+    fn get_mut(&mut self, id: u32) -> &mut Chunk {
         &mut self.segments[id as usize / SEGMENT][id as usize % SEGMENT]
+    }
+
+    /// Returns the chunks of a slot, in order. Prefetches each while the one before is visited.
+    #[inline]
+    pub(super) fn chunks(&self, slot: Slot) -> impl Iterator<Item = &Chunk> {
+        let mut id = slot.head;
+        core::iter::from_fn(move || {
+            (id != NONE).then(|| {
+                let chunk = self.get(id);
+                id = chunk.next;
+                self.prefetch(id);
+                chunk
+            })
+        })
     }
 
     /// Prefetches a chunk that is needed soon; `id` may be `NONE`.
@@ -138,10 +180,8 @@ impl Pool {
             first < NONE as usize - SEGMENT,
             "a wheel holds at most 2^32 - 1 chunks of entries"
         );
-        let mut segment = match self.leftovers.take() {
-            Some(segment) => segment,
-            None => Box::new([Chunk::EMPTY; SEGMENT]),
-        };
+        let reused = self.leftovers.pop();
+        let mut segment = reused.unwrap_or_else(|| Box::new([Chunk::EMPTY; SEGMENT]));
         for (id, chunk) in (first as u32..).zip(&mut segment[..]) {
             chunk.next = id + 1;
         }
@@ -151,7 +191,7 @@ impl Pool {
     }
 
     #[inline]
-    pub(super) fn give(&mut self, id: u32) {
+    fn give(&mut self, id: u32) {
         if self.watched == id {
             self.watched = NONE;
         }
@@ -160,18 +200,39 @@ impl Pool {
         self.used -= 1;
     }
 
-    /// Returns whether so little is used that moving it to a new pool pays: the move costs an eighth
-    /// of the earlier allocations.
+    /// Returns whether so little is used that moving it to a new pool pays: the move costs an
+    /// eighth of the earlier allocations.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
         let made = self.segments.len() * SEGMENT;
         made > 512 && (self.used as usize) < made / 8
     }
 
+    /// Removes the entries of a chunk that do not stand, and copies them to `dead`. Returns the
+    /// number of entries checked, and of those removed. Without a branch, so that the cache misses
+    /// of the checks overlap.
+    pub(super) fn compact(
+        &mut self,
+        id: u32,
+        stands: impl Fn(&Packed) -> bool,
+        dead: &mut [Packed; CHUNK],
+    ) -> (usize, usize) {
+        let chunk = self.get_mut(id);
+        let range = usize::from(chunk.begin)..usize::from(chunk.end);
+        let (looked, mut kept) = (range.len(), 0);
+        for (count, at) in range.enumerate() {
+            let entry = chunk.entries[at];
+            chunk.entries[kept] = entry;
+            dead[count - kept] = entry;
+            kept += usize::from(stands(&entry));
+        }
+        (chunk.begin, chunk.end) = (0, kept as u8);
+        (looked, looked - kept)
+    }
+
     pub(super) fn memory(&self) -> usize {
         (self.segments.len() + self.leftovers.len()) * size_of::<[Chunk; SEGMENT]>()
-            + self.segments.capacity() * size_of::<Box<Chunk>>()
-            + self.leftovers.memory()
+            + (self.segments.capacity() + self.leftovers.capacity()) * size_of::<Segment>()
     }
 
     #[cfg(test)]
@@ -198,22 +259,13 @@ impl Slot {
         self.head == NONE
     }
 
-    #[inline]
-    pub(super) fn is_one_chunk(self) -> bool {
-        self.head == self.tail
-    }
-
     /// Appends an entry. Returns whether it took a new chunk. O(1).
     #[inline(always)]
-    pub(super) fn push(&mut self, pool: &mut Pool, low: u32, index: u32, generation: u32) -> bool {
+    pub(super) fn push(&mut self, pool: &mut Pool, entry: Packed) -> bool {
         if self.tail != NONE {
             let chunk = pool.get_mut(self.tail);
             if let Some(place) = chunk.entries.get_mut(usize::from(chunk.end)) {
-                *place = Entry {
-                    low,
-                    index,
-                    generation,
-                };
+                *place = entry;
                 chunk.end += 1;
                 return false;
             }
@@ -226,18 +278,14 @@ impl Slot {
         }
         self.tail = id;
         let chunk = pool.get_mut(id);
-        chunk.entries[0] = Entry {
-            low,
-            index,
-            generation,
-        };
+        chunk.entries[0] = entry;
         chunk.end = 1;
         true
     }
 
     /// Removes the first entry; the slot must not be empty. O(1).
     #[inline]
-    pub(super) fn pop(&mut self, pool: &mut Pool) -> Entry {
+    pub(super) fn pop(&mut self, pool: &mut Pool) -> Packed {
         let chunk = pool.get_mut(self.head);
         let entry = chunk.entries[usize::from(chunk.begin)];
         chunk.begin += 1;
@@ -252,44 +300,53 @@ impl Slot {
     pub(super) fn pop_chunk(&mut self, pool: &mut Pool) -> Chunk {
         let chunk = *pool.get(self.head);
         self.drop_head(pool);
+        pool.prefetch(self.head);
         chunk
     }
 
-    /// Calls `visit` with each chunk and frees it. O(chunks).
-    #[inline]
-    pub(super) fn drain(self, pool: &mut Pool, mut visit: impl FnMut(&Chunk)) {
-        let mut id = self.head;
-        while id != NONE {
-            let chunk = pool.get(id);
-            let next = chunk.next;
-            pool.prefetch(next);
-            visit(chunk);
-            pool.give(id);
-            id = next;
-        }
-    }
-
-    /// Unlinks the first chunk.
+    /// Removes the first chunk from the list and frees it.
     #[inline]
     fn drop_head(&mut self, pool: &mut Pool) {
         let id = self.head;
-        self.head = pool.get(id).next;
+        self.unlink_head(pool);
+        pool.give(id);
+    }
+
+    /// Removes the first chunk from the list; the slot must not be empty.
+    #[inline]
+    pub(super) fn unlink_head(&mut self, pool: &mut Pool) {
+        self.head = replace(&mut pool.get_mut(self.head).next, NONE);
         if self.head == NONE {
             self.tail = NONE;
+        }
+    }
+
+    /// Adds a chunk at the end of the list, or its entries if the last chunk has room for them.
+    pub(super) fn link_tail(&mut self, pool: &mut Pool, id: u32) {
+        let entries = pool.get(id).entries().len();
+        let room = match self.tail {
+            NONE => 0,
+            tail => CHUNK - usize::from(pool.get(tail).end),
+        };
+        if entries > room {
+            self.append(pool, Slot { head: id, tail: id });
+            return;
+        }
+        if entries > 0 {
+            let packed = pool.get(id).entries;
+            let chunk = pool.get_mut(self.tail);
+            let end = usize::from(chunk.end);
+            chunk.entries[end..end + entries].copy_from_slice(&packed[..entries]);
+            chunk.end += entries as u8;
         }
         pool.give(id);
     }
 
-    /// Returns whether the slot has at most `most` entries. O(most).
+    /// Returns whether the slot has at most `limit` entries. O(limit).
     #[inline]
-    pub(super) fn has_at_most(self, pool: &Pool, most: usize) -> bool {
-        let (mut id, mut count) = (self.head, 0);
-        while id != NONE && count <= most {
-            let chunk = pool.get(id);
-            count += chunk.len();
-            id = chunk.next;
-        }
-        count <= most
+    pub(super) fn has_at_most(self, pool: &Pool, limit: usize) -> bool {
+        let left = |left: usize, chunk: &Chunk| left.checked_sub(chunk.entries().len());
+        self.head == self.tail || pool.chunks(self).try_fold(limit, left).is_some()
     }
 
     /// Appends all of `other`. O(1).
@@ -300,19 +357,5 @@ impl Slot {
             pool.get_mut(self.tail).next = other.head;
             self.tail = other.tail;
         }
-    }
-
-    /// Unlinks `id`, which follows `before` (`NONE` if it is the first). O(1).
-    pub(super) fn unlink(&mut self, pool: &mut Pool, before: u32, id: u32) {
-        let next = pool.get(id).next;
-        if before == NONE {
-            self.head = next;
-        } else {
-            pool.get_mut(before).next = next;
-        }
-        if self.tail == id {
-            self.tail = before;
-        }
-        pool.give(id);
     }
 }

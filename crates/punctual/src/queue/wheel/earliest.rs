@@ -1,23 +1,25 @@
 //! What is known about the earliest deadline.
 //!
-//! - `first` is a lower bound of all live deadlines but that of the entry that is held. If its timer confirms it, it is
-//!   the earliest of them.
-//! - One entry that is due before all others may be `held`: it is in no slot and not in front. So a timer that is the
-//!   first while it lives, and is cancelled before it is due, is never filed, and the one that was first before is known.
-//!   The entry stays held when its timer is cancelled or re-armed, for the record's next timer.
+//! - `first` is a lower bound of all live deadlines but that of the entry that is held. If its
+//!   timer confirms it, it is the earliest of them.
+//! - One entry that is due before all others may be `held`: it is in no slot and not in front. So a
+//!   timer that is the first while it lives, and is cancelled before it is due, is never filed, and
+//!   the one that was first before is known. The entry stays held when its timer is cancelled or
+//!   re-armed, for the record's next timer.
 //! - `bound` is the earlier of both. It is what a call reads that finds nothing due.
 
-use super::timers::{Due, Timers};
+use super::timers::{Entry, Timers};
 
-/// The index that stands for no timer. A timer with this index fires as usual, but its deadline is never confirmed.
+/// The index that stands for no timer. A timer with this index fires as usual, but its deadline is
+/// never confirmed.
 const NO_TIMER: u32 = u32::MAX;
 
 /// No entry is due that late.
-const NEVER: Due = no_timer_before(u64::MAX);
+const NEVER: Entry = no_timer_before(u64::MAX);
 
 /// A lower bound of all deadlines that names no timer.
-const fn no_timer_before(deadline: u64) -> Due {
-    Due {
+const fn no_timer_before(deadline: u64) -> Entry {
+    Entry {
         deadline,
         index: NO_TIMER,
         generation: 0,
@@ -28,8 +30,8 @@ const fn no_timer_before(deadline: u64) -> Due {
 #[derive(Debug)]
 pub(super) struct Earliest {
     bound: u64,
-    first: Due,
-    held: Due,
+    first: Entry,
+    held: Entry,
 }
 
 impl Earliest {
@@ -47,7 +49,8 @@ impl Earliest {
         self.bound
     }
 
-    /// Returns a lower bound of all live deadlines but the held one. A timer armed for a later tick changes nothing here.
+    /// Returns a lower bound of all live deadlines but the held one. A timer armed for a later tick
+    /// changes nothing here.
     #[inline]
     pub(super) fn first(&self) -> u64 {
         self.first.deadline
@@ -60,7 +63,7 @@ impl Earliest {
 
     /// Sets the earliest timer, while no entry is held.
     #[inline]
-    pub(super) fn set(&mut self, first: Due) {
+    pub(super) fn set(&mut self, first: Entry) {
         debug_assert!(!self.is_held());
         self.bound = first.deadline;
         self.first = first;
@@ -74,7 +77,7 @@ impl Earliest {
 
     /// Holds an entry that is due before `first`, while no other one is held.
     #[inline]
-    pub(super) fn hold(&mut self, entry: Due) {
+    pub(super) fn hold(&mut self, entry: Entry) {
         debug_assert!(!self.is_held() && entry.deadline < self.first.deadline);
         self.bound = entry.deadline;
         self.held = entry;
@@ -92,17 +95,17 @@ impl Earliest {
         self.holds(index) && self.held.deadline == deadline
     }
 
-    /// Has the held entry due earlier, under another generation.
+    /// Holds the entry that is held under an earlier tick.
     #[inline]
-    pub(super) fn hold_earlier(&mut self, deadline: u64, generation: u32) {
-        debug_assert!(self.is_held() && deadline < self.held.deadline);
-        self.bound = deadline;
-        (self.held.deadline, self.held.generation) = (deadline, generation);
+    pub(super) fn hold_earlier(&mut self, entry: Entry) {
+        debug_assert!(self.holds(entry.index) && entry.deadline < self.held.deadline);
+        self.bound = entry.deadline;
+        (self.held.deadline, self.held.generation) = (entry.deadline, entry.generation);
     }
 
     /// Returns the held entry, which is held no longer; its timer stays the earliest.
     #[inline]
-    pub(super) fn release(&mut self) -> Option<Due> {
+    pub(super) fn release(&mut self) -> Option<Entry> {
         let held = self.held;
         self.is_held().then(|| {
             self.held = NEVER;
@@ -113,7 +116,7 @@ impl Earliest {
 
     /// Returns the held entry if `condition` holds for it, and holds it no longer.
     #[inline]
-    pub(super) fn release_if(&mut self, condition: impl FnOnce(Due) -> bool) -> Option<Due> {
+    pub(super) fn release_if(&mut self, condition: impl FnOnce(Entry) -> bool) -> Option<Entry> {
         let held = self.held;
         (self.is_held() && condition(held)).then(|| {
             self.held = NEVER;
@@ -124,13 +127,12 @@ impl Earliest {
 
     /// Returns the entry that may be the first one.
     #[inline]
-    pub(super) fn named(&self) -> Due {
-        let named = if self.is_held() {
-            &self.held
+    pub(super) fn named(&self) -> Entry {
+        if self.is_held() {
+            self.held
         } else {
-            &self.first
-        };
-        *named
+            self.first
+        }
     }
 
     /// Returns the earliest deadline if its timer confirms it.
@@ -143,7 +145,7 @@ impl Earliest {
         {
             return Some(deadline);
         }
-        let Due {
+        let Entry {
             deadline,
             index,
             generation,

@@ -1,8 +1,7 @@
 //! Tests of the change from few timers to many and back.
 
-use super::FEW;
 use super::Wheel;
-use super::few::MOST;
+use super::few::FEW_MAX;
 use super::records::Filed;
 use crate::queue::model::random::{cases, ops, span, when};
 use crate::queue::model::{Model, Op, Subject, sized};
@@ -14,13 +13,13 @@ impl Wheel<u64> {
     /// Checks a wheel of few timers.
     pub(super) fn check_few(&self) {
         assert_eq!(self.raw.entries(), 0);
-        assert!(self.records.used() <= MOST);
+        assert!(self.records.used() <= FEW_MAX);
         for index in 0..self.records.used() as u32 {
             assert_eq!(self.records.kept(index), Some(Filed::FEW));
         }
         let armed = self.records.iter();
         let mut armed: Vec<_> = armed
-            .map(|(index, timer)| (timer.deadline, timer.order, timer.key(index)))
+            .map(|(index, timer)| (timer.deadline, timer.sequence, timer.key(index)))
             .collect();
         armed.sort_unstable();
         let bound = self.raw.earliest.bound();
@@ -71,39 +70,31 @@ proptest! {
     }
 }
 
-/// Asks often enough for the first timer that the wheel has few timers afterwards, if it may.
-fn settle(wheel: &mut Wheel<u64>, last: TimerKey) {
-    let deadline = wheel.deadline(last).expect("armed");
-    // The first timer, which is re-armed later before it is due.
-    for _ in 0..100 {
-        assert!(wheel.reset(last, 1) && wheel.reset(last, 2));
-        assert_eq!(wheel.pop_due(1), None);
-    }
-    assert!(wheel.reset(last, deadline));
-}
-
 #[test]
 fn handles_survive_both_changes() {
     let mut wheel = Wheel::new();
-    let keys: Vec<_> = (0..sized(1_000, 100) as u64)
-        .map(|n| wheel.insert(10 + n % 7, n))
-        .collect();
-    assert!(!wheel.is_few);
-    let (few, others) = keys.split_at(FEW - 1);
-    for (n, &key) in (0..).zip(&keys).skip(few.len()) {
-        assert_eq!(wheel.remove(key), Some(n));
+    for round in 0..3 {
+        assert!(wheel.is_few);
+        let keys: Vec<_> = (0..sized(1_000, 100) as u64)
+            .map(|n| wheel.insert(10 + n % 7, n))
+            .collect();
+        assert!(!wheel.is_few);
+        let (popped, removed) = keys.split_at(7);
+        for (n, &key) in (7..).zip(removed) {
+            assert_eq!(wheel.remove(key), Some(n));
+        }
+        for (n, &key) in (0..).zip(popped) {
+            assert_eq!(wheel.get(key), Some(&n));
+            assert_eq!(wheel.pop_due(100).map(|expired| expired.value), Some(n));
+        }
+        wheel.check();
+        assert!(!wheel.is_few, "round {round}");
+        assert_eq!(wheel.pop_due(100), None);
+        wheel.check();
+        let key = wheel.insert(50, 1);
+        assert!(keys.iter().all(|&key| wheel.get(key).is_none()));
+        assert_eq!(wheel.remove(key), Some(1));
     }
-    settle(&mut wheel, few[0]);
-    assert!(wheel.is_few);
-    wheel.check();
-    assert!(others.iter().all(|&key| wheel.get(key).is_none()));
-    for (n, &key) in (0..).zip(few) {
-        assert_eq!(wheel.get(key), Some(&n));
-    }
-    assert!(wheel.reset(few[0], 100));
-    assert_eq!(wheel.deadline(few[0]), Some(100));
-    let popped = core::iter::from_fn(|| wheel.pop_due(100)).map(|expired| expired.value);
-    assert_eq!(popped.collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 0]);
 }
 
 #[test]
@@ -131,7 +122,8 @@ fn equal_deadlines_keep_their_order() {
     assert_eq!(values, first.into_iter().chain(24..34).collect::<Vec<_>>());
 }
 
-/// The first timer is armed again for its own tick, in every way that may leave its name in the cache.
+/// The first timer is armed again for its own tick, in every way that may leave its name in the
+/// cache.
 #[test]
 fn the_first_of_equal_deadlines_is_the_one_armed_first() {
     let mut wheel = Wheel::new();
@@ -150,20 +142,19 @@ fn the_first_of_equal_deadlines_is_the_one_armed_first() {
     assert_eq!(popped.collect::<Vec<_>>(), [2, 3]);
 }
 
+/// Timers that come before a call has found the wheel empty reuse the entries of the last ones.
 #[test]
-fn it_does_not_change_back_and_forth() {
+fn an_empty_wheel_keeps_its_entries_until_a_call_finds_it_empty() {
     let mut wheel = Wheel::new();
-    let mut keys: Vec<_> = (0..=MOST as u64).map(|n| wheel.insert(n, n)).collect();
-    for _ in 0..sized(2_000, 1) {
-        keys.drain(FEW - 2..).for_each(|key| {
-            wheel.remove(key);
-        });
-        while keys.len() <= FEW {
-            keys.push(wheel.insert(9, 9));
-        }
-        wheel.next_deadline();
-        assert!(!wheel.is_few);
+    for _ in 0..10 {
+        let keys: Vec<_> = (0..100).map(|n| wheel.insert(1_000, n)).collect();
+        keys.into_iter()
+            .for_each(|key| assert!(wheel.remove(key).is_some()));
+        assert!(!wheel.is_few && wheel.entries() <= 100);
     }
+    assert_eq!(wheel.pop_due(0), None);
+    assert!(wheel.is_few && wheel.entries() == 0);
+    wheel.check();
 }
 
 #[test]
@@ -178,10 +169,9 @@ fn the_memory_of_many_timers_is_freed_while_a_few_stay() {
     keys.into_iter().for_each(|key| {
         wheel.remove(key);
     });
-    // Without a poll in between, the next timers take over the entries of the cancelled ones.
-    let entries = wheel.entries();
+    // Without a poll in between, the next timers reuse the memory of the cancelled ones.
     let keys = fill(&mut wheel);
-    assert!(wheel.entries() < entries + 100);
+    assert!(wheel.memory() < full + full / 8);
     wheel.check();
     keys.into_iter().for_each(|key| {
         wheel.remove(key);
@@ -197,13 +187,9 @@ fn the_memory_of_many_timers_is_freed_while_a_few_stay() {
     }
     assert!(looks < 1_000, "{looks} looks");
     assert!(wheel.memory() < full / 20, "{} bytes", wheel.memory());
-    settle(&mut wheel, last);
     assert!(wheel.is_few);
     assert_eq!(wheel.remove(last), Some(0));
     let empty = Wheel::<u64>::new().memory();
-    while wheel.has_memory_to_free() {
-        assert_eq!(wheel.pop_due(0), None);
-    }
     assert!(wheel.memory() < empty + 40_000, "{} bytes", wheel.memory());
 }
 

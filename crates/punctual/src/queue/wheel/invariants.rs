@@ -1,6 +1,5 @@
 //! The invariants of a raw wheel between any two calls.
 
-use super::chunk::NONE;
 use super::level::{FAR, LEVELS, deadline_in, digit, slot_start};
 use super::raw::RawWheel;
 use super::timers::Timers;
@@ -8,26 +7,21 @@ use std::collections::HashMap;
 
 /// Returns every entry with the tick it is filed under (`None` on the far levels).
 pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
-    let mut all: Vec<_> = raw
-        .front
-        .entries()
-        .map(|(deadline, index, generation)| (Some(deadline), index, generation))
+    let held = raw.earliest.is_held().then(|| raw.earliest.named());
+    let early = raw.front.entries().chain(held);
+    let mut all: Vec<_> = early
+        .map(|entry| (Some(entry.deadline), entry.index, entry.generation))
         .collect();
-    if raw.earliest.is_held() {
-        let held = raw.earliest.named();
-        all.push((Some(held.deadline), held.index, held.generation));
-    }
     for (level, slots) in raw.levels.iter().enumerate() {
         for slot in 0..64 {
             let start = slot_start(raw.cursor, level, slot);
-            let mut id = slots.slot(slot).head;
-            while id != NONE {
-                let chunk = raw.pool.get(id);
-                for entry in chunk.live() {
-                    let deadline = (level < FAR).then(|| deadline_in(start, level, entry.low));
-                    all.push((deadline, entry.index, entry.generation));
-                }
-                id = chunk.next;
+            for entry in raw
+                .pool
+                .chunks(slots.slot(slot))
+                .flat_map(|chunk| chunk.entries())
+            {
+                let deadline = (level < FAR).then(|| deadline_in(start, level, entry.low));
+                all.push((deadline, entry.index, entry.generation));
             }
         }
     }
@@ -35,7 +29,6 @@ pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
 }
 
 pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
-    raw.front.check_invariants();
     assert_eq!(raw.earliest.bound(), raw.earliest.named().deadline);
     let mut chunks = 0;
     for level in 0..LEVELS {
@@ -46,9 +39,9 @@ pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
             "occupied levels"
         );
         assert_eq!(
-            slots.mixed & !slots.occupied,
+            slots.unordered & !slots.occupied,
             0,
-            "only occupied slots are mixed"
+            "only occupied slots are unordered"
         );
         for slot in 0..64 {
             let list = slots.slot(slot);
@@ -66,34 +59,30 @@ pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
                 _ if level == pending => assert!(slot >= own, "nothing before the cursor"),
                 _ => assert!(slot > own, "the cursor's own slot is empty"),
             }
-            let mut orders: HashMap<u32, u32> = HashMap::new();
-            let (mut id, mut tail) = (list.head, NONE);
-            while id != NONE {
-                let chunk = raw.pool.get(id);
-                assert!(chunk.begin < chunk.end, "no empty chunks");
-                for entry in chunk.live() {
-                    if level >= FAR {
-                        continue;
-                    }
+            let mut sequences: HashMap<u32, u32> = HashMap::new();
+            for chunk in raw.pool.chunks(list) {
+                chunks += 1;
+                assert!(!chunk.entries().is_empty(), "no empty chunks");
+                for entry in chunk.entries().iter().filter(|_| level < FAR) {
                     let due = deadline_in(slot_start(raw.cursor, level, slot), level, entry.low);
                     assert_eq!(
                         due as u32, entry.low,
                         "the slot's digits are the deadline's"
                     );
                     if T::ORDERED
-                        && !slots.is_mixed(slot)
+                        && !slots.is_unordered(slot)
                         && timers.deadline(entry.index, entry.generation) == Some(due)
                     {
-                        let order = timers.order(entry.index);
-                        if let Some(before) = orders.insert(entry.low, order) {
-                            assert!(before <= order, "equal deadlines in arming order");
+                        let sequence = timers.sequence(entry.index);
+                        if let Some(before) = sequences.insert(entry.low, sequence) {
+                            assert!(
+                                before <= sequence,
+                                "equal deadlines in the sequence of arming"
+                            );
                         }
                     }
                 }
-                chunks += 1;
-                (tail, id) = (id, chunk.next);
             }
-            assert_eq!(tail, list.tail, "the tail of a slot");
         }
     }
     assert_eq!(chunks, raw.pool.used(), "no chunk is lost");

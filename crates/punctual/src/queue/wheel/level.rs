@@ -18,8 +18,8 @@ const SLOTS: usize = 1 << BITS;
 /// more): there, the owner is asked instead.
 pub(super) const FAR: usize = 6;
 
-/// Returns the level of a deadline, given `deadline ^ cursor` with bit 0 set. Setting bit 0 does not
-/// change the level and makes the number nonzero.
+/// Returns the level of a deadline, given `deadline ^ cursor` with bit 0 set. Setting bit 0 does
+/// not change the level and makes the number nonzero.
 #[inline]
 pub(super) fn level_of(difference: u64) -> usize {
     (difference.ilog2() / BITS) as usize
@@ -52,14 +52,14 @@ pub(super) struct Level {
     /// Bit `s`: slot `s` has entries.
     pub(super) occupied: u64,
     /// Bit `s`: slot `s` may have entries out of arming order. Set only for occupied slots.
-    pub(super) mixed: u64,
-    slots: Option<Box<[Slot; SLOTS]>>,
+    pub(super) unordered: u64,
+    pub(super) slots: Option<Box<[Slot; SLOTS]>>,
 }
 
 impl Level {
     pub(super) const EMPTY: Level = Level {
         occupied: 0,
-        mixed: 0,
+        unordered: 0,
         slots: None,
     };
 
@@ -81,15 +81,15 @@ impl Level {
 
     /// Returns whether a slot's entries may be out of arming order.
     #[inline]
-    pub(super) fn is_mixed(&self, slot: usize) -> bool {
-        self.mixed >> slot & 1 == 1
+    pub(super) fn is_unordered(&self, slot: usize) -> bool {
+        self.unordered >> slot & 1 == 1
     }
 
     /// Clears the bits of an emptied slot.
     #[inline]
     pub(super) fn vacate(&mut self, slot: usize) {
         self.occupied &= !(1 << slot);
-        self.mixed &= !(1 << slot);
+        self.unordered &= !(1 << slot);
     }
 
     pub(super) fn memory(&self) -> usize {

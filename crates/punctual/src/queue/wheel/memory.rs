@@ -1,53 +1,36 @@
 //! Freeing the memory of a raw wheel, in pieces where there is much of it.
 
-use super::chunk::{Entry, NONE, Pool, Slot};
+use super::chunk::{Pool, Slot};
 use super::level::Level;
 use super::raw::RawWheel;
-use core::mem::replace;
+use core::mem::{replace, take};
 
 impl RawWheel {
-    /// Drops all entries; [`free_piece`](Self::free_piece) then frees the memory in pieces. O(1).
+    /// Drops all entries. [`Pool::free_piece`] frees the memory in pieces. O(1).
     pub(super) fn clear_lazily(&mut self) {
-        let old = replace(self, RawWheel::starting_at(self.now));
+        let old = take(self);
+        self.now = old.now;
         self.pool.reclaim(old.pool);
         self.has_memory_to_free = true;
     }
 
-    /// Frees a piece of memory. Returns whether more is waiting. O(1).
-    pub(super) fn free_piece(&mut self) -> bool {
-        self.pool.leftovers.give_back();
-        !self.pool.leftovers.is_empty()
-    }
-
-    /// Packs the entries into as few chunks as they need.
+    /// Packs the entries into as few chunks as they need. O(entries).
     pub(super) fn pack(&mut self) {
         let mut pool = Pool::new();
         for level in &mut self.levels {
-            let mut occupied = level.occupied;
-            if occupied == 0 {
+            if level.occupied == 0 {
                 *level = Level::EMPTY;
             }
-            while occupied != 0 {
-                let slot = occupied.trailing_zeros() as usize;
-                occupied &= occupied - 1;
+            for slot in level.slots.iter_mut().flat_map(|slots| slots.iter_mut()) {
                 let mut packed = Slot::EMPTY;
-                let mut id = level.slot(slot).head;
-                while id != NONE {
-                    let chunk = self.pool.get(id);
-                    for &Entry {
-                        low,
-                        index,
-                        generation,
-                    } in chunk.live()
-                    {
-                        packed.push(&mut pool, low, index, generation);
+                for chunk in self.pool.chunks(*slot) {
+                    for &entry in chunk.entries() {
+                        packed.push(&mut pool, entry);
                     }
-                    id = chunk.next;
                 }
-                *level.slot_mut(slot) = packed;
+                *slot = packed;
             }
         }
-        // The new pool watches no chunk: a running sweep restarts at the beginning of its slot.
         let before = replace(&mut self.pool, pool);
         self.pool.reclaim(before);
         self.has_memory_to_free = true;
@@ -59,7 +42,7 @@ impl RawWheel {
         if self.pool.is_sparse() {
             self.pack();
         } else if self.has_memory_to_free {
-            self.free_piece();
+            self.pool.free_piece();
         }
         self.front.trim();
     }

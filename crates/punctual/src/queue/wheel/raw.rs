@@ -1,38 +1,24 @@
 //! The raw wheel files entries and asks the timers' owner whether they are still valid.
 //!
-//! Ground rules
+//! Ground rules, besides the invariants in the table of the [module](super):
 //!
-//! - The owner keeps the timers. The wheel keeps 12-byte entries (32 bits of the deadline, index,
-//!   generation) and reads a timer only through [`Timers`]. So a cancel touches nothing here:
-//!   the owner changes the timer's generation, which makes the entry dead. A re-arm to a later tick
-//!   touches nothing either: the entry is found *stale* when its slot comes, and filed again.
-//! - An entry is never filed later than its timer is due. Hence nothing fires late, and every live
-//!   timer has exactly one entry with its own generation.
-//! - `cursor`: every entry in the levels is due at or after the cursor, and is filed where
-//!   `deadline ^ cursor` says (see `level`). The cursor may run ahead of the clock; timers armed
-//!   before it go to `front`. In a wheel of up to some hundred entries it is at the end of time: all are in `front`.
-//! - At most one slot is `pending`: the slot of the cursor's own digit at a level above 0, partly
-//!   emptied into the levels below. While it is pending, new entries for the levels below it are
-//!   appended to it, so equal deadlines keep their order.
-//! - Entries with equal deadlines are in one slot, in arming order, unless the slot is marked `mixed`:
-//!   then a stale entry was filed behind younger ones, a timer was armed again for the tick of its entry, or a dead
-//!   entry may have become valid again. A mixed tick is ordered in `front`.
-//! - Entries in `front` stay there wherever the cursor is. An entry armed later for the same tick comes
-//!   after them.
-//! - `earliest` caches the earliest deadline. It may hold the entry of its timer back, which `release_held` files.
+//! - The owner keeps the timers, and the wheel reads a timer only through [`Timers`]. So a cancel
+//!   touches nothing here: the owner changes the timer's generation, which makes the entry dead.
+//! - Every live timer has exactly one entry with its own generation, filed at its deadline or
+//!   earlier.
+//! - The cursor may run ahead of the clock; entries before it go to `front`, and stay there
+//!   wherever the cursor is. An entry armed later for the same tick comes after them.
 //!
-//! This file has the public interface and the state. `serve` finds and pops due entries, `sweep` removes
-//! dead ones, `cursor` sets the cursor back.
+//! This file has the public interface and the state. `serve` finds and pops due entries, `sweep`
+//! removes dead ones, `cursor` sets the cursor back.
 
-use super::chunk::{Entry, Pool};
-use super::cursor::SMALL;
+use super::chunk::{Packed, Pool};
+use super::cursor::AT_END;
 use super::earliest::Earliest;
-use super::front::{Front, Staged};
-use super::leftovers::Leftovers;
+use super::front::Front;
 use super::level::{LEVELS, Level, digit, level_of};
-use super::sweep::{EVERY as SWEEP_EVERY, Sweep};
-use super::timers::{Due, Step, Timers};
-use alloc::vec::Vec;
+use super::sweep::{EVERY, Sweep};
+use super::timers::{Entry, Step, Timers};
 use core::mem::size_of;
 
 /// A hierarchical timing wheel whose caller stores the timers.
@@ -40,8 +26,8 @@ use core::mem::size_of;
 /// It orders `u64` ticks over their full range. A deadline in the past is due at once. No timer is
 /// popped before its deadline, even if the clock steps back.
 ///
-/// The hierarchy of wheels is from Varghese and Lauck (*Hashed and Hierarchical Timing Wheels*, SOSP
-/// 1987, scheme 7). Slots are found through bitmaps instead of by stepping through empty ones.
+/// The hierarchy of wheels is from Varghese and Lauck (*Hashed and Hierarchical Timing Wheels*,
+/// SOSP 1987, scheme 7). Slots are found through bitmaps instead of by stepping through empty ones.
 ///
 /// # Examples
 ///
@@ -84,23 +70,16 @@ pub struct RawWheel {
     pub(super) pool: Pool,
     pub(super) front: Front,
     pub(super) earliest: Earliest,
-    /// Entries of the run due before this tick are popped without any other check.
-    pub(super) clear_until: u64,
     /// Number of entries in the levels and in front.
     pub(super) entries: usize,
     /// Number of entries that the owner has invalidated.
     pub(super) dead: usize,
-    /// Number of entries armed before a cursor that is ahead of the clock, since it was last set back.
+    /// Number of entries armed before a cursor that is ahead of the clock, since it was last set
+    /// back.
     pub(super) behind: usize,
     /// The last `now`.
     pub(super) now: u64,
     pub(super) sweep: Option<Sweep>,
-    /// Whether the sweep also drops spare entries.
-    pub(super) purging: bool,
-    /// Entries on their way to the front. Empty between calls; kept for its capacity.
-    pub(super) gathered: Vec<Entry>,
-    /// Entries forgotten since the sweep's last step.
-    pub(super) unswept: u32,
     /// Set when memory may be waiting to be freed, here or in the owner's records.
     pub(super) has_memory_to_free: bool,
     /// Number of entries put into slots, for tests of the work per step.
@@ -125,23 +104,19 @@ impl RawWheel {
     /// ```
     pub const fn new() -> Self {
         RawWheel {
-            cursor: SMALL,
+            cursor: AT_END,
             occupied: 0,
             floor: 1,
             levels: [const { Level::EMPTY }; LEVELS],
             pool: Pool::new(),
             front: Front::new(),
             earliest: Earliest::new(),
-            clear_until: 0,
             entries: 0,
             dead: 0,
             behind: 0,
             now: 0,
             sweep: None,
-            purging: false,
-            unswept: 0,
             has_memory_to_free: false,
-            gathered: Vec::new(),
             #[cfg(test)]
             puts: 0,
         }
@@ -149,16 +124,8 @@ impl RawWheel {
 
     /// Starts anew with a wheel that has no entries.
     pub(super) fn restart(&mut self) {
-        (self.cursor, self.behind) = (SMALL, 0);
+        (self.cursor, self.behind) = (AT_END, 0);
         self.earliest = Earliest::new();
-    }
-
-    /// Returns an empty wheel whose clock is at `now`.
-    pub(super) fn starting_at(now: u64) -> Self {
-        RawWheel {
-            now,
-            ..RawWheel::new()
-        }
     }
 
     /// Files an entry for the timer `index` with the given deadline. O(1).
@@ -175,87 +142,74 @@ impl RawWheel {
     /// ```
     #[inline(always)]
     pub fn insert(&mut self, deadline: u64, index: u32, generation: u32) {
-        if deadline < self.earliest.first() {
-            self.insert_first(Due {
-                deadline,
-                index,
-                generation,
-            });
-        } else {
-            self.insert_later(deadline, index, generation);
-        }
+        self.add(Entry {
+            deadline,
+            index,
+            generation,
+        });
     }
 
-    /// Holds an entry that is due before all others.
-    #[inline(never)]
-    fn insert_first(&mut self, due: Due) {
-        self.release_held();
-        if due.deadline < self.earliest.first() {
-            self.entries += 1;
-            self.hold(due);
-        } else {
-            self.insert_later(due.deadline, due.index, due.generation);
-        }
-    }
-
-    /// Holds an entry that is due before all others, the run's too.
-    fn hold(&mut self, due: Due) {
-        self.clear_until = self.clear_until.min(due.deadline);
-        self.earliest.hold(due);
-    }
-
-    /// Has the held entry due earlier, under another generation.
-    pub(super) fn hold_earlier(&mut self, deadline: u64, generation: u32) {
-        self.clear_until = self.clear_until.min(deadline);
-        self.earliest.hold_earlier(deadline, generation);
-    }
-
-    /// Files an entry that is not due before all others.
+    /// Files a new entry.
     #[inline(always)]
-    pub(super) fn insert_later(&mut self, deadline: u64, index: u32, generation: u32) {
+    pub(super) fn add(&mut self, entry: Entry) {
         self.entries += 1;
-        self.file_held(deadline, index, generation);
+        if entry.deadline < self.earliest.first() {
+            self.hold_instead(entry);
+        } else {
+            self.file(entry);
+        }
+    }
+
+    /// Holds an entry that is due before all filed ones, and files the one that was held, or the
+    /// other way round.
+    #[inline(never)]
+    fn hold_instead(&mut self, entry: Entry) {
+        self.release_held();
+        if entry.deadline < self.earliest.first() {
+            self.hold(entry);
+        } else {
+            self.file(entry);
+        }
+    }
+
+    /// Holds an entry that is due before all others, while no other one is held.
+    fn hold(&mut self, entry: Entry) {
+        self.front.clear_only_before(entry.deadline);
+        self.earliest.hold(entry);
+    }
+
+    /// Holds the entry that is held under an earlier tick.
+    pub(super) fn hold_earlier(&mut self, entry: Entry) {
+        self.front.clear_only_before(entry.deadline);
+        self.earliest.hold_earlier(entry);
     }
 
     /// Files an entry that is counted already.
     #[inline(always)]
-    fn file_held(&mut self, deadline: u64, index: u32, generation: u32) {
-        if deadline < self.cursor && !self.set_back_for(deadline) {
-            self.clear_until = 0;
-            self.front.stage(Staged {
-                deadline,
-                index,
-                generation,
-            });
-            return;
+    pub(super) fn file(&mut self, entry: Entry) {
+        if entry.deadline < self.cursor && !self.set_back_for(entry.deadline) {
+            self.front.stage(entry);
+        } else {
+            // A dead entry of the same index and tick may count as this one, and it precedes younger entries.
+            self.place(entry, self.dead > 0);
         }
-        let (level, slot) = self.file(deadline, index, generation);
-        // A dead entry of the same index and tick may count as this one, and it precedes younger entries.
-        self.levels[level].mixed |= u64::from(self.dead > 0) << slot;
     }
 
-    /// Drops the held entry if its timer is gone, or has it due when its timer is. Returns whether it did.
+    /// Drops the held entry if its timer is gone, or moves it if its timer was re-armed. Returns
+    /// whether it did.
     #[inline]
     pub(super) fn settle_held(&mut self, timers: &mut impl Timers) -> bool {
-        let deadline = |held: Due| timers.deadline(held.index, held.generation);
-        let is_outdated = |held: Due| deadline(held) != Some(held.deadline);
+        let deadline = |held: Entry| timers.deadline(held.index, held.generation);
+        let is_outdated = |held: Entry| deadline(held) != Some(held.deadline);
         let Some(held) = self.earliest.release_if(is_outdated) else {
             return false;
         };
-        let Due {
-            index, generation, ..
-        } = held;
         match deadline(held) {
-            None => self.drop_dead(index, generation, timers),
+            None => self.drop_dead(held.index, held.generation, timers),
             Some(later) if later < self.earliest.first() => {
-                let generation = timers.refiled(index, generation, later);
-                self.hold(Due {
-                    deadline: later,
-                    index,
-                    generation,
-                });
+                self.hold(timers.refiled(held.at(later)));
             }
-            Some(later) => self.refile(later, index, generation, timers),
+            Some(later) => self.refile(held.at(later), timers),
         }
         true
     }
@@ -264,27 +218,27 @@ impl RawWheel {
     #[inline]
     pub(super) fn release_held(&mut self) {
         if let Some(held) = self.earliest.release() {
-            self.file_held(held.deadline, held.index, held.generation);
+            self.file(held);
         }
     }
 
-    /// Notes that a timer was armed again for the tick under which its entry is filed: the entries of that tick may
-    /// be out of order. O(1).
-    pub(super) fn mix(&mut self, filed: u64) {
+    /// Notes that a timer was armed again for the tick under which its entry is filed: the entries
+    /// of that tick may be out of order. O(1).
+    pub(super) fn mark_unordered(&mut self, filed: u64) {
         if filed < self.cursor {
             return; // in front, which compares the order of arming again
         }
         // The entry is in the tick's slot, or in the pending slot above it, or also in front.
         for at in [level_of((filed ^ self.cursor) | 1), self.pending()] {
             let level = &mut self.levels[at];
-            level.mixed |= level.occupied & 1 << digit(filed, at);
+            level.unordered |= level.occupied & 1 << digit(filed, at);
         }
     }
 
     /// Notes that one filed entry is dead: [`Timers::deadline`] now returns `None` for it.
     ///
-    /// O(1). Some calls also sweep a few entries, so that there are fewer dead entries than live ones
-    /// plus about 256.
+    /// O(1). Some calls also sweep a few entries, so that there are fewer dead entries than live
+    /// ones plus about 256.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -299,25 +253,25 @@ impl RawWheel {
     /// ```
     #[inline]
     pub fn forget(&mut self, timers: &mut impl Timers) {
+        self.forget_among(self.live().saturating_sub(1), timers);
+    }
+
+    /// Does what `forget` does, given the number of armed timers.
+    #[inline]
+    pub(super) fn forget_among(&mut self, live: usize, timers: &mut impl Timers) {
         self.dead += 1;
-        let live = timers
-            .armed()
-            .unwrap_or(self.entries - self.dead.min(self.entries));
-        if self.dead > live + 256 || self.sweep.is_some() {
-            self.unswept += 1;
-            if self.unswept >= SWEEP_EVERY {
-                self.unswept = 0;
-                self.sweep(timers);
-            }
+        if self.dead.is_multiple_of(EVERY) && (self.dead > live + 256 || self.sweep.is_some()) {
+            self.sweep(timers);
         }
     }
 
-    /// Does one step of bounded work: pops a due entry, or does part of the work that must precede it.
+    /// Does one step of bounded work: pops a due entry, or does part of the work that must precede
+    /// it.
     ///
     /// Every entry moved, dropped or looked up takes 1 from `budget`; the last piece of work may
-    /// overdraw it by less than 512 entries. A slot of a million entries is moved over several calls.
-    /// Over its life, an entry costs at most one move per level that it descends: amortised O(log64 of its
-    /// distance in ticks).
+    /// overdraw it by less than 512 entries. A slot of a million entries is moved over several
+    /// calls. Over its life, an entry costs at most one move per level that it descends: amortised
+    /// O(log64 of its distance in ticks).
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Step, Timers};
@@ -346,17 +300,12 @@ impl RawWheel {
         }
         self.release_held();
         // The common case: the next entry of the run.
-        if let Some(&next) = self.front.next()
-            && next.deadline < self.clear_until
-            && *budget > 0
+        if *budget > 0
+            && let Some(next) = self.peek_run(now)
         {
-            if next.deadline > now {
-                self.earliest.set_bound(next.deadline);
-                return Step::Idle;
-            }
             *budget -= 1;
             self.front.advance();
-            if let Some(due) = self.resolve_early(next, timers) {
+            if let Some(due) = self.resolve_ready(next, timers) {
                 return Step::Due(due);
             }
         }
@@ -380,7 +329,7 @@ impl RawWheel {
     /// assert_eq!(wheel.pop_due(10, &mut sessions), None);
     /// ```
     #[inline]
-    pub fn pop_due(&mut self, now: u64, timers: &mut impl Timers) -> Option<Due> {
+    pub fn pop_due(&mut self, now: u64, timers: &mut impl Timers) -> Option<Entry> {
         let mut budget = usize::MAX;
         loop {
             match self.step(now, timers, &mut budget) {
@@ -393,8 +342,8 @@ impl RawWheel {
 
     /// Returns a tick before which nothing is due, or `None` if there are no entries. O(1).
     ///
-    /// An event loop can sleep until this tick and then step the wheel. It may find nothing due and sleep
-    /// again.
+    /// An event loop can sleep until this tick and then step the wheel. It may find nothing due and
+    /// sleep again.
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -447,7 +396,7 @@ impl RawWheel {
     }
 
     /// Returns the number of filed entries that are not forgotten: one per armed timer, plus
-    /// [spare](Timers::armed) ones. O(1).
+    /// spare ones. O(1).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -468,11 +417,7 @@ impl RawWheel {
     /// ```
     pub fn memory(&self) -> usize {
         let levels: usize = self.levels.iter().map(Level::memory).sum();
-        size_of::<Self>()
-            + levels
-            + self.pool.memory()
-            + self.front.memory()
-            + self.gathered.capacity() * size_of::<Entry>()
+        size_of::<Self>() + levels + self.pool.memory() + self.front.memory()
     }
 
     /// Drops all entries and frees all memory. Keeps the last `now`. O(memory).
@@ -485,7 +430,9 @@ impl RawWheel {
     /// assert_eq!((wheel.entries(), wheel.next_wakeup()), (0, None));
     /// ```
     pub fn clear(&mut self) {
-        *self = RawWheel::starting_at(self.now);
+        self.clear_lazily();
+        self.pool.free_leftovers();
+        self.has_memory_to_free = false;
     }
 
     /// Packs the entries into as little memory as they need and frees the rest. O(entries).
@@ -501,62 +448,42 @@ impl RawWheel {
     /// ```
     pub fn shrink_to_fit(&mut self) {
         self.pack();
-        self.pool.leftovers = Leftovers::new();
+        self.pool.free_leftovers();
         self.has_memory_to_free = false;
         self.front.trim();
     }
 
-    /// Restages the entries in front after the owner has renumbered the arming order. O(entries in front).
-    pub(super) fn reorder(&mut self) {
-        self.front.restage();
-    }
-
-    /// Files an entry that is due at or after the cursor. Returns its level and slot.
+    /// Places an entry that is due at or after the cursor in its slot.
     #[inline(always)]
-    pub(super) fn file(&mut self, deadline: u64, index: u32, generation: u32) -> (usize, usize) {
+    pub(super) fn place(&mut self, entry: Entry, is_unordered: bool) {
         // Entries for the levels below the pending slot go into the pending slot.
-        let level = level_of((deadline ^ self.cursor) | self.floor);
-        let slot = digit(deadline, level);
-        self.clear_until = self.clear_until.min(deadline);
-        self.put(level, slot, deadline as u32, index, generation);
-        (level, slot)
+        let level = level_of((entry.deadline ^ self.cursor) | self.floor);
+        let slot = digit(entry.deadline, level);
+        self.front.clear_only_before(entry.deadline);
+        self.put(level, slot, entry.packed(), is_unordered);
     }
 
     #[inline(always)]
-    pub(super) fn put(&mut self, level: usize, slot: usize, low: u32, index: u32, generation: u32) {
+    pub(super) fn put(&mut self, level: usize, slot: usize, entry: Packed, is_unordered: bool) {
         #[cfg(test)]
         {
             self.puts += 1;
         }
         let to = &mut self.levels[level];
-        if to
-            .slot_mut(slot)
-            .push(&mut self.pool, low, index, generation)
-        {
+        if to.slot_mut(slot).push(&mut self.pool, entry) {
             to.occupied |= 1 << slot;
             self.occupied |= 1 << level;
         }
+        to.unordered |= u64::from(is_unordered) << slot;
     }
 
-    /// Files an entry again after its timer was re-armed. It comes behind younger ones, so the slot is mixed.
-    pub(super) fn refile(
-        &mut self,
-        deadline: u64,
-        index: u32,
-        generation: u32,
-        timers: &mut impl Timers,
-    ) {
-        let generation = timers.refiled(index, generation, deadline);
-        if deadline < self.cursor {
-            self.clear_until = 0;
-            self.front.stage(Staged {
-                deadline,
-                index,
-                generation,
-            });
+    /// Files an entry again after its timer was re-armed, and marks its slot unordered.
+    pub(super) fn refile(&mut self, entry: Entry, timers: &mut impl Timers) {
+        let entry = timers.refiled(entry);
+        if entry.deadline < self.cursor {
+            self.front.stage(entry);
         } else {
-            let (level, slot) = self.file(deadline, index, generation);
-            self.levels[level].mixed |= 1 << slot;
+            self.place(entry, true);
         }
     }
 

@@ -2,30 +2,31 @@
 //!
 //! A record keeps, beside its timer, the tick under which its entry is filed.
 //!
-//! - A cancel leaves the entry in place, spare. The record's next timer reuses the entry unless it is due
-//!   earlier. A program that arms and cancels timeouts touches only their records.
-//! - An entry carries a hash of that tick as its generation. So it is dead as soon as its record has an entry under
-//!   another tick.
+//! - A cancel leaves the entry in place, spare. The record's next timer reuses the entry unless it
+//!   is due earlier. A program that arms and cancels timeouts touches only their records.
+//! - An entry carries a hash of that tick as its generation. So it is dead as soon as its record
+//!   has an entry under another tick.
 //!
 //! While timers are few, there are no entries (see `few`): every record keeps [`Filed::FEW`].
 //!
-//! An entry that is dead may match again, when its record files another entry under the same tick. Then its timer
-//! has two entries, and the first of them fires it. So slots are marked as out of order while there are dead entries.
+//! An entry that is dead may match again, when its record files another entry under the same tick.
+//! Then its timer has two entries, and the first of them fires it. So slots are marked unordered
+//! while there are dead entries.
 
-use super::timers::Timers;
+use super::timers::{Entry, Timers};
 use crate::queue::armings::{Arming, Armings};
 use crate::queue::slab::{Slab, Tenant};
 use core::num::NonZeroU32;
 
-/// A live timer. The arming order is never 0; a free record has 0 there.
+/// A live timer. Its sequence number is never 0; a free record has 0 in the same place.
 ///
-/// What a cancel touches comes first: allocators align memory to 16 bytes, so half of the records are in two cache
-/// lines.
+/// What a cancel touches comes first: allocators align memory to 16 bytes, so half of the records
+/// are in two cache lines.
 #[derive(Debug)]
 #[repr(C)]
 pub(in crate::queue) struct Timer<T> {
     pub(in crate::queue) generation: u32,
-    pub(in crate::queue) order: NonZeroU32,
+    pub(in crate::queue) sequence: NonZeroU32,
     pub(in crate::queue) value: T,
     pub(in crate::queue) deadline: u64,
 }
@@ -54,7 +55,18 @@ impl Filed {
         self.0
     }
 
-    /// Returns the generation of the entry: the upper half of a product, which all bits of the tick change.
+    /// Returns the entry of the timer `index`, which is due at `deadline`.
+    #[inline]
+    pub(super) fn entry(self, deadline: u64, index: u32) -> Entry {
+        Entry {
+            deadline,
+            index,
+            generation: self.generation(),
+        }
+    }
+
+    /// Returns the generation of the entry: the upper half of a product, which all bits of the tick
+    /// change.
     #[inline]
     pub(super) fn generation(self) -> u32 {
         (self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
@@ -63,7 +75,7 @@ impl Filed {
 
 impl<T> Tenant for Timer<T> {
     type Kept = Filed;
-    const KEPT: Filed = Filed::NOT;
+    const NEW: Filed = Filed::NOT;
 
     #[inline]
     fn generation(&self) -> u32 {
@@ -76,18 +88,18 @@ impl<T> Slab<Timer<T>> {
     #[inline]
     pub(super) fn first_armed(&self) -> Option<Arming> {
         let first = self.least(Arming::NONE, |index, timer| {
-            Arming::new(timer.deadline, timer.order, index)
+            Arming::new(timer.deadline, timer.sequence, index)
         });
         (first != Arming::NONE).then_some(first)
     }
 
-    /// Renumbers the arming order of all timers, keeping the sequence. O(n log n).
+    /// Numbers the armings of all timers anew, in the same sequence. O(n log n).
     #[cold]
     pub(in crate::queue) fn renumber(&mut self, armings: &mut Armings) {
-        let armed = self.iter().map(|(index, timer)| (timer.order, index));
-        for (order, index) in armings.renumber(armed.collect()) {
+        let armed = self.iter().map(|(index, timer)| (timer.sequence, index));
+        for (sequence, index) in armings.renumber(armed.collect()) {
             if let Some(timer) = self.at_mut(index) {
-                timer.order = order;
+                timer.sequence = sequence;
             }
         }
     }
@@ -108,41 +120,31 @@ impl<T> Timers for Slab<Timer<T>> {
     }
 
     #[inline]
-    fn armed(&self) -> Option<usize> {
-        Some(self.len())
-    }
-
-    #[inline]
     fn stands(&self, index: u32, generation: u32) -> bool {
         self.kept(index)
             .is_some_and(|filed| filed.generation() == generation && filed != Filed::NOT)
     }
 
     #[inline]
-    fn order(&self, index: u32) -> u32 {
-        self.at(index).map_or(0, |timer| timer.order.get())
+    fn sequence(&self, index: u32) -> u32 {
+        self.at(index).map_or(0, |timer| timer.sequence.get())
     }
 
     #[inline]
-    fn look(&self, index: u32, generation: u32) -> Option<(u64, u32)> {
-        let (timer, filed) = self.kept_at(index)?;
-        (filed.generation() == generation).then_some((timer.deadline, timer.order.get()))
-    }
-
-    #[inline]
-    fn refiled(&mut self, index: u32, _: u32, deadline: u64) -> u32 {
-        let filed = Filed::at(deadline);
-        if let Some(kept) = self.kept_mut(index) {
-            *kept = filed;
+    fn refiled(&mut self, entry: Entry) -> Entry {
+        let filed = Filed::at(entry.deadline);
+        self.keep(entry.index, filed);
+        Entry {
+            generation: filed.generation(),
+            ..entry
         }
-        filed.generation()
     }
 
     #[inline]
     fn dropped(&mut self, index: u32, generation: u32) -> bool {
         let was_spare = self.stands(index, generation);
-        if was_spare && let Some(kept) = self.kept_mut(index) {
-            *kept = Filed::NOT;
+        if was_spare {
+            self.keep(index, Filed::NOT);
         }
         was_spare
     }

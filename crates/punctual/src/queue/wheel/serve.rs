@@ -1,23 +1,23 @@
 //! Finding the first due entry, popping it, and moving the entries in its way.
 //!
-//! A slot of level 0 is a single tick. Its entries are popped from its first chunk one by one,
-//! unless they are out of arming order; then they go through the heap in front. The first slot of a
-//! higher level
+//! The first slot
 //!
-//! - moves to the front as a whole, as a sorted run, if it has up to [`RUN`] entries;
-//! - becomes the pending slot if it has more: it is emptied into the levels below, one chunk at a
-//!   time.
+//! - moves to the front as a whole, as a sorted run, if it has up to [`RUN_MAX`] entries;
+//! - becomes the pending slot if it has more and is above level 0: it is emptied into the levels
+//!   below, one chunk at a time;
+//! - is popped entry by entry if it has more and is on level 0, a single tick; entries out of
+//!   arming order go through the heap in front.
 
-use super::chunk::{CHUNK, Entry, Slot};
-use super::front::{Early, Staged};
+use super::chunk::{CHUNK, Slot};
+use super::front::Ready;
 use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
 use super::raw::RawWheel;
-use super::timers::{Due, Step, Timers};
-use core::mem::{replace, take};
+use super::timers::{Entry, Step, Timers};
+use core::mem::replace;
 
-/// Maximum number of entries of a slot that moves to the front. A larger slot gives the slots of the level below
-/// 4 or more entries each, which share the fixed cost per slot.
-pub(super) const RUN: usize = 512;
+/// Maximum number of entries of a slot that moves to the front. A larger slot gives the slots of
+/// the level below 4 or more entries each, which share the fixed cost per slot.
+pub(super) const RUN_MAX: usize = 512;
 
 /// An occupied slot: its position, and a lower bound of its deadlines.
 #[derive(Clone, Copy, Debug)]
@@ -37,237 +37,153 @@ impl RawWheel {
 
     /// The part of a step that runs when something may be due.
     pub(super) fn serve<T: Timers>(&mut self, timers: &mut T, budget: &mut usize) -> Step {
-        self.release_held();
         loop {
+            let first = self.first_slot();
+            let start = first.map_or(u64::MAX, |first| first.start);
             if *budget == 0 {
-                return self.end_of_budget();
+                return self.end_of_budget(start);
             }
-            if self.front.has_staged() {
+            if let Some(entry) = self.front.unstage() {
                 *budget -= 1;
-                self.place_staged(timers);
-                continue;
-            }
-            let place = self.first_slot();
-            let start = place.map_or(u64::MAX, |place| place.start);
-            if let Some(&early) = self.front.peek()
-                && self.is_front_first(early.deadline, place.as_ref(), timers)
+                self.place_staged(entry, timers);
+            } else if let Some(&ready) = self.front.peek()
+                && self.is_front_first::<T>(ready.deadline, first.as_ref())
             {
-                if early.deadline > self.now {
-                    return self.idle_until(early.deadline);
+                if ready.deadline > self.now {
+                    return self.idle_until(ready.deadline, start);
                 }
                 *budget -= 1;
                 self.front.pop();
                 if self.front.is_run_only() {
-                    self.clear_until = start;
+                    self.front.clear_until = start;
                 }
-                if let Some(due) = self.resolve_early(early, timers) {
+                if let Some(due) = self.resolve_ready(ready, timers) {
                     return Step::Due(due);
                 }
-                continue;
-            }
-            let Some(place) = place else {
+            } else if let Some(first) = first {
+                if start > self.now {
+                    return self.idle_until(start, start);
+                }
+                if first.level > 0 || self.is_short(&first) {
+                    *budget = budget.saturating_sub(self.open(&first, timers));
+                    continue;
+                }
+                *budget -= 1;
+                let is_unordered = T::ORDERED && self.is_unordered(&first);
+                let entry = self.take_out(&first);
+                if let Some(due) = self.resolve(entry, timers) {
+                    if !is_unordered {
+                        self.fired(due.deadline);
+                        return Step::Due(due);
+                    }
+                    self.move_to_heap(due, timers);
+                }
+            } else {
                 self.restart();
                 self.trim();
                 return Step::Idle;
-            };
-            if start > self.now {
-                return self.idle_until(start);
-            }
-            let is_mixed = T::ORDERED && self.is_mixed(&place);
-            if place.level > 0 || is_mixed && self.is_short(&place) {
-                let moved = self.open(&place, timers);
-                *budget = budget.saturating_sub(moved);
-                continue;
-            }
-            *budget -= 1;
-            let Entry {
-                index, generation, ..
-            } = self.take_out(&place);
-            if is_mixed {
-                self.move_to_front(start, index, generation, timers);
-            } else if let Some(due) = self.resolve(start, index, generation, timers) {
-                return Step::Due(due);
             }
         }
     }
 
-    /// Returns whether the first entry in front, due at `deadline`, precedes the first slot. On a tie it
-    /// does, because it was armed earlier, unless the slot is out of order.
+    /// Returns whether the first entry in front, due at `deadline`, precedes the first slot. On a
+    /// tie it does, because it was armed earlier, unless the slot is out of order.
     #[inline]
-    fn is_front_first<T: Timers>(&self, deadline: u64, first: Option<&First>, _: &T) -> bool {
+    fn is_front_first<T: Timers>(&self, deadline: u64, first: Option<&First>) -> bool {
         first.is_none_or(|first| {
             deadline < first.start
-                || deadline == first.start && !(T::ORDERED && self.is_mixed(first))
+                || deadline == first.start && !(T::ORDERED && self.is_unordered(first))
         })
     }
 
-    /// Ends a step whose budget is used up.
+    /// Ends a step whose budget is used up. The first slot starts at `start`.
     #[cold]
-    fn end_of_budget(&mut self) -> Step {
-        let start = self.first_slot().map_or(u64::MAX, |place| place.start);
-        let bound = self.front.bound().min(start);
-        if self.entries == 0 || bound > self.now {
-            self.idle_until(bound)
-        } else {
-            Step::Busy
+    fn end_of_budget(&mut self, start: u64) -> Step {
+        let front = self.front.peek().map_or(u64::MAX, |ready| ready.deadline);
+        if self.front.has_staged() || self.entries > 0 && front.min(start) <= self.now {
+            return Step::Busy;
         }
+        self.idle_until(front.min(start), start)
     }
 
     /// Ends a step after which nothing is due before `bound`, which lies in the future.
     #[inline]
-    fn idle_until(&mut self, bound: u64) -> Step {
+    fn idle_until(&mut self, bound: u64, start: u64) -> Step {
         self.earliest.set_bound(bound);
         // Moving the cursor up to the first slot, but not into it, changes no entry's level.
-        if self.floor == 1 && self.now > self.cursor {
-            let start = self.first_slot().map_or(u64::MAX, |place| place.start);
-            if start > self.now {
-                self.cursor = self.now;
-            }
+        if self.floor == 1 && self.now > self.cursor && self.now < start {
+            self.cursor = self.now;
         }
         Step::Idle
     }
 
     /// Returns the next entry of the run if it is due and nothing else can precede it.
     #[inline]
-    pub(super) fn peek_run(&self, now: u64) -> Option<Early> {
+    pub(super) fn peek_run(&self, now: u64) -> Option<Ready> {
         let next = self.front.next()?;
-        (next.deadline < self.clear_until && next.deadline <= now).then_some(*next)
+        (next.deadline < self.front.clear_until && next.deadline <= now).then_some(*next)
     }
 
-    /// Removes the entry that `peek_run` returned, due at `deadline`, after its timer was taken.
+    /// Updates the cached deadline and the count after the first entry fired: nothing is due before
+    /// `deadline`, nor before the next entry of a clear run.
     #[inline]
-    pub(super) fn popped(&mut self, deadline: u64) {
-        self.front.advance();
-        self.fired(deadline);
-    }
-
-    /// Updates the cached deadline and the count after the first entry fired: nothing is due before `deadline`, nor
-    /// before the next entry of a clear run.
-    #[inline]
-    fn fired(&mut self, deadline: u64) {
+    pub(super) fn fired(&mut self, deadline: u64) {
         self.entries -= 1;
-        if let Some(next) = self.front.next()
-            && next.deadline < self.clear_until
-        {
-            self.earliest.set(Due {
-                deadline: next.deadline,
-                index: next.index,
-                generation: next.generation,
-            });
-            return;
+        match self.front.next() {
+            Some(next) if next.deadline < self.front.clear_until => {
+                self.earliest.set(next.entry());
+            }
+            _ if self.entries == 0 => self.earliest.set_bound(u64::MAX),
+            _ => self.earliest.set_bound(deadline),
         }
-        self.earliest.set_bound(if self.entries == 0 {
-            u64::MAX
-        } else {
-            deadline
-        });
     }
 
     /// Resolves an entry that was removed from the front.
     #[inline]
-    pub(super) fn resolve_early(&mut self, early: Early, timers: &mut impl Timers) -> Option<Due> {
-        let Early {
-            deadline,
-            order,
-            index,
-            generation,
-        } = early;
-        if timers.look(index, generation) == Some((deadline, order)) {
-            self.fired(deadline);
-            return Some(Due {
-                deadline,
-                index,
-                generation,
-            });
+    pub(super) fn resolve_ready(
+        &mut self,
+        ready: Ready,
+        timers: &mut impl Timers,
+    ) -> Option<Entry> {
+        let due = self.resolve(ready.entry(), timers)?;
+        if timers.sequence(due.index) != ready.sequence {
+            self.move_to_heap(due, timers);
+            return None;
         }
-        self.move_to_front(deadline, index, generation, timers);
+        self.fired(due.deadline);
+        Some(due)
+    }
+
+    /// Resolves an entry that was removed: returns it if it is due, drops it if it is dead, and
+    /// files it again if its timer was re-armed later.
+    #[inline]
+    fn resolve(&mut self, entry: Entry, timers: &mut impl Timers) -> Option<Entry> {
+        match timers.deadline(entry.index, entry.generation) {
+            None => self.drop_dead(entry.index, entry.generation, timers),
+            Some(later) if later > entry.deadline => self.refile(entry.at(later), timers),
+            Some(deadline) => return Some(entry.at(deadline)),
+        }
         None
     }
 
-    /// Resolves an entry that was removed at its tick `deadline`: it is due, dead, or stale and filed again.
+    /// Moves an entry that was staged to the heap or to its slot.
+    pub(super) fn place_staged(&mut self, entry: Entry, timers: &mut impl Timers) {
+        match timers.deadline(entry.index, entry.generation) {
+            // A spare entry, whose sequence is looked up when it has a timer again.
+            None if timers.stands(entry.index, entry.generation) => {
+                self.front.push(Ready::new(entry, 0));
+            }
+            None => self.drop_dead(entry.index, entry.generation, timers),
+            Some(deadline) if deadline >= self.cursor => self.refile(entry.at(deadline), timers),
+            Some(deadline) => self.move_to_heap(entry.at(deadline), timers),
+        }
+    }
+
+    /// Adds an entry to the front's heap.
     #[inline]
-    pub(super) fn resolve(
-        &mut self,
-        deadline: u64,
-        index: u32,
-        generation: u32,
-        timers: &mut impl Timers,
-    ) -> Option<Due> {
-        match timers.deadline(index, generation) {
-            None => {
-                self.drop_dead(index, generation, timers);
-                None
-            }
-            Some(later) if later > deadline => {
-                self.refile(later, index, generation, timers);
-                None
-            }
-            Some(due) => {
-                self.fired(due);
-                Some(Due {
-                    deadline: due,
-                    index,
-                    generation,
-                })
-            }
-        }
-    }
-
-    /// Moves one staged entry to the heap or to its slot.
-    pub(super) fn place_staged(&mut self, timers: &mut impl Timers) {
-        let Some(Staged {
-            deadline: filed,
-            index,
-            generation,
-        }) = self.front.unstage()
-        else {
-            return;
-        };
-        match timers.deadline(index, generation) {
-            // A spare entry, whose order is looked up when it has a timer again.
-            None if timers.stands(index, generation) => {
-                self.clear_until = 0;
-                self.front.push(Early {
-                    deadline: filed,
-                    order: 0,
-                    index,
-                    generation,
-                });
-            }
-            None => self.drop_dead(index, generation, timers),
-            Some(deadline) if deadline >= self.cursor => {
-                self.refile(deadline, index, generation, timers)
-            }
-            Some(deadline) => self.put_in_front(deadline, index, generation, timers),
-        }
-    }
-
-    /// Moves all staged entries.
-    #[inline(never)]
-    pub(super) fn place_all_staged(&mut self, timers: &mut impl Timers) {
-        while self.front.has_staged() {
-            self.place_staged(timers);
-        }
-    }
-
-    /// Adds an entry to the front's heap, which orders by arming.
-    #[inline]
-    fn put_in_front(
-        &mut self,
-        deadline: u64,
-        index: u32,
-        generation: u32,
-        timers: &mut impl Timers,
-    ) {
-        let order = timers.order(index);
-        self.clear_until = 0;
-        let generation = timers.refiled(index, generation, deadline);
-        self.front.push(Early {
-            deadline,
-            order,
-            index,
-            generation,
-        });
+    fn move_to_heap(&mut self, entry: Entry, timers: &mut impl Timers) {
+        let sequence = timers.sequence(entry.index);
+        self.front.push(Ready::new(timers.refiled(entry), sequence));
     }
 
     /// Returns the first occupied slot. O(1): a few bit operations.
@@ -295,17 +211,8 @@ impl RawWheel {
 
     /// Returns whether a slot's entries may be out of arming order.
     #[inline]
-    fn is_mixed(&self, place: &First) -> bool {
-        self.levels[place.level].is_mixed(place.slot)
-    }
-
-    /// Moves an entry that is due at the current tick `start` to the front's heap.
-    fn move_to_front(&mut self, start: u64, index: u32, generation: u32, timers: &mut impl Timers) {
-        match timers.deadline(index, generation) {
-            None => self.drop_dead(index, generation, timers),
-            Some(later) if later > start => self.refile(later, index, generation, timers),
-            Some(deadline) => self.put_in_front(deadline, index, generation, timers),
-        }
+    fn is_unordered(&self, place: &First) -> bool {
+        self.levels[place.level].is_unordered(place.slot)
     }
 
     /// Removes the first entry of a slot of level 0.
@@ -317,10 +224,10 @@ impl RawWheel {
         if list.is_empty() {
             self.vacate(0, place.slot);
         }
-        entry
+        entry.at(place.start)
     }
 
-    /// Moves entries of the slot at `place`, above level 0, nearer to the front. Returns their number.
+    /// Moves entries of the slot at `place` nearer to the front. Returns their number.
     #[inline(never)]
     fn open(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         self.trim();
@@ -336,146 +243,114 @@ impl RawWheel {
     #[inline]
     fn is_short(&self, place: &First) -> bool {
         let list = self.levels[place.level].slot(place.slot);
-        list.is_one_chunk() || list.has_at_most(&self.pool, RUN)
+        list.has_at_most(&self.pool, RUN_MAX)
     }
 
-    /// Moves the slot at `place` to the front, as a run if the front has none. The cursor stays: entries armed
-    /// for this slot later are filed in it again.
+    /// Moves the slot at `place` to the front, as a run unless the front has a run. The cursor stays:
+    /// entries armed for this slot later are filed in it again.
     ///
     /// All timers are prefetched before the first is read, so that the cache misses overlap.
     fn gather(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         let &First { level, slot, start } = place;
-        // On the far levels the lower bits do not tell whether an entry is filed at the deadline.
-        let near = level < FAR;
-        let last = (1u64 << (BITS * level as u32)) - 1;
-        let mut entries = take(&mut self.gathered);
-        let list = replace(self.levels[level].slot_mut(slot), Slot::EMPTY);
+        let bits = BITS * level as u32;
+        let mut list = replace(self.levels[level].slot_mut(slot), Slot::EMPTY);
         self.vacate(level, slot);
-        list.drain(&mut self.pool, |chunk| {
-            for entry in chunk.live() {
+        for chunk in self.pool.chunks(list) {
+            for entry in chunk.entries() {
                 timers.prefetch(entry.index);
             }
-            entries.extend_from_slice(chunk.live());
-        });
-        let looked = entries.len();
-        let before = self.front.run_len();
-        for Entry {
-            low,
-            index,
-            generation,
-        } in entries.drain(..)
-        {
-            match timers.look(index, generation) {
-                None => self.drop_dead(index, generation, timers),
-                Some((deadline, _)) if deadline.wrapping_sub(start) > last => {
-                    self.refile(deadline, index, generation, timers);
-                }
-                Some((deadline, order)) => {
-                    let generation = match near && deadline as u32 == low {
-                        true => generation,
-                        false => timers.refiled(index, generation, deadline),
+        }
+        let has_run = self.front.next().is_some();
+        let mut looked = 0;
+        while !list.is_empty() {
+            let chunk = list.pop_chunk(&mut self.pool);
+            looked += chunk.entries().len();
+            for entry in chunk.entries() {
+                let Some(deadline) = timers.deadline(entry.index, entry.generation) else {
+                    self.drop_dead(entry.index, entry.generation, timers);
+                    continue;
+                };
+                // On the far levels the lower bits do not tell whether the entry is filed at the deadline.
+                let is_current = level < FAR && deadline as u32 == entry.low;
+                let entry = entry.at(deadline);
+                if deadline.wrapping_sub(start) >> bits > 0 {
+                    self.refile(entry, timers);
+                } else if has_run {
+                    self.move_to_heap(entry, timers);
+                } else {
+                    let sequence = timers.sequence(entry.index);
+                    let entry = if is_current {
+                        entry
+                    } else {
+                        timers.refiled(entry)
                     };
-                    self.front.gather(Early {
-                        deadline,
-                        order,
-                        index,
-                        generation,
-                    });
+                    self.front.gather(Ready::new(entry, sequence));
                 }
             }
         }
-        self.gathered = entries;
-        if before == 0 {
-            self.front.sort(start, BITS * level as u32);
-        } else {
-            self.front.push_gathered(before);
-            self.clear_until = 0;
+        if !has_run {
+            self.front.sort(start, bits);
         }
         looked
     }
 
-    /// Moves the first chunk of the slot at `place` to the levels below. Returns its number of entries.
+    /// Moves the first chunk of the slot at `place` to the levels below. Returns its number of
+    /// entries.
     ///
     /// Entries that come to level 0 are about to fire, so this reads their timers, a chunk at a
     /// time: the reads do not depend on each other, and their cache misses overlap.
     fn cascade(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         let &First { level, slot, .. } = place;
         let start = slot_start(self.cursor, level, slot);
-        let mixed = self.is_mixed(place);
+        let was_unordered = self.is_unordered(place);
         self.cursor = start;
         self.floor = 1 << (BITS * level as u32);
         let list = self.levels[level].slot_mut(slot);
         let chunk = list.pop_chunk(&mut self.pool);
-        self.pool.prefetch(chunk.next);
         if list.is_empty() {
             self.vacate(level, slot);
         }
-        let entries = chunk.live();
-        if level > 1 && level < FAR {
-            for entry in entries {
-                let &Entry {
-                    low,
-                    index,
-                    generation,
-                } = entry;
+        let reads = level <= 1 || level >= FAR;
+        let mut read = [None; CHUNK];
+        if reads {
+            for (read, entry) in read.iter_mut().zip(chunk.entries()) {
+                *read = timers.deadline(entry.index, entry.generation);
+            }
+        }
+        for (read, &entry) in read.into_iter().zip(chunk.entries()) {
+            let filed = deadline_in(start, level, entry.low);
+            match read {
                 // Most entries come to the next level: their digit there differs from the cursor's, which is 0.
-                let slot = digit(low.into(), level - 1);
-                if slot > 0 {
-                    self.put(level - 1, slot, low, index, generation);
-                    self.levels[level - 1].mixed |= u64::from(mixed) << slot;
-                } else {
-                    self.put_below(deadline_in(start, level, low), index, generation, mixed);
+                _ if !reads && digit(filed, level - 1) > 0 => {
+                    self.put(level - 1, digit(filed, level - 1), entry, was_unordered);
                 }
-            }
-            return entries.len();
-        }
-        let mut looks = [None; CHUNK];
-        for (look, entry) in looks.iter_mut().zip(entries) {
-            *look = timers.deadline(entry.index, entry.generation);
-        }
-        for (
-            &look,
-            &Entry {
-                low,
-                index,
-                generation,
-            },
-        ) in looks.iter().zip(entries)
-        {
-            match look {
-                None => self.drop_dead(index, generation, timers),
-                Some(deadline) if deadline < start => {
-                    self.refile(deadline, index, generation, timers)
+                _ if !reads => self.put_below(entry.at(filed), was_unordered),
+                None => self.drop_dead(entry.index, entry.generation, timers),
+                Some(deadline) if deadline < start => self.refile(entry.at(deadline), timers),
+                Some(deadline) if deadline == filed => {
+                    self.put_below(entry.at(filed), was_unordered);
                 }
+                // On the far levels some current entries count as stale too, which is harmless.
                 Some(deadline) => {
-                    // On the far levels some current entries count as stale too, which is harmless.
-                    let stale = deadline != deadline_in(start, level, low);
-                    let generation = match stale {
-                        true => timers.refiled(index, generation, deadline),
-                        false => generation,
-                    };
-                    self.put_below(deadline, index, generation, mixed || stale);
+                    self.put_below(timers.refiled(entry.at(deadline)), true);
                 }
             }
         }
-        entries.len()
+        chunk.entries().len()
     }
 
     /// Files an entry of the pending slot again: on the levels below or, if its timer was re-armed,
     /// on any level.
     #[inline(always)]
-    fn put_below(&mut self, deadline: u64, index: u32, generation: u32, mixed: bool) {
-        let level = level_of((deadline ^ self.cursor) | 1);
-        let slot = digit(deadline, level);
-        self.put(level, slot, deadline as u32, index, generation);
-        if mixed {
-            self.levels[level].mixed |= 1 << slot;
-        }
+    fn put_below(&mut self, entry: Entry, is_unordered: bool) {
+        let level = level_of((entry.deadline ^ self.cursor) | 1);
+        let slot = digit(entry.deadline, level);
+        self.put(level, slot, entry.packed(), is_unordered);
     }
 
     /// Returns the earliest live deadline, and caches its timer.
     #[inline(never)]
-    pub(super) fn find_first(&mut self, timers: &mut impl Timers) -> Option<u64> {
+    pub(super) fn find_first<T: Timers>(&mut self, timers: &mut T) -> Option<u64> {
         if self.settle_held(timers)
             && let Some(deadline) = self.earliest.known(timers)
         {
@@ -483,18 +358,19 @@ impl RawWheel {
         }
         self.release_held();
         loop {
-            self.place_all_staged(timers);
+            if let Some(entry) = self.front.unstage() {
+                self.place_staged(entry, timers);
+                continue;
+            }
             let place = self.first_slot();
-            let front = self
-                .front
-                .peek()
-                .filter(|top| self.is_front_first(top.deadline, place.as_ref(), timers));
-            let (filed, index, generation) = match (front, place) {
-                (Some(top), _) => (top.deadline, top.index, top.generation),
-                (None, Some(place)) if place.level == 0 => {
-                    let list = self.levels[0].slot(place.slot);
-                    let entry = self.pool.get(list.head).first();
-                    (place.start, entry.index, entry.generation)
+            let ready = self.front.peek().copied();
+            let ready = ready.filter(|top| self.is_front_first::<T>(top.deadline, place.as_ref()));
+            let first = match (ready, place) {
+                (Some(ready), _) => ready.entry(),
+                (None, Some(place)) if place.level == 0 && !self.is_short(&place) => {
+                    let mut chunks = self.pool.chunks(self.levels[0].slot(place.slot));
+                    let entry = chunks.next().and_then(|chunk| chunk.entries().first());
+                    entry.map(|entry| entry.at(place.start))?
                 }
                 (None, Some(place)) => {
                     self.open(&place, timers);
@@ -505,25 +381,18 @@ impl RawWheel {
                     return None;
                 }
             };
-            let in_front = front.is_some();
-            let deadline = timers.deadline(index, generation);
-            if deadline == Some(filed) {
-                self.earliest.set(Due {
-                    deadline: filed,
-                    index,
-                    generation,
-                });
-                return deadline;
+            if timers.deadline(first.index, first.generation) == Some(first.deadline) {
+                self.earliest.set(first);
+                return Some(first.deadline);
             }
             match place {
-                Some(place) if !in_front => {
+                Some(place) if ready.is_none() => {
                     self.take_out(&place);
                 }
                 _ => self.front.pop(),
             }
-            match deadline {
-                None => self.drop_dead(index, generation, timers),
-                Some(deadline) => self.refile(deadline, index, generation, timers),
+            if let Some(early) = self.resolve(first, timers) {
+                self.refile(early, timers);
             }
         }
     }
