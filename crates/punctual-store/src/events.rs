@@ -200,6 +200,9 @@ pub trait Sink {
         let _ = key;
     }
 
+    /// Makes the keys of [`Sink::changed`] known to the caller, which is about to look for one of them.
+    fn note_changes(&mut self) {}
+
     /// Receives the name of a changed key and the clients that have read it since it last changed. `by` is the client whose command
     /// has changed it; 0 if it was none's.
     fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {

@@ -42,7 +42,7 @@ impl Hold {
     pub(crate) fn note(
         &mut self,
         log: &ChangeLog,
-        turn: &Turn,
+        turn: &mut Turn,
         entry: &Entry,
         db: usize,
         args: Args,
@@ -61,7 +61,7 @@ impl Hold {
     fn note_read(
         &mut self,
         log: &ChangeLog,
-        turn: &Turn,
+        turn: &mut Turn,
         since: u64,
         entry: &Entry,
         db: usize,
@@ -73,6 +73,7 @@ impl Hold {
         if command.reaches_unnamed(args) && since != Self::WRITES_ONLY {
             self.until = THIS_TURN;
         }
+        turn.note_changes();
         command.keys.each(args, &mut |at| {
             let changed = args
                 .get(at)

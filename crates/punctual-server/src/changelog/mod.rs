@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::Thread;
 
+use parking_lot::Mutex;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::{Effects, KeyHash, Turn, write_select};
 
@@ -44,7 +45,12 @@ pub(crate) struct ChangeLog {
     /// The device fails: commands that write are refused, and nobody waits to read.
     failing: AtomicBool,
     unreleased: OnceLock<Unreleased>,
+    /// Changed keys that are not in `unreleased` yet, although their changes are appended: with one loop, nobody looks for them if
+    /// the changes are released before the next turn.
+    recent: Mutex<Vec<KeyHash>>,
     room: Room,
+    /// There are bytes for which no thread of the file was woken.
+    sleeps: AtomicBool,
     /// Capacity of all buffers for the file, with those of its threads.
     buffers: AtomicI64,
 }
@@ -120,7 +126,9 @@ impl Default for ChangeLog {
             holds: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             unreleased: OnceLock::new(),
+            recent: Mutex::default(),
             room: Room::default(),
+            sleeps: AtomicBool::new(false),
             buffers: AtomicI64::new(0),
         }
     }
@@ -137,7 +145,8 @@ impl ChangeLog {
         self.buffers.fetch_sub(capacity as i64, Ordering::Relaxed);
     }
 
-    /// Appends what a turn has changed, to the replicas by `stream`. The turn still holds its shards.
+    /// Appends the effects of a turn, to the replicas by `stream`. The turn still holds its shards. The loop calls
+    /// [`ChangeLog::wake_for_bytes`] before it sleeps.
     pub(crate) fn append(&self, effects: &Effects, mut stream: impl FnMut(&[u8])) {
         let mut state = self.state.lock();
         let State {
@@ -171,8 +180,19 @@ impl ChangeLog {
             let end = self.file_end.load(Ordering::Relaxed) + appended;
             self.file_end.store(end, Ordering::Release);
             if before == 0 && appended > 0 {
-                file.wake();
+                self.sleeps.store(true, Ordering::Release);
             }
+        }
+    }
+
+    /// Wakes a thread of the file if it has not been woken for the bytes that were appended.
+    #[inline]
+    pub(crate) fn wake_for_bytes(&self) {
+        if self.sleeps.load(Ordering::Acquire)
+            && self.sleeps.swap(false, Ordering::AcqRel)
+            && let Some(file) = &mut self.state.lock().file
+        {
+            file.wake();
         }
     }
 
@@ -248,11 +268,17 @@ impl ChangeLog {
 
     /// Returns the released position at the start of a turn for [`Hold::new`], or `None` if replies do not wait.
     pub(crate) fn turn_begins(&self) -> Option<u64> {
-        let holds = self.holds.load(Ordering::SeqCst);
-        holds.then(|| match self.failing.load(Ordering::SeqCst) {
-            true => Hold::WRITES_ONLY,
-            false => self.released(),
-        })
+        if !self.holds.load(Ordering::SeqCst) {
+            return None;
+        }
+        let released = self.released();
+        if released < self.file_end() {
+            self.note_recent();
+        } else {
+            self.recent.lock().clear();
+        }
+        let failing = self.failing.load(Ordering::SeqCst);
+        Some(if failing { Hold::WRITES_ONLY } else { released })
     }
 
     /// Notes whether the device fails. Reads do not wait for it then; replies of writes do.
@@ -272,9 +298,28 @@ impl ChangeLog {
         self.note_position(key, self.file_end() + 1);
     }
 
+    /// Notes that the changes of these keys were appended: `at_once` if other loops may look for them.
+    pub(crate) fn note_appended(&self, keys: &mut Vec<KeyHash>, at_once: bool) {
+        if at_once {
+            let end = self.file_end();
+            keys.drain(..).for_each(|key| self.note_position(key, end));
+        } else {
+            self.recent.lock().append(keys);
+        }
+    }
+
+    /// Notes the keys whose changes were appended and are not noted yet.
+    pub(crate) fn note_recent(&self) {
+        let end = self.file_end();
+        let mut recent = self.recent.lock();
+        recent
+            .drain(..)
+            .for_each(|key| self.note_position(key, end));
+    }
+
     /// Notes that the change of a key was appended before `position`.
     #[inline]
-    pub(crate) fn note_position(&self, key: KeyHash, position: u64) {
+    fn note_position(&self, key: KeyHash, position: u64) {
         if let Some(unreleased) = self.unreleased.get() {
             unreleased.note(key, position);
         }

@@ -1,8 +1,8 @@
 //! Keys with changes that replies may not reveal yet.
 //!
 //! A fixed table has two rows of log positions. A key has one cell in each row, and the lower of both positions is an upper bound of
-//! its own: the key waits for changes of other keys only if two of them share its cells, which is rare and harmless. A change first
-//! stores the log's end plus one, which is a lower bound of the change's position, and its position once the turn has appended it.
+//! its own: the key waits for changes of other keys only if two of them share its cells, which is rare and harmless. A change that is
+//! not appended stores the log's end plus one, which is a lower bound of its position, and its position once the turn has appended it.
 //! Positions only grow. So with `since`, the released position at the start of a turn, a key whose
 //! position is not above it has no unreleased change, neither of another turn nor of this one.
 

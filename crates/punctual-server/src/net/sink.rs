@@ -21,8 +21,10 @@ pub(crate) struct LoopSink<'s> {
     pub(crate) loop_number: usize,
     /// Publish the last values of strings that expire.
     pub(crate) expired_values: bool,
-    /// Keys that the turn has changed, while replies wait for the append-only file and other turns may append meanwhile.
+    /// Keys that the turn has changed since it last appended, while replies wait for the append-only file.
     changed: Vec<KeyHash>,
+    /// Number of these keys that are noted in the log of changes.
+    noted: usize,
     /// Prefixes of the clients in BCAST mode.
     prefixes: Arc<Prefixes>,
     /// Changed keys that those clients want to know of.
@@ -40,6 +42,7 @@ impl<'s> LoopSink<'s> {
             loop_number,
             expired_values,
             changed: Vec::new(),
+            noted: 0,
             prefixes: Arc::default(),
             batch: Batch::new(),
             channel: Vec::new(),
@@ -150,17 +153,23 @@ impl Sink for LoopSink<'_> {
     fn log(&mut self, effects: &Effects) {
         let (shared, log) = (self.shared, &self.shared.changelog);
         log.append(effects, |bytes| shared.append_to_stream(bytes));
-        for key in self.changed.drain(..) {
-            log.note_position(key, log.file_end());
+        if !self.changed.is_empty() {
+            log.note_appended(&mut self.changed, shared.store.shards() > 1);
+            self.noted = 0;
         }
     }
 
     fn changed(&mut self, key: KeyHash) {
-        self.shared.changelog.note_change(key);
-        // With one shard, no other turn appends before this one, and a position before its end is never released alone.
-        if self.shared.store.shards() > 1 {
-            self.changed.push(key);
+        self.changed.push(key);
+    }
+
+    fn note_changes(&mut self) {
+        let log = &self.shared.changelog;
+        log.note_recent();
+        for key in &self.changed[self.noted..] {
+            log.note_change(*key);
         }
+        self.noted = self.changed.len();
     }
 
     fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {

@@ -457,6 +457,11 @@ impl<'s> Turn<'s> {
         self.store.hash(key)
     }
 
+    /// See [`Sink::note_changes`].
+    pub fn note_changes(&mut self) {
+        self.sink.note_changes();
+    }
+
     /// Returns the hash of a key and its database. O(1) for the key that a command names if that is the only one, else O(length).
     #[inline]
     pub fn key_hash(&self, db: usize, key: &[u8]) -> KeyHash {

@@ -252,7 +252,10 @@ impl EventLoop {
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         while !self.stopping {
-            self.write_released();
+            if self.collects(&mut events) {
+                self.turn(&events);
+                continue;
+            }
             let timeout = self.prepare_sleep();
             if let Err(e) = self.poll.poll(&mut events, timeout)
                 && e.kind() != io::ErrorKind::Interrupted
@@ -342,20 +345,6 @@ impl EventLoop {
             // The receiver may have been dropped.
             let _ = done.send(());
         }
-    }
-
-    /// Writes the output of the turn, or output that was released since.
-    fn flush_dirty(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for slot in dirty.drain(..) {
-            self.flush(slot);
-            self.count_client(slot);
-        }
-        self.keep_clients();
-        if self.dirty.is_empty() {
-            self.dirty = dirty;
-        }
-        self.remove_ended();
     }
 
     /// Runs what Redis's cron does: save points, the upkeep of replicas, shutdowns that wait.
