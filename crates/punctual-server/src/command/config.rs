@@ -98,11 +98,9 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let switches = pairs
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"));
-    if switches {
-        if call.session.in_exec {
-            let reason = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - can't be set in a transaction";
-            return Err(Error::fixed(reason));
-        }
+    if switches && call.session.in_exec {
+        let reason = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - can't be set in a transaction";
+        return Err(Error::fixed(reason));
     }
     let switching = switches.then(|| {
         call.turn.release();

@@ -156,13 +156,12 @@ fn writes_beside_a_running_script_append_their_events() {
             });
         }
         (1..)
-            .map(|n: i64| {
+            .inspect(|n: &i64| {
                 let key = format!("script:{n}");
                 assert_eq!(
                     c.ask(&["EVAL", SCRIPT, "1", &key]),
                     Value::Simple(b"OK".to_vec())
                 );
-                n
             })
             .find(|_| writers_left.load(Ordering::SeqCst) == 0)
     });

@@ -4,7 +4,6 @@
 //! emptied slot gives its chunks to the next one. The pool grows by whole segments: nothing is
 //! copied when a million timers arrive, and no growth stalls an insertion.
 
-use super::timers::Entry;
 use crate::queue::prefetch::prefetch;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,6 +24,35 @@ const FREE_STEP: usize = 8;
 
 /// A box, so that no chunk is copied when the pool grows or a segment is reused.
 type Segment = Box<[Chunk; SEGMENT]>;
+
+/// An entry of the wheel: a timer's index and generation, filed under a deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The deadline, in ticks.
+    pub deadline: u64,
+    /// The timer's index.
+    pub index: u32,
+    /// The generation of the entry.
+    pub generation: u32,
+}
+
+impl Entry {
+    /// Returns the entry under another deadline.
+    #[inline]
+    pub(super) fn at(self, deadline: u64) -> Self {
+        Entry { deadline, ..self }
+    }
+
+    /// Returns the entry as a slot keeps it.
+    #[inline]
+    pub(super) fn packed(self) -> Packed {
+        Packed {
+            low: self.deadline as u32,
+            index: self.index,
+            generation: self.generation,
+        }
+    }
+}
 
 /// An entry in a slot. The slot gives the upper bits of its deadline, so the lower 32 bits are
 /// enough.

@@ -8,7 +8,8 @@
 //!   re-armed, for the record's next timer.
 //! - `bound` is the earlier of both. It is what a call reads that finds nothing due.
 
-use super::timers::{Entry, Timers};
+use super::chunk::Entry;
+use super::timers::Timers;
 
 /// The index that stands for no timer. A timer with this index fires as usual, but its deadline is
 /// never confirmed.

@@ -14,8 +14,8 @@
 //!   is gone.
 
 use super::Wheel;
+use super::chunk::Entry;
 use super::records::Filed;
-use super::timers::Entry;
 use super::undecided::Undecided;
 use crate::queue::armings::Arming;
 use crate::queue::slab::Tenant;

@@ -10,7 +10,7 @@
 //!   owner, which knows the sequence. The next call with access moves it to the heap, unless it
 //!   died meanwhile.
 
-use super::timers::Entry;
+use super::chunk::Entry;
 use crate::queue::shorten::{growth, lengthen};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;

@@ -84,8 +84,9 @@ mod tests;
 mod timers;
 mod undecided;
 
+pub use chunk::Entry;
 pub use raw::RawWheel;
-pub use timers::{Entry, Step, Timers};
+pub use timers::{Step, Timers};
 
 use super::armings::Armings;
 use super::slab::{Slab, Tenant};

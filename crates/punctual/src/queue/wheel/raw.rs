@@ -12,13 +12,13 @@
 //! This file has the public interface and the state. `serve` finds and pops due entries, `sweep`
 //! removes dead ones, `cursor` sets the cursor back.
 
-use super::chunk::{Packed, Pool};
+use super::chunk::{Entry, Packed, Pool};
 use super::cursor::AT_END;
 use super::earliest::Earliest;
 use super::front::Front;
 use super::level::{LEVELS, Level, digit, level_of};
 use super::sweep::{EVERY, Sweep};
-use super::timers::{Entry, Step, Timers};
+use super::timers::{Step, Timers};
 use core::mem::size_of;
 
 /// A hierarchical timing wheel whose caller stores the timers.

@@ -13,7 +13,8 @@
 //! Then its timer has two entries, and the first of them fires it. So slots are marked unordered
 //! while there are dead entries.
 
-use super::timers::{Entry, Timers};
+use super::chunk::Entry;
+use super::timers::Timers;
 use crate::queue::armings::{Arming, Armings};
 use crate::queue::slab::{Slab, Tenant};
 use core::num::NonZeroU32;

@@ -8,11 +8,11 @@
 //! - is popped entry by entry if it has more and is on level 0, a single tick; entries out of
 //!   arming order go through the heap in front.
 
-use super::chunk::{CHUNK, Slot};
+use super::chunk::{CHUNK, Entry, Slot};
 use super::front::Ready;
 use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
 use super::raw::RawWheel;
-use super::timers::{Entry, Step, Timers};
+use super::timers::{Step, Timers};
 use core::mem::replace;
 
 /// Maximum number of entries of a slot that moves to the front. A larger slot gives the slots of

@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use super::RawWheel;
-use super::chunk::Packed;
+use super::chunk::Entry;
 
 /// The owner of a [`RawWheel`]'s timers, which the wheel queries and notifies.
 ///
@@ -54,35 +54,6 @@ pub trait Timers {
     fn dropped(&mut self, index: u32, generation: u32) -> bool {
         let _ = (index, generation);
         false
-    }
-}
-
-/// An entry of the wheel: a timer's index and generation, filed under a deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The deadline, in ticks.
-    pub deadline: u64,
-    /// The timer's index.
-    pub index: u32,
-    /// The generation of the entry.
-    pub generation: u32,
-}
-
-impl Entry {
-    /// Returns the entry under another deadline.
-    #[inline]
-    pub(super) fn at(self, deadline: u64) -> Self {
-        Entry { deadline, ..self }
-    }
-
-    /// Returns the entry as a slot keeps it.
-    #[inline]
-    pub(super) fn packed(self) -> Packed {
-        Packed {
-            low: self.deadline as u32,
-            index: self.index,
-            generation: self.generation,
-        }
     }
 }
 
