@@ -144,7 +144,10 @@ impl AsyncTimer for Timer {
             return Poll::Ready(());
         };
         let mut replaced = None;
-        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
             replaced = waker.replace(cx.waker().clone());
         }
         drop(timers);
@@ -190,7 +193,7 @@ impl Future for Driver {
             let longest = now.into_std() + SLEEP_MAX;
             let until = due_at.map_or(longest, |instant| instant.min(longest));
             timers.sleep.as_mut().reset(until.into());
-            if timers.sleep.as_mut().poll(cx).is_pending() {
+            if Future::poll(timers.sleep.as_mut(), cx).is_pending() {
                 break;
             }
         }
@@ -202,7 +205,10 @@ impl Future for Driver {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let timers = self.timers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let timers = self
+            .timers
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(driver) = timers.driver.take() {
             driver.wake();
         }
@@ -237,9 +243,12 @@ async fn connect(
     let mut pairs = Vec::new();
     for _ in 0..connections {
         let client = connecting.connect_with(config.clone(), address, "localhost")?;
-        let accept = async { listening.accept().await.ok_or("the endpoint is closed") };
-        let (client, incoming) = tokio::join!(client, accept);
-        pairs.push((client?, incoming?.await?));
+        let accept = async {
+            let incoming = listening.accept().await.ok_or("the endpoint is closed")?;
+            Ok::<_, Box<dyn Error>>(incoming.await?)
+        };
+        let (client, server) = tokio::join!(client, accept);
+        pairs.push((client?, server?));
     }
     Ok(Loopback {
         pairs,
