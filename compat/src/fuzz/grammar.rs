@@ -1,6 +1,6 @@
 //! Random commands from a server's own description: COMMAND names the commands, COMMAND DOCS their arguments.
 //!
-//! A command without described arguments gets words for its arity, with keys where COMMAND has keys. [`TEMPLATES`] adds commands
+//! A command without described arguments gets words for its arity, with keys where COMMAND has keys. `TEMPLATES` adds commands
 //! whose arguments need a meaning: scripts, rules, timers, jobs, settings.
 
 use punctual_resp::Value;
