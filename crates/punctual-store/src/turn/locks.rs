@@ -130,6 +130,7 @@ impl<'s> Turn<'s> {
 
     /// Adds these shards to the held ones and, while there are rules of NOTIFY, the shards of their streams. Returns false if one of
     /// them was not free in time, or a rule has appeared meanwhile; the held shards may then be some of them, or none.
+    #[inline]
     fn acquire(&mut self, shards: &[usize], patience: Patience) -> bool {
         let all = self.with_targets(shards);
         let mut free = true;
@@ -137,7 +138,8 @@ impl<'s> Turn<'s> {
             if self.holds(number) {
                 continue;
             }
-            let Some(shard) = self.guard(number, patience) else {
+            let shard = self.store.locked[number].shard.try_lock();
+            let Some(shard) = shard.or_else(|| self.wait_for(number, patience)) else {
                 free = false;
                 break;
             };
@@ -151,12 +153,10 @@ impl<'s> Turn<'s> {
         free && complete
     }
 
-    /// Locks a shard that is not held, if that is possible within `patience`.
-    fn guard(&self, number: usize, patience: Patience) -> Option<OrderedGuard<'s, Shard>> {
+    /// Locks a shard that another turn has locked, if that is possible within `patience`.
+    #[cold]
+    fn wait_for(&self, number: usize, patience: Patience) -> Option<OrderedGuard<'s, Shard>> {
         let (store, locked) = (self.store, &self.store.locked[number]);
-        if let Some(shard) = locked.shard.try_lock() {
-            return Some(shard);
-        }
         match patience {
             Patience::None => None,
             Patience::AtMost(time) => locked.wait_for(time),
