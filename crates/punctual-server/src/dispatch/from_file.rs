@@ -70,7 +70,7 @@ impl<'s> FromFile<'s> {
             let text = error.bytes();
             return Err(Refusal::Failed(String::from_utf8_lossy(&text).into_owned()));
         }
-        let errors = self.stats.errors.get() - errors;
+        let errors = self.stats.errors.get().saturating_sub(errors);
         if errors == 0 {
             return Ok(());
         }

@@ -81,6 +81,9 @@ impl Dispatcher<'_, '_> {
             running.is_active() && !self.turn.holds_whole()
         } {
             session.end_stretch(self.shared, self.turn);
+            if self.shared.stopping.load(Ordering::Acquire) {
+                return;
+            }
             if running.is_busy()
                 && let Some(background) = &mut self.background
             {

@@ -161,8 +161,9 @@ impl Dispatcher<'_, '_> {
         if failed {
             self.stats.by_command[entry.id].failed.add(1);
         }
-        // The caller counts the error that this function returns.
-        self.script_errors.own += self.stats.errors.get() - errors + u64::from(result.is_err());
+        // The caller counts the error that this function returns. CONFIG RESETSTAT on another loop sets the count to 0.
+        let counted = self.stats.errors.get().saturating_sub(errors);
+        self.script_errors.own += counted + u64::from(result.is_err());
         result.map_err(|failure| Error::Bytes(failure.text.into()))
     }
 }
@@ -191,6 +192,11 @@ impl Dispatcher<'_, '_> {
         } {
             // The script may need a shard that this turn still holds.
             self.turn.release();
+            if self.shared.stopping.load(Ordering::Acquire) {
+                // The loop of the script may have ended by a panic.
+                session.closing = true;
+                return Flow::Done;
+            }
             if running.is_busy() {
                 // Commands that are served meanwhile must not stand behind this one.
                 drop(place);
