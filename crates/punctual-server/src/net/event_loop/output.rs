@@ -77,14 +77,19 @@ impl EventLoop {
         }
     }
 
-    /// Fixes the position that this turn's held output waits for: everything of the turn has been appended.
+    /// Fixes the position that this turn's held output waits for: everything of the turn has been appended. Output that was flushed
+    /// beside a script is among the held output already.
     pub(super) fn end_holding(&mut self) {
+        let until = self.shared.changelog.file_end();
         for slot in std::mem::take(&mut self.holding) {
-            let until = self.shared.changelog.file_end();
-            if let Some(last) = self.connection(slot).and_then(|c| c.holds.back_mut())
+            if let Some(connection) = self.connection(slot)
+                && let Some(last) = connection.holds.back_mut()
                 && last.1 == THIS_TURN
             {
                 last.1 = until;
+                if connection.held {
+                    self.held.until = self.held.until.min(until);
+                }
             }
         }
     }
