@@ -26,7 +26,7 @@ fn no_client_is_left_without_a_reply() {
         seed: seed.unwrap_or(29),
         duration: Duration::from_secs(6),
         // However busy the machine is.
-        silence: Duration::from_secs(60),
+        silence: Duration::from_secs(20),
         sessions: 6,
         short_lived: 100,
     };

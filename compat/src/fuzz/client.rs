@@ -149,9 +149,13 @@ fn end(error: &std::io::Error) -> End {
 fn hides_replies(command: &Command) -> bool {
     match &*command.name() {
         "MULTI" | "MONITOR" | "AUTH" | "HELLO" => true,
-        "CLIENT" => command.word(1) == "REPLY",
-        _ => false,
+        _ => sets_replies(command),
     }
+}
+
+/// Returns whether this is CLIENT REPLY.
+fn sets_replies(command: &Command) -> bool {
+    command.name() == "CLIENT" && command.word(1) == "REPLY"
 }
 
 fn contains(value: &Value, tag: &[u8]) -> bool {
@@ -180,6 +184,10 @@ pub(super) fn batch(draw: &mut Draw, grammar: &Grammar) -> Vec<Command> {
     }
     if draw.chance(6) {
         commands.push(Command::of(&["RESET"]));
+    }
+    if commands.iter().any(|command| command.name() == "EXEC") {
+        // It takes replies out of the array of EXEC, in Redis too, so that the rest of the array never comes.
+        commands.retain(|command| !sets_replies(command));
     }
     commands
 }
