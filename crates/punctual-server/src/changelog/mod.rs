@@ -263,6 +263,7 @@ impl ChangeLog {
             self.unreleased.get_or_init(Unreleased::default);
         }
         turn.store.set_notes_changes(holds);
+        turn.renew_logged();
         self.holds.store(holds, Ordering::SeqCst);
     }
 

@@ -41,14 +41,10 @@ impl Turn<'_> {
     #[inline]
     pub(crate) fn commit_silently(&mut self, db: usize, key: &[u8], count: u64) {
         self.changed = true;
-        if self.writers == Writers::Both && !self.replays {
-            self.note_own(db, key);
-        }
         self.notify(db, key, count, self.client);
     }
 
     /// Lists a key that a client of a replica has written among those that fall due without the primary.
-    #[cold]
     fn note_own(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         let part = self.shard_db(number, db);
@@ -85,6 +81,23 @@ impl Turn<'_> {
     fn notify(&mut self, db: usize, key: &[u8], count: u64, by: u64) {
         debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
         self.stats.dirty += count;
+        if self.reports {
+            self.report(db, key, by);
+        }
+    }
+
+    /// Notes that clients watch, cache or wait for keys of a held shard, or that the policy asks for the times of changes.
+    pub(super) fn observe(&mut self) {
+        self.observed = true;
+        self.reports = true;
+    }
+
+    /// Tells a changed key to whoever wants to know of it.
+    #[inline(never)]
+    fn report(&mut self, db: usize, key: &[u8], by: u64) {
+        if self.writers == Writers::Both && !self.replays {
+            self.note_own(db, key);
+        }
         self.note_for_log(db, key);
         if self.observed {
             self.notify_observers(db, key, by);
@@ -117,7 +130,7 @@ impl Turn<'_> {
     /// Tells the sink the changed key if replies that reveal the change must wait for the log.
     #[inline]
     fn note_for_log(&mut self, db: usize, key: &[u8]) {
-        if self.logged && self.store.notes_changes() {
+        if self.notes {
             let hash = self.key_hash(db, key);
             self.sink.changed(hash);
         }

@@ -13,7 +13,7 @@
 use punctual_resp::{Args, Protocol, Reply};
 
 use super::{Cx, Turn};
-use crate::keyspace::shard::Store;
+use crate::keyspace::shard::{Store, Writers};
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
@@ -161,6 +161,8 @@ impl Turn<'_> {
     pub fn renew_logged(&mut self) {
         self.logged = self.store.is_logged();
         self.writers = self.store.writers();
+        self.notes = self.logged && self.store.notes_changes();
+        self.reports = self.observed || self.notes || self.writers == Writers::Both;
     }
 
     #[inline]

@@ -181,16 +181,18 @@ impl<'s> Turn<'s> {
 
     /// Adds a locked shard to the held ones.
     fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
-        self.logged = self.store.is_logged();
-        self.writers = self.store.writers();
+        self.renew_logged();
         if self.store.notify.any() || self.recorder.any() {
             self.renew_rules();
         }
-        self.observed |= shard.watched.any()
+        if shard.watched.any()
             || shard.waiters.any()
             || shard.tracked.any()
             || self.store.tracking.broadcasts()
-            || self.limits.uses == Uses::Changed;
+            || self.limits.uses == Uses::Changed
+        {
+            self.observe();
+        }
         let at = self.held.partition_point(|(held, _)| *held < number);
         self.held.insert(at, (number, shard));
     }

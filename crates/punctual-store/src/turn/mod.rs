@@ -231,6 +231,10 @@ pub struct Turn<'s> {
     effects: Effects,
     /// Somebody reads the log of changes. Read whenever a shard is locked.
     logged: bool,
+    /// The sink wants to know changed keys. Read whenever a shard is locked.
+    notes: bool,
+    /// Somebody wants to know changed keys: [`Turn::commit`] looks at nothing else.
+    reports: bool,
     /// The turns that may write. Read whenever a shard is locked.
     writers: Writers,
     /// The running transaction has been admitted with its writes.
@@ -295,6 +299,8 @@ impl<'s> Turn<'s> {
             observed: false,
             effects: Effects::default(),
             logged: false,
+            notes: false,
+            reports: false,
             writers: Writers::Clients,
             admitted: false,
             replays: false,
@@ -362,8 +368,11 @@ impl<'s> Turn<'s> {
         } else if command.flags.has(Flags::WRITE) {
             self.touch(Touched::One(db));
         }
-        let writes = command.flags.has(Flags::WRITE) && !self.replays;
-        if writes && self.writers == Writers::Stream && !self.admitted {
+        if self.writers == Writers::Stream
+            && command.flags.has(Flags::WRITE)
+            && !self.replays
+            && !self.admitted
+        {
             return Err(READ_ONLY);
         }
         let (start, logged) = (reply.len(), self.logged);

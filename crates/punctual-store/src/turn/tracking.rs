@@ -85,7 +85,7 @@ impl Turn<'_> {
                 self.forget_some(number, 2);
             }
         });
-        self.observed = true;
+        self.observe();
     }
 
     /// Locks the keys of a command that is not one of the keyspace's, for [`Turn::remember`] after it.
@@ -102,7 +102,7 @@ impl Turn<'_> {
     /// Notes that a client wants to know of every change from now on, those of this turn too.
     pub fn begin_broadcasts(&mut self) {
         self.store.set_broadcasts(true);
-        self.observed = true;
+        self.observe();
     }
 
     /// Makes the clients forget up to `most` random keys of a held shard, until the table is within its limit.

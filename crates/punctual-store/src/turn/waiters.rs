@@ -52,7 +52,7 @@ impl Turn<'_> {
                 self.store.count_waiting_keys(1);
             }
         }
-        self.observed = true;
+        self.observe();
         waiter
     }
 

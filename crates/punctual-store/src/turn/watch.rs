@@ -19,7 +19,7 @@ impl Turn<'_> {
             let number = self.store.shard_of(key);
             self.shard_mut(number).watched.add(db, key, flag, was_due);
         }
-        self.observed = true;
+        self.observe();
     }
 
     /// Ends the watches of `flag` on these keys and lowers the flag. O(keys · log watchers).
