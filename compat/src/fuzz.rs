@@ -26,6 +26,9 @@ const SIMPLE: u64 = 8;
 /// Number of connections that may wait to be closed.
 const PARKED_MAX: usize = 60;
 
+/// Duration of a GET above which fewer connections come.
+const SLOW: Duration = Duration::from_millis(100);
+
 /// Number of reports that end a run.
 const REPORTS_MAX: usize = 5;
 
@@ -76,6 +79,8 @@ struct Run<'o> {
     closed: AtomicU64,
     short_lived: AtomicU64,
     slowest_us: AtomicU64,
+    /// Duration of the last GET.
+    last_us: AtomicU64,
     failures: Mutex<Vec<String>>,
 }
 
@@ -101,6 +106,7 @@ pub fn run(
         closed: AtomicU64::new(0),
         short_lived: AtomicU64::new(0),
         slowest_us: AtomicU64::new(0),
+        last_us: AtomicU64::new(0),
         failures: Mutex::default(),
     };
     let until = Instant::now() + options.duration;
@@ -208,20 +214,26 @@ impl Run<'_> {
     /// Asks the server for its clients and figures.
     fn state_of_server(&self) -> String {
         let mut text = (self.threads_of)();
-        for words in [["CLIENT", "LIST"], ["INFO", "everything"]] {
+        for words in [
+            ["CLIENT", "LIST"],
+            ["INFO", "everything"],
+            ["SLOWLOG", "GET"],
+        ] {
             let reply = Link::connect(Side::A, self.options.address)
                 .and_then(|mut link| link.ask(&Command::of(&words)));
             text.push_str(&match reply {
-                Ok(reply) => {
-                    String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned()
-                }
+                Ok(reply) => match reply.as_bytes() {
+                    Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                    None => shortened(&format!("{reply:?}")),
+                },
                 Err(error) => format!("{}: {error}\n", words.join(" ")),
             });
         }
         text
     }
 
-    /// Connections that do not wait for replies.
+    /// Connections that do not wait for replies. Fewer come while the server is slow: it would have ever more commands of clients
+    /// that are gone, and late replies would be no sign of a client that it has forgotten.
     fn come_and_go(&self) {
         let mut draw = self.draw(1 << 20);
         let mut parked = Vec::new();
@@ -235,6 +247,8 @@ impl Run<'_> {
             if parked.len() > PARKED_MAX {
                 parked.remove(0);
             }
+            let slow = Duration::from_micros(self.last_us.load(Ordering::SeqCst)) > SLOW;
+            let pause = if slow { SLOW } else { pause };
             next = (next + pause).max(now - Duration::from_millis(100));
             std::thread::sleep(next.saturating_duration_since(now));
         }
@@ -261,8 +275,9 @@ impl Run<'_> {
                 match asks.exchange(&mut draw, vec![Command::of(&["GET", "k0"])], false) {
                     Ok(()) => {
                         heard = Instant::now();
-                        self.slowest_us
-                            .fetch_max(asked.elapsed().as_micros() as u64, Ordering::SeqCst);
+                        let took_us = asked.elapsed().as_micros() as u64;
+                        self.slowest_us.fetch_max(took_us, Ordering::SeqCst);
+                        self.last_us.store(took_us, Ordering::SeqCst);
                         *session = Some(asks);
                     }
                     Err(end) => self.ended(&end, &mut asks),

@@ -21,6 +21,8 @@ const SETTINGS: &[&str] = &[
     "allkeys-random",
     "--client-output-buffer-limit",
     "normal 64mb 0 0 pubsub 8mb 0 0",
+    "--slowlog-log-slower-than",
+    "200000",
     "--loglevel",
     "notice",
 ];

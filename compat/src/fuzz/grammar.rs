@@ -44,7 +44,8 @@ $script
 FUNCTION LOAD REPLACE $library
 FCALL f$n 1 $key $value
 NOTIFY SET r$n STREAM $stream
-NOTIFY SET r$n STREAM $stream EVENTS $events VALUE dump MAXAGE $ms
+NOTIFY SET r$n STREAM $stream EVENTS $events MAXAGE $ms
+NOTIFY SET r$n STREAM $stream EVENTS $lshz VALUE dump MAXAGE $ms
 NOTIFY SET r$n STREAM events:$n MATCH $pattern VALUE string MAXBYTES 20
 NOTIFY DEL r$n
 TIMER SET timer:$n IN $ms DO $command
@@ -77,8 +78,7 @@ CONFIG SET maxmemory-policy allkeys-random
 CONFIG SET notify-keyspace-events KEA
 CONFIG SET tracking-table-max-keys $n
 CONFIG SET list-max-listpack-size $n
-CONFIG SET hash-max-listpack-entries $n
-CONFIG SET slowlog-log-slower-than $n";
+CONFIG SET hash-max-listpack-entries $n";
 
 /// Templates that are used at a fiftieth of the rate.
 const RARE_TEMPLATES: &str = "\
