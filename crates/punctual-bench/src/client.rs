@@ -4,9 +4,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use mio::{Interest, Poll, Token};
 use punctual_resp::{Decoder, Value, encode_command};
 
 use crate::error::{Error, Result};
+use crate::launch::field;
 
 /// Time limit of one reply. It is long, because a server may stall during a benchmark.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -35,20 +37,15 @@ pub(crate) fn connect(addr: SocketAddr) -> Result<TcpStream> {
 }
 
 impl Client {
-    /// Connects, and authenticates if there is a password.
-    pub(crate) fn connect(addr: SocketAddr, password: Option<&str>) -> Result<Self> {
-        let mut client = Self {
+    /// Connects.
+    pub(crate) fn connect(addr: SocketAddr) -> Result<Self> {
+        Ok(Self {
             addr,
             stream: connect(addr)?,
             decoder: Decoder::new(),
             outbox: Vec::new(),
             inbox: vec![0; 64 * 1024],
-        };
-        if let Some(password) = password {
-            let answer = client.command(&["AUTH", password])?;
-            client.refuse_error("AUTH", answer)?;
-        }
-        Ok(client)
+        })
     }
 
     /// Sends one command and blocks until its reply, which may be an error.
@@ -81,18 +78,25 @@ impl Client {
         })
     }
 
-    /// Returns the value of a setting; `None` for an unknown setting.
-    pub(crate) fn setting(&mut self, name: &str) -> Result<Option<String>> {
-        let answer = self.expect(&["CONFIG", "GET", name])?;
-        let value = answer.as_slice().and_then(|pair| pair.get(1)?.as_bytes());
-        Ok(value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+    /// Returns a section of INFO.
+    pub(crate) fn info(&mut self, section: &str) -> Result<String> {
+        let info = self.expect(&["INFO", section])?;
+        Ok(String::from_utf8_lossy(info.as_bytes().unwrap_or_default()).into_owned())
+    }
+
+    /// Returns a number in a section of INFO, or 0 without it.
+    pub(crate) fn info_number(&mut self, section: &str, name: &str) -> Result<u64> {
+        let info = self.info(section)?;
+        Ok(field(&info, name)
+            .and_then(|value| value.parse().ok())
+            .unwrap_or(0))
     }
 
     /// Writes the bytes of complete commands.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream
             .write_all(bytes)
-            .map_err(|source| self.broken("writing to", source))
+            .map_err(|source| Error::broken("writing to", self.addr)(source))
     }
 
     /// Blocks until the next reply.
@@ -112,7 +116,7 @@ impl Client {
                 Ok(0) => Err(std::io::ErrorKind::UnexpectedEof.into()),
                 other => other,
             };
-            let count = read.map_err(|source| self.broken("reading from", source))?;
+            let count = read.map_err(|source| Error::broken("reading from", self.addr)(source))?;
             self.decoder.feed(&self.inbox[..count]);
         }
     }
@@ -132,6 +136,22 @@ impl Client {
         }
     }
 
+    /// Returns the socket, which does not block and belongs to `poll` under this number.
+    pub(crate) fn watched(
+        self,
+        poll: &Poll,
+        token: usize,
+        interest: Interest,
+    ) -> Result<mio::net::TcpStream> {
+        let system = Error::system("watching sockets");
+        self.stream.set_nonblocking(true).map_err(&system)?;
+        let mut stream = mio::net::TcpStream::from_std(self.stream);
+        poll.registry()
+            .register(&mut stream, Token(token), interest)
+            .map_err(&system)?;
+        Ok(stream)
+    }
+
     /// Returns the socket.
     pub(crate) fn into_stream(self) -> TcpStream {
         self.stream
@@ -146,14 +166,6 @@ impl Client {
             command: command.to_owned(),
             answer: error_text(&answer),
         })
-    }
-
-    fn broken(&self, doing: &'static str, source: std::io::Error) -> Error {
-        Error::Broken {
-            doing,
-            addr: self.addr,
-            source,
-        }
     }
 }
 

@@ -7,9 +7,6 @@ use std::path::PathBuf;
 /// Error that prevents or ends a benchmark.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// An address without a host and port.
-    #[error("--addr {given}: {reason}; write it as host:port, for example 127.0.0.1:6379")]
-    Address { given: String, reason: String },
     /// No server answers at an address.
     #[error("no server answers at {addr}: {source}; is it running?")]
     Connect { addr: SocketAddr, source: io::Error },
@@ -59,6 +56,22 @@ pub(crate) enum Error {
         doing: &'static str,
         source: io::Error,
     },
+}
+
+impl Error {
+    /// Returns a function from a system's error to [`Error::System`].
+    pub(crate) fn system(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::System { doing, source }
+    }
+
+    /// Returns a function from a connection's error to [`Error::Broken`].
+    pub(crate) fn broken(doing: &'static str, addr: SocketAddr) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Broken {
+            doing,
+            addr,
+            source,
+        }
+    }
 }
 
 /// `Result` with this crate's error.

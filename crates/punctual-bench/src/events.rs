@@ -1,8 +1,7 @@
 //! Receives `expired` or `hexpired` events on a separate thread, and measures their lateness.
 //!
 //! The receiver must not add to the lateness: it only reads into a large buffer, takes the time once after each read, and
-//! parses the messages in place. It counts messages per read and its own CPU time, to show that it was idle most of the
-//! time.
+//! parses the messages in place.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,14 +11,13 @@ use std::sync::mpsc::{self, Receiver as Inbox, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use punctual_resp::reply_len;
 
 use crate::clock::unix_micros;
 use crate::error::{Error, Result};
+use crate::keyload::DUE_NAME;
+use crate::late::Late;
 use crate::launch::Server;
-use crate::process;
-use crate::workload::write_digits;
 
 /// The expected events.
 #[derive(Debug, Clone, Copy)]
@@ -55,20 +53,9 @@ impl Expected {
 /// Size of the read buffer.
 const BUFFER: usize = 1 << 20;
 
-/// Length of a key's name: `pb:`, 13 digits of unix milliseconds, `:`, 9 digits.
-const KEY: usize = 26;
-
-/// Returns a key's name, which contains its deadline in unix milliseconds and its number.
-pub(crate) fn key_name(deadline_ms: u64, index: u64) -> [u8; KEY] {
-    let mut name = *b"pb:0000000000000:000000000";
-    write_digits(&mut name[3..16], deadline_ms);
-    write_digits(&mut name[17..26], index);
-    name
-}
-
-/// Returns the deadline and number in a name from [`key_name`].
+/// Returns the deadline and number in a name from [`due_name`].
 fn parse_key(name: &[u8]) -> Option<(u64, u64)> {
-    if name.len() != KEY || !name.starts_with(b"pb:") || name[16] != b':' {
+    if name.len() != DUE_NAME || !name.starts_with(b"pb:") || name[16] != b':' {
         return None;
     }
     Some((parse_digits(&name[3..16])?, parse_digits(&name[17..26])?))
@@ -84,23 +71,7 @@ fn parse_digits(field: &[u8]) -> Option<u64> {
 /// Results of the receiver.
 #[derive(Debug)]
 pub(crate) struct Received {
-    /// Microseconds from deadline to reception.
-    pub(crate) lateness: Histogram<u64>,
-    /// Number of distinct keys or fields whose event arrived.
-    pub(crate) keys: u64,
-    /// Events of a name beyond the expected number.
-    pub(crate) repeated: u64,
-    /// Events before the deadline.
-    pub(crate) early: u64,
-    /// Events of keys that do not belong to this run.
-    pub(crate) foreign: u64,
-    /// Number of reads that returned data, and the largest number of messages in one read.
-    pub(crate) reads: u64,
-    pub(crate) most_in_one_read: u64,
-    /// CPU time of the receiving thread.
-    pub(crate) cpu: Duration,
-    /// Unix microseconds of the last event.
-    pub(crate) last_at: u64,
+    pub(crate) late: Late,
     expected: Expected,
     message: Vec<u8>,
     /// Number of received events, indexed by the name's number.
@@ -119,21 +90,17 @@ impl Receiver {
     /// Subscribes. Blocks until the server has confirmed it.
     pub(crate) fn subscribe(server: &Server, expected: Expected) -> Result<Self> {
         let addr = server.addr;
-        let broken = move |source| Error::Broken {
-            doing: "subscribing at",
-            addr,
-            source,
-        };
+        let broken = Error::broken("subscribing at", addr);
         let mut stream = server.client()?.into_stream();
         stream
             .set_read_timeout(Some(Duration::from_millis(200)))
-            .map_err(broken)?;
+            .map_err(&broken)?;
         let channel = expected.channel();
         let command = format!(
             "*2\r\n$9\r\nSUBSCRIBE\r\n${}\r\n{channel}\r\n",
             channel.len()
         );
-        stream.write_all(command.as_bytes()).map_err(broken)?;
+        stream.write_all(command.as_bytes()).map_err(&broken)?;
         let stop = Arc::new(AtomicBool::new(false));
         let count = Arc::new(AtomicU64::new(0));
         let (ready, confirmed): (Sender<()>, Inbox<()>) = mpsc::channel();
@@ -143,7 +110,7 @@ impl Receiver {
                 let (stop, count) = (Arc::clone(&stop), Arc::clone(&count));
                 move || receive(stream, addr, expected, &stop, &count, &ready)
             })
-            .map_err(broken)?;
+            .map_err(&broken)?;
         let receiver = Self {
             thread: Some(thread),
             stop,
@@ -159,19 +126,26 @@ impl Receiver {
         }
     }
 
-    /// Returns the number of distinct keys or fields whose event has arrived.
-    pub(crate) fn count(&self) -> u64 {
+    fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Blocks until all events have arrived or until the unix time `until_ms`. Returns what has arrived.
+    pub(crate) fn wait(self, all: u64, until_ms: u64) -> Result<Late> {
+        while self.count() < all && unix_micros() < until_ms * 1000 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.finish()
+    }
+
     /// Ends the thread and returns its results.
-    pub(crate) fn finish(mut self) -> Result<Received> {
+    fn finish(mut self) -> Result<Late> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().expect("finish consumes the receiver");
-        match thread.join() {
-            Ok(received) => received,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        let received = thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(received?.late)
     }
 }
 
@@ -184,77 +158,53 @@ impl Drop for Receiver {
 impl Received {
     fn new(expected: Expected) -> Self {
         Self {
-            lateness: Histogram::new_with_bounds(1, 86_400_000_000, 3)
-                .expect("the bounds are in order"),
-            keys: 0,
-            repeated: 0,
-            early: 0,
-            foreign: 0,
-            reads: 0,
-            most_in_one_read: 0,
-            cpu: Duration::ZERO,
-            last_at: 0,
+            late: Late::new(expected.all()),
             expected,
             message: expected.message(),
-            seen: vec![0; usize::try_from(expected.names).unwrap_or(0)],
+            seen: vec![0; expected.names as usize],
         }
     }
 
-    /// Records one event.
+    /// Records one event. Events of other keys are ignored.
     fn event(&mut self, key: &[u8], now: u64) {
         let Some((deadline_ms, index)) = parse_key(key) else {
-            self.foreign += 1;
             return;
         };
-        let Some(seen) = usize::try_from(index)
-            .ok()
-            .and_then(|at| self.seen.get_mut(at))
-        else {
-            self.foreign += 1;
+        let Some(seen) = self.seen.get_mut(index as usize) else {
             return;
         };
         if *seen == self.expected.each {
-            self.repeated += 1;
+            self.late.again += 1;
             return;
         }
-        let deadline = (deadline_ms + u64::from(*seen) * self.expected.step_ms) * 1000;
+        let due_ms = deadline_ms + u64::from(*seen) * self.expected.step_ms;
         *seen += 1;
-        self.keys += 1;
-        self.last_at = now;
-        if now < deadline {
-            self.early += 1;
-        }
-        self.lateness
-            .saturating_record(now.saturating_sub(deadline));
+        self.late.record(now, due_ms * 1000);
     }
 
     /// Records all complete messages. Returns their length in bytes.
     fn messages(&mut self, bytes: &[u8], now: u64) -> std::result::Result<usize, String> {
         /// Length of the end of a message with a key of this run: length, key, line end.
-        const TAIL: usize = 5 + KEY + 2;
+        const TAIL: usize = 5 + DUE_NAME + 2;
         let mut at = 0;
-        let mut messages = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             let head = self.message.len();
             let whole = head + TAIL;
-            let is_message = rest.starts_with(&self.message);
-            if rest.len() >= whole && is_message && rest[head..].starts_with(b"$26\r\n") {
+            if rest.len() >= whole
+                && rest.starts_with(&self.message)
+                && rest[head..].starts_with(b"$26\r\n")
+            {
                 self.event(&rest[head + 5..whole - 2], now);
                 at += whole;
             } else {
                 match reply_len(rest) {
-                    Ok(Some(length)) => {
-                        self.foreign += u64::from(is_message);
-                        at += length;
-                    }
+                    Ok(Some(length)) => at += length,
                     Ok(None) => break,
                     Err(error) => return Err(error.to_string()),
                 }
             }
-            messages += 1;
         }
-        self.most_in_one_read = self.most_in_one_read.max(messages);
         Ok(at)
     }
 }
@@ -268,11 +218,7 @@ fn receive(
     count: &AtomicU64,
     ready: &Sender<()>,
 ) -> Result<Received> {
-    let broken = |source| Error::Broken {
-        doing: "receiving events from",
-        addr,
-        source,
-    };
+    let broken = Error::broken("receiving events from", addr);
     let mut received = Received::new(expected);
     let mut buffer = vec![0; BUFFER];
     let mut filled = 0;
@@ -290,7 +236,6 @@ fn receive(
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(broken(error)),
         }
-        received.reads += 1;
         let taken = received
             .messages(&buffer[..filled], now)
             .map_err(|reason| Error::NotResp { addr, reason })?;
@@ -316,15 +261,15 @@ fn receive(
             let reason = format!("a message of more than {BUFFER} bytes");
             return Err(Error::NotResp { addr, reason });
         }
-        count.store(received.keys, Ordering::Relaxed);
+        count.store(received.late.count(), Ordering::Relaxed);
     }
-    received.cpu = process::own_thread_cpu();
     Ok(received)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyload::due_name;
 
     fn keys(names: u64) -> Expected {
         Expected {
@@ -349,7 +294,7 @@ mod tests {
 
     #[test]
     fn names_carry_deadline_and_number() {
-        let name = key_name(1_718_000_000_123, 999_999_999);
+        let name = due_name(1_718_000_000_123, 999_999_999);
         assert_eq!(&name, b"pb:1718000000123:999999999");
         assert_eq!(parse_key(&name), Some((1_718_000_000_123, 999_999_999)));
         assert_eq!(parse_key(b"pb:171800000012x:999999999"), None);
@@ -362,33 +307,30 @@ mod tests {
         let mut bytes =
             b"*3\r\n$9\r\nsubscribe\r\n$22\r\n__keyevent@0__:expired\r\n:1\r\n".to_vec();
         for index in 0..3 {
-            bytes.extend(message(&key_name(deadline_ms, index)));
+            bytes.extend(message(&due_name(deadline_ms, index)));
         }
         bytes.extend(message(b"somebody else's"));
-        bytes.extend(message(&key_name(deadline_ms, 1)));
+        bytes.extend(message(&due_name(deadline_ms, 1)));
         for cut in 0..bytes.len() {
             let mut received = Received::new(keys(100));
             let taken = received.messages(&bytes[..cut], 5_000_250).unwrap();
             let rest = received.messages(&bytes[taken..], 5_000_250).unwrap();
             assert_eq!(taken + rest, bytes.len());
-            assert_eq!(
-                (received.keys, received.foreign, received.repeated),
-                (3, 1, 1)
-            );
-            assert_eq!((received.early, received.lateness.max()), (0, 250));
+            assert_eq!((received.late.count(), received.late.wrong()), (3, 98.0));
+            assert_eq!(received.late.ms(3.0), 0.25);
         }
     }
 
     #[test]
     fn early_events_are_seen() {
         let mut received = Received::new(keys(1));
-        received.messages(&message(&key_name(5, 0)), 4_999).unwrap();
-        assert_eq!(received.early, 1);
+        received.messages(&message(&due_name(5, 0)), 4_999).unwrap();
+        assert_eq!(received.late.wrong(), 1.0);
         // A number beyond this run's keys belongs to another run.
         received
-            .messages(&message(&key_name(5, 64)), 6_000)
+            .messages(&message(&due_name(5, 64)), 6_000)
             .unwrap();
-        assert_eq!(received.foreign, 1);
+        assert_eq!((received.late.count(), received.late.wrong()), (1, 1.0));
     }
 
     #[test]
@@ -402,19 +344,15 @@ mod tests {
         assert_eq!(hashes.all(), 4);
         let mut received = Received::new(hashes);
         let mut event = |index, now_ms: u64| {
-            let bytes = message_of(&hashes, &key_name(1_000, index));
+            let bytes = message_of(&hashes, &due_name(1_000, index));
             received.messages(&bytes, now_ms * 1000).unwrap();
-            (
-                received.keys,
-                received.early,
-                received.repeated,
-                received.lateness.max(),
-            )
+            // Missing, early and repeated ones.
+            (received.late.count(), received.late.wrong())
         };
-        assert_eq!(event(0, 1_001), (1, 0, 0, 1_000));
-        assert_eq!(event(1, 1_000), (2, 0, 0, 1_000));
-        assert_eq!(event(0, 1_049), (3, 1, 0, 1_000));
-        assert_eq!(event(0, 1_060), (3, 1, 1, 1_000));
-        assert_eq!(event(1, 1_052).0, 4);
+        assert_eq!(event(0, 1_001), (1, 3.0));
+        assert_eq!(event(1, 1_000), (2, 2.0));
+        assert_eq!(event(0, 1_049), (3, 2.0));
+        assert_eq!(event(0, 1_060), (3, 3.0));
+        assert_eq!(event(1, 1_052), (4, 2.0));
     }
 }

@@ -1,70 +1,155 @@
-//! `bench eviction`: a store at its limit of memory, and the hit rates of its policies.
+//! `bench eviction`: SETs into a full store: CPU, memory, and the latency of GETs beside them.
 
-mod full;
-mod hits;
+use std::time::Duration;
 
-use crate::client::Client;
+use punctual_resp::encode_command;
+
 use crate::error::Result;
-use crate::launch;
-use crate::options::{EvictionOptions, EvictionTest};
-use crate::report::{Report, describe};
-use crate::stall::{field, info};
+use crate::keyload;
+use crate::launch::{Program, Server};
+use crate::load::{Generator, Load};
+use crate::options::Common;
+use crate::report::Report;
+use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::table::thousands;
+use crate::workload::{Template, key_name};
+
+const POLICIES: [&str; 7] = [
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+];
+/// Delay until the server sleeps and the kernel has updated its CPU time.
+const SETTLE: Duration = Duration::from_millis(20);
+/// Interval of the looks at the memory.
+const LOOK: Duration = Duration::from_millis(3);
+/// Connections that send the SETs whose CPU is measured; with few, a server mostly pays for waking up.
+const WRITERS: u32 = 50;
+/// Duration of the GETs in each state of the store.
+const PROBE: Duration = Duration::from_secs(2);
 
 /// Runs the benchmark and prints the report.
-pub(crate) fn run(options: &EvictionOptions, report: &mut Report) -> Result<()> {
-    let (candidates, mut notes) = launch::fresh_candidates(&options.target, "a limit of memory")?;
-    notes.push(format!(
-        "full store: {} keys of 16 bytes with values of 16 bytes; {} SETs of new keys, 16 in flight on each of {} connections",
-        thousands(options.keys() as f64),
-        thousands(options.requests() as f64),
-        full::WRITERS,
-    ));
-    notes.push(format!(
-        "{} round(s), alternating servers; medians, with (least..greatest); ratios are medians of each round's own ratio",
-        options.rounds()
-    ));
-    notes.push("CPU: user + system time of the server's process per SET".into());
-    let servers = launch::open_all(&candidates, &[])?;
-    report.header(
-        "Eviction: SETs into a full store, and hit rates",
-        &servers.iter().map(describe).collect::<Vec<_>>(),
-        &notes,
+pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let keys = common.keys(50_000, 1_000_000);
+    let policies = common.parts(&POLICIES)?;
+    let title = format!(
+        "SETs of new keys into a full store of {} keys",
+        thousands(keys as f64)
     );
-    if options.has(EvictionTest::Full) {
-        full::run(options, &servers, report)?;
+    report.header(
+        &title,
+        programs,
+        &["keys of 16 bytes with values of 16 bytes; 50 SETs in flight on each of 50 connections"],
+    );
+    let bars = [
+        ("CPU per SET, µs", Bar::RatioAtMost(0.7)),
+        ("most above maxmemory, %", Bar::Never(1.0)),
+        ("GET p99 by not full, x", Bar::AtMost(1.3)),
+    ];
+    let mut sheet = Sheet::new("eviction", sheet::columns(programs));
+    for policy in policies {
+        sheet.measure(report, policy, &bars, common.rounds(1, 3), |at, _| {
+            let server = programs[at].start(&[("maxmemory-policy", policy)])?;
+            once(
+                &server,
+                keys,
+                common.usual(50_000, 500_000),
+                policy.starts_with("volatile"),
+            )
+        })?;
     }
-    if options.has(EvictionTest::Hits) {
-        hits::run(options, &servers, report)?;
-    }
+    say!("{sheet}");
     Ok(())
 }
 
-/// Returns the bytes that a server counts for its limit.
-fn used_memory(client: &mut Client) -> Result<u64> {
-    number(client, "memory", "used_memory")
-}
-
-/// Returns a number of INFO, or 0 without it.
-fn number(client: &mut Client, section: &str, name: &str) -> Result<u64> {
-    let text = info(client, section)?;
-    Ok(field(&text, name)
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(0))
-}
-
-/// Removes all keys and the limit, and sets the policy.
-fn begin(client: &mut Client, policy: &str) -> Result<()> {
-    client.expect(&["CONFIG", "SET", "maxmemory", "0"])?;
-    client.expect(&["CONFIG", "SET", "maxmemory-policy", policy])?;
-    client.expect(&["FLUSHALL"])?;
-    while number(client, "memory", "lazyfree_pending_objects")? > 0 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    Ok(())
-}
-
-fn limit(client: &mut Client, bytes: u64) -> Result<()> {
-    client.expect(&["CONFIG", "SET", "maxmemory", &bytes.to_string()])?;
-    Ok(())
+fn once(server: &Server, keys: u64, requests: u64, volatile: bool) -> Result<Figures> {
+    let mut client = server.client()?;
+    keyload::load(&mut client, keys, "SET", |index, out| {
+        let (name, seconds) = (
+            key_name(index),
+            (10_000 + index * 7_919 % 100_003).to_string(),
+        );
+        match volatile {
+            true => encode_command(
+                out,
+                &[b"SET", &name[..], keyload::VALUE, b"EX", seconds.as_bytes()],
+            ),
+            false => encode_command(out, &[b"SET", &name[..], keyload::VALUE]),
+        }
+    })?;
+    let set = match volatile {
+        // A random deadline of at least 10,000 s.
+        true => Template::new(&["SET", "key:{i}", "{data}", "EX", "1{n}"], 16),
+        false => Template::new(&["SET", "key:{i}", "{data}"], 16),
+    };
+    let get = Template::new(&["GET", "key:{n}"], 16);
+    let (mut writers, mut writer) = (
+        Generator::connect(server, WRITERS)?,
+        Generator::connect(server, 1)?,
+    );
+    let mut reader = Generator::connect(server, 1)?;
+    let mut next = keys;
+    let sets = |from: u64, requests| Load {
+        template: &set,
+        pipeline: WRITERS,
+        requests,
+        keys: from..from + 1_000_000_000,
+        seed: 1,
+        stop: None,
+    };
+    // GETs of keys that were written lately, beside SETs of new keys. Returns the number of SETs.
+    let mut p99 = |next: u64| -> Result<(u64, f64)> {
+        let gets = Load {
+            template: &get,
+            pipeline: 1,
+            keys: next - keys / 4..next,
+            ..sets(next, 0)
+        };
+        let (((), gets), written) = writer.run_while(&sets(next, 0), || {
+            reader.run_while(&gets, || {
+                std::thread::sleep(PROBE);
+                Ok(())
+            })
+        })?;
+        Ok((written.requests, gets.ms(99.0)))
+    };
+    // The same writes, before there is a limit.
+    let (written, calm) = p99(next)?;
+    next += written;
+    let most = client.info_number("memory", "used_memory")?;
+    client.expect(&["CONFIG", "SET", "maxmemory", &most.to_string()])?;
+    // The store becomes full, and what is set up at the first eviction is.
+    next += writers.run(&sets(next, keys / 20))?.requests;
+    let load = sets(next, requests);
+    // Another connection looks at the memory; its commands are a part of the cost of both servers.
+    let (greatest, cpu) = server.cpu_of(SETTLE, || {
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| writers.run(&load));
+            let mut greatest = 0;
+            while !writing.is_finished() {
+                greatest = greatest.max(client.info_number("memory", "used_memory")?);
+                std::thread::sleep(LOOK);
+            }
+            let written = writing
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            next += written?.requests;
+            Ok(greatest)
+        })
+    })?;
+    let (_, full) = p99(next)?;
+    Ok(Figures::from([
+        ("CPU per SET, µs", cpu * 1e6 / requests as f64),
+        (
+            "most above maxmemory, %",
+            (greatest as f64 / most as f64 - 1.0) * 100.0,
+        ),
+        ("GET p99 before, ms", calm),
+        ("GET p99 full, ms", full),
+        ("GET p99 by not full, x", full / calm),
+    ]))
 }

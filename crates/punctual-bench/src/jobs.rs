@@ -3,36 +3,31 @@
 //! Late: jobs are due at times that are spread over some seconds, all after the end of loading. One worker waits in JOB TAKE, and
 //! acknowledges what it got when it asks for more. Lateness is the time of reception minus the job's due time.
 //!
+//! Storm: all these jobs are due in one millisecond, while another client reads keys.
+//!
 //! Memory: the growth of resident memory while delayed jobs with payloads of 100 bytes are added, divided by their number.
 //!
-//! Storm: all these jobs are due in one millisecond, while another client reads (`jobs/storm.rs`).
-//!
-//! Cost: the CPU time of the server's process for a JOB ADD, a JOB TAKE and a JOB ACK, each sixteen at once.
+//! Cost: the CPU time of the server's process for a JOB ADD, a JOB TAKE and a JOB ACK, each sixteen at once on 50 connections.
 //!
 //! Peers: other people's job queues (`jobs/peers.rs`).
 
 mod peers;
-mod storm;
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use punctual_resp::{Value, encode_command};
 
-use crate::bars;
 use crate::client::Client;
-use crate::clock::unix_micros;
-use crate::csv::Measurement;
+use crate::clock::{sleep_until, unix_micros};
 use crate::error::{Error, Result};
-use crate::keyload;
-use crate::lateness::millis_of;
-use crate::launch::{self, Server};
-use crate::load::latency_histogram;
-use crate::options::{JobsOptions, JobsTest};
-use crate::process::{CpuTime, resident_bytes};
-use crate::report::{self, Report, describe};
-use crate::sheet::{Sheet, hundredths, spreads};
-use crate::table::{millis, thousands};
+use crate::keyload::{self, set_keys};
+use crate::late::Late;
+use crate::launch::{Program, Server};
+use crate::load::{Generator, Load};
+use crate::options::JobsOptions;
+use crate::report::Report;
+use crate::sheet::{self, Bar, Figures, Sheet};
+use crate::workload::Template;
 
 const KEY: &str = "pb:jobs";
 /// Jobs that a worker takes at once at most.
@@ -43,124 +38,92 @@ const PIPELINE: u64 = 16;
 const CLIENTS: u64 = 50;
 /// Time after the last due time after which a job counts as lost.
 const TIME_LIMIT_US: u64 = 60_000_000;
-
 /// An hour.
 const FAR_MS: u64 = 3_600_000;
+/// Keys that the other client of the storm reads.
+const LIVE_KEYS: u64 = 10_000;
+/// Time in which a server falls asleep.
+const SETTLE: Duration = Duration::from_millis(5);
 
-const COLUMNS: [(&str, f64); 5] = [
-    ("p50", 50.0),
-    ("p90", 90.0),
-    ("p99", 99.0),
-    ("p99.9", 99.9),
-    ("max", 100.0),
-];
-
-/// Results on one server in one round.
-#[derive(Debug, Default)]
-struct Run {
-    late: Option<Late>,
-    storm: Option<storm::Storm>,
-    /// Bytes of a delayed job.
-    bytes: Option<f64>,
-    /// Microseconds of CPU of a job.
-    cpu_us: Option<f64>,
-}
-
-#[derive(Debug)]
-struct Late {
-    lateness: Histogram<u64>,
-    early: u64,
-    lost: u64,
-    again: u64,
-    /// Time of the last reply, in unix µs.
-    end_us: u64,
-}
-
-/// Getter of a count.
-type Count = fn(&Late) -> u64;
-
-/// Runs the benchmark on every server that has jobs, and prints the report.
-pub(crate) fn run(options: &JobsOptions, report: &mut Report) -> Result<()> {
-    if JobsTest::ALONE.iter().any(|test| options.has(*test)) {
-        alone(options, report)?;
-    }
-    if options.has(JobsTest::Peers) {
-        peers::run(options, report)?;
-    }
-    Ok(())
-}
-
-/// Measures the servers that have jobs, without other people's queues.
-fn alone(options: &JobsOptions, report: &mut Report) -> Result<()> {
-    let (candidates, mut notes) = launch::candidates(&options.target)?;
-    let servers = launch::open_all(&candidates, &[])?;
-    let mut able = Vec::new();
-    for server in servers {
-        let reply = server.client()?.command(&["JOB", "HELP"])?;
-        match reply.is_error() {
-            true => notes.push(format!(
-                "{} has no jobs, and is not measured",
-                server.product
-            )),
-            false => able.push(server),
-        }
-    }
-    report.header(
-        &format!(
-            "Jobs: {} due over {} s among {} due later, {} added, taken and acknowledged; {} round(s)",
-            thousands(options.delayed() as f64),
-            options.spread().as_secs_f64(),
-            thousands(options.pending as f64),
-            thousands(options.passing() as f64),
-            options.rounds(),
-        ),
-        &able.iter().map(describe).collect::<Vec<_>>(),
-        &notes,
+/// Runs the benchmark and prints the report. Each part has a fresh server.
+pub(crate) fn run(options: &JobsOptions, programs: &[Program], report: &mut Report) -> Result<()> {
+    let common = &options.common;
+    let parts = common.parts(&["memory", "late", "storm", "cost", "peers"])?;
+    let (delayed, passing) = (
+        common.keys(50_000, 1_000_000),
+        common.keys(100_000, 1_000_000),
     );
-    if able.is_empty() {
-        return Err(Error::Invalid("no server has JOB".into()));
-    }
-    let mut runs: Vec<Vec<Run>> = able.iter().map(|_| Vec::new()).collect();
-    for round in 1..=options.rounds() {
-        for (server, runs) in able.iter().zip(&mut runs) {
-            let mut run = Run::default();
-            // First, because the memory of the others stays with the process.
-            if options.has(JobsTest::Memory) {
-                run.bytes = memory(options, server)?;
-            }
-            if options.has(JobsTest::Late) {
-                run.late = Some(late(
-                    options.delayed(),
-                    options.spread(),
-                    options.pending,
-                    server,
-                )?);
-            }
-            if options.has(JobsTest::Storm) {
-                run.storm = Some(storm::run(options, server)?);
-            }
-            if options.has(JobsTest::Cost) {
-                run.cpu_us = cost(options.passing(), server)?;
-            }
-            record(report, server, round, &run)?;
-            runs.push(run);
+    let spread = common.seconds(4, 45);
+    report.header(
+        "Jobs",
+        programs,
+        &["memory, late and storm: delayed jobs with payloads of 100 bytes"],
+    );
+    let mut sheet = Sheet::new("jobs", sheet::columns(programs));
+    let late_bar = if options.pending == 0 { 1.0 } else { 2.0 };
+    type Part<'a> = (
+        &'static str,
+        Vec<(&'static str, Bar)>,
+        &'a dyn Fn(&Server) -> Result<Figures>,
+    );
+    let measured: [Part<'_>; 4] = [
+        (
+            "memory",
+            vec![("of a delayed job, bytes", Bar::AtMost(260.0))],
+            &|server| memory(server, delayed),
+        ),
+        (
+            "late",
+            vec![
+                ("late p99, ms", Bar::AtMost(late_bar)),
+                ("missing", Bar::Never(0.0)),
+                ("early", Bar::Never(0.0)),
+                ("again", Bar::Never(0.0)),
+            ],
+            &|server| {
+                let mut figures = Figures::default();
+                late(server, delayed, spread, options.pending)?.put(&mut figures);
+                Ok(figures)
+            },
+        ),
+        (
+            "storm",
+            vec![
+                ("all done after, ms", Bar::AtMost(5_000.0)),
+                ("GET p99, ms", Bar::AtMost(2.0)),
+                ("jobs lost, early or again", Bar::Never(0.0)),
+            ],
+            &|server| storm(server, delayed),
+        ),
+        (
+            "cost",
+            vec![("ADD + TAKE + ACK, µs", Bar::AtMost(3.0))],
+            &|server| {
+                Ok(Figures::from([(
+                    "ADD + TAKE + ACK, µs",
+                    cost(server, passing)?,
+                )]))
+            },
+        ),
+    ];
+    for (part, bars, measure) in measured {
+        if parts.contains(&part) {
+            sheet.measure(report, part, &bars, common.rounds(1, 1), |at, _| {
+                measure(&programs[at].start(&[])?)
+            })?;
         }
     }
-    print_sheet(options, report, &able, &runs);
+    say!("{sheet}");
+    if parts.contains(&"peers") {
+        peers::run(options, programs, report)?;
+    }
     Ok(())
 }
 
-/// Adds jobs that are due at `due_ms`, with payloads of 100 bytes.
-fn add(server: &Server, count: u64, due_ms: impl Fn(u64) -> u64) -> Result<()> {
-    let mut client = server.client()?;
-    let bar = report::progress(count, &format!("{}: loading", server.label));
-    keyload::load(&mut client, count, "JOB", &bar, |index, out| {
-        let payload = format!("{index:0100}");
-        let due = due_ms(index).to_string();
-        encode_command(out, &["JOB", "ADD", KEY, &payload, "AT", &due]);
-    })?;
-    bar.finish_and_clear();
-    Ok(())
+/// Appends the addition of a job that is due at `due_ms`, with a payload of 100 bytes.
+fn write_add(index: u64, due_ms: u64, out: &mut Vec<u8>) {
+    let (payload, due) = (format!("{index:0100}"), due_ms.to_string());
+    encode_command(out, &["JOB", "ADD", KEY, &payload, "AT", &due]);
 }
 
 /// A job of a reply to JOB TAKE: ID, token, due time in ms, payload.
@@ -201,55 +164,58 @@ fn far(index: u64) -> u64 {
 }
 
 /// Measures delayed jobs at a worker that waits.
-fn late(count: u64, spread: Duration, pending: u64, server: &Server) -> Result<Late> {
+fn late(server: &Server, count: u64, spread: Duration, pending: u64) -> Result<Late> {
     let mut worker = server.client()?;
-    let spread_ms = millis_of(spread);
-    worker.expect(&["DEL", KEY])?;
-    add(server, pending, |index| {
-        unix_micros() / 1000 + FAR_MS + far(index)
+    let (spread_ms, later_ms) = (spread.as_millis() as u64, unix_micros() / 1000 + FAR_MS);
+    keyload::load(&mut worker, pending, "JOB", |index, out| {
+        write_add(index, later_ms + far(index), out)
     })?;
-    let first_ms = first_ms(&mut worker, count)?;
-    // Not in the order of their addition.
-    let place = |index: u64| (index * 7_919) % count;
-    add(server, count, |index| {
-        first_ms + place(index) * spread_ms / count
+    let first_ms = keyload::load_due(&mut worker, count, 2, "JOB", |first_ms, index, out| {
+        // Not in the order of their addition.
+        let place = (index * 7_919) % count;
+        write_add(index, first_ms + place * spread_ms / count, out);
     })?;
-    let late = work(server, &mut worker, count, first_ms, spread_ms)?;
-    worker.expect(&["DEL", KEY])?;
-    Ok(late)
+    work(&mut worker, count, first_ms + spread_ms)
 }
 
-/// Returns the earliest due time that so many jobs may have, which are about to be added.
-fn first_ms(client: &mut Client, count: u64) -> Result<u64> {
-    // A job is longer than what the trial loads.
-    let lead = keyload::lead(client, count)? * 2;
-    Ok(unix_micros() / 1000 + millis_of(lead))
-}
-
-/// Takes and acknowledges jobs that are due from `first_ms` on, as they come.
-fn work(
-    server: &Server,
-    worker: &mut Client,
-    count: u64,
-    first_ms: u64,
-    spread_ms: u64,
-) -> Result<Late> {
-    if unix_micros() / 1000 >= first_ms {
-        return Err(Error::Invalid("loading took longer than expected".into()));
-    }
-    let mut late = Late {
-        lateness: latency_histogram(),
-        early: 0,
-        lost: 0,
-        again: 0,
-        end_us: 0,
+/// Measures jobs that are due in one millisecond, and the GETs of another client meanwhile.
+fn storm(server: &Server, count: u64) -> Result<Figures> {
+    let mut worker = server.client()?;
+    set_keys(&mut worker, LIVE_KEYS)?;
+    let mut reader = Generator::connect(server, 1)?;
+    let due_ms = keyload::load_due(&mut worker, count, 2, "JOB", |first_ms, index, out| {
+        write_add(index, first_ms, out)
+    })?;
+    let load = Load {
+        template: &Template::new(&["GET", "key:{n}"], 0),
+        pipeline: 1,
+        requests: u64::MAX,
+        keys: 0..LIVE_KEYS,
+        seed: 1,
+        stop: None,
     };
-    let bar = report::progress(count, &format!("{}: due", server.label));
-    let give_up_us = (first_ms + spread_ms) * 1000 + TIME_LIMIT_US;
+    // A GET is in flight at the due time.
+    sleep_until(due_ms * 1000 - 1_000);
+    let (late, gets) = reader.run_while(&load, || work(&mut worker, count, due_ms))?;
+    Ok(Figures::from([
+        (
+            "all done after, ms",
+            unix_micros().saturating_sub(due_ms * 1000) as f64 / 1e3,
+        ),
+        ("GET p50, ms", gets.ms(50.0)),
+        ("GET p99, ms", gets.ms(99.0)),
+        ("GET max, ms", gets.ms(100.0)),
+        ("jobs lost, early or again", late.wrong()),
+    ]))
+}
+
+/// Takes and acknowledges jobs as they come, of which the last is due at `last_ms`.
+fn work(worker: &mut Client, count: u64, last_ms: u64) -> Result<Late> {
+    let mut late = Late::new(count);
+    let give_up_us = last_ms * 1000 + TIME_LIMIT_US;
     let mut seen = vec![false; count as usize];
-    let (mut left, mut acknowledge) = (count, Vec::<Vec<u8>>::new());
-    let mut bytes = Vec::new();
-    while left > 0 && unix_micros() < give_up_us {
+    let (mut acknowledge, mut bytes) = (Vec::<Vec<u8>>::new(), Vec::new());
+    while late.count() < count && unix_micros() < give_up_us {
         bytes.clear();
         let acknowledged = write_ack(&mut acknowledge, &mut bytes);
         encode_command(
@@ -265,53 +231,46 @@ fn work(
             acknowledge.push(token.to_string().into_bytes());
             let number = std::str::from_utf8(payload)
                 .ok()
-                .and_then(|n| n.parse().ok());
+                .and_then(|number| number.parse().ok());
             let number: usize = number.ok_or_else(|| Error::Invalid("a strange job".into()))?;
-            if std::mem::replace(&mut seen[number], true) {
-                late.again += 1;
-                continue;
+            match std::mem::replace(&mut seen[number], true) {
+                true => late.again += 1,
+                false => late.record(now_us, due_ms * 1000),
             }
-            left -= 1;
-            late.early += u64::from(now_us < due_ms * 1000);
-            late.lateness
-                .saturating_record(now_us.saturating_sub(due_ms * 1000).max(1));
         }
-        bar.set_position(count - left);
     }
-    bar.finish_and_clear();
     bytes.clear();
     if write_ack(&mut acknowledge, &mut bytes) {
         worker.send(&bytes)?;
         worker.replies(1, "JOB")?;
     }
-    late.lost = left;
-    late.end_us = unix_micros();
     Ok(late)
 }
 
-/// Returns the bytes of a delayed job.
-fn memory(options: &JobsOptions, server: &Server) -> Result<Option<f64>> {
-    let count = options.delayed();
-    let resident = || server.pid.and_then(resident_bytes);
+/// Measures the bytes of a delayed job.
+fn memory(server: &Server, count: u64) -> Result<Figures> {
+    let mut client = server.client()?;
+    let mut add = |count| {
+        client.expect(&["DEL", KEY])?;
+        keyload::load(&mut client, count, "JOB", |index, out| {
+            write_add(index, (1 << 42) + far(index), out)
+        })
+    };
     // The buffers of the connection are there before.
-    server.client()?.expect(&["DEL", KEY])?;
-    add(server, 2_000, |index| (1 << 42) + index)?;
-    let before = resident();
-    server.client()?.expect(&["DEL", KEY])?;
-    let due = |index: u64| (1 << 42) + far(index);
-    add(server, count, due)?;
-    let after = resident();
-    server.client()?.expect(&["DEL", KEY])?;
-    let grown = before.zip(after).map(|(b, a)| a.saturating_sub(b));
-    Ok(grown.map(|bytes| bytes as f64 / count as f64))
+    add(2_000)?;
+    let before = server.resident()?;
+    add(count)?;
+    let grown = server.resident()?.saturating_sub(before);
+    Ok(Figures::from([(
+        "of a delayed job, bytes",
+        grown as f64 / count as f64,
+    )]))
 }
 
-/// Returns the microseconds of CPU of a job from its addition to its acknowledgement, with [`CLIENTS`] clients at a time.
-fn cost(count: u64, server: &Server) -> Result<Option<f64>> {
-    let mut clients = (0..CLIENTS)
-        .map(|_| server.client())
-        .collect::<Result<Vec<Client>>>()?;
-    clients[0].expect(&["DEL", KEY])?;
+/// Returns the microseconds of CPU of a job from its addition to its acknowledgement.
+fn cost(server: &Server, count: u64) -> Result<f64> {
+    let clients = (0..CLIENTS).map(|_| server.client());
+    let mut clients = clients.collect::<Result<Vec<Client>>>()?;
     let rounds = count.div_ceil(PIPELINE * CLIENTS);
     let payload = "p".repeat(100);
     let (mut adds, mut takes, mut acks) = (Vec::new(), Vec::new(), Vec::new());
@@ -319,126 +278,34 @@ fn cost(count: u64, server: &Server) -> Result<Option<f64>> {
         encode_command(&mut adds, &["JOB", "ADD", KEY, &payload]);
         encode_command(&mut takes, &["JOB", "TAKE", KEY]);
     }
-    let before = server.pid.and_then(CpuTime::of);
-    for _ in 0..rounds {
-        for client in &mut clients {
-            client.send(&adds)?;
-        }
-        for client in &mut clients {
-            client.replies(PIPELINE as usize, "JOB")?;
-            client.send(&takes)?;
-        }
-        for client in &mut clients {
-            acks.clear();
-            for _ in 0..PIPELINE {
-                let reply = client.reply()?;
-                let Some((id, token, ..)) = taken(&reply).next() else {
-                    return Err(Error::Invalid("JOB TAKE returned no job".into()));
-                };
-                let token = token.to_string();
-                let words: [&[u8]; 5] = [b"JOB", b"ACK", KEY.as_bytes(), id, token.as_bytes()];
-                encode_command(&mut acks, &words);
+    let ((), cpu) = server.cpu_of(SETTLE, || {
+        for _ in 0..rounds {
+            for client in &mut clients {
+                client.send(&adds)?;
             }
-            client.send(&acks)?;
+            for client in &mut clients {
+                client.replies(PIPELINE as usize, "JOB")?;
+                client.send(&takes)?;
+            }
+            for client in &mut clients {
+                acks.clear();
+                for _ in 0..PIPELINE {
+                    let reply = client.reply()?;
+                    let Some((id, token, ..)) = taken(&reply).next() else {
+                        return Err(Error::Invalid("JOB TAKE returned no job".into()));
+                    };
+                    write_ack(
+                        &mut vec![id.to_vec(), token.to_string().into_bytes()],
+                        &mut acks,
+                    );
+                }
+                client.send(&acks)?;
+            }
+            for client in &mut clients {
+                client.replies(PIPELINE as usize, "JOB")?;
+            }
         }
-        for client in &mut clients {
-            client.replies(PIPELINE as usize, "JOB")?;
-        }
-    }
-    let after = server.pid.and_then(CpuTime::of);
-    clients[0].expect(&["DEL", KEY])?;
-    let jobs = (rounds * PIPELINE * CLIENTS) as f64;
-    Ok(before
-        .zip(after)
-        .map(|(before, after)| after.since(&before).as_secs_f64() * 1e6 / jobs))
-}
-
-fn lateness(run: &Run, percentile: f64) -> Option<f64> {
-    let all = &run.late.as_ref()?.lateness;
-    (!all.is_empty()).then(|| all.value_at_percentile(percentile) as f64 / 1e3)
-}
-
-fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result<()> {
-    let mut write = |metric: &str, unit: &str, value: Option<f64>| match value {
-        None => Ok(()),
-        Some(value) => report.record(Measurement {
-            benchmark: "jobs",
-            server: &server.product,
-            case: "jobs",
-            round,
-            metric,
-            unit,
-            value,
-        }),
-    };
-    for (name, percentile) in COLUMNS {
-        write(&format!("lateness_{name}"), "ms", lateness(run, percentile))?;
-    }
-    let late = |count: Count| run.late.as_ref().map(|late| count(late) as f64);
-    write("early", "jobs", late(|late| late.early))?;
-    write("lost", "jobs", late(|late| late.lost))?;
-    write("again", "jobs", late(|late| late.again))?;
-    let storm = run.storm.as_ref();
-    for (name, value) in storm.map(storm::Storm::figures).unwrap_or_default() {
-        write(name, "ms", Some(value))?;
-    }
-    write("memory", "bytes", run.bytes)?;
-    write("cpu", "us", run.cpu_us)
-}
-
-fn print_sheet(options: &JobsOptions, report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
-    let mut sheet = Sheet::new("jobs", servers);
-    let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
-    let is_there = |figures: &[Option<_>]| figures.iter().any(Option::is_some);
-    let bound = match options.pending {
-        0 => bars::JOBS_LATENESS,
-        _ => bars::JOBS_LATENESS_PENDING,
-    };
-    for (name, percentile) in COLUMNS {
-        let late = of(&|run| lateness(run, percentile));
-        if !is_there(&late) {
-            continue;
-        }
-        let name_ms = format!("lateness {name}, ms");
-        if percentile == bars::JOBS_PERCENTILE {
-            sheet.within(report, &name_ms, &late, bound);
-        } else {
-            sheet.shown(&name_ms, &late, millis);
-        }
-    }
-    let counts: [(&str, Count); 3] = [
-        ("jobs lost", |late| late.lost),
-        ("jobs early", |late| late.early),
-        ("jobs again", |late| late.again),
-    ];
-    for (name, count) in counts {
-        let figures = of(&|run| run.late.as_ref().map(|late| count(late) as f64));
-        if is_there(&figures) {
-            sheet.none(report, name, &figures);
-        }
-    }
-    storm::print(report, &mut sheet, runs);
-    let bytes = of(&|run| run.bytes);
-    if is_there(&bytes) {
-        let bar = bars::BYTES_PER_JOB;
-        let judged = bytes.iter().map(|figure| {
-            let met = figure.is_some_and(|figure| figure.median <= bar);
-            (crate::spread::text_with(*figure, thousands), met)
-        });
-        let judged: Vec<_> = judged.collect();
-        let name = "bytes of a delayed job";
-        sheet.counted(report, name, &format!("<= {bar}"), judged);
-    }
-    let cpu = of(&|run| run.cpu_us);
-    if is_there(&cpu) {
-        let bar = bars::JOB_CPU_US;
-        let judged = cpu.iter().map(|figure| {
-            let met = figure.is_some_and(|figure| figure.median <= bar);
-            (crate::spread::text_with(*figure, hundredths), met)
-        });
-        let judged: Vec<_> = judged.collect();
-        let name = "ADD + TAKE + ACK, us of CPU";
-        sheet.judged(report, name, &format!("<= {bar}"), judged);
-    }
-    say!("{sheet}");
+        Ok(())
+    })?;
+    Ok(cpu * 1e6 / (rounds * PIPELINE * CLIENTS) as f64)
 }

@@ -1,17 +1,20 @@
 //! Fast loading of many keys: one connection and batches of commands, two of them in flight.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
 use punctual_resp::encode_command;
 
 use crate::client::Client;
-use crate::error::Result;
+use crate::clock::unix_micros;
+use crate::error::{Error, Result};
+use crate::workload::{key_name, write_digits};
 
 /// Commands per batch: enough to make system calls negligible, few enough for the replies to fit into a socket's
 /// buffer.
 const BATCH: u64 = 512;
+
+/// The value of loaded keys: 16 bytes.
+pub(crate) const VALUE: &[u8] = b"0123456789abcdef";
 
 /// Sends `count` commands, whose bytes `encode` appends, and blocks until all replies have arrived.
 ///
@@ -20,7 +23,6 @@ pub(crate) fn load(
     client: &mut Client,
     count: u64,
     name: &str,
-    bar: &ProgressBar,
     mut encode: impl FnMut(u64, &mut Vec<u8>),
 ) -> Result<()> {
     let mut bytes = Vec::new();
@@ -40,37 +42,66 @@ pub(crate) fn load(
             let _ = client.replies(unanswered, name);
             return answered;
         }
-        bar.inc(end - next);
         next = end;
     }
     client.replies(unanswered, name)
 }
 
+/// Sets the keys `key:000000000000` and following.
+pub(crate) fn set_keys(client: &mut Client, count: u64) -> Result<()> {
+    load(client, count, "SET", |index, out| {
+        encode_command(out, &[b"SET", &key_name(index)[..], VALUE]);
+    })
+}
+
+/// Length of the name of a key with a deadline: `pb:`, 13 digits of unix milliseconds, `:`, 9 digits.
+pub(crate) const DUE_NAME: usize = 26;
+
+/// Returns a key's name, which contains its deadline in unix milliseconds and its number.
+pub(crate) fn due_name(deadline_ms: u64, index: u64) -> [u8; DUE_NAME] {
+    let mut name = *b"pb:0000000000000:000000000";
+    write_digits(&mut name[3..16], deadline_ms);
+    write_digits(&mut name[17..26], index);
+    name
+}
+
+/// Appends a SET of a key whose name contains its deadline.
+pub(crate) fn set_due(deadline_ms: u64, index: u64, out: &mut Vec<u8>) {
+    let (name, at) = (due_name(deadline_ms, index), deadline_ms.to_string());
+    encode_command(out, &[b"SET", &name[..], VALUE, b"PXAT", at.as_bytes()]);
+}
+
 /// Number of keys loaded to measure the server's speed.
 const PROBES: u64 = 20_000;
 
-/// Returns the time to reserve for the loading of `count` keys before the first deadline: two seconds plus twice the
-/// time at the speed of a small trial.
-pub(crate) fn lead(client: &mut Client, count: u64) -> Result<Duration> {
-    let bar = ProgressBar::hidden();
-    let mut name = Vec::new();
-    let mut probe = |index: u64| {
-        name.clear();
-        write!(name, "pb:probe:{index:017}").expect("a Vec takes everything");
-        name.clone()
-    };
+/// Loads keys with deadlines before the first deadline. `encode` gets the first deadline in unix ms, and an index.
+///
+/// The time until the first deadline is two seconds plus twice the time that a small trial suggests for keys that take `weight` times as
+/// long. Returns the first deadline.
+pub(crate) fn load_due(
+    client: &mut Client,
+    count: u64,
+    weight: u32,
+    name: &str,
+    mut encode: impl FnMut(u64, u64, &mut Vec<u8>),
+) -> Result<u64> {
     let begun = Instant::now();
-    load(client, PROBES, "SET", &bar, |index, out| {
-        let name = probe(index);
-        encode_command(out, &[b"SET", name.as_slice(), VALUE, b"PX", b"60000"]);
+    load(client, PROBES, "SET", |index, out| {
+        set_due(4_000_000_000_000, index, out)
     })?;
     let speed = begun.elapsed().div_f64(PROBES as f64);
-    load(client, PROBES, "UNLINK", &bar, |index, out| {
-        let name = probe(index);
-        encode_command(out, &[b"UNLINK", name.as_slice()]);
+    load(client, PROBES, "UNLINK", |index, out| {
+        encode_command(out, &[b"UNLINK", &due_name(4_000_000_000_000, index)[..]]);
     })?;
-    Ok(speed.mul_f64(2.0 * count as f64) + Duration::from_secs(2))
+    let lead = speed.mul_f64(2.0 * f64::from(weight) * count as f64) + Duration::from_secs(2);
+    let first_ms = unix_micros() / 1000 + lead.as_millis() as u64;
+    load(client, count, name, |index, out| {
+        encode(first_ms, index, out)
+    })?;
+    if unix_micros() / 1000 + 50 < first_ms {
+        return Ok(first_ms);
+    }
+    Err(Error::Invalid(
+        "loading took longer than expected: the first deadline is over".into(),
+    ))
 }
-
-/// The value of loaded keys: 16 bytes.
-pub(crate) const VALUE: &[u8] = b"0123456789abcdef";

@@ -1,73 +1,64 @@
-//! The servers of a run: running servers, and servers that the benchmark starts and stops.
+//! The servers of a run, which the benchmark starts and stops.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use tempfile::TempDir;
 
 use crate::cleanup::Guard;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::options::{Program, Target};
+use crate::options::{Kind, Target};
+use crate::process::{CpuTime, resident_bytes};
 
 /// Time limit for a started server until it answers.
 const START_LIMIT: Duration = Duration::from_secs(15);
 
-/// The setting that makes servers publish `expired` events.
-pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Ex");
-/// The setting that makes servers publish `hexpired` events.
-pub(crate) const FIELD_EVENTS: (&str, &str) = ("notify-keyspace-events", "Eh");
+/// The setting that makes servers publish `expired` events of keys and fields, and `timer` events.
+pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Exhg");
 
-/// The setting that makes servers publish `timer` events.
-pub(crate) const TIMER_EVENTS: (&str, &str) = ("notify-keyspace-events", "Eg");
-
-/// A server that can be measured but is not opened yet.
+/// A program that can be started as a server, as often as needed.
 #[derive(Debug, Clone)]
-pub(crate) enum Candidate {
-    /// A running server.
-    Running {
-        addr: SocketAddr,
-        password: Option<String>,
-    },
-    /// A server that the benchmark starts, as often as needed.
-    Startable {
-        program: Program,
-        path: PathBuf,
-        /// Settings given on the command line.
-        settings: Vec<(String, String)>,
-    },
-}
-
-/// An open server.
-#[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct Program {
+    pub(crate) kind: Kind,
+    path: PathBuf,
+    /// Settings given on the command line.
+    settings: Vec<(String, String)>,
     /// Name in tables.
     pub(crate) label: String,
     /// Product and version from INFO.
     pub(crate) product: String,
-    /// The server is Punctual. The bars apply to Punctual only; other servers are references.
+    /// The program is Punctual. The bars apply to Punctual only; other servers are references.
     pub(crate) ours: bool,
-    /// Address of the server.
+}
+
+/// A started server.
+#[derive(Debug)]
+pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
-    /// Process id, if the server runs on this machine.
-    pub(crate) pid: Option<Pid>,
-    /// The benchmark started the server and may change its data.
-    pub(crate) started: bool,
-    password: Option<String>,
+    pid: Pid,
     // Drop order: first the process, then its directory.
-    _process: Option<Process>,
-    directory: Option<TempDir>,
+    _process: Process,
+    directory: TempDir,
 }
 
 /// A child process, which is killed on drop or when a signal ends the run.
 #[derive(Debug)]
-struct Process {
+pub(crate) struct Process {
     child: Child,
     guard: Option<Guard>,
+}
+
+impl Process {
+    /// Takes over a child. `kill` ends it.
+    pub(crate) fn new(child: Child, kill: impl FnOnce() + Send + 'static) -> Self {
+        let guard = Some(Guard::new(kill));
+        Self { child, guard }
+    }
 }
 
 impl Drop for Process {
@@ -78,43 +69,41 @@ impl Drop for Process {
     }
 }
 
-/// Returns the servers that the options name, and notes on missing programs.
-pub(crate) fn candidates(target: &Target) -> Result<(Vec<Candidate>, Vec<String>)> {
-    let mut found = Vec::new();
-    let mut notes = Vec::new();
-    let asked = match (target.start.as_slice(), target.addresses.as_slice()) {
-        ([], []) => &[Program::Punctual, Program::Redis][..],
-        (given, _) => given,
-    };
-    if asked.contains(&Program::Punctual) {
-        match punctual_path(target.punctual_path.as_deref()) {
-            Ok(path) => found.push(Candidate::Startable {
-                program: Program::Punctual,
-                path,
-                settings: target.punctual_options.clone(),
-            }),
-            Err(note) => notes.push(note),
-        }
-    }
-    for given in &target.addresses {
-        found.push(Candidate::Running {
-            addr: resolve(given)?,
-            password: target.password.clone(),
-        });
-    }
-    if asked.contains(&Program::Redis) {
-        if installed(&target.redis_path) {
-            found.push(Candidate::Startable {
-                program: Program::Redis,
-                path: target.redis_path.clone(),
-                settings: target.redis_options.clone(),
-            });
-        } else {
+/// Returns the programs that the options name, and notes on missing ones.
+pub(crate) fn programs(target: &Target) -> Result<(Vec<Program>, Vec<String>)> {
+    let (mut found, mut notes) = (Vec::new(), Vec::new());
+    for &kind in &target.start {
+        let (paths, settings) = match kind {
+            Kind::Punctual => (
+                punctual_paths(target.punctual_path.as_deref()),
+                &target.punctual_options,
+            ),
+            Kind::Redis => (vec![target.redis_path.clone()], &target.redis_options),
+        };
+        let Some(path) = paths.iter().find(|path| installed(path)) else {
             notes.push(format!(
-                "{} is not installed (Debian: apt-get install redis-server); comparing with it is skipped",
-                target.redis_path.display()
+                "{} is not installed, and not measured",
+                paths[0].display()
             ));
-        }
+            continue;
+        };
+        let mut program = Program {
+            kind,
+            path: path.clone(),
+            settings: settings.clone(),
+            label: String::new(),
+            product: String::new(),
+            ours: kind == Kind::Punctual,
+        };
+        let info = program.start(&[])?.client()?.info("server")?;
+        let (name, version) = identity(&info);
+        program.label = if program.ours {
+            "punctual".into()
+        } else {
+            name
+        };
+        program.product = format!("{} {version}", program.label);
+        found.push(program);
     }
     if found.is_empty() {
         return Err(Error::NoServer(notes.join("; ")));
@@ -122,51 +111,13 @@ pub(crate) fn candidates(target: &Target) -> Result<(Vec<Candidate>, Vec<String>
     Ok((found, notes))
 }
 
-/// The same as [`candidates`], for measurements that need fresh servers.
-pub(crate) fn fresh_candidates(
-    target: &Target,
-    what: &str,
-) -> Result<(Vec<Candidate>, Vec<String>)> {
-    if !target.addresses.is_empty() {
-        return Err(Error::Options(format!(
-            "{what} starts a fresh server for each measurement, so --addr does not go with it; \
-             name programs with --punctual PATH and --redis PATH instead"
-        )));
-    }
-    candidates(target)
-}
-
-fn resolve(given: &str) -> Result<SocketAddr> {
-    let problem = |reason: String| Error::Address {
-        given: given.to_owned(),
-        reason,
-    };
-    let mut addresses = given
-        .to_socket_addrs()
-        .map_err(|error| problem(error.to_string()))?;
-    addresses
-        .next()
-        .ok_or_else(|| problem("the name has no address".into()))
-}
-
-/// Returns the path of punctual: the given one, the one beside this program, or the one on the PATH.
-fn punctual_path(given: Option<&Path>) -> std::result::Result<PathBuf, String> {
+/// Returns the paths at which punctual may be: the given one, or the one beside this program and the one on the PATH.
+fn punctual_paths(given: Option<&Path>) -> Vec<PathBuf> {
     if let Some(path) = given {
-        return match installed(path) {
-            true => Ok(path.to_owned()),
-            false => Err(format!(
-                "{} is not a program; punctual is skipped",
-                path.display()
-            )),
-        };
+        return vec![path.to_owned()];
     }
-    let own = std::env::current_exe()
-        .map_err(|error| format!("this program cannot find itself: {error}"))?;
-    let beside = own.with_file_name("punctual");
-    let named = PathBuf::from("punctual");
-    [beside, named].into_iter().find(|path| installed(path)).ok_or_else(|| {
-        "there is no program `punctual` beside this one or on the PATH; it is skipped (name one with --punctual PATH)".into()
-    })
+    let beside = std::env::current_exe().map(|own| own.with_file_name("punctual"));
+    beside.into_iter().chain(["punctual".into()]).collect()
 }
 
 /// Returns true if `program` is a file, or a bare name of a file on the PATH.
@@ -178,251 +129,163 @@ pub(crate) fn installed(program: &Path) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
-impl Candidate {
-    /// Opens the server. `settings` precede the user's on the command line of a started server; a running server ignores
-    /// them.
-    pub(crate) fn open(&self, settings: &[(&str, &str)]) -> Result<Server> {
-        match self {
-            Self::Running { addr, password } => Server::at(*addr, password.clone()),
-            Self::Startable {
-                program,
-                path,
-                settings: own,
-            } => {
-                let own = own
-                    .iter()
-                    .map(|(name, value)| (name.as_str(), value.as_str()));
-                let settings: Vec<_> = settings.iter().copied().chain(own).collect();
-                Server::start(*program, path, &settings)
-            }
-        }
-    }
-
-    /// Returns the program, for a server that the benchmark starts.
-    pub(crate) fn program(&self) -> Option<Program> {
-        match self {
-            Self::Running { .. } => None,
-            Self::Startable { program, .. } => Some(*program),
-        }
-    }
-}
-
-/// Opens all servers with `settings`.
-pub(crate) fn open_all(candidates: &[Candidate], settings: &[(&str, &str)]) -> Result<Vec<Server>> {
-    let mut servers = candidates
+/// Starts a server of each program.
+pub(crate) fn start_all(programs: &[Program], settings: &[(&str, &str)]) -> Result<Vec<Server>> {
+    programs
         .iter()
-        .map(|candidate| candidate.open(settings))
-        .collect::<Result<Vec<_>>>()?;
-    name_apart(&mut servers);
-    Ok(servers)
+        .map(|program| program.start(settings))
+        .collect()
 }
 
-/// Adds the port to the labels of servers of the same product.
-pub(crate) fn name_apart(servers: &mut [Server]) {
-    let labels: Vec<String> = servers.iter().map(|server| server.label.clone()).collect();
-    for server in servers {
-        if labels
-            .iter()
-            .filter(|label| **label == server.label)
-            .count()
-            > 1
-        {
-            server.label = format!("{} at {}", server.label, server.addr);
-        }
-    }
-}
-
-/// Returns the index of the reference server: the last one that is not Punctual, if there are at least two servers.
-pub(crate) fn reference(servers: &[Server]) -> Option<usize> {
-    if servers.len() < 2 {
-        return None;
-    }
-    servers.iter().rposition(|server| !server.ours)
-}
-
-impl Server {
-    /// Opens a running server.
-    fn at(addr: SocketAddr, password: Option<String>) -> Result<Self> {
-        let mut client = Client::connect(addr, password.as_deref())?;
-        // A server without INFO can be measured but has no product name.
-        let answer = client.command(&["INFO", "server"])?;
-        let info = if answer.is_error() {
-            &[]
-        } else {
-            answer.as_bytes().unwrap_or_default()
-        };
-        let identity = Identity::read(&String::from_utf8_lossy(info));
-        // The process id in INFO is only useful if the server runs on this machine.
-        let pid = identity.pid.filter(|_| addr.ip().is_loopback());
-        Ok(Self {
-            label: identity.name.clone(),
-            product: format!("{} {}", identity.name, identity.version),
-            ours: identity.name == "punctual",
-            addr,
-            pid,
-            started: false,
-            password,
-            _process: None,
-            directory: None,
-        })
-    }
-
-    /// Starts `path` in a temporary directory, on a free port, without persistence.
-    fn start(program: Program, path: &Path, settings: &[(&str, &str)]) -> Result<Self> {
-        let system = |doing| move |source| Error::System { doing, source };
-        let directory = tempfile::Builder::new()
-            .prefix("punctual-bench-")
-            .tempdir()
-            .map_err(system("making a directory for a server"))?;
+impl Program {
+    /// Starts a server in a temporary directory, on a free port, without persistence. `settings` precede the user's.
+    pub(crate) fn start(&self, settings: &[(&str, &str)]) -> Result<Server> {
+        let directory = temporary_directory()?;
         let log_path = directory.path().join("log");
-        let log = fs::File::create(&log_path).map_err(system("making a server's log"))?;
-        let errors = log.try_clone().map_err(system("making a server's log"))?;
-        let port = free_port().map_err(system("finding a free port"))?;
-        let mut command = Command::new(path);
+        let log = fs::File::create(&log_path).map_err(Error::system("making a server's log"))?;
+        let errors = log
+            .try_clone()
+            .map_err(Error::system("making a server's log"))?;
+        let port = free_port()?;
+        let mut command = Command::new(&self.path);
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no"]);
         command.arg("--dir").arg(directory.path());
-        for (name, value) in settings {
-            command.args([&format!("--{name}"), *value]);
+        let own = self
+            .settings
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in settings.iter().copied().chain(own) {
+            command.args([&format!("--{name}"), value]);
         }
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         let child = command.spawn().map_err(|source| Error::Start {
-            program: path.to_owned(),
+            program: self.path.clone(),
             source,
         })?;
         let pid = Pid::from_child(&child);
         let leftovers = directory.path().to_owned();
-        let mut process = Process {
-            child,
-            guard: Some(Guard::new(move || {
-                // The server holds no data that needs a clean shutdown.
-                let _ = kill_process(pid, Signal::KILL);
-                let _ = fs::remove_dir_all(&leftovers);
-            })),
-        };
+        let mut process = Process::new(child, move || {
+            // The server holds no data that needs a clean shutdown.
+            let _ = kill_process(pid, Signal::KILL);
+            let _ = fs::remove_dir_all(&leftovers);
+        });
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let not_serving = |reason: String| Error::NotServing {
-            program: path.to_owned(),
-            port,
-            reason,
-            log: last_lines(&log_path),
-        };
         let begun = Instant::now();
-        let mut server = loop {
-            // INFO replies while the server still loads.
-            let ready = Self::at(addr, None).and_then(|server| {
-                server.client()?.expect(&["PING"])?;
-                Ok(server)
-            });
-            match ready {
-                Ok(server) => break server,
-                Err(error) if begun.elapsed() > START_LIMIT => {
-                    return Err(not_serving(error.to_string()));
-                }
-                Err(_) => {}
+        // PING is refused while the server still loads.
+        while let Err(error) = Client::connect(addr).and_then(|mut client| client.expect(&["PING"]))
+        {
+            let ended = process.child.try_wait().ok().flatten();
+            if ended.is_some() || begun.elapsed() > START_LIMIT {
+                return Err(Error::NotServing {
+                    program: self.path.clone(),
+                    port,
+                    reason: ended.map_or_else(
+                        || error.to_string(),
+                        |status| format!("it ended with {status}"),
+                    ),
+                    log: last_lines(&log_path),
+                });
             }
-            if let Ok(Some(status)) = process.child.try_wait() {
-                return Err(not_serving(format!("it ended with {status}")));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        server.pid = Some(pid);
-        server.started = true;
-        if program == Program::Punctual {
-            if !server.ours {
-                // It was started as punctual, whatever its INFO says.
-                server.product = "punctual".into();
-            }
-            server.ours = true;
-            server.label = "punctual".into();
+            std::thread::sleep(Duration::from_millis(5));
         }
-        server._process = Some(process);
-        server.directory = Some(directory);
-        Ok(server)
+        Ok(Server {
+            addr,
+            pid,
+            _process: process,
+            directory,
+        })
     }
+}
 
-    /// Returns the directory of a started server.
-    pub(crate) fn directory(&self) -> Option<&Path> {
-        self.directory.as_ref().map(TempDir::path)
+impl Server {
+    /// Returns the server's directory.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Opens a connection.
     pub(crate) fn client(&self) -> Result<Client> {
-        Client::connect(self.addr, self.password.as_deref())
+        Client::connect(self.addr)
     }
 
-    /// Returns the password for connections, if there is one.
-    pub(crate) fn password(&self) -> Option<&str> {
-        self.password.as_deref()
+    /// Returns the server's resident memory.
+    pub(crate) fn resident(&self) -> Result<u64> {
+        resident_bytes(self.pid)
+            .ok_or_else(|| Error::Invalid("the server's memory cannot be read".into()))
     }
 
-    /// Enables events with [`EVENTS`] or [`FIELD_EVENTS`] until the returned guard is dropped or a signal ends the run. A
-    /// started server has them enabled from the start.
-    pub(crate) fn publish_events(
+    /// Returns the server's CPU time since its start, after a moment (`settle`) in which it falls asleep: only then does the kernel account for it.
+    pub(crate) fn cpu(&self, settle: Duration) -> Result<CpuTime> {
+        std::thread::sleep(settle);
+        CpuTime::of(self.pid)
+            .ok_or_else(|| Error::Invalid("the server's CPU time cannot be read".into()))
+    }
+
+    /// Returns the result of `work`, and the seconds of the server's CPU that it took.
+    pub(crate) fn cpu_of<T>(
         &self,
-        (name, value): (&'static str, &str),
-    ) -> Result<Option<Guard>> {
-        if self.started {
-            return Ok(None);
-        }
-        let mut client = self.client()?;
-        let before = client.setting(name)?.unwrap_or_default();
-        client.expect(&["CONFIG", "SET", name, value])?;
-        let (addr, password) = (self.addr, self.password.clone());
-        Ok(Some(Guard::new(move || {
-            let restored = Client::connect(addr, password.as_deref())
-                .and_then(|mut client| client.expect(&["CONFIG", "SET", name, &before]));
-            if let Err(error) = restored {
-                crate::output::print_error(format_args!(
-                    "punctual-bench: {name} could not be restored to \"{before}\": {error}"
-                ));
-            }
-        })))
+        settle: Duration,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<(T, f64)> {
+        let before = self.cpu(settle)?;
+        let done = work()?;
+        Ok((done, self.cpu(settle)?.since(&before).as_secs_f64()))
     }
 }
 
-/// Identity of a server from INFO.
-#[derive(Debug, PartialEq, Eq)]
-struct Identity {
-    name: String,
-    version: String,
-    pid: Option<Pid>,
+/// Creates a directory that is removed when it is dropped.
+pub(crate) fn temporary_directory() -> Result<TempDir> {
+    let made = tempfile::Builder::new().prefix("punctual-bench-").tempdir();
+    made.map_err(Error::system("making a directory"))
 }
 
-impl Identity {
-    /// Reads INFO. Forks keep `redis_version` for compatibility, so their own field takes precedence.
-    fn read(info: &str) -> Self {
-        let field = |name: &str| {
-            info.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                .map(|value| value.trim().to_owned())
-        };
-        let mut identity = Self {
-            name: "redis".into(),
-            version: field("redis_version").unwrap_or_else(|| "(unknown)".into()),
-            pid: field("process_id").and_then(|pid| Pid::from_raw(pid.parse().ok()?)),
-        };
-        if let Some(name) = field("server_name").filter(|name| !name.is_empty()) {
-            identity.name = name;
-        }
-        for name in ["punctual", "valkey", "dragonfly"] {
-            if let Some(version) = field(&format!("{name}_version")) {
-                identity.name = name.into();
-                identity.version = version;
-            }
-        }
-        identity
-    }
+/// Returns name and version of a server. Forks keep `redis_version` for compatibility, so their own fields take precedence.
+fn identity(info: &str) -> (String, String) {
+    let own = ["punctual", "valkey", "dragonfly"].into_iter();
+    let mut own = own.filter_map(|name| Some((name, field(info, &format!("{name}_version"))?)));
+    let (name, version) = own
+        .next()
+        .unwrap_or(("redis", field(info, "redis_version").unwrap_or("(unknown)")));
+    (name.into(), version.into())
+}
+
+/// Returns the value of a field of INFO.
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
+    info.lines().find_map(value).map(str::trim)
 }
 
 /// Returns a port that is free at the time of the call.
-pub(crate) fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
+pub(crate) fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let addr = listener.and_then(|listener| listener.local_addr());
+    Ok(addr.map_err(Error::system("finding a free port"))?.port())
 }
 
-/// Returns the end of a log, to show why a server does not serve.
+/// Raises the limit of descriptors to so many clients and the program's other files, as far as the hard limit allows. Servers inherit it.
+///
+/// Returns the `maxclients` of the servers.
+pub(crate) fn allow_clients(clients: u64) -> Result<String> {
+    let needed = clients + 200;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < needed) {
+        let maximum = limit.maximum;
+        let wanted = Rlimit {
+            current: Some(needed),
+            maximum,
+        };
+        setrlimit(Resource::Nofile, wanted).map_err(|_| {
+            Error::Options(format!(
+                "{needed} descriptors are needed and {} are allowed: run fewer connections, or raise the hard limit (ulimit -Hn)",
+                maximum.unwrap_or(0)
+            ))
+        })?;
+    }
+    Ok((clients + 100).to_string())
+}
+
+/// Returns the end of a log, to show why a program does not work.
 pub(crate) fn last_lines(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -430,12 +293,8 @@ pub(crate) fn last_lines(path: &Path) -> String {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let from = lines.len().saturating_sub(8);
-    let tail: Vec<String> = lines[from..]
-        .iter()
-        .map(|line| format!("  | {line}"))
-        .collect();
-    tail.join("\n")
+    let tail = lines[lines.len().saturating_sub(8)..].iter();
+    tail.map(|line| format!("  | {line}\n")).collect()
 }
 
 #[cfg(test)]
@@ -444,24 +303,21 @@ mod tests {
 
     #[test]
     fn forks_go_by_their_own_name() {
-        let redis = Identity::read("# Server\r\nredis_version:7.0.15\r\nprocess_id:77\r\n");
-        assert_eq!(
-            (redis.name.as_str(), redis.version.as_str()),
-            ("redis", "7.0.15")
+        let is = |info, name: &str, version: &str| {
+            assert_eq!(identity(info), (name.into(), version.into()))
+        };
+        is("# Server\r\nredis_version:7.0.15\r\n", "redis", "7.0.15");
+        is(
+            "redis_version:7.2.0\r\npunctual_version:0.1.0\r\n",
+            "punctual",
+            "0.1.0",
         );
-        assert_eq!(redis.pid, Pid::from_raw(77));
-        let ours = Identity::read("redis_version:7.2.0\r\npunctual_version:0.1.0\r\n");
-        assert_eq!(
-            (ours.name.as_str(), ours.version.as_str()),
-            ("punctual", "0.1.0")
-        );
-        assert_eq!(ours.pid, None);
     }
 
     #[test]
-    fn addresses_are_explained() {
-        let error = resolve("localhost").unwrap_err().to_string();
-        assert!(error.contains("host:port"), "{error}");
-        assert_eq!(resolve("127.0.0.1:6379").unwrap().port(), 6379);
+    fn fields_of_info_have_whole_names() {
+        let info = "# P\r\naof_rewrite_in_progress:0\r\naof_rewrite:7\r\n";
+        assert_eq!(field(info, "aof_rewrite"), Some("7"));
+        assert_eq!(field(info, "aof"), None);
     }
 }

@@ -9,33 +9,31 @@
 //!   generator, which shares the machine with the server.
 //! - **A busy machine gets no verdict.** A thread sleeps beside the run. If its sleeps of a millisecond end late, rows of
 //!   durations and CPU times say `BUSY` in place of `PASS` or `MISS`.
-//! - **No stored results.** Every printed result was measured in that run; the bars are constants of the module `bars`,
-//!   and no result is derived from them.
-//! - **A running server is left unchanged**: changed settings are restored, and nothing is flushed without an option. A
-//!   started server has a temporary directory and is stopped at the end of the run.
+//! - **No stored results.** Every printed result was measured in that run, and none is derived from a bar.
+//! - **Servers are started for the run**, in temporary directories, and stopped at its end.
+//!
+//! The module `sheet` is the frame: rounds, medians, ratios, bars and verdicts. A benchmark is a file that starts servers, measures one
+//! of them once, and lists its bars.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 #[macro_use]
 mod output;
 
-mod bars;
+mod background;
 mod blocking;
 mod cleanup;
 mod client;
 mod clock;
-mod cost;
-mod cpu;
-mod csv;
 mod durability;
 mod error;
 mod events;
 mod eviction;
-mod expiring;
+mod expiry;
 mod idle;
 mod jobs;
 mod keyload;
-mod lateness;
+mod late;
 mod launch;
 mod load;
 mod memory;
@@ -43,18 +41,14 @@ mod options;
 mod plot;
 mod probe;
 mod process;
-mod programs;
-mod reader;
 mod replication;
 mod report;
-mod rounds;
 mod scripts;
+mod server;
 mod sheet;
-mod snapshot;
-mod stall;
 mod storm;
 mod streams;
-mod threads;
+mod time;
 mod tls;
 mod tracking;
 mod workload;
@@ -116,27 +110,32 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Runs the measurement that the options name.
 fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
-    let mut report = Report::open(cli.command.output(), args)?;
-    match &cli.command {
-        Bench::Expiry(options) if options.storm => storm::run(options, &mut report)?,
-        Bench::Expiry(options) if options.probe => probe::run(options, &mut report)?,
-        Bench::Expiry(options) => lateness::run(options, &mut report)?,
-        Bench::Blocking(options) => blocking::run(options, &mut report)?,
-        Bench::Time(options) => programs::run(options, &mut report)?,
-        Bench::Snapshot(options) => snapshot::run(options, &mut report)?,
-        Bench::Durability(options) => durability::run(options, &mut report)?,
-        Bench::Replication(options) => replication::run(options, &mut report)?,
-        Bench::Eviction(options) => eviction::run(options, &mut report)?,
-        Bench::Streams(options) => streams::run(options, &mut report)?,
-        Bench::Jobs(options) => jobs::run(options, &mut report)?,
-        Bench::Tracking(options) => tracking::run(options, &mut report)?,
-        Bench::Tls(options) => tls::run(options, &mut report)?,
-        Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
-        Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
-        Bench::Server(options) if !options.threads.is_empty() => {
-            threads::run(options, &mut report)?
+    let common = cli.command.common();
+    let mut report = Report::open(&common.output, args)?;
+    let r = &mut report;
+    if let Bench::Time(common) = &cli.command {
+        time::run(common, r)?;
+    } else {
+        let (programs, notes) = launch::programs(&common.target)?;
+        r.notes = notes;
+        match &cli.command {
+            Bench::Expiry(options) if options.storm => storm::run(options, &programs, r)?,
+            Bench::Expiry(options) if options.probe => probe::run(options, &programs, r)?,
+            Bench::Expiry(options) => expiry::run(options, &programs, r)?,
+            Bench::Blocking(common) => blocking::run(common, &programs, r)?,
+            Bench::Snapshot(common) => background::snapshot(common, &programs, r)?,
+            Bench::Durability(common) => durability::run(common, &programs, r)?,
+            Bench::Replication(common) => replication::run(common, &programs, r)?,
+            Bench::Eviction(common) => eviction::run(common, &programs, r)?,
+            Bench::Streams(common) => streams::run(common, &programs, r)?,
+            Bench::Jobs(options) => jobs::run(options, &programs, r)?,
+            Bench::Tracking(common) => tracking::run(common, &programs, r)?,
+            Bench::Tls(common) => tls::run(common, &programs, r)?,
+            Bench::Server(options) if options.memory => memory::run(options, &programs, r)?,
+            Bench::Server(options) if options.idle.is_some() => idle::run(options, &programs, r)?,
+            Bench::Server(options) => server::run(options, &programs, r)?,
+            Bench::Time(_) => {}
         }
-        Bench::Server(options) => cpu::run(options, &mut report)?,
     }
     report.close()?;
     Ok(report)

@@ -7,18 +7,22 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll};
 use punctual_resp::ReplyScan;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rustix::time::ClockId;
 
-use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::process;
+use crate::late::histogram;
+use crate::launch::Server;
+use crate::process::own_cpu;
 use crate::workload::{Draw, Template};
 
 /// Size of the read buffer, larger than a usual batch of replies.
@@ -28,7 +32,7 @@ const READ_SIZE: usize = 256 * 1024;
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Parameters of a load.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Load<'a> {
     /// The command.
     pub(crate) template: &'a Template,
@@ -36,12 +40,12 @@ pub(crate) struct Load<'a> {
     pub(crate) pipeline: u32,
     /// Total number of commands, rounded up to whole batches.
     pub(crate) requests: u64,
-    /// Exclusive upper bound of the random numbers; `None` for always 0.
-    pub(crate) keyspace: Option<u64>,
+    /// The numbers of the placeholders.
+    pub(crate) keys: Range<u64>,
     /// Seed of the random numbers.
     pub(crate) seed: u64,
-    /// Instant from which no batch begins, even if commands are left.
-    pub(crate) end: Option<Instant>,
+    /// Set when no further batch may begin, even if commands are left.
+    pub(crate) stop: Option<&'a AtomicBool>,
 }
 
 /// Results of a load.
@@ -62,21 +66,9 @@ pub(crate) struct Outcome {
     pub(crate) first_error: Option<String>,
 }
 
-/// Creates a histogram from 1 ns to 100 s with three significant digits.
-pub(crate) fn latency_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("the bounds are in order")
-}
-
 /// Open connections, ready to send.
 #[derive(Debug)]
 pub(crate) struct Generator {
-    addr: SocketAddr,
-    parts: Vec<Part>,
-}
-
-/// The connections of one thread.
-#[derive(Debug)]
-struct Part {
     addr: SocketAddr,
     poll: Poll,
     events: Events,
@@ -107,8 +99,9 @@ struct Tally {
     batches_left: u64,
     busy: usize,
     rng: ChaCha8Rng,
-    keyspace: Option<u64>,
-    end: Option<Instant>,
+    keys: Range<u64>,
+    /// The next number of [`Draw::Next`].
+    next: u64,
     outcome: Outcome,
 }
 
@@ -130,95 +123,113 @@ fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
 }
 
 impl Generator {
-    /// Opens `clients` connections, distributed over `threads` threads. Each sends one command, so that the server has
-    /// finished its work for new connections.
-    pub(crate) fn connect(
-        addr: SocketAddr,
-        password: Option<&str>,
-        clients: u32,
-        threads: u32,
-    ) -> Result<Self> {
-        let system = |source| Error::System {
-            doing: "watching sockets",
-            source,
-        };
-        let threads = threads.clamp(1, clients);
-        let mut parts = Vec::new();
-        for thread in 0..threads {
-            let share = clients / threads + u32::from(thread < clients % threads);
-            let poll = Poll::new().map_err(system)?;
-            let mut connections = Vec::new();
-            for token in 0..share {
-                let mut client = Client::connect(addr, password)?;
-                client.expect(&["PING"])?;
-                let stream = client.into_stream();
-                stream.set_nonblocking(true).map_err(system)?;
-                let mut stream = TcpStream::from_std(stream);
-                poll.registry()
-                    .register(
-                        &mut stream,
-                        Token(token as usize),
-                        Interest::READABLE | Interest::WRITABLE,
-                    )
-                    .map_err(system)?;
-                connections.push(Connection {
-                    stream,
-                    batch: Template::new(&[], 0),
-                    written: 0,
-                    active: false,
-                    pending: 0,
-                    sent_at: Instant::now(),
-                    batches: 0,
-                    rest: Vec::new(),
-                    scan: ReplyScan::new(),
-                });
-            }
-            parts.push(Part {
-                addr,
-                poll,
-                events: Events::with_capacity(1024),
-                connections,
-                inbox: vec![0; READ_SIZE],
+    /// Opens connections. Each sends one command, so that the server has finished its work for new connections.
+    pub(crate) fn connect(server: &Server, clients: u32) -> Result<Self> {
+        let poll = Poll::new().map_err(Error::system("watching sockets"))?;
+        let mut connections = Vec::new();
+        for token in 0..clients as usize {
+            let mut client = server.client()?;
+            client.expect(&["PING"])?;
+            connections.push(Connection {
+                stream: client.watched(&poll, token, Interest::READABLE | Interest::WRITABLE)?,
+                batch: Template::new(&[], 0),
+                written: 0,
+                active: false,
+                pending: 0,
+                sent_at: Instant::now(),
+                batches: 0,
+                rest: Vec::new(),
+                scan: ReplyScan::new(),
             });
         }
-        Ok(Self { addr, parts })
+        Ok(Self {
+            addr: server.addr,
+            poll,
+            events: Events::with_capacity(1024),
+            connections,
+            inbox: vec![0; READ_SIZE],
+        })
+    }
+
+    /// Runs a load on another thread while `work` runs, and returns the results of both.
+    pub(crate) fn run_while<T>(
+        &mut self,
+        load: &Load<'_>,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<(T, Outcome)> {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let load = Load {
+                requests: u64::MAX,
+                stop: Some(&stop),
+                ..load.clone()
+            };
+            let running = scope.spawn(move || self.run(&load));
+            let done = work();
+            stop.store(true, Ordering::Relaxed);
+            let outcome = running
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok((done?, outcome?))
+        })
     }
 
     /// Runs a load and returns its results.
-    pub(crate) fn run(&mut self, load: Load<'_>) -> Result<Outcome> {
-        let batches = load.requests.div_ceil(u64::from(load.pipeline));
-        let threads = self.parts.len() as u64;
+    pub(crate) fn run(&mut self, load: &Load<'_>) -> Result<Outcome> {
         let begun = Instant::now();
-        let outcomes: Vec<Result<Outcome>> = if let [part] = self.parts.as_mut_slice() {
-            vec![part.run(load, batches, load.seed)]
-        } else {
-            std::thread::scope(|scope| {
-                let running: Vec<_> = (0..)
-                    .zip(&mut self.parts)
-                    .map(|(number, part)| {
-                        let share = batches / threads + u64::from(number < batches % threads);
-                        scope.spawn(move || part.run(load, share, load.seed ^ (number << 48)))
-                    })
-                    .collect();
-                let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
-                    Ok(outcome) => outcome,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                };
-                running.into_iter().map(join).collect()
-            })
+        let cpu_before = own_cpu(ClockId::ThreadCPUTime);
+        let mut tally = Tally {
+            batches_left: load.requests.div_ceil(u64::from(load.pipeline)),
+            busy: 0,
+            rng: ChaCha8Rng::seed_from_u64(load.seed),
+            next: load.keys.start,
+            keys: load.keys.clone(),
+            outcome: Outcome::new(),
         };
-        let mut total = Outcome::new();
-        for outcome in outcomes {
-            total.add(outcome?);
+        let addr = self.addr;
+        let broken = Error::broken("driving", addr);
+        for (number, connection) in self.connections.iter_mut().enumerate() {
+            // Of a mix, each connection begins with another command.
+            connection.batch = load.template.repeat(number, load.pipeline as usize);
+            connection.batches = 0;
+            connection.next_batch(load, &mut tally).map_err(&broken)?;
         }
-        total.wall = begun.elapsed();
-        match &total.first_error {
+        while tally.busy > 0 {
+            match self.poll.poll(&mut self.events, Some(TIME_LIMIT)) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                other => other.map_err(&broken)?,
+            }
+            if self.events.is_empty() {
+                return Err(broken(ErrorKind::TimedOut.into()));
+            }
+            for event in &self.events {
+                let connection = &mut self.connections[event.token().0];
+                if event.is_writable() && connection.written < connection.batch.bytes().len() {
+                    connection.write().map_err(&broken)?;
+                }
+                if event.is_readable() || event.is_read_closed() {
+                    connection.read(&mut self.inbox, &mut tally, addr)?;
+                    if connection.active && connection.pending == 0 {
+                        connection.finish_batch(load, &mut tally).map_err(&broken)?;
+                    }
+                }
+            }
+        }
+        let mut outcome = tally.outcome;
+        outcome.shares = self
+            .connections
+            .iter()
+            .map(|connection| connection.batches)
+            .collect();
+        outcome.generator_cpu = own_cpu(ClockId::ThreadCPUTime).saturating_sub(cpu_before);
+        outcome.wall = begun.elapsed();
+        match &outcome.first_error {
             Some(text) => Err(Error::Refused {
-                addr: self.addr,
-                command: format!("{} of {} commands", total.errors, total.requests),
+                addr,
+                command: format!("{} of {} commands", outcome.errors, outcome.requests),
                 answer: text.clone(),
             }),
-            None => Ok(total),
+            None => Ok(outcome),
         }
     }
 }
@@ -235,7 +246,7 @@ impl Outcome {
         Self {
             requests: 0,
             wall: Duration::ZERO,
-            latency: latency_histogram(),
+            latency: histogram(),
             shares: Vec::new(),
             generator_cpu: Duration::ZERO,
             errors: 0,
@@ -243,105 +254,52 @@ impl Outcome {
         }
     }
 
-    fn add(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.latency += other.latency;
-        self.shares.extend(other.shares);
-        self.generator_cpu += other.generator_cpu;
-        self.errors += other.errors;
-        self.first_error = self.first_error.take().or(other.first_error);
+    /// Returns the commands a second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.requests as f64 / self.wall.as_secs_f64()
     }
-}
 
-impl Part {
-    fn run(&mut self, load: Load<'_>, batches: u64, seed: u64) -> Result<Outcome> {
-        let cpu_before = process::own_thread_cpu();
-        let mut tally = Tally {
-            batches_left: batches,
-            busy: 0,
-            rng: ChaCha8Rng::seed_from_u64(seed),
-            keyspace: load.keyspace,
-            end: load.end,
-            outcome: Outcome::new(),
-        };
-        let addr = self.addr;
-        let broken = |source| Error::Broken {
-            doing: "driving",
-            addr,
-            source,
-        };
-        for (number, connection) in self.connections.iter_mut().enumerate() {
-            // Of a mix, each connection begins with another command.
-            connection.batch = load.template.repeat(number, load.pipeline as usize);
-            connection.batches = 0;
-            connection
-                .next_batch(load.pipeline, &mut tally)
-                .map_err(broken)?;
-        }
-        while tally.busy > 0 {
-            match self.poll.poll(&mut self.events, Some(TIME_LIMIT)) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                other => other.map_err(broken)?,
-            }
-            if self.events.is_empty() {
-                return Err(broken(ErrorKind::TimedOut.into()));
-            }
-            for event in &self.events {
-                let connection = &mut self.connections[event.token().0];
-                if event.is_writable() && connection.written < connection.batch.bytes().len() {
-                    connection.write().map_err(broken)?;
-                }
-                if event.is_readable() || event.is_read_closed() {
-                    connection.read(&mut self.inbox, &mut tally, addr)?;
-                    if connection.active && connection.pending == 0 {
-                        connection
-                            .finish_batch(load.pipeline, &mut tally)
-                            .map_err(broken)?;
-                    }
-                }
-            }
-        }
-        let shares = self.connections.iter().map(|connection| connection.batches);
-        tally.outcome.shares = shares.collect();
-        tally.outcome.generator_cpu = process::own_thread_cpu().saturating_sub(cpu_before);
-        Ok(tally.outcome)
+    /// Returns the milliseconds of a batch at a percentile.
+    pub(crate) fn ms(&self, percentile: f64) -> f64 {
+        self.latency.value_at_percentile(percentile) as f64 / 1e6
     }
 }
 
 impl Connection {
     /// Begins the next batch, if there is one.
-    fn next_batch(&mut self, pipeline: u32, tally: &mut Tally) -> std::io::Result<()> {
-        let now = Instant::now();
-        if tally.batches_left == 0 || tally.end.is_some_and(|end| now >= end) {
+    fn next_batch(&mut self, load: &Load<'_>, tally: &mut Tally) -> std::io::Result<()> {
+        if tally.batches_left == 0 || load.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             // Nothing to send: a later writable event must not write the batch again.
             self.written = self.batch.bytes().len();
             return Ok(());
         }
         tally.batches_left -= 1;
         tally.busy += 1;
-        if let Some(keyspace) = tally.keyspace {
-            let rng = &mut tally.rng;
-            self.batch.fill(|draw| match draw {
-                Draw::Even => rng.random_range(0..keyspace),
-                Draw::Zipf => zipf(rng, keyspace),
-            });
-        }
+        let (rng, keys) = (&mut tally.rng, tally.keys.clone());
+        self.batch.fill(|draw| match draw {
+            Draw::Even => rng.random_range(keys.clone()),
+            Draw::Zipf => keys.start + zipf(rng, keys.end - keys.start),
+            Draw::Next => {
+                tally.next += 1;
+                tally.next - 1
+            }
+        });
         self.written = 0;
         self.active = true;
-        self.pending = pipeline;
-        self.sent_at = now;
+        self.pending = load.pipeline;
+        self.sent_at = Instant::now();
         self.write()
     }
 
     /// Counts a complete batch, and begins the next.
-    fn finish_batch(&mut self, pipeline: u32, tally: &mut Tally) -> std::io::Result<()> {
+    fn finish_batch(&mut self, load: &Load<'_>, tally: &mut Tally) -> std::io::Result<()> {
         let nanos = u64::try_from(self.sent_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
         tally.outcome.latency.saturating_record(nanos);
-        tally.outcome.requests += u64::from(pipeline);
+        tally.outcome.requests += u64::from(load.pipeline);
         tally.busy -= 1;
         self.batches += 1;
         self.active = false;
-        self.next_batch(pipeline, tally)
+        self.next_batch(load, tally)
     }
 
     fn write(&mut self) -> std::io::Result<()> {
@@ -360,11 +318,7 @@ impl Connection {
 
     /// Reads the available bytes. A short read has emptied the socket: later bytes cause a new readiness event.
     fn read(&mut self, inbox: &mut [u8], tally: &mut Tally, addr: SocketAddr) -> Result<()> {
-        let broken = |source| Error::Broken {
-            doing: "reading from",
-            addr,
-            source,
-        };
+        let broken = Error::broken("reading from", addr);
         loop {
             match self.stream.read(inbox) {
                 Ok(0) => return Err(broken(ErrorKind::UnexpectedEof.into())),
@@ -431,7 +385,6 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
 
     #[test]
     fn zipf_follows_its_law() {
@@ -449,57 +402,6 @@ mod tests {
                 (counted / expected - 1.0).abs() < 0.05,
                 "{k}: {counted} {expected}"
             );
-        }
-    }
-
-    /// Replies to each `PING` with `+PONG`, byte by byte, so that replies arrive in pieces.
-    fn byte_by_byte_server() -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                std::thread::spawn(move || {
-                    let mut stream = stream;
-                    let _ = stream.set_nodelay(true);
-                    let mut seen = Vec::new();
-                    let mut buffer = [0; 1000];
-                    while let Ok(count @ 1..) = stream.read(&mut buffer) {
-                        seen.extend_from_slice(&buffer[..count]);
-                        while seen.len() >= 14 {
-                            seen.drain(..14);
-                            for byte in b"+PONG\r\n" {
-                                if stream.write_all(&[*byte]).is_err() {
-                                    return;
-                                }
-                            }
-                        }
-                    }
-                });
-            }
-        });
-        addr
-    }
-
-    #[test]
-    fn counts_replies_that_come_in_pieces() {
-        let addr = byte_by_byte_server();
-        let template = Template::new(&["PING"], 0);
-        for threads in [1, 2] {
-            let mut generator = Generator::connect(addr, None, 3, threads).unwrap();
-            let outcome = generator
-                .run(Load {
-                    template: &template,
-                    pipeline: 7,
-                    requests: 100,
-                    keyspace: Some(5),
-                    seed: 1,
-                    end: None,
-                })
-                .unwrap();
-            // 15 whole batches of 7.
-            assert_eq!(outcome.requests, 105);
-            assert_eq!(outcome.latency.len(), 15);
-            assert_eq!(outcome.errors, 0);
         }
     }
 }

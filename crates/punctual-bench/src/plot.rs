@@ -31,8 +31,6 @@ pub(crate) struct Bars {
     pub(crate) series: Vec<String>,
     /// Name of each group, below its bars, and their heights.
     pub(crate) groups: Vec<(String, Vec<Option<f64>>)>,
-    /// Decimals of the values above the bars.
-    pub(crate) digits: usize,
 }
 
 fn colour(series: usize) -> RGBColor {
@@ -40,15 +38,7 @@ fn colour(series: usize) -> RGBColor {
 }
 
 /// Plots the cumulative distribution of lateness: milliseconds on a logarithmic axis, and percent of all events.
-///
-/// `counted` describes the percentages.
-pub(crate) fn lateness(
-    path: &Path,
-    title: &str,
-    foot: &str,
-    counted: &str,
-    curves: &[Curve],
-) -> Result<()> {
+pub(crate) fn lateness(path: &Path, title: &str, foot: &str, curves: &[Curve]) -> Result<()> {
     let latest = curves
         .iter()
         .flat_map(|curve| &curve.points)
@@ -65,7 +55,7 @@ pub(crate) fn lateness(
         chart
             .configure_mesh()
             .x_desc("lateness: reception - deadline, ms (logarithmic)")
-            .y_desc(counted)
+            .y_desc("received by then, % of all")
             .x_label_formatter(&|late| tick(*late))
             .y_label_formatter(&|share| format!("{share:.0} %"))
             .light_line_style(RGBColor(240, 240, 240))
@@ -223,15 +213,11 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
             .into_font()
             .color(&BLACK)
             .pos(Pos::new(HPos::Center, VPos::Bottom));
-        let digits = bars.digits;
         for (group, (_, heights)) in bars.groups.iter().enumerate() {
             for (series, height) in heights.iter().enumerate() {
                 let Some(height) = height else { continue };
                 let at = (left(group, series) + width * 0.47, height + top * 0.008);
-                let text = match digits {
-                    0 => crate::table::thousands(*height),
-                    _ => format!("{height:.digits$}"),
-                };
+                let text = format!("{height:.2}");
                 chart.draw_series([Text::new(text, at, above.clone())])?;
             }
         }
@@ -284,13 +270,12 @@ mod tests {
     fn plots_of_nothing_are_still_plots() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.svg");
-        lateness(&path, "t", "f", "all", &[]).unwrap();
+        lateness(&path, "t", "f", &[]).unwrap();
         storm(&path, "t", "f", &[]).unwrap();
         let empty = Bars {
             y_axis: "y".into(),
             series: vec![],
             groups: vec![],
-            digits: 1,
         };
         bars(&path, "t", "f", &empty).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains("</svg>"));

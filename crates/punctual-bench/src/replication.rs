@@ -3,135 +3,226 @@
 //! The servers of a pair run at the same time; pairs are measured one after the other. Primaries begin a full sync at once
 //! (`repl-diskless-sync-delay 0`); everything else is as the programs have it by default.
 
-mod apply;
-mod expiry;
-mod sync;
-
 use std::time::{Duration, Instant};
 
+use crate::background;
 use crate::client::Client;
+use crate::durability::{PIPELINES, requests};
 use crate::error::{Error, Result};
-use crate::launch::{self, Candidate, Server};
-use crate::options::{Program, ReplicationOptions, ReplicationTest};
-use crate::report::{Report, describe};
-use crate::stall::{field, info};
-use punctual_figures::table::thousands;
+use crate::events::{Expected, Receiver};
+use crate::expiry::{Entries, load_spread, patience_ms};
+use crate::keyload::set_keys;
+use crate::launch::{Program, Server, field};
+use crate::load::{Generator, Load};
+use crate::options::Common;
+use crate::report::Report;
+use crate::sheet::{self, Bar, Column, Figures, Sheet};
+use crate::workload::Template;
 
-/// The settings of every server.
-const SETTINGS: [(&str, &str); 1] = [("repl-diskless-sync-delay", "0")];
+/// The settings of every server. Replicas of redis-server publish `del` for an expired key, whose class is `g`.
+const SETTINGS: [(&str, &str); 2] = [
+    ("repl-diskless-sync-delay", "0"),
+    ("notify-keyspace-events", "Egx"),
+];
 /// Time limit of a full sync.
 const SYNC_LIMIT: Duration = Duration::from_secs(600);
-/// Interval of the checks whether a full sync has ended.
-const POLL: Duration = Duration::from_millis(5);
+/// Delay after the last acknowledgement, so that the replica sleeps and the kernel updates its CPU time.
+const SETTLE: Duration = Duration::from_millis(20);
 
 /// Runs the benchmark and prints the report.
-pub(crate) fn run(options: &ReplicationOptions, report: &mut Report) -> Result<()> {
-    let (candidates, mut notes) = launch::fresh_candidates(&options.common.target, "a replica")?;
-    notes.push("one pair after the other; `a -> b`: a is the primary of b".into());
-    notes.push(format!(
-        "settings of every server: {} {}",
-        SETTINGS[0].0, SETTINGS[0].1
-    ));
-    notes.push(format!(
-        "{} round(s); medians, with (least..greatest)",
-        options.common.rounds()
-    ));
-    let servers = launch::open_all(&candidates, &SETTINGS)?;
+pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let parts = common.parts(&["sync", "apply", "expiry"])?;
     report.header(
-        &format!(
-            "Replicas: full sync of {} keys, CPU per SET, lateness of {} expired keys",
-            thousands(options.common.keys() as f64),
-            thousands(options.expiring() as f64)
-        ),
-        &servers.iter().map(describe).collect::<Vec<_>>(),
-        &notes,
+        "Replicas",
+        programs,
+        &["one pair after the other; `a -> b`: a is the primary of b"],
     );
-    let names: Vec<Name> = servers.iter().map(Name::of).collect();
-    drop(servers);
-    let programs: Vec<(&Candidate, Name)> = candidates.iter().zip(names).collect();
-    if options.has(ReplicationTest::Sync) {
-        sync::run(options, &programs, report)?;
+    if parts.contains(&"sync") {
+        sync(common, programs, report)?;
     }
-    if options.has(ReplicationTest::Apply) {
-        apply::run(options, &programs, report)?;
+    if parts.contains(&"apply") {
+        apply(common, programs, report)?;
     }
-    if options.has(ReplicationTest::Expiry) {
-        expiry::run(options, &programs, report)?;
+    if parts.contains(&"expiry") {
+        expiry(common, programs, report)?;
     }
     Ok(())
 }
 
-/// The names of a program in tables and files.
-#[derive(Debug, Clone)]
-struct Name {
-    label: String,
-    product: String,
-    ours: bool,
-}
-
-impl Name {
-    fn of(server: &Server) -> Self {
-        Self {
-            label: server.label.clone(),
-            product: server.product.clone(),
-            ours: server.ours,
-        }
-    }
-}
-
-/// Returns the index of the redis-server, if there is one.
-fn redis(programs: &[(&Candidate, Name)]) -> Option<usize> {
-    let is_redis =
-        |(candidate, _): &(&Candidate, Name)| candidate.program() == Some(Program::Redis);
-    programs.iter().rposition(is_redis)
+/// Returns the pairs of programs, and columns with ratios to a pair of two that are not Punctual.
+fn pairs(
+    programs: &[Program],
+    wanted: fn(&Program, &Program) -> bool,
+) -> (Vec<[&Program; 2]>, Vec<Column>) {
+    let pairs = programs
+        .iter()
+        .flat_map(|from| programs.iter().map(move |to| [from, to]));
+    let pairs: Vec<_> = pairs.filter(|[from, to]| wanted(from, to)).collect();
+    let reference = pairs.iter().rposition(|[from, to]| !from.ours && !to.ours);
+    let column = |(at, [from, to]): (usize, &[&Program; 2])| Column {
+        label: format!("{} -> {}", from.label, to.label),
+        product: format!("{} -> {}", from.product, to.product),
+        // A replica of ours of a redis-server has no bar.
+        ours: from.ours,
+        base: reference.filter(|reference| *reference != at),
+    };
+    let columns = pairs.iter().enumerate().map(column).collect();
+    (pairs, columns)
 }
 
 /// Makes `replica` a replica of `primary`. Returns at once.
 fn attach(replica: &mut Client, primary: &Server) -> Result<()> {
-    let (host, port) = (
-        primary.addr.ip().to_string(),
-        primary.addr.port().to_string(),
-    );
-    replica.expect(&["REPLICAOF", &host, &port]).map(drop)
+    let port = primary.addr.port().to_string();
+    replica.expect(&["REPLICAOF", "127.0.0.1", &port]).map(drop)
 }
 
 /// Returns whether the replica has its primary's data and follows it.
-fn is_attached(replica: &mut Client) -> Result<bool> {
-    let info = info(replica, "replication")?;
+fn is_attached(replica: &mut Client, begun: Instant) -> Result<bool> {
+    if begun.elapsed() > SYNC_LIMIT {
+        return Err(Error::Invalid("no full sync within ten minutes".into()));
+    }
+    let info = replica.info("replication")?;
     Ok(field(&info, "master_link_status") == Some("up"))
 }
 
-/// Blocks until the full sync has ended.
-fn wait_until_attached(server: &Server, replica: &mut Client) -> Result<()> {
+/// Attaches a replica and blocks until the full sync has ended.
+fn attach_and_wait(replica: &mut Client, primary: &Server) -> Result<()> {
+    attach(replica, primary)?;
     let begun = Instant::now();
-    while !is_attached(replica)? {
-        check_limit(server, begun)?;
-        std::thread::sleep(POLL);
+    while !is_attached(replica, begun)? {
+        std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }
 
-/// Returns an error if a full sync that began then takes too long.
-fn check_limit(server: &Server, begun: Instant) -> Result<()> {
-    if begun.elapsed() < SYNC_LIMIT {
-        return Ok(());
+/// Blocks until the replica has applied everything that was written so far.
+fn wait_for_replica(client: &mut Client) -> Result<()> {
+    // WAIT covers the writes of its own connection.
+    client.expect(&["SET", "punctual-bench:last", "x"])?;
+    match client.integer(&["WAIT", "1", "60000"])? {
+        0 => Err(Error::Invalid(
+            "no replica has acknowledged the writes".into(),
+        )),
+        _ => Ok(()),
     }
-    Err(Error::Refused {
-        addr: server.addr,
-        command: "REPLICAOF".into(),
-        answer: format!("no full sync within {} s", SYNC_LIMIT.as_secs()),
-    })
 }
 
-/// Blocks until the replica has acknowledged everything that the primary's client has written.
-fn wait_for_replica(primary: &Server, client: &mut Client) -> Result<()> {
-    let replicas = client.integer(&["WAIT", "1", "60000"])?;
-    if replicas >= 1 {
-        return Ok(());
+/// Full sync of many keys: its duration, and the longest GET on the primary.
+fn sync(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let keys = common.keys(200_000, 5_000_000);
+    let (pairs, columns) = pairs(programs, |_, _| true);
+    let bars = [
+        ("duration, s", Bar::RatioAtMost(0.7)),
+        ("longest GET during it, ms", Bar::AtMost(3.0)),
+    ];
+    let mut sheet = Sheet::new("replication", columns);
+    sheet.measure(
+        report,
+        &format!("full sync of {keys} keys"),
+        &bars,
+        common.rounds(2, 5),
+        |at, _| {
+            let [from, to] = pairs[at];
+            let (primary, replica) = (from.start(&SETTINGS)?, to.start(&SETTINGS)?);
+            set_keys(&mut primary.client()?, keys)?;
+            let (mut starter, mut watcher) = (replica.client()?, replica.client()?);
+            let begun = Instant::now();
+            let start = || attach(&mut starter, &primary);
+            let figures = background::stall(&primary, keys, false, start, || {
+                is_attached(&mut watcher, begun)
+            })?;
+            let size = watcher.integer(&["DBSIZE"])?;
+            match size.cast_unsigned() == keys {
+                true => Ok(figures),
+                false => Err(Error::Invalid(format!(
+                    "{size} keys after a full sync of {keys}"
+                ))),
+            }
+        },
+    )?;
+    say!("{sheet}");
+    Ok(())
+}
+
+/// CPU of a replica per SET that it applies. All replicas have the same primary, a redis-server if there is one.
+fn apply(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let (keys, set) = (100_000, Template::new(&["SET", "key:{n}", "{data}"], 32));
+    let source = programs
+        .iter()
+        .rfind(|program| !program.ours)
+        .unwrap_or(&programs[0]);
+    let primary = source.start(&SETTINGS)?;
+    let mut generator = Generator::connect(&primary, 50)?;
+    let mut client = primary.client()?;
+    let mut sheet = Sheet::new("replication", sheet::columns(programs));
+    for pipeline in PIPELINES {
+        let case = format!("replica of {}, SET, P={pipeline}", source.label);
+        let bars = [("CPU, µs", Bar::RatioAtMost(0.5))];
+        sheet.measure(report, &case, &bars, common.rounds(2, 5), |at, round| {
+            let replica = programs[at].start(&SETTINGS)?;
+            attach_and_wait(&mut replica.client()?, &primary)?;
+            let requests = requests(common, pipeline);
+            let mut load = Load {
+                template: &set,
+                pipeline,
+                requests: requests / 20,
+                keys: 0..keys,
+                seed: u64::from(round),
+                stop: None,
+            };
+            // The warm-up.
+            generator.run(&load)?;
+            load.requests = requests;
+            wait_for_replica(&mut client)?;
+            let ((), cpu) = replica.cpu_of(SETTLE, || {
+                generator.run(&load)?;
+                wait_for_replica(&mut client)
+            })?;
+            Ok(Figures::from([("CPU, µs", cpu * 1e6 / requests as f64)]))
+        })?;
     }
-    Err(Error::Refused {
-        addr: primary.addr,
-        command: "WAIT 1 60000".into(),
-        answer: "no replica has acknowledged the writes".into(),
-    })
+    say!("{sheet}");
+    Ok(())
+}
+
+/// Lateness of expired keys on a replica's own event stream. A replica removes a key when its primary says so.
+fn expiry(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let (keys, spread) = (common.keys(50_000, 1_000_000), common.seconds(4, 45));
+    // Keys of a redis-server primary expire late on any replica.
+    let (pairs, columns) = pairs(programs, |from, to| from.ours || !to.ours);
+    let bars = [
+        ("late p99, ms", Bar::AtMost(2.0)),
+        ("missing", Bar::Never(0.0)),
+        ("early", Bar::Never(0.0)),
+    ];
+    let mut sheet = Sheet::new("replication", columns);
+    sheet.measure(
+        report,
+        "expired keys, at the replica",
+        &bars,
+        1,
+        |at, round| {
+            let [from, to] = pairs[at];
+            let (primary, replica) = (from.start(&SETTINGS)?, to.start(&SETTINGS)?);
+            attach_and_wait(&mut replica.client()?, &primary)?;
+            let expected = Expected {
+                // Redis's replica publishes `del`, because the primary has sent a DEL.
+                event: if to.ours { "expired" } else { "del" },
+                names: keys,
+                each: 1,
+                step_ms: 0,
+            };
+            let receiver = Receiver::subscribe(&replica, expected)?;
+            let first_ms = load_spread(&mut primary.client()?, Entries::Keys, keys, spread, round)?;
+            let late = receiver.wait(
+                keys,
+                first_ms + spread.as_millis() as u64 + patience_ms(common),
+            )?;
+            let mut figures = Figures::default();
+            late.put(&mut figures);
+            Ok(figures)
+        },
+    )?;
+    say!("{sheet}");
+    Ok(())
 }

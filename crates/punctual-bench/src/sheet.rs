@@ -1,223 +1,360 @@
-//! Tables with measurements as rows and servers as columns, and with bars and verdicts.
+//! The frame of all benchmarks: rounds on alternating columns, medians and ratios, bars and verdicts.
+//!
+//! A benchmark is a list of columns, a function that measures one of them once, and bars. The function returns figures by
+//! name; the unit at the end of a name (`GET p99, ms`) determines how the figure is shown, and whether a busy machine changes it.
+//! Every figure of every round is a line of the CSV file.
 
 use std::fmt;
-use std::time::Duration;
 
-use crate::launch::Server;
-use crate::report::Report;
-use crate::spread::{self, Spread};
+use crate::error::{Error, Result};
+use crate::launch::Program;
+use crate::plot::{self, Bars};
+use crate::report::{self, Report};
+use crate::spread::Spread;
 use crate::table::{Table, millis, thousands};
 
-/// Returns, for each server, the spread of a measurement over its rounds.
-pub(crate) fn spreads<R>(
-    rounds: &[Vec<R>],
-    value: impl Fn(&R) -> Option<f64>,
-) -> Vec<Option<Spread>> {
-    let spread = |rounds: &Vec<R>| Spread::of(rounds.iter().filter_map(&value));
-    rounds.iter().map(spread).collect()
+/// Figures of one column in one round, in the order of the table.
+#[derive(Debug, Default)]
+pub(crate) struct Figures(Vec<(String, f64)>);
+
+impl Figures {
+    /// Appends a figure.
+    pub(crate) fn put(&mut self, name: impl Into<String>, value: f64) {
+        self.0.push((name.into(), value));
+    }
+
+    /// Returns a figure.
+    pub(crate) fn get(&self, name: &str) -> Option<f64> {
+        let found = self.0.iter().find(|(own, _)| own == name)?;
+        Some(found.1)
+    }
+
+    /// Returns the names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
 }
 
-/// Returns, for each column, the spread of the ratios of its rounds to the same rounds of the column `base`.
-pub(crate) fn ratios<R>(
-    rounds: &[Vec<R>],
-    base: impl Fn(usize) -> Option<usize>,
-    ratio: impl Fn(&R, &R) -> Option<f64>,
-) -> Vec<Option<Spread>> {
-    let of = |at: usize| {
-        let pairs = rounds[at].iter().zip(&rounds[base(at)?]);
-        Spread::of(pairs.filter_map(|(one, base)| ratio(one, base)))
-    };
-    (0..rounds.len()).map(of).collect()
+impl<const N: usize> From<[(&str, f64); N]> for Figures {
+    fn from(figures: [(&str, f64); N]) -> Self {
+        Self(figures.map(|(name, value)| (name.to_owned(), value)).into())
+    }
 }
 
-/// A bar for a ratio.
+/// A bar: Punctual's figures are compared with it, and never derived from it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Bound {
+pub(crate) enum Bar {
+    /// The median is at most this.
     AtMost(f64),
+    /// The median is at least this.
     AtLeast(f64),
+    /// No round is greater than this.
+    Never(f64),
+    /// The median of each round's ratio to the column's base is at most this.
+    RatioAtMost(f64),
+    /// The same, at least this.
+    RatioAtLeast(f64),
 }
 
-impl Bound {
-    pub(crate) fn holds(self, value: f64) -> bool {
+impl Bar {
+    /// Returns whether the bar is met; `None` for a ratio to a column that does not exist.
+    fn met(self, value: Option<Spread>, ratio: Option<Spread>, has_base: bool) -> Option<bool> {
+        let holds =
+            |figure: Option<Spread>, test: &dyn Fn(Spread) -> bool| Some(figure.is_some_and(test));
         match self {
-            Self::AtMost(bound) => value <= bound,
-            Self::AtLeast(bound) => value >= bound,
+            Self::AtMost(bound) => holds(value, &|value| value.median <= bound),
+            Self::AtLeast(bound) => holds(value, &|value| value.median >= bound),
+            Self::Never(bound) => holds(value, &|value| value.max <= bound),
+            Self::RatioAtMost(_) | Self::RatioAtLeast(_) if !has_base => None,
+            Self::RatioAtMost(bound) => holds(ratio, &|ratio| ratio.median <= bound),
+            Self::RatioAtLeast(bound) => holds(ratio, &|ratio| ratio.median >= bound),
         }
     }
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for Bar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtMost(bound) => write!(f, "<= {bound}"),
             Self::AtLeast(bound) => write!(f, ">= {bound}"),
+            Self::Never(bound) => write!(f, "never > {bound}"),
+            Self::RatioAtMost(bound) => write!(f, "<= {bound} x"),
+            Self::RatioAtLeast(bound) => write!(f, ">= {bound} x"),
         }
     }
 }
 
-/// A table of measurements of several servers.
+/// Names of figures with their bars.
+pub(crate) type BarList<'a> = &'a [(&'a str, Bar)];
+
+/// A column: a server, a pair of servers, or a way to do something.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    /// Name in tables.
+    pub(crate) label: String,
+    /// Name in the CSV file and in plots, with the version.
+    pub(crate) product: String,
+    /// The bars apply to the column.
+    pub(crate) ours: bool,
+    /// The column to which ratios are computed.
+    pub(crate) base: Option<usize>,
+}
+
+/// Returns a column for each program, with ratios to the last one that is not Punctual.
+pub(crate) fn columns(programs: &[Program]) -> Vec<Column> {
+    let reference = programs.iter().rposition(|program| !program.ours);
+    let column = |(at, program): (usize, &Program)| Column {
+        label: program.label.clone(),
+        product: program.product.clone(),
+        ours: program.ours,
+        base: reference.filter(|reference| *reference != at),
+    };
+    programs.iter().enumerate().map(column).collect()
+}
+
+/// A figure of all columns.
+#[derive(Debug)]
+struct Line {
+    case: String,
+    name: String,
+    values: Vec<Option<Spread>>,
+    ratios: Vec<Option<Spread>>,
+    bar: String,
+    verdicts: String,
+}
+
+/// A table under construction: cases, each with its figures.
 #[derive(Debug)]
 pub(crate) struct Sheet {
-    table: Table,
-    ours: Vec<bool>,
+    benchmark: &'static str,
+    columns: Vec<Column>,
+    lines: Vec<Line>,
 }
 
 impl Sheet {
-    /// Creates a table. `title` is the head of the first column.
-    pub(crate) fn new(title: &str, servers: &[Server]) -> Self {
-        let columns = servers.iter().map(|s| (s.label.clone(), s.ours));
-        Self::with_columns(title, &columns.collect::<Vec<_>>())
-    }
-
-    /// Creates a table with these columns: a label, and whether the bars apply to it.
-    pub(crate) fn with_columns(title: &str, columns: &[(String, bool)]) -> Self {
-        let labels = || columns.iter().map(|(label, _)| label.clone());
-        let head = [title.to_owned()]
-            .into_iter()
-            .chain(labels())
-            .chain(["bar".into()])
-            .chain(labels());
+    /// Creates an empty table. `benchmark` is the name in the CSV file.
+    pub(crate) fn new(benchmark: &'static str, columns: Vec<Column>) -> Self {
         Self {
-            table: Table::new(1, head),
-            ours: columns.iter().map(|(_, ours)| *ours).collect(),
+            benchmark,
+            columns,
+            lines: Vec::new(),
         }
     }
 
-    /// Appends a row without a bar: one text per server.
-    pub(crate) fn row(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
-        self.table.row([name.to_owned()].into_iter().chain(values));
-    }
-
-    /// Appends spreads without a bar, formatted by `show`.
-    pub(crate) fn shown(
-        &mut self,
-        name: &str,
-        figures: &[Option<Spread>],
-        show: impl Fn(f64) -> String,
-    ) {
-        let text = |figure: &Option<Spread>| spread::text_with(*figure, &show);
-        self.row(name, figures.iter().map(text));
-    }
-
-    /// Appends milliseconds whose median must be within the bound.
-    pub(crate) fn within(
+    /// Measures a case in all columns. `one` gets the column's index and the round.
+    ///
+    /// Every other round begins at the last column, so that other load on the machine affects all of them. A server that does not know
+    /// the command of a case has no figures.
+    pub(crate) fn measure(
         &mut self,
         report: &mut Report,
-        name: &str,
-        figures: &[Option<Spread>],
-        bound: Duration,
-    ) {
-        let bound = bound.as_secs_f64() * 1e3;
-        let judged = figures.iter().map(|figure| {
-            let met = figure.is_some_and(|figure| figure.median <= bound);
-            (spread::text_with(*figure, millis), met)
-        });
-        self.judged(report, name, &format!("<= {bound}"), judged);
-    }
-
-    /// Appends ratios of durations or CPU times whose median must be within `bound`. A column without a ratio has no verdict.
-    pub(crate) fn ratio(
-        &mut self,
-        report: &mut Report,
-        name: &str,
-        ratios: &[Option<Spread>],
-        bound: Bound,
-    ) {
-        self.ratio_with(name, ratios, 2, bound, |ours, met| {
-            report.timed_verdict(ours, met)
-        });
-    }
-
-    /// As [`Sheet::ratio`], for counts or sizes, which a busy machine does not change.
-    pub(crate) fn counted_ratio(
-        &mut self,
-        report: &mut Report,
-        name: &str,
-        ratios: &[Option<Spread>],
-        bound: Bound,
-    ) {
-        self.ratio_with(name, ratios, 3, bound, |ours, met| {
-            report.verdict(ours, met)
-        });
-    }
-
-    fn ratio_with(
-        &mut self,
-        name: &str,
-        ratios: &[Option<Spread>],
-        digits: usize,
-        bound: Bound,
-        mut verdict: impl FnMut(bool, bool) -> &'static str,
-    ) {
-        let mut row = vec![name.to_owned()];
-        row.extend(ratios.iter().map(|ratio| spread::text(*ratio, digits)));
-        row.push(bound.to_string());
-        for (ratio, &ours) in ratios.iter().zip(&self.ours) {
-            row.push(ratio.map_or_else(String::new, |ratio| {
-                verdict(ours, bound.holds(ratio.median)).into()
-            }));
+        case: &str,
+        bars: BarList<'_>,
+        rounds: u32,
+        mut one: impl FnMut(usize, u32) -> Result<Figures>,
+    ) -> Result<()> {
+        let mut runs: Vec<Vec<Figures>> = self.columns.iter().map(|_| Vec::new()).collect();
+        let progress = report::progress(u64::from(rounds) * runs.len() as u64, case);
+        report.begin_case();
+        for round in 1..=rounds {
+            let mut order: Vec<usize> = (0..runs.len()).collect();
+            if round.is_multiple_of(2) {
+                order.reverse();
+            }
+            for at in order {
+                progress.set_message(format!("{case}: {}", self.columns[at].label));
+                runs[at].push(match one(at, round) {
+                    Err(error) if error.is_unknown_command() => Figures::default(),
+                    figures => figures?,
+                });
+                progress.inc(1);
+            }
         }
-        self.table.row(row);
+        progress.finish_and_clear();
+        self.add(report, case, bars, &runs)
     }
 
-    /// Appends a count that must be 0 in every round.
-    pub(crate) fn none(&mut self, report: &mut Report, name: &str, figures: &[Option<Spread>]) {
-        let judged = figures.iter().map(|figure| {
-            let met = figure.is_some_and(|figure| figure.max == 0.0);
-            (spread::text_with(*figure, thousands), met)
-        });
-        self.counted(report, name, "0", judged);
-    }
-
-    /// Appends durations or CPU times with a bar: for each server a text, and whether it met the bar.
-    pub(crate) fn judged(
+    /// Adds the figures of a case, by column and round, which were measured since [`Report::begin_case`].
+    pub(crate) fn add(
         &mut self,
         report: &mut Report,
-        name: &str,
-        bar: &str,
-        values: impl IntoIterator<Item = (String, bool)>,
-    ) {
-        self.with_verdicts(name, bar, values, |ours, met| {
-            report.timed_verdict(ours, met)
-        });
-    }
-
-    /// Appends counts or sizes with a bar, which a busy machine does not change.
-    pub(crate) fn counted(
-        &mut self,
-        report: &mut Report,
-        name: &str,
-        bar: &str,
-        values: impl IntoIterator<Item = (String, bool)>,
-    ) {
-        self.with_verdicts(name, bar, values, |ours, met| report.verdict(ours, met));
-    }
-
-    fn with_verdicts(
-        &mut self,
-        name: &str,
-        bar: &str,
-        values: impl IntoIterator<Item = (String, bool)>,
-        mut verdict: impl FnMut(bool, bool) -> &'static str,
-    ) {
-        let (mut row, mut verdicts) = (vec![name.to_owned()], Vec::new());
-        for ((value, met), &ours) in values.into_iter().zip(&self.ours) {
-            row.push(value);
-            verdicts.push(verdict(ours, met).to_owned());
+        case: &str,
+        bars: BarList<'_>,
+        runs: &[Vec<Figures>],
+    ) -> Result<()> {
+        let late = report.end_case();
+        for (column, runs) in self.columns.iter().zip(runs) {
+            for (round, figures) in (1..).zip(runs) {
+                for (name, value) in &figures.0 {
+                    let (benchmark, server) = (self.benchmark, &column.product);
+                    report.record(&[&benchmark, server, &case, &round, name, value])?;
+                }
+            }
         }
-        row.push(bar.to_owned());
-        row.append(&mut verdicts);
-        self.table.row(row);
+        let mut names: Vec<&str> = Vec::new();
+        let measured = runs.iter().flatten().flat_map(Figures::names);
+        // A bar without a figure is a missed bar.
+        for name in measured.chain(bars.iter().map(|(name, _)| *name)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        for name in names {
+            let spread =
+                |runs: &Vec<Figures>| Spread::of(runs.iter().filter_map(|run| run.get(name)));
+            let values: Vec<_> = runs.iter().map(spread).collect();
+            let ratio = |(column, own): (&Column, &Vec<Figures>)| {
+                let pairs = own.iter().zip(&runs[column.base?]);
+                let ratio =
+                    |(own, base): (&Figures, &Figures)| Some(own.get(name)? / base.get(name)?);
+                Spread::of(pairs.filter_map(ratio).filter(|ratio| ratio.is_finite()))
+            };
+            let ratios: Vec<_> = self.columns.iter().zip(runs).map(ratio).collect();
+            let bar = bars
+                .iter()
+                .find(|(own, _)| *own == name)
+                .map(|(_, bar)| *bar);
+            let mut verdicts = Vec::new();
+            for (at, column) in self
+                .columns
+                .iter()
+                .enumerate()
+                .filter(|(_, column)| column.ours)
+            {
+                let met =
+                    bar.and_then(|bar| bar.met(values[at], ratios[at], column.base.is_some()));
+                verdicts.extend(met.map(|met| report.verdict(met, late && is_timed(name))));
+            }
+            self.lines.push(Line {
+                case: case.to_owned(),
+                name: name.to_owned(),
+                values,
+                ratios,
+                bar: bar.map_or_else(String::new, |bar| bar.to_string()),
+                verdicts: verdicts.join(" "),
+            });
+        }
+        Ok(())
+    }
+
+    /// Plots the medians of the figure `name` in all cases as bars.
+    pub(crate) fn plot(
+        &self,
+        report: &mut Report,
+        file: &str,
+        title: &str,
+        name: &str,
+    ) -> Result<()> {
+        let lines = self.lines.iter().filter(|line| line.name == name);
+        let median = |spread: &Option<Spread>| spread.map(|spread| spread.median);
+        let bars = Bars {
+            y_axis: name.to_owned(),
+            series: self
+                .columns
+                .iter()
+                .map(|column| column.product.clone())
+                .collect(),
+            groups: lines
+                .map(|line| (line.case.clone(), line.values.iter().map(median).collect()))
+                .collect(),
+        };
+        report.plot(file, |path, foot| plot::bars(path, title, foot, &bars))
     }
 }
 
-/// Formats a number with two decimals.
-pub(crate) fn hundredths(value: f64) -> String {
-    format!("{value:.2}")
+/// Returns the unit at the end of a figure's name.
+fn unit(name: &str) -> &str {
+    name.rsplit_once(", ").map_or("", |(_, unit)| unit)
+}
+
+/// Returns whether a figure is a duration, a CPU time or a rate, which a busy machine changes.
+fn is_timed(name: &str) -> bool {
+    ["ms", "µs", "s", "1/s", "x"].contains(&unit(name))
+}
+
+/// Formats a figure by its unit.
+fn shown(name: &str, value: f64) -> String {
+    match unit(name) {
+        "ms" => millis(value),
+        "µs" => format!("{value:.3}"),
+        "s" | "%" | "x" | "cores" | "of the mean" => format!("{value:.2}"),
+        "bytes" | "MiB" => format!("{value:.1}"),
+        _ => thousands(value),
+    }
 }
 
 impl fmt::Display for Sheet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.table.fmt(f)
+        let mut head = vec![String::new()];
+        head.extend(self.columns.iter().map(|column| column.label.clone()));
+        let with_base = |at: &usize| self.columns[*at].base.is_some();
+        let with_base: Vec<usize> = (0..self.columns.len()).filter(with_base).collect();
+        let ratio = |at: &usize| {
+            let base = self.columns[*at]
+                .base
+                .map(|base| self.columns[base].label.as_str());
+            format!("{} / {}", self.columns[*at].label, base.unwrap_or_default())
+        };
+        head.extend(with_base.iter().map(ratio));
+        head.extend(["bar".into(), String::new()]);
+        let mut table = Table::new(1, head);
+        let mut case = "";
+        for line in &self.lines {
+            if case != line.case {
+                case = &line.case;
+                table.row([case]);
+            }
+            let text = |spread: Option<Spread>, show: &dyn Fn(f64) -> String| {
+                spread.map_or_else(|| "-".to_owned(), |spread| spread.written(show))
+            };
+            let mut row = vec![format!("  {}", line.name)];
+            row.extend(
+                line.values
+                    .iter()
+                    .map(|value| text(*value, &|value| shown(&line.name, value))),
+            );
+            let ratios = with_base.iter().map(|at| line.ratios[*at]);
+            row.extend(ratios.map(|ratio| text(ratio, &|ratio| format!("{ratio:.2}"))));
+            row.extend([line.bar.clone(), line.verdicts.clone()]);
+            table.row(row);
+        }
+        table.fmt(f)
+    }
+}
+
+impl Error {
+    /// Returns true for a server's reply to commands and subcommands that it does not have.
+    pub(crate) fn is_unknown_command(&self) -> bool {
+        let Self::Refused { answer, .. } = self else {
+            return false;
+        };
+        let answer = answer.to_ascii_lowercase();
+        answer.contains("unknown command") || answer.contains("unknown subcommand")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_judge_medians_ratios_and_every_round() {
+        let spread = |values: &[f64]| Spread::of(values.iter().copied());
+        let (value, ratio) = (spread(&[1.0, 2.0, 9.0]), spread(&[0.5]));
+        let met = |bar: Bar| bar.met(value, ratio, true);
+        assert_eq!(met(Bar::AtMost(2.0)), Some(true));
+        assert_eq!(met(Bar::AtLeast(2.1)), Some(false));
+        assert_eq!(met(Bar::Never(2.0)), Some(false));
+        assert_eq!(met(Bar::RatioAtMost(0.4)), Some(false));
+        assert_eq!(met(Bar::RatioAtLeast(0.5)), Some(true));
+        assert_eq!(Bar::RatioAtMost(0.4).met(value, None, false), None);
+        assert_eq!(Bar::AtMost(2.0).met(None, None, true), Some(false));
+    }
+
+    #[test]
+    fn units_are_at_the_end_of_names() {
+        assert_eq!(shown("GET p99, ms", 0.25), "0.250");
+        assert_eq!(shown("keys lost", 1234.0), "1,234");
+        assert!(is_timed("SETs, 1/s") && !is_timed("per key, bytes"));
     }
 }

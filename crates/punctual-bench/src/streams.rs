@@ -7,29 +7,22 @@
 //! Retention: entries have IDs whose ages end over some seconds, all after the end of loading. They leave in the order of their IDs, and
 //! INFO counts them without touching the stream: lateness is the time of the first INFO that counts an entry minus its end.
 
-mod groups;
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use punctual_resp::{Value, encode_command};
 
-use crate::bars;
 use crate::blocking::instant;
-use crate::client::{Client, error_text};
+use crate::client::Client;
 use crate::clock::{sleep_until, unix_micros};
-use crate::csv::Measurement;
 use crate::error::{Error, Result};
 use crate::keyload;
-use crate::lateness::millis_of;
-use crate::launch::{self, Server};
-use crate::load::latency_histogram;
-use crate::options::{StreamsOptions, StreamsTest};
-use crate::report::{self, Report, describe};
-use crate::sheet::{Sheet, spreads};
-use crate::table::{millis, thousands};
+use crate::late::Late;
+use crate::launch::{self, Program, Server};
+use crate::options::Common;
+use crate::report::Report;
+use crate::sheet::{self, Bar, Figures, Sheet};
 
 /// The lease in ms.
 const LEASE_MS: u64 = 1_000;
@@ -41,112 +34,58 @@ const TIME_LIMIT_US: u64 = 10_000_000;
 const POLL_US: u64 = 200;
 /// The age of entries in ms; it only has to be longer than the load takes.
 const AGE_MS: u64 = 3_600_000;
+/// Entries of one XREADGROUP whose CPU is measured.
+const COUNT: u64 = 10;
+/// XREADGROUPs, and then XACKs, that are sent at once.
+const PIPELINE: u64 = 16;
+/// Time in which a server falls asleep.
+const SETTLE: Duration = Duration::from_millis(5);
 
-const COLUMNS: [(&str, f64); 5] = [
-    ("p50", 50.0),
-    ("p90", 90.0),
-    ("p99", 99.0),
-    ("p99.9", 99.9),
-    ("max", 100.0),
-];
-
-/// Results of one part on one server in one round.
-#[derive(Debug)]
-struct Run {
-    lateness: Histogram<u64>,
-    early: u64,
-    /// Entries that did not come, or did not leave.
-    lost: u64,
-    /// Entries that came more than once.
-    again: u64,
-}
-
-/// Measures one part on one server.
-type Measure = fn(&StreamsOptions, &Server) -> Result<Run>;
-/// Getter of a count of one run.
-type Count = fn(&Run) -> u64;
-
-impl Run {
-    fn new() -> Self {
-        Self {
-            lateness: latency_histogram(),
-            early: 0,
-            lost: 0,
-            again: 0,
-        }
-    }
-
-    fn late(&mut self, now_us: u64, due_us: u64) {
-        self.lateness
-            .saturating_record(now_us.saturating_sub(due_us).max(1));
-    }
-}
-
-/// Runs the benchmark on every server and prints the report.
-pub(crate) fn run(options: &StreamsOptions, report: &mut Report) -> Result<()> {
-    let (candidates, mut notes) = launch::candidates(&options.target)?;
-    let servers = launch::open_all(&candidates, &[("enable-debug-command", "yes")])?;
-    let late = options.has(StreamsTest::Lease) || options.has(StreamsTest::Retention);
-    let mut able = Vec::new();
-    for server in &servers {
-        match late && lacks_retention(server)? {
-            true => notes.push(format!(
-                "{} has no leases and no retention by age, and is not measured there",
-                server.product
-            )),
-            false => able.push(server),
-        }
-    }
+/// Runs the benchmark and prints the report.
+pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let parts = common.parts(&["groups", "lease", "retention"])?;
     report.header(
-        &format!(
-            "Entries of streams: {} with a lease of {} s delivered over {} s, {} that age over {} s; {} round(s)",
-            thousands(options.leased() as f64),
-            LEASE_MS as f64 / 1e3,
-            options.delivery().as_secs_f64(),
-            thousands(options.aging() as f64),
-            options.spread().as_secs_f64(),
-            options.rounds(),
-        ),
-        &servers.iter().map(describe).collect::<Vec<_>>(),
-        &notes,
+        "Entries of streams: groups, leases, retention by age",
+        programs,
+        &[],
     );
-    if options.has(StreamsTest::Groups) || options.has(StreamsTest::File) {
-        groups::run(options, report, &servers)?;
+    let servers = launch::start_all(programs, &[])?;
+    let mut sheet = Sheet::new("streams", sheet::columns(programs));
+    let rounds = common.rounds(1, 1);
+    if parts.contains(&"groups") {
+        let bars = [
+            ("XREADGROUP of 10 + XACK, µs", Bar::RatioAtMost(0.6)),
+            ("of a pending entry, bytes", Bar::RatioAtMost(0.7)),
+        ];
+        let (reads, pending) = (common.usual(2_000, 20_000), common.keys(100_000, 1_000_000));
+        sheet.measure(report, "groups", &bars, rounds, |at, _| {
+            groups(&servers[at], reads, pending)
+        })?;
     }
-    if late && able.is_empty() {
-        return Err(Error::Invalid(
-            "no server has XRETAIN and XGROUP SETLEASE".into(),
-        ));
-    }
-    let parts: [(StreamsTest, &str, Measure); 2] = [
-        (StreamsTest::Lease, "lease", lease),
-        (StreamsTest::Retention, "retention", retention),
+    let bars = [
+        ("late p99, ms", Bar::AtMost(2.0)),
+        ("missing", Bar::Never(0.0)),
+        ("early", Bar::Never(0.0)),
+        ("again", Bar::Never(0.0)),
     ];
-    for (test, name, measure) in parts {
-        if !options.has(test) {
-            continue;
-        }
-        let mut runs: Vec<Vec<Run>> = able.iter().map(|_| Vec::new()).collect();
-        for round in 1..=options.rounds() {
-            for (server, runs) in able.iter().zip(&mut runs) {
-                let run = measure(options, server)?;
-                record(report, server, name, round, &run)?;
-                runs.push(run);
-            }
-        }
-        print_sheet(report, name, &able, &runs);
+    if parts.contains(&"lease") {
+        let (count, seconds) = (common.keys(10_000, 100_000), common.seconds(2, 20));
+        sheet.measure(report, "lease of 1 s", &bars, rounds, |at, _| {
+            lease(&servers[at], count, seconds)
+        })?;
     }
+    if parts.contains(&"retention") {
+        let (count, seconds) = (common.keys(100_000, 1_000_000), common.seconds(5, 45));
+        sheet.measure(report, "retention", &bars, rounds, |at, _| {
+            retention(&servers[at], count, seconds)
+        })?;
+    }
+    say!("{sheet}");
     Ok(())
 }
 
-/// Returns whether a server does not know XRETAIN. One that knows it has no such key.
-fn lacks_retention(server: &Server) -> Result<bool> {
-    let reply = server.client()?.command(&["XRETAIN", "pb:none", "GET"])?;
-    Ok(error_text(&reply).contains("unknown command"))
-}
-
 /// Measures entries whose leases end.
-fn lease(options: &StreamsOptions, server: &Server) -> Result<Run> {
+fn lease(server: &Server, count: u64, duration: Duration) -> Result<Figures> {
     let mut crashing = server.client()?;
     crashing.expect(&["DEL", "pb:leased"])?;
     crashing.expect(&["XGROUP", "CREATE", "pb:leased", "g", "0", "MKSTREAM"])?;
@@ -157,12 +96,10 @@ fn lease(options: &StreamsOptions, server: &Server) -> Result<Run> {
         "g",
         &LEASE_MS.to_string(),
     ])?;
-    let (count, duration_us) = (options.leased(), millis_of(options.delivery()) * 1000);
-    let bar = report::progress(count, &format!("{}: leases", server.label));
-    let stop = AtomicBool::new(false);
+    let (duration_us, stop) = (duration.as_micros() as u64, AtomicBool::new(false));
     let (sent, received) = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read_again(server, count, duration_us, &stop));
-        let sent = deliver(&mut crashing, count, duration_us, &bar);
+        let sent = deliver(&mut crashing, count, duration_us);
         if sent.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -171,33 +108,22 @@ fn lease(options: &StreamsOptions, server: &Server) -> Result<Run> {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (sent, received)
     });
-    bar.finish_and_clear();
     let (sent, received) = (sent?, received?);
-    let mut run = Run::new();
+    let mut late = Late::new(count);
     for (id, time_us) in &sent {
-        let due_us = time_us + LEASE_MS * 1000;
-        match received.get(id).map(Vec::as_slice) {
-            None => run.lost += 1,
-            Some([first_us, again @ ..]) => {
-                run.again += again.len() as u64;
-                run.early += u64::from(*first_us < due_us);
-                run.late(*first_us, due_us);
-            }
-            Some([]) => {}
+        if let Some([first_us, again @ ..]) = received.get(id).map(Vec::as_slice) {
+            late.again += again.len() as u64;
+            late.record(*first_us, time_us + LEASE_MS * 1000);
         }
     }
-    crashing.expect(&["DEL", "pb:leased"])?;
-    Ok(run)
+    let mut figures = Figures::default();
+    late.put(&mut figures);
+    Ok(figures)
 }
 
 /// Adds entries and has them delivered to a consumer, in one transaction a batch. Returns each ID with the server's time of its
 /// delivery in µs.
-fn deliver(
-    client: &mut Client,
-    count: u64,
-    duration_us: u64,
-    bar: &indicatif::ProgressBar,
-) -> Result<Vec<(Vec<u8>, u64)>> {
+fn deliver(client: &mut Client, count: u64, duration_us: u64) -> Result<Vec<(Vec<u8>, u64)>> {
     let mut delivered = Vec::new();
     let begun_us = unix_micros();
     let mut bytes = Vec::new();
@@ -228,7 +154,6 @@ fn deliver(
                 .and_then(|replies| instant(replies.first()?));
             let time_us = time_us.ok_or_else(|| Error::Invalid(format!("EXEC: {done:?}")))?;
             delivered.extend(ids.into_iter().map(|id| (id.into_bytes(), time_us)));
-            bar.set_position(delivered.len() as u64);
         }
         std::thread::sleep(Duration::from_micros(BATCH_US));
     }
@@ -291,110 +216,112 @@ fn entry_ids(reply: &Value) -> Vec<Vec<u8>> {
 }
 
 /// Measures entries whose age ends.
-fn retention(options: &StreamsOptions, server: &Server) -> Result<Run> {
+fn retention(server: &Server, count: u64, spread: Duration) -> Result<Figures> {
     let mut client = server.client()?;
+    let spread_ms = spread.as_millis() as u64;
     client.expect(&["DEL", "pb:aging"])?;
-    let (count, spread_ms) = (options.aging(), millis_of(options.spread()));
-    let lead = keyload::lead(&mut client, count)?;
     client.expect(&["XGROUP", "CREATE", "pb:aging", "g", "0", "MKSTREAM"])?;
     client.expect(&["XRETAIN", "pb:aging", "MAXAGE", &AGE_MS.to_string()])?;
-    let first_ms = unix_micros() / 1000 + millis_of(lead);
-    let due_ms = |index: u64| first_ms + index * spread_ms / count;
-    let bar = report::progress(count, &format!("{}: loading", server.label));
-    keyload::load(&mut client, count, "XADD", &bar, |index, out| {
-        let id = format!("{}-{index}", due_ms(index) - AGE_MS);
+    let before = left(&mut client)?;
+    let first_ms = keyload::load_due(&mut client, count, 1, "XADD", |first_ms, index, out| {
+        let id = format!("{}-{index}", first_ms + index * spread_ms / count - AGE_MS);
         encode_command(out, &["XADD", "pb:aging", &id, "f", "value"]);
     })?;
-    bar.finish_and_clear();
-    if unix_micros() / 1000 >= first_ms {
-        return Err(Error::Invalid("loading took longer than expected".into()));
-    }
-    let before = left(&mut client)?;
-    let mut run = Run::new();
-    let (mut gone, give_up_us) = (0, due_ms(count) * 1000 + TIME_LIMIT_US);
-    let bar = report::progress(count, &format!("{}: aging", server.label));
+    let due_us = |index: u64| (first_ms + index * spread_ms / count) * 1000;
+    let (mut late, give_up_us) = (Late::new(count), due_us(count) + TIME_LIMIT_US);
     sleep_until(first_ms * 1000 - 20_000);
-    while gone < count && unix_micros() < give_up_us {
-        let now_gone = left(&mut client)? - before;
+    while late.count() < count && unix_micros() < give_up_us {
+        let gone = left(&mut client)? - before;
         let now_us = unix_micros();
-        for index in gone..now_gone {
-            let due_us = due_ms(index) * 1000;
-            run.early += u64::from(now_us < due_us);
-            run.late(now_us, due_us);
+        for index in late.count()..gone {
+            late.record(now_us, due_us(index));
         }
-        gone = gone.max(now_gone);
-        bar.set_position(gone);
         std::thread::sleep(Duration::from_micros(POLL_US));
     }
-    bar.finish_and_clear();
-    run.lost = count - gone;
-    client.expect(&["DEL", "pb:aging"])?;
-    Ok(run)
+    let mut figures = Figures::default();
+    late.put(&mut figures);
+    Ok(figures)
 }
 
 /// Returns the number of entries that have left streams by their retention, since the server started.
 fn left(client: &mut Client) -> Result<u64> {
-    let info = client.expect(&["INFO", "stats"])?;
-    let text = String::from_utf8_lossy(info.as_bytes().unwrap_or_default()).into_owned();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("stream_entries_retained_out:"));
-    line.and_then(|number| number.trim().parse().ok())
-        .ok_or_else(|| Error::Invalid("INFO has no stream_entries_retained_out".into()))
+    client.info_number("stats", "stream_entries_retained_out")
 }
 
-fn lateness(run: &Run, percentile: f64) -> Option<f64> {
-    let all = &run.lateness;
-    (!all.is_empty()).then(|| all.value_at_percentile(percentile) as f64 / 1e3)
-}
-
-fn record(report: &mut Report, server: &Server, case: &str, round: u32, run: &Run) -> Result<()> {
-    let mut write = |metric: &str, unit: &str, value: f64| {
-        report.record(Measurement {
-            benchmark: "streams",
-            server: &server.product,
-            case,
-            round,
-            metric,
-            unit,
-            value,
-        })
-    };
-    for (name, percentile) in COLUMNS {
-        if let Some(late) = lateness(run, percentile) {
-            write(&format!("lateness_{name}"), "ms", late)?;
+/// Measures the CPU time of an XREADGROUP and the XACK of its entries, and the growth of memory while a consumer reads a whole stream.
+fn groups(server: &Server, reads: u64, pending: u64) -> Result<Figures> {
+    let mut client = server.client()?;
+    fill(&mut client, "pb:group", reads * COUNT)?;
+    let ((), cpu) = server.cpu_of(SETTLE, || read_and_acknowledge(&mut client, reads))?;
+    client.expect(&["DEL", "pb:group"])?;
+    fill(&mut client, "pb:pending", pending)?;
+    // The buffers of the replies are there before.
+    client.expect(&["XRANGE", "pb:pending", "-", "+", "COUNT", "1000"])?;
+    let before = server.resident()?;
+    let mut read = 0;
+    while read < pending {
+        let reply = client.expect(&read_group("pb:pending", "1000"))?;
+        match entry_ids(&reply).len() {
+            0 => return Err(Error::Invalid("XREADGROUP returned too few entries".into())),
+            ids => read += ids as u64,
         }
     }
-    write("early", "entries", run.early as f64)?;
-    write("lost", "entries", run.lost as f64)?;
-    write("again", "entries", run.again as f64)
+    let grown = server.resident()?.saturating_sub(before) as f64;
+    client.expect(&["DEL", "pb:pending"])?;
+    Ok(Figures::from([
+        ("XREADGROUP of 10 + XACK, µs", cpu * 1e6 / reads as f64),
+        ("of a pending entry, bytes", grown / pending as f64),
+    ]))
 }
 
-fn print_sheet(report: &mut Report, name: &str, servers: &[&Server], runs: &[Vec<Run>]) {
-    let columns: Vec<(String, bool)> = servers
-        .iter()
-        .map(|server| (server.label.clone(), server.ours))
-        .collect();
-    let mut sheet = Sheet::with_columns(&format!("lateness, {name}"), &columns);
-    let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
-    for (name, percentile) in COLUMNS {
-        let late = of(&|run| lateness(run, percentile));
-        let name_ms = format!("{name}, ms");
-        if percentile == bars::STREAMS_PERCENTILE {
-            sheet.within(report, &name_ms, &late, bars::STREAMS_LATENESS);
-        } else {
-            sheet.shown(&name_ms, &late, millis);
+/// Creates a stream of `count` entries with two small fields, and a group that has read none.
+fn fill(client: &mut Client, key: &str, count: u64) -> Result<()> {
+    client.expect(&["DEL", key])?;
+    keyload::load(client, count, "XADD", |index, out| {
+        let (id, number) = (format!("{}-1", index + 1), format!("{index:08}"));
+        encode_command(out, &["XADD", key, &id, "name", &number, "size", &number]);
+    })?;
+    client.expect(&["XGROUP", "CREATE", key, "g", "0"])?;
+    Ok(())
+}
+
+fn read_group<'a>(key: &'a str, count: &'a str) -> [&'a str; 9] {
+    [
+        "XREADGROUP",
+        "GROUP",
+        "g",
+        "c",
+        "COUNT",
+        count,
+        "STREAMS",
+        key,
+        ">",
+    ]
+}
+
+/// Reads the whole stream in pieces of [`COUNT`], and acknowledges each piece.
+fn read_and_acknowledge(client: &mut Client, reads: u64) -> Result<()> {
+    let (count, mut bytes, mut done) = (COUNT.to_string(), Vec::new(), 0);
+    while done < reads {
+        let batch = PIPELINE.min(reads - done);
+        bytes.clear();
+        for _ in 0..batch {
+            encode_command(&mut bytes, &read_group("pb:group", &count));
         }
+        client.send(&bytes)?;
+        bytes.clear();
+        for _ in 0..batch {
+            let ids = entry_ids(&client.reply()?);
+            if ids.len() as u64 != COUNT {
+                return Err(Error::Invalid("XREADGROUP returned too few entries".into()));
+            }
+            let mut words = vec![b"XACK".to_vec(), b"pb:group".to_vec(), b"g".to_vec()];
+            words.extend(ids);
+            encode_command(&mut bytes, &words);
+        }
+        client.send(&bytes)?;
+        client.replies(batch as usize, "XACK")?;
+        done += batch;
     }
-    let entries = of(&|run| Some(run.lateness.len() as f64));
-    sheet.shown("entries", &entries, thousands);
-    let counts: [(&str, Count); 3] = [
-        ("entries lost", |run| run.lost),
-        ("entries early", |run| run.early),
-        ("entries again", |run| run.again),
-    ];
-    for (name, count) in counts {
-        sheet.none(report, name, &of(&|run| Some(count(run) as f64)));
-    }
-    say!("{sheet}");
+    Ok(())
 }

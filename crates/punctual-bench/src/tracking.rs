@@ -5,30 +5,29 @@
 //! a write invalidates a key for all of them, and then for those that have read it since; for each write one of
 //! the clients reads a random key. The invalidations that arrive are counted: both servers must send as many.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll};
 use punctual_resp::{Decoder, Value, encode_command};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::bars;
+use crate::blocking::{next_value, read_available};
 use crate::clock::{sleep_until, unix_micros};
-use crate::csv::Measurement;
 use crate::error::{Error, Result};
-use crate::idle::raise_descriptor_limit;
-use crate::launch::{self, Candidate, Server};
-use crate::options::TrackingOptions;
-use crate::process::{CpuTime, resident_bytes};
-use crate::report::{self, Report, describe};
-use crate::sheet::{Bound, Sheet, hundredths, ratios, spreads};
+use crate::launch::{self, Program, Server};
+use crate::options::Common;
+use crate::report::Report;
+use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::table::thousands;
 
-/// Descriptors for other files and connections.
-const SPARE: u64 = 200;
+/// Number of keys that each client has read, and writes a second.
+const KEYS: u32 = 1_000;
+const RATE: f64 = 10_000.0;
 /// Time between two pieces of the writer's pipeline.
 const STEP: Duration = Duration::from_millis(1);
 /// Silence after which the last invalidation has arrived, and until which the server sleeps.
@@ -41,25 +40,12 @@ enum Case {
     Shared,
 }
 
-impl Case {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Shared => "shared",
-        }
-    }
-}
-
-/// Results of one server in one round.
-#[derive(Debug)]
-struct Run {
-    /// Server CPU from the first write to the last message.
-    cpu: Duration,
-    writes: u64,
-    invalidations: u64,
-    reads: u64,
-    /// Growth of resident memory, in bytes, for each key that a client has read.
-    bytes_per_item: f64,
+/// A load: who has read which keys, the number of clients, and the duration of the writes.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    case: Case,
+    clients: u32,
+    lasting: Duration,
 }
 
 /// How far the writer is.
@@ -77,55 +63,38 @@ struct Reader {
     reads: Vec<u8>,
 }
 
-/// Runs the benchmark on every server and prints the report.
-pub(crate) fn run(options: &TrackingOptions, report: &mut Report) -> Result<()> {
-    let clients = u64::from(options.clients());
-    raise_descriptor_limit(clients + SPARE)?;
-    let most = (clients + SPARE / 2).to_string();
-    let keys_max = (clients * u64::from(options.keys())).to_string();
+/// Runs the benchmark and prints the report.
+pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let (clients, lasting) = (common.keys(100, 1_000), common.seconds(1, 5));
+    let most = launch::allow_clients(clients)?;
+    let keys_max = (clients * u64::from(KEYS)).to_string();
     let settings = [
         ("maxclients", most.as_str()),
         ("tracking-table-max-keys", &keys_max),
     ];
-    let (candidates, mut notes) =
-        launch::fresh_candidates(&options.target, "a table of read keys")?;
-    notes
-        .push("one server after the other; CPU: user + system time of the server's process".into());
-    notes.push(format!(
-        "{} round(s); medians, with (least..greatest)",
-        options.rounds()
-    ));
-    let servers = launch::open_all(&candidates, &settings)?;
-    report.header(
-        &format!(
-            "Client-side caching: {} clients x {} keys, {} writes a second for {} s",
-            thousands(clients as f64),
-            thousands(f64::from(options.keys())),
-            thousands(f64::from(options.rate())),
-            options.seconds().as_secs_f64(),
-        ),
-        &servers.iter().map(describe).collect::<Vec<_>>(),
-        &notes,
+    let title = format!(
+        "Client-side caching: {} clients x {KEYS} keys, {RATE} writes a second for {} s",
+        thousands(clients as f64),
+        lasting.as_secs_f64(),
     );
-    for case in [Case::Own, Case::Shared] {
-        let mut runs: Vec<Vec<Run>> = servers.iter().map(|_| Vec::new()).collect();
-        for round in 1..=options.rounds() {
-            for (at, candidate) in candidates.iter().enumerate() {
-                let run = once(options, case, candidate, &settings, round)?;
-                record(report, &servers[at], case, round, &run)?;
-                runs[at].push(run);
-            }
-        }
-        print_sheet(report, case, &servers, &runs);
+    report.header(&title, programs, &[]);
+    let bars = [("server CPU per write, µs", Bar::RatioAtMost(0.7))];
+    let mut sheet = Sheet::new("tracking", sheet::columns(programs));
+    for (case, name) in [
+        (Case::Own, "keys of their own"),
+        (Case::Shared, "the same keys"),
+    ] {
+        let shape = Shape {
+            case,
+            clients: clients as u32,
+            lasting,
+        };
+        sheet.measure(report, name, &bars, common.rounds(3, 3), |at, round| {
+            once(&programs[at].start(&settings)?, shape, round)
+        })?;
     }
+    say!("{sheet}");
     Ok(())
-}
-
-fn system(source: std::io::Error) -> Error {
-    Error::System {
-        doing: "watching sockets",
-        source,
-    }
 }
 
 /// Returns the name of a key: that of a client in the case `own`.
@@ -136,113 +105,82 @@ fn key(case: Case, client: u32, number: u32) -> String {
     }
 }
 
-fn once(
-    options: &TrackingOptions,
-    case: Case,
-    candidate: &Candidate,
-    settings: &[(&str, &str)],
-    round: u32,
-) -> Result<Run> {
-    let server = candidate.open(settings)?;
-    let pid = server
-        .pid
-        .ok_or_else(|| Error::Invalid("the server's CPU time cannot be read".into()))?;
-    let (clients, keys) = (options.clients(), options.keys());
+fn once(server: &Server, shape: Shape, round: u32) -> Result<Figures> {
+    let Shape { case, clients, .. } = shape;
     let mut control = server.client()?;
-    let owners = if case == Case::Own { clients } else { 1 };
-    let bar = report::progress(
-        u64::from(owners) + u64::from(clients),
-        &format!("{}: {}", server.label, case.name()),
-    );
-    for client in 0..owners {
+    for client in 0..if case == Case::Own { clients } else { 1 } {
         let mut words = vec!["MSET".to_owned()];
-        for number in 0..keys {
+        for number in 0..KEYS {
             words.extend([key(case, client, number), "0".repeat(32)]);
         }
         control.expect(&words)?;
-        bar.inc(1);
     }
-    let mut poll = Poll::new().map_err(system)?;
-    let mut joined = Vec::with_capacity(clients as usize);
+    let mut poll = Poll::new().map_err(Error::system("watching sockets"))?;
+    let mut joined = Vec::new();
     for _ in 0..clients {
         let mut client = server.client()?;
         client.expect(&["HELLO", "3"])?;
         client.expect(&["CLIENT", "TRACKING", "on"])?;
         joined.push(client);
     }
-    let before_bytes = resident_bytes(pid).unwrap_or(0);
-    let mut readers = Vec::with_capacity(clients as usize);
+    let before = server.resident()?;
+    let mut readers = Vec::new();
     for (number, mut client) in (0..clients).zip(joined) {
         // In pieces, so that neither server keeps large buffers.
-        for piece in (0..keys).collect::<Vec<_>>().chunks(100) {
+        for piece in (0..KEYS).collect::<Vec<_>>().chunks(100) {
             let mut words = vec!["MGET".to_owned()];
             words.extend(piece.iter().map(|n| key(case, number, *n)));
             client.expect(&words)?;
         }
-        let stream = client.into_stream();
-        stream.set_nonblocking(true).map_err(system)?;
-        let mut stream = TcpStream::from_std(stream);
-        poll.registry()
-            .register(&mut stream, Token(number as usize), Interest::READABLE)
-            .map_err(system)?;
         readers.push(Reader {
-            stream,
+            stream: client.watched(&poll, number as usize, Interest::READABLE)?,
             decoder: Decoder::new(),
             reads: Vec::new(),
         });
-        bar.inc(1);
     }
-    bar.finish_and_clear();
-    let items = f64::from(clients) * f64::from(keys);
-    let after_bytes = resident_bytes(pid).unwrap_or(0);
-    let bytes_per_item = after_bytes.saturating_sub(before_bytes) as f64 / items;
-    std::thread::sleep(SETTLE);
-    let cpu_before = CpuTime::of(pid);
+    let grown = server.resident()?.saturating_sub(before) as f64;
     let progress = Progress::default();
-    let (written, read) = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let written = write_keys(options, case, &server, round, &progress);
-            progress.done.store(true, Ordering::Release);
-            written
-        });
-        let read = read_keys(options, case, &server, &mut poll, &mut readers, &progress);
-        match writer.join() {
-            Ok(written) => (written, read),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    });
-    let (writes, (invalidations, reads)) = (written?, read?);
-    let cpu = CpuTime::of(pid).zip(cpu_before);
-    let cpu = cpu.map(|(now, then)| now.since(&then));
-    Ok(Run {
-        cpu: cpu.ok_or_else(|| Error::Invalid("the server's CPU time cannot be read".into()))?,
-        writes,
-        invalidations,
-        reads,
-        bytes_per_item,
-    })
+    let ((writes, invalidations, reads), cpu) = server.cpu_of(SETTLE, || {
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let written = write_keys(server, shape, round, &progress);
+                progress.done.store(true, Ordering::Release);
+                written
+            });
+            let read = read_keys(server.addr, shape, &mut poll, &mut readers, &progress);
+            let written = writer
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let (invalidations, reads) = read?;
+            Ok((written?, invalidations, reads))
+        })
+    })?;
+    Ok(Figures::from([
+        ("writes", writes as f64),
+        ("reads", reads as f64),
+        ("invalidations", invalidations as f64),
+        (
+            "per key and client, bytes",
+            grown / f64::from(clients * KEYS),
+        ),
+        ("server CPU per write, µs", cpu * 1e6 / writes as f64),
+    ]))
 }
 
 /// Writes random keys at the pace of the options. Returns how many.
-fn write_keys(
-    options: &TrackingOptions,
-    case: Case,
-    server: &Server,
-    round: u32,
-    progress: &Progress,
-) -> Result<u64> {
+fn write_keys(server: &Server, shape: Shape, round: u32, progress: &Progress) -> Result<u64> {
     let mut random = ChaCha8Rng::seed_from_u64(round.into());
     let mut client = server.client()?;
     let value = "1".repeat(32);
-    let steps = (options.seconds().as_micros() / STEP.as_micros()) as u64;
-    let all = (f64::from(options.rate()) * options.seconds().as_secs_f64()) as u64;
+    let steps = (shape.lasting.as_micros() / STEP.as_micros()) as u64;
+    let all = (RATE * shape.lasting.as_secs_f64()) as u64;
     let (begun, mut written, mut bytes) = (unix_micros(), 0, Vec::new());
     for step in 1..=steps {
         let until = all * step / steps;
         bytes.clear();
         for _ in written..until {
-            let owner = random.random_range(0..options.clients());
-            let name = key(case, owner, random.random_range(0..options.keys()));
+            let owner = random.random_range(0..shape.clients);
+            let name = key(shape.case, owner, random.random_range(0..KEYS));
             encode_command(&mut bytes, &["SET", &name, &value]);
         }
         client.send(&bytes)?;
@@ -256,21 +194,15 @@ fn write_keys(
 
 /// Receives invalidations, and reads keys again, until the writer is done and nothing more arrives. Returns the numbers of both.
 fn read_keys(
-    options: &TrackingOptions,
-    case: Case,
-    server: &Server,
+    addr: SocketAddr,
+    shape: Shape,
     poll: &mut Poll,
     readers: &mut [Reader],
     progress: &Progress,
 ) -> Result<(u64, u64)> {
-    let broken = |source| Error::Broken {
-        doing: "reading from",
-        addr: server.addr,
-        source,
-    };
+    let case = shape.case;
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let mut events = Events::with_capacity(1024);
-    let mut inbox = vec![0; 64 << 10];
     let (mut invalidations, mut reads) = (0, 0);
     let mut heard = Instant::now();
     loop {
@@ -281,23 +213,13 @@ fn read_keys(
         }
         match poll.poll(&mut events, Some(STEP)) {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            polled => polled.map_err(system)?,
+            polled => polled.map_err(Error::system("watching sockets"))?,
         }
         for event in &events {
             heard = Instant::now();
             let reader = &mut readers[event.token().0];
-            loop {
-                match reader.stream.read(&mut inbox) {
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Ok(count) if count > 0 => reader.decoder.feed(&inbox[..count]),
-                    ended => {
-                        let source = ended.err().unwrap_or(ErrorKind::UnexpectedEof.into());
-                        return Err(broken(source));
-                    }
-                }
-            }
-            while let Some(value) = reader.next(server)? {
+            read_available(&mut reader.stream, &mut reader.decoder, addr)?;
+            while let Some(value) = next_value(&mut reader.decoder, addr)? {
                 let Value::Push(parts) = value else { continue };
                 for name in parts.get(1).and_then(Value::as_slice).unwrap_or_default() {
                     invalidations += 1;
@@ -308,98 +230,29 @@ fn read_keys(
                     }
                 }
             }
-            reader.send(server)?;
+            reader.send(addr)?;
         }
         if case == Case::Shared {
             let due = progress.written.load(Ordering::Acquire);
             while reads < due {
                 reads += 1;
-                let reader = &mut readers[random.random_range(0..options.clients()) as usize];
-                let name = key(case, 0, random.random_range(0..options.keys()));
+                let reader = &mut readers[random.random_range(0..shape.clients) as usize];
+                let name = key(case, 0, random.random_range(0..KEYS));
                 encode_command(&mut reader.reads, &["GET", &name]);
-                reader.send(server)?;
+                reader.send(addr)?;
             }
         }
     }
 }
 
 impl Reader {
-    fn next(&mut self, server: &Server) -> Result<Option<Value>> {
-        self.decoder.next_value().map_err(|error| Error::NotResp {
-            addr: server.addr,
-            reason: error.to_string(),
-        })
-    }
-
     /// Sends the reads, which fit into the socket's buffer.
-    fn send(&mut self, server: &Server) -> Result<()> {
+    fn send(&mut self, addr: SocketAddr) -> Result<()> {
         if self.reads.is_empty() {
             return Ok(());
         }
         let sent = self.stream.write_all(&self.reads);
         self.reads.clear();
-        sent.map_err(|source| Error::Broken {
-            doing: "writing to",
-            addr: server.addr,
-            source,
-        })
+        sent.map_err(Error::broken("writing to", addr))
     }
-}
-
-fn record(report: &mut Report, server: &Server, case: Case, round: u32, run: &Run) -> Result<()> {
-    for (metric, unit, value) in [
-        ("server_cpu", "s", run.cpu.as_secs_f64()),
-        ("writes", "commands", run.writes as f64),
-        ("reads", "commands", run.reads as f64),
-        ("invalidations", "messages", run.invalidations as f64),
-        ("bytes_per_item", "bytes", run.bytes_per_item),
-    ] {
-        report.record(Measurement {
-            benchmark: "tracking",
-            server: &server.product,
-            case: case.name(),
-            round,
-            metric,
-            unit,
-            value,
-        })?;
-    }
-    Ok(())
-}
-
-fn print_sheet(report: &mut Report, case: Case, servers: &[Server], runs: &[Vec<Run>]) {
-    let title = match case {
-        Case::Own => "keys of their own",
-        Case::Shared => "the same keys",
-    };
-    let mut sheet = Sheet::new(title, servers);
-    let of = |value: &dyn Fn(&Run) -> f64| spreads(runs, |run| Some(value(run)));
-    sheet.shown("writes", &of(&|run| run.writes as f64), thousands);
-    sheet.shown("reads", &of(&|run| run.reads as f64), thousands);
-    sheet.shown(
-        "invalidations",
-        &of(&|run| run.invalidations as f64),
-        thousands,
-    );
-    sheet.shown(
-        "bytes per key and client",
-        &of(&|run| run.bytes_per_item),
-        hundredths,
-    );
-    let per_write = |run: &Run| run.cpu.as_secs_f64() * 1e6 / run.writes as f64;
-    sheet.shown("server CPU, µs per write", &of(&per_write), hundredths);
-    if let Some(reference) = launch::reference(servers) {
-        let base = |at| (at != reference).then_some(reference);
-        let found = ratios(runs, base, |one, base| {
-            Some(one.cpu.as_secs_f64() / base.cpu.as_secs_f64())
-        });
-        let name = format!("ratio to {}", servers[reference].label);
-        sheet.ratio(
-            report,
-            &name,
-            &found,
-            Bound::AtMost(bars::TRACKING_CPU_RATIO),
-        );
-    }
-    say!("{sheet}");
 }

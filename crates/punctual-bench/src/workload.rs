@@ -1,11 +1,12 @@
 //! The workloads of `bench server`, one row each, and their encoding.
 //!
 //! A row's words may contain placeholders: `{n}` is a random number for each command (12 digits), `{z}` one that follows Zipf's
-//! law, `{data}` the value, `{sha}` the SHA1 of the row's script, `{job}` a JSON text of 1 KB. A word `;` ends one command of a
+//! law, `{i}` the next one, `{data}` the value, `{sha}` the SHA1 of the row's script, `{job}` a JSON text of 1 KB. A word `;` ends one command of a
 //! mix. Everything else is sent literally.
 
 use punctual_resp::encode_command;
 
+use crate::error::{Error, Result};
 use crate::scripts::{self, Script};
 
 /// Digits of `{n}`: after `key:` they make a key of 16 bytes, as in redis-benchmark.
@@ -18,10 +19,16 @@ pub(crate) enum Draw {
     Even,
     /// The number k has a frequency in proportion to 1 / (k + 1): Zipf's law with exponent 1.
     Zipf,
+    /// Each number is used once, in ascending order.
+    Next,
 }
 
-/// The placeholders, and the bytes that stand for them while a template is built. No other byte of a template is 1 or 2.
-const DRAWS: [(&str, char, Draw); 2] = [("{n}", '\u{1}', Draw::Even), ("{z}", '\u{2}', Draw::Zipf)];
+/// The placeholders, and the bytes that stand for them while a template is built. No other byte of a template is 1, 2 or 3.
+const DRAWS: [(&str, char, Draw); 3] = [
+    ("{n}", '\u{1}', Draw::Even),
+    ("{z}", '\u{2}', Draw::Zipf),
+    ("{i}", '\u{3}', Draw::Next),
+];
 
 /// A command to measure.
 #[derive(Debug)]
@@ -89,19 +96,9 @@ pub(crate) const WORKLOADS: &[Workload] = &[
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Request, without: &["mylist"] } },
     Workload { name: "lrange", command: &["LRANGE", "mylist", "0", "99"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(1000), without: &["mylist"] } },
-    Workload { name: "lrange_300", command: &["LRANGE", "mylist", "0", "299"],
-               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(1000), without: &["mylist"] } },
-    Workload { name: "lrange_500", command: &["LRANGE", "mylist", "0", "499"],
-               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(1000), without: &["mylist"] } },
-    Workload { name: "lrange_600", command: &["LRANGE", "mylist", "0", "599"],
-               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(1000), without: &["mylist"] } },
     Workload { name: "lindex", command: &["LINDEX", "mylist", "50000"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(100_000), without: &["mylist"] } },
     // The cost of pushing and popping does not depend on the list's length; loading it takes some seconds.
-    Workload { name: "lpush_10m", command: &["LPUSH", "mylist", "{data}"],
-               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(10_000_000), without: &["mylist"] } },
-    Workload { name: "lpop_10m", command: &["LPOP", "mylist"],
-               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(10_000_000), without: &["mylist"] } },
     Workload { name: "lindex_10m", command: &["LINDEX", "mylist", "5000000"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(10_000_000), without: &["mylist"] } },
     Workload { name: "sadd",   command: &["SADD", "myset", "element:{n}"], before: Without(&["myset"]) },
@@ -152,36 +149,33 @@ pub(crate) const WORKLOADS: &[Workload] = &[
                before: Filled { with: &["SET", "key:{n}", "{data}"], each: Each::Key, without: &[] } },
 ];
 
-/// Returns the text of `--tests` in the long help.
+/// Returns the long help of `--pipeline`, which names the commands of `--tests`.
 pub(crate) fn help() -> String {
     let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
     format!(
-        "Which commands, separated by commas [default: set,get,incr; with --threads those that have a bar]\n\n\
-         Known: {}; `all` for all of them but those of 10M, which take minutes. What a server does not know is skipped with a note.",
+        "Commands in flight on each connection\n\nCommands for --tests: {}; `all` for all of them but lindex_10m, which takes minutes. \
+         A command that a server does not know has no figures.",
         names.join(", ")
     )
 }
 
-/// Returns the workloads of these names, in the given order; `Err` with the first unknown name.
-pub(crate) fn find<'a>(names: &[&'a str]) -> Result<Vec<&'static Workload>, &'a str> {
-    if names.iter().any(|name| name.eq_ignore_ascii_case("all")) {
-        return Ok(WORKLOADS.iter().filter(|w| !w.is_long()).collect());
-    }
-    let known = |name: &&'a str| {
-        WORKLOADS
+/// Returns the workloads of these names, in the given order.
+pub(crate) fn find(names: &[impl AsRef<str>]) -> Result<Vec<&'static Workload>> {
+    if names.iter().any(|name| name.as_ref() == "all") {
+        return Ok(WORKLOADS
             .iter()
-            .find(|workload| workload.name.eq_ignore_ascii_case(name))
-            .ok_or(*name)
+            .filter(|workload| workload.name != "lindex_10m")
+            .collect());
+    }
+    let known = |name: &_| {
+        let name = AsRef::<str>::as_ref(name);
+        let found = WORKLOADS.iter().find(|workload| workload.name == name);
+        found.ok_or_else(|| Error::Options(format!("--tests {name}: {}", help())))
     };
     names.iter().map(known).collect()
 }
 
 impl Workload {
-    /// Returns true if loading the initial state takes minutes.
-    fn is_long(&self) -> bool {
-        self.name.ends_with("_10m")
-    }
-
     /// Returns the encoded command, with values of `size` bytes.
     pub(crate) fn template(&self, size: usize) -> Template {
         let sha = scripts::of(self.name).map_or_else(String::new, Script::sha);
@@ -287,6 +281,13 @@ impl Template {
     }
 }
 
+/// Returns `key:` and twelve digits, as in the workloads.
+pub(crate) fn key_name(index: u64) -> [u8; 16] {
+    let mut name = *b"key:000000000000";
+    write_digits(&mut name[4..], index);
+    name
+}
+
 /// Writes `number` in decimal, right-aligned, with leading zeros; drops digits that do not fit.
 pub(crate) fn write_digits(field: &mut [u8], mut number: u64) {
     for digit in field.iter_mut().rev() {
@@ -353,9 +354,8 @@ mod tests {
                     .all(|other| other.name != workload.name)
             );
         }
-        assert_eq!(find(&["set", "nope"]).unwrap_err(), "nope");
-        assert_eq!(find(&["ALL"]).unwrap().len(), WORKLOADS.len() - 3);
+        assert!(find(&["set", "nope"]).is_err());
+        assert_eq!(find(&["all"]).unwrap().len(), WORKLOADS.len() - 1);
         assert!(find(&["lindex_10m"]).is_ok());
-        assert!(find(&["SET"]).is_ok());
     }
 }

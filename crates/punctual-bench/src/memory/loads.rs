@@ -1,48 +1,20 @@
 //! The data of `bench server --memory`: keys and collections.
 
-use clap::ValueEnum;
 use punctual_resp::encode_command;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::bars;
-use crate::workload::write_digits;
+use crate::sheet::Bar;
+use crate::workload::{key_name, write_digits};
 
 /// TTLs of keys: between one and two hours, so that none expires during the run.
 const TTL_MS: std::ops::Range<u64> = 3_600_000..7_200_000;
 
-/// A type in `--types`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Type {
-    /// Strings, with and without a TTL.
-    Keys,
-    /// Hashes of five small fields.
-    Hashes,
-    /// One set.
-    Set,
-    /// One sorted set.
-    Zset,
-    /// One list.
-    List,
-    /// One stream of entries with two small fields.
-    Stream,
-    /// Timers that fire once, with a command of 32 bytes. Only if they are named: other servers have none.
-    Timers,
-}
-
-/// Bound on a server's memory.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Bar {
-    /// Bytes per element, with values of 16 bytes.
-    Bytes(f64),
-    /// Ratio to redis-server's.
-    Ratio(f64),
-}
-
 /// A kind of element to load.
 #[derive(Debug)]
 pub(crate) struct Load {
-    pub(crate) of: Type,
+    /// Name for `--tests`.
+    pub(crate) test: &'static str,
     /// Name in the table.
     pub(crate) name: &'static str,
     /// The command that loads one element.
@@ -57,67 +29,67 @@ pub(crate) struct Load {
 /// All loads.
 pub(crate) const LOADS: &[Load] = &[
     Load {
-        of: Type::Keys,
+        test: "keys",
         name: "keys with TTL",
         command: "SET",
         count: &["DBSIZE"],
-        bar: Bar::Bytes(bars::BYTES_PER_KEY_WITH_TTL),
+        bar: Bar::AtMost(80.0),
         write: Writer::key_with_ttl,
     },
     Load {
-        of: Type::Keys,
+        test: "keys",
         name: "keys without TTL",
         command: "SET",
         count: &["DBSIZE"],
-        bar: Bar::Bytes(bars::BYTES_PER_KEY_WITHOUT_TTL),
+        bar: Bar::AtMost(68.0),
         write: Writer::key,
     },
     Load {
-        of: Type::Hashes,
+        test: "hashes",
         name: "hashes of 5 fields",
         command: "HSET",
         count: &["DBSIZE"],
-        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        bar: Bar::RatioAtMost(1.0),
         write: Writer::hash,
     },
     Load {
-        of: Type::Set,
+        test: "set",
         name: "members of a set",
         command: "SADD",
         count: &["SCARD", "myset"],
-        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        bar: Bar::RatioAtMost(1.0),
         write: Writer::member,
     },
     Load {
-        of: Type::Zset,
+        test: "zset",
         name: "members of a sorted set",
         command: "ZADD",
         count: &["ZCARD", "myzset"],
-        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        bar: Bar::RatioAtMost(1.0),
         write: Writer::scored_member,
     },
     Load {
-        of: Type::List,
+        test: "list",
         name: "items of a list",
         command: "RPUSH",
         count: &["LLEN", "mylist"],
-        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        bar: Bar::RatioAtMost(1.0),
         write: Writer::item,
     },
     Load {
-        of: Type::Stream,
+        test: "stream",
         name: "entries of a stream",
         command: "XADD",
         count: &["XLEN", "mystream"],
-        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        bar: Bar::RatioAtMost(1.0),
         write: Writer::entry,
     },
     Load {
-        of: Type::Timers,
+        test: "timers",
         name: "timers",
         command: "TIMER",
         count: &["DBSIZE"],
-        bar: Bar::Bytes(bars::BYTES_PER_TIMER),
+        bar: Bar::AtMost(180.0),
         write: Writer::timer,
     },
 ];
@@ -237,13 +209,6 @@ impl Writer {
 fn element(index: u64) -> [u8; 16] {
     let mut name = *b"element:00000000";
     write_digits(&mut name[8..], index);
-    name
-}
-
-/// Returns `key:` and twelve digits, as in the workloads.
-pub(super) fn key_name(index: u64) -> [u8; 16] {
-    let mut name = *b"key:000000000000";
-    write_digits(&mut name[4..], index);
     name
 }
 
