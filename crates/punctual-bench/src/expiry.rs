@@ -94,11 +94,13 @@ impl Entries {
     }
 }
 
-/// Loads keys or timers with deadlines over a duration, in random order. Returns the first deadline in unix ms.
+/// Loads keys or timers with deadlines over a duration, in random order; each takes `weight` times as long as a key of one server.
+/// Returns the first deadline in unix ms.
 pub(crate) fn load_spread(
     client: &mut Client,
     entries: Entries,
     keys: u64,
+    weight: u32,
     spread: Duration,
     round: u32,
 ) -> Result<u64> {
@@ -106,15 +108,9 @@ pub(crate) fn load_spread(
         ChaCha8Rng::seed_from_u64(round.into()),
         (spread.as_millis() as u64).max(1),
     );
-    keyload::load_due(
-        client,
-        keys,
-        entries.weight(),
-        "SET",
-        |first_ms, index, out| {
-            entries.write(first_ms + rng.random_range(0..spread_ms), index, out);
-        },
-    )
+    keyload::load_due(client, keys, weight, "SET", |first_ms, index, out| {
+        entries.write(first_ms + rng.random_range(0..spread_ms), index, out);
+    })
 }
 
 /// Loads hashes and the deadlines of their fields. Returns the first deadline in unix ms.
@@ -233,7 +229,14 @@ fn once(
     let receiver = Receiver::subscribe(server, expected)?;
     let first_ms = match entries {
         Entries::Fields => load_fields(&mut client, expected, round)?,
-        _ => load_spread(&mut client, entries, expected.names, spread, round)?,
+        _ => load_spread(
+            &mut client,
+            entries,
+            expected.names,
+            entries.weight(),
+            spread,
+            round,
+        )?,
     };
     sleep_until((first_ms - 40) * 1000);
     let loaded = server.resident()?;

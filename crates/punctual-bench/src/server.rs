@@ -174,7 +174,12 @@ pub(crate) fn run(
     }
     say!("{sheet}");
     let title = "What a command costs the server (P: pipeline depth; medians)";
-    sheet.plot(report, "server-cpu.svg", title, "CPU, µs")
+    let file = if loops {
+        "server-threads-cpu.svg"
+    } else {
+        "server-cpu.svg"
+    };
+    sheet.plot(report, file, title, "CPU, µs")
 }
 
 /// Starts each program with each number of threads. Ratios are to one thread of the same program.

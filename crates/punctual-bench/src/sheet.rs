@@ -269,7 +269,7 @@ fn unit(name: &str) -> &str {
 
 /// Returns whether a figure is a duration, a CPU time or a rate, which a busy machine changes.
 fn is_timed(name: &str) -> bool {
-    ["ms", "µs", "s", "1/s", "x"].contains(&unit(name))
+    ["ms", "µs", "s", "1/s", "x"].contains(&unit(name)) || name.contains("CPU")
 }
 
 /// Formats a figure by its unit.
@@ -285,6 +285,9 @@ fn shown(name: &str, value: f64) -> String {
 
 impl fmt::Display for Sheet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
         let mut head = vec![String::new()];
         head.extend(self.columns.iter().map(|column| column.label.clone()));
         let with_base = |at: &usize| self.columns[*at].base.is_some();
