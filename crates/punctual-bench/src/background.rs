@@ -44,7 +44,7 @@ pub(crate) fn stall(
         seed: 1,
         stop: None,
     };
-    let mut reader = Generator::connect(server, 1)?;
+    let mut reader = Generator::connect(server.addr, 1)?;
     let measure = || {
         let sleep = || -> Result<()> {
             std::thread::sleep(CALM);
@@ -80,7 +80,7 @@ pub(crate) fn stall(
         return measure();
     }
     let (mut figures, written) =
-        Generator::connect(server, 1)?.run_while(&load(&set, 16), measure)?;
+        Generator::connect(server.addr, 1)?.run_while(&load(&set, 16), measure)?;
     figures.put("SETs in total", written.requests as f64);
     Ok(figures)
 }

@@ -125,8 +125,8 @@ impl<'a> Clients<'a> {
         set_keys(&mut server.client()?, KEYS)?;
         Ok(Self {
             server,
-            writers: Generator::connect(server, CLIENTS)?,
-            readers: Generator::connect(server, CLIENTS)?,
+            writers: Generator::connect(server.addr, CLIENTS)?,
+            readers: Generator::connect(server.addr, CLIENTS)?,
         })
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use punctual_resp::encode_command;
 
+use crate::clock::unix_micros;
 use crate::error::Result;
 use crate::keyload;
 use crate::launch::{Program, Server};
@@ -23,6 +24,11 @@ const POLICIES: [&str; 7] = [
     "volatile-random",
     "volatile-ttl",
 ];
+/// The first deadline is this far away, and deadlines are spread over [`SPREAD_MS`].
+const FAR_MS: u64 = 10_000_000;
+const SPREAD_MS: u64 = 100_000_000;
+/// Deadlines in unix ms begin with a 1 before twelve digits, until 2033.
+const EPOCH_MS: u64 = 1_000_000_000_000;
 /// Delay until the server sleeps and the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(20);
 /// Interval of the looks at the memory.
@@ -68,36 +74,28 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
 
 fn once(server: &Server, keys: u64, requests: u64, volatile: bool) -> Result<Figures> {
     let mut client = server.client()?;
+    // Keys are numbered from the first deadline on, so that a template can have both.
+    let first = unix_micros() / 1000 - EPOCH_MS + FAR_MS;
     keyload::load(&mut client, keys, "SET", |index, out| {
-        let (name, seconds) = (
-            key_name(index),
-            (10_000 + index * 7_919 % 100_003).to_string(),
-        );
-        match volatile {
-            true => encode_command(
-                out,
-                &[b"SET", &name[..], keyload::VALUE, b"EX", seconds.as_bytes()],
-            ),
-            false => encode_command(out, &[b"SET", &name[..], keyload::VALUE]),
-        }
+        let at_ms = EPOCH_MS + first + index * 7_919_003 % SPREAD_MS;
+        let (name, at) = (key_name(first + index), at_ms.to_string());
+        let words = [b"SET", &name[..], keyload::VALUE, b"PXAT", at.as_bytes()];
+        encode_command(out, &words[..if volatile { 5 } else { 3 }]);
     })?;
-    let set = match volatile {
-        // A random deadline of at least 10,000 s.
-        true => Template::new(&["SET", "key:{i}", "{data}", "EX", "1{n}"], 16),
-        false => Template::new(&["SET", "key:{i}", "{data}"], 16),
-    };
+    let words = ["SET", "key:{i}", "{data}", "PXAT", "1{n}"];
+    let set = Template::new(&words[..if volatile { 5 } else { 3 }], 16);
     let get = Template::new(&["GET", "key:{n}"], 16);
     let (mut writers, mut writer) = (
-        Generator::connect(server, WRITERS)?,
-        Generator::connect(server, 1)?,
+        Generator::connect(server.addr, WRITERS)?,
+        Generator::connect(server.addr, 1)?,
     );
-    let mut reader = Generator::connect(server, 1)?;
-    let mut next = keys;
+    let mut reader = Generator::connect(server.addr, 1)?;
+    let mut next = first + keys;
     let sets = |from: u64, requests| Load {
         template: &set,
         pipeline: WRITERS,
         requests,
-        keys: from..from + 1_000_000_000,
+        keys: from..from + SPREAD_MS,
         seed: 1,
         stop: None,
     };

@@ -182,7 +182,7 @@ fn late(server: &Server, count: u64, spread: Duration, pending: u64) -> Result<L
 fn storm(server: &Server, count: u64) -> Result<Figures> {
     let mut worker = server.client()?;
     set_keys(&mut worker, LIVE_KEYS)?;
-    let mut reader = Generator::connect(server, 1)?;
+    let mut reader = Generator::connect(server.addr, 1)?;
     let due_ms = keyload::load_due(&mut worker, count, 2, "JOB", |first_ms, index, out| {
         write_add(index, first_ms, out)
     })?;

@@ -69,9 +69,9 @@ impl Drop for Process {
     }
 }
 
-/// Returns the programs that the options name, and notes on missing ones.
-pub(crate) fn programs(target: &Target) -> Result<(Vec<Program>, Vec<String>)> {
-    let (mut found, mut notes) = (Vec::new(), Vec::new());
+/// Returns the programs that the options name. Adds notes on missing ones.
+pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<Program>> {
+    let mut found = Vec::new();
     for &kind in &target.start {
         let (paths, settings) = match kind {
             Kind::Punctual => (
@@ -108,7 +108,7 @@ pub(crate) fn programs(target: &Target) -> Result<(Vec<Program>, Vec<String>)> {
     if found.is_empty() {
         return Err(Error::NoServer(notes.join("; ")));
     }
-    Ok((found, notes))
+    Ok(found)
 }
 
 /// Returns the paths at which punctual may be: the given one, or the one beside this program and the one on the PATH.

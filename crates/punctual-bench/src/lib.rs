@@ -112,30 +112,29 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
 fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
     let common = cli.command.common();
     let mut report = Report::open(&common.output, args)?;
-    let r = &mut report;
-    if let Bench::Time(common) = &cli.command {
-        time::run(common, r)?;
-    } else {
-        let (programs, notes) = launch::programs(&common.target)?;
-        r.notes = notes;
-        match &cli.command {
-            Bench::Expiry(options) if options.storm => storm::run(options, &programs, r)?,
-            Bench::Expiry(options) if options.probe => probe::run(options, &programs, r)?,
-            Bench::Expiry(options) => expiry::run(options, &programs, r)?,
-            Bench::Blocking(common) => blocking::run(common, &programs, r)?,
-            Bench::Snapshot(common) => background::snapshot(common, &programs, r)?,
-            Bench::Durability(common) => durability::run(common, &programs, r)?,
-            Bench::Replication(common) => replication::run(common, &programs, r)?,
-            Bench::Eviction(common) => eviction::run(common, &programs, r)?,
-            Bench::Streams(common) => streams::run(common, &programs, r)?,
-            Bench::Jobs(options) => jobs::run(options, &programs, r)?,
-            Bench::Tracking(common) => tracking::run(common, &programs, r)?,
-            Bench::Tls(common) => tls::run(common, &programs, r)?,
-            Bench::Server(options) if options.memory => memory::run(options, &programs, r)?,
-            Bench::Server(options) if options.idle.is_some() => idle::run(options, &programs, r)?,
-            Bench::Server(options) => server::run(options, &programs, r)?,
-            Bench::Time(_) => {}
-        }
+    let programs = match &cli.command {
+        // It measures this program.
+        Bench::Time(_) => Vec::new(),
+        _ => launch::programs(&common.target, &mut report.notes)?,
+    };
+    let out = &mut report;
+    match &cli.command {
+        Bench::Expiry(options) if options.storm => storm::run(options, &programs, out)?,
+        Bench::Expiry(options) if options.probe => probe::run(options, &programs, out)?,
+        Bench::Expiry(options) => expiry::run(options, &programs, out)?,
+        Bench::Server(options) if options.memory => memory::run(options, &programs, out)?,
+        Bench::Server(options) if options.idle.is_some() => idle::run(options, &programs, out)?,
+        Bench::Server(options) => server::run(options, &programs, out)?,
+        Bench::Blocking(common) => blocking::run(common, &programs, out)?,
+        Bench::Time(common) => time::run(common, out)?,
+        Bench::Snapshot(common) => background::snapshot(common, &programs, out)?,
+        Bench::Durability(common) => durability::run(common, &programs, out)?,
+        Bench::Replication(common) => replication::run(common, &programs, out)?,
+        Bench::Eviction(common) => eviction::run(common, &programs, out)?,
+        Bench::Streams(common) => streams::run(common, &programs, out)?,
+        Bench::Jobs(options) => jobs::run(options, &programs, out)?,
+        Bench::Tracking(common) => tracking::run(common, &programs, out)?,
+        Bench::Tls(common) => tls::run(common, &programs, out)?,
     }
     report.close()?;
     Ok(report)

@@ -19,9 +19,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::time::ClockId;
 
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::late::histogram;
-use crate::launch::Server;
 use crate::process::own_cpu;
 use crate::workload::{Draw, Template};
 
@@ -124,11 +124,11 @@ fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
 
 impl Generator {
     /// Opens connections. Each sends one command, so that the server has finished its work for new connections.
-    pub(crate) fn connect(server: &Server, clients: u32) -> Result<Self> {
+    pub(crate) fn connect(addr: SocketAddr, clients: u32) -> Result<Self> {
         let poll = Poll::new().map_err(Error::system("watching sockets"))?;
         let mut connections = Vec::new();
         for token in 0..clients as usize {
-            let mut client = server.client()?;
+            let mut client = Client::connect(addr)?;
             client.expect(&["PING"])?;
             connections.push(Connection {
                 stream: client.watched(&poll, token, Interest::READABLE | Interest::WRITABLE)?,
@@ -143,7 +143,7 @@ impl Generator {
             });
         }
         Ok(Self {
-            addr: server.addr,
+            addr,
             poll,
             events: Events::with_capacity(1024),
             connections,
@@ -385,6 +385,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
 
     #[test]
     fn zipf_follows_its_law() {
@@ -403,5 +404,55 @@ mod tests {
                 "{k}: {counted} {expected}"
             );
         }
+    }
+
+    /// Replies to each `PING` with `+PONG`, byte by byte, so that replies arrive in pieces.
+    fn byte_by_byte_server() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || {
+                    let mut stream = stream;
+                    let _ = stream.set_nodelay(true);
+                    let mut seen = Vec::new();
+                    let mut buffer = [0; 1000];
+                    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                        seen.extend_from_slice(&buffer[..count]);
+                        while seen.len() >= 14 {
+                            seen.drain(..14);
+                            for byte in b"+PONG\r\n" {
+                                if stream.write_all(&[*byte]).is_err() {
+                                    return;
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        addr
+    }
+
+    #[test]
+    fn counts_replies_that_come_in_pieces() {
+        let addr = byte_by_byte_server();
+        let template = Template::new(&["PING"], 0);
+        let mut generator = Generator::connect(addr, 3).unwrap();
+        let load = Load {
+            template: &template,
+            pipeline: 7,
+            requests: 100,
+            keys: 0..5,
+            seed: 1,
+            stop: None,
+        };
+        let outcome = generator.run(&load).unwrap();
+        // 15 whole batches of 7.
+        assert_eq!((outcome.requests, outcome.errors), (105, 0));
+        assert_eq!(outcome.latency.len(), 15);
+        // Stopped at once, it has sent nothing, or whole batches.
+        let ((), stopped) = generator.run_while(&load, || Ok(())).unwrap();
+        assert_eq!(stopped.requests % 7, 0);
     }
 }

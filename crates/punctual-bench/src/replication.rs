@@ -153,7 +153,7 @@ fn apply(common: &Common, programs: &[Program], report: &mut Report) -> Result<(
         .rfind(|program| !program.ours)
         .unwrap_or(&programs[0]);
     let primary = source.start(&SETTINGS)?;
-    let mut generator = Generator::connect(&primary, 50)?;
+    let mut generator = Generator::connect(primary.addr, 50)?;
     let mut client = primary.client()?;
     let mut sheet = Sheet::new("replication", sheet::columns(programs));
     for pipeline in PIPELINES {

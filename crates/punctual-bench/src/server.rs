@@ -217,7 +217,7 @@ impl<'a> Bench<'a> {
     ) -> Result<Self> {
         Ok(Self {
             server,
-            generator: Generator::connect(server, clients)?,
+            generator: Generator::connect(server.addr, clients)?,
             client: server.client()?,
             size,
             keyspace,
