@@ -57,7 +57,7 @@ pub(crate) enum Bar {
 }
 
 impl Bar {
-    /// Returns whether the bar is met; `None` for a ratio to a column that does not exist.
+    /// Returns whether the bar is met; `None` for a ratio to a column without the figure.
     fn met(self, value: Option<Spread>, ratio: Option<Spread>, has_base: bool) -> Option<bool> {
         let holds =
             |figure: Option<Spread>, test: &dyn Fn(Spread) -> bool| Some(figure.is_some_and(test));
@@ -207,7 +207,7 @@ impl Sheet {
                 let pairs = own.iter().zip(&runs[column.base?]);
                 let ratio =
                     |(own, base): (&Figures, &Figures)| Some(own.get(name)? / base.get(name)?);
-                Spread::of(pairs.filter_map(ratio).filter(|ratio| ratio.is_finite()))
+                Spread::of(pairs.filter_map(ratio).filter(|ratio| !ratio.is_nan()))
             };
             let ratios: Vec<_> = self.columns.iter().zip(runs).map(ratio).collect();
             let bar = bars
@@ -221,8 +221,8 @@ impl Sheet {
                 .enumerate()
                 .filter(|(_, column)| column.ours)
             {
-                let met =
-                    bar.and_then(|bar| bar.met(values[at], ratios[at], column.base.is_some()));
+                let has_base = column.base.is_some_and(|base| values[base].is_some());
+                let met = bar.and_then(|bar| bar.met(values[at], ratios[at], has_base));
                 verdicts.extend(met.map(|met| report.verdict(met, late && is_timed(name))));
             }
             self.lines.push(Line {

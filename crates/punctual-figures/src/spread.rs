@@ -53,16 +53,6 @@ impl Spread {
     }
 }
 
-/// Formats an optional spread with `digits` decimals.
-pub fn text(spread: Option<Spread>, digits: usize) -> String {
-    text_with(spread, |value| format!("{value:.digits$}"))
-}
-
-/// Formats an optional spread with `show`.
-pub fn text_with(spread: Option<Spread>, show: impl Fn(f64) -> String) -> String {
-    spread.map_or_else(|| "-".into(), |spread| spread.written(show))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,7 +70,11 @@ mod tests {
             (endless.median, endless.max),
             (f64::INFINITY, f64::INFINITY)
         );
-        assert_eq!(text(Some(five), 1), "3.0 (1.0..5.0)");
-        assert_eq!(text(Spread::of([7.0]), 0), "7");
+        assert_eq!(
+            five.written(|value| format!("{value:.1}")),
+            "3.0 (1.0..5.0)"
+        );
+        let one = Spread::of([7.0]).unwrap();
+        assert_eq!(one.written(|value| format!("{value:.0}")), "7");
     }
 }

@@ -27,11 +27,6 @@ impl Table {
         row.resize(self.head.len(), String::new());
         self.rows.push(row);
     }
-
-    /// Returns true if the table has no rows.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
 }
 
 impl fmt::Display for Table {
