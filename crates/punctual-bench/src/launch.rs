@@ -215,7 +215,8 @@ impl Server {
             .ok_or_else(|| Error::Invalid("the server's memory cannot be read".into()))
     }
 
-    /// Returns the server's CPU time since its start, after a moment (`settle`) in which it falls asleep: only then does the kernel account for it.
+    /// Returns the server's CPU time since its start, after a moment (`settle`) in which it falls asleep: the kernel accounts for it
+    /// only then.
     pub(crate) fn cpu(&self, settle: Duration) -> Result<CpuTime> {
         std::thread::sleep(settle);
         CpuTime::of(self.pid)

@@ -163,8 +163,9 @@ fn once(
     let stop = AtomicBool::new(false);
     let (watched, readings) = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(server, deadline_ms, due, seed, &stop));
-        sleep_until(deadline_ms * 1000);
+        sleep_until(deadline_ms * 1000 - 2 * SETTLE.as_micros() as u64);
         let watched = server.cpu_of(SETTLE, || {
+            sleep_until(deadline_ms * 1000);
             watch(&mut client, deadline_ms, size_before, patience_ms)
         });
         std::thread::sleep(AFTER_LAST);
