@@ -26,7 +26,7 @@ const SIMPLE: u64 = 8;
 /// Number of connections that may wait to be closed.
 const PARKED_MAX: usize = 60;
 
-/// Duration of a GET above which fewer connections come.
+/// Duration of a GET from which on no more connections come.
 const SLOW: Duration = Duration::from_millis(100);
 
 /// Number of reports that end a run.
@@ -79,8 +79,9 @@ struct Run<'o> {
     closed: AtomicU64,
     short_lived: AtomicU64,
     slowest_us: AtomicU64,
-    /// Duration of the last GET.
-    last_us: AtomicU64,
+    /// Time since the start of the run at which the last GET was sent, in ms; 0 when its reply has come.
+    asked_ms: AtomicU64,
+    began: Instant,
     failures: Mutex<Vec<String>>,
 }
 
@@ -106,7 +107,8 @@ pub fn run(
         closed: AtomicU64::new(0),
         short_lived: AtomicU64::new(0),
         slowest_us: AtomicU64::new(0),
-        last_us: AtomicU64::new(0),
+        asked_ms: AtomicU64::new(0),
+        began: Instant::now(),
         failures: Mutex::default(),
     };
     let until = Instant::now() + options.duration;
@@ -232,7 +234,13 @@ impl Run<'_> {
         text
     }
 
-    /// Connections that do not wait for replies. Fewer come while the server is slow: it would have ever more commands of clients
+    /// Returns whether the server has not answered a GET for a while.
+    fn is_slow(&self) -> bool {
+        let asked = self.asked_ms.load(Ordering::SeqCst);
+        asked > 0 && self.began.elapsed() > Duration::from_millis(asked) + SLOW
+    }
+
+    /// Connections that do not wait for replies. None come while the server is slow: it would have ever more commands of clients
     /// that are gone, and late replies would be no sign of a client that it has forgotten.
     fn come_and_go(&self) {
         let mut draw = self.draw(1 << 20);
@@ -247,8 +255,10 @@ impl Run<'_> {
             if parked.len() > PARKED_MAX {
                 parked.remove(0);
             }
-            let slow = Duration::from_micros(self.last_us.load(Ordering::SeqCst)) > SLOW;
-            let pause = if slow { SLOW } else { pause };
+            while self.goes_on() && self.is_slow() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let now = Instant::now();
             next = (next + pause).max(now - Duration::from_millis(100));
             std::thread::sleep(next.saturating_duration_since(now));
         }
@@ -262,6 +272,8 @@ impl Run<'_> {
         while self.goes_on() {
             for session in &mut sessions {
                 let asked = Instant::now();
+                let asked_ms = self.began.elapsed().as_millis() as u64;
+                self.asked_ms.store(asked_ms, Ordering::SeqCst);
                 let mut asks = match session.take().map_or_else(|| self.connect(), Ok) {
                     Ok(session) => session,
                     Err(_) if heard.elapsed() < self.options.silence => continue,
@@ -275,14 +287,14 @@ impl Run<'_> {
                 match asks.exchange(&mut draw, vec![Command::of(&["GET", "k0"])], false) {
                     Ok(()) => {
                         heard = Instant::now();
-                        let took_us = asked.elapsed().as_micros() as u64;
-                        self.slowest_us.fetch_max(took_us, Ordering::SeqCst);
-                        self.last_us.store(took_us, Ordering::SeqCst);
+                        self.slowest_us
+                            .fetch_max(asked.elapsed().as_micros() as u64, Ordering::SeqCst);
                         *session = Some(asks);
                     }
                     Err(end) => self.ended(&end, &mut asks),
                 }
             }
+            self.asked_ms.store(0, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(20));
         }
     }
