@@ -1,9 +1,7 @@
 //! A timer runtime for quinn: all connections share one wheel, and the wheel sleeps on one tokio timer.
 //!
-//! Prints the CPU time of the process with tokio's timers and with the wheel, in alternating rounds:
-//!
 //! ```sh
-//! cargo run --release --manifest-path bench/Cargo.toml --example quic -- 1000 5   # connections, rounds
+//! cargo run --release --manifest-path bench/Cargo.toml --example quic -- 100   # connections
 //! ```
 //!
 //! A QUIC connection has one timer and changes its deadline with nearly every packet. Here such a change writes one record
@@ -23,7 +21,6 @@ use quinn::{
     AsyncTimer, AsyncUdpSocket, ClientConfig, Connection, Endpoint, EndpointConfig, Runtime,
     ServerConfig, TokioRuntime, TransportConfig,
 };
-use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Handle;
 use tokio::time::{Sleep, sleep_until};
 
@@ -279,59 +276,15 @@ async fn transfer(loopback: &Loopback, bytes: &[u8]) -> Result<(), Box<dyn Error
     Ok(())
 }
 
-fn cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-}
-
-/// Returns the CPU time of transfers, and of two seconds in which the connections send nothing but keep-alives.
-async fn measure(
-    runtime: Arc<dyn Runtime>,
-    connections: usize,
-) -> Result<[Duration; 2], Box<dyn Error>> {
-    let mut transport = TransportConfig::default();
-    transport.keep_alive_interval(Some(Duration::from_millis(100)));
-    let loopback = connect(runtime, connections, transport).await?;
-    let bytes = vec![7; (64 << 20) / connections];
-    let begun = cpu();
-    transfer(&loopback, &bytes).await?;
-    let transferred = cpu();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    Ok([transferred - begun, cpu() - transferred])
-}
-
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let mut number = |default| args.next().map_or(Ok(default), |text| text.parse());
-    let (connections, rounds) = (number(100)?.max(1), number(3)?.max(1));
-    println!("{connections} connections: CPU ms of 64 MiB, and of 2 s of keep-alives");
-    for round in 0..rounds {
-        let mut row = Vec::new();
-        for of_wheel in [round % 2 == 0, round % 2 == 1] {
-            let tokio = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            let spent = tokio.block_on(async {
-                let runtime: Arc<dyn Runtime> = match of_wheel {
-                    true => Arc::new(WheelRuntime::new(Handle::current())),
-                    false => Arc::new(TokioRuntime),
-                };
-                measure(runtime, connections).await
-            })?;
-            row.push((of_wheel, spent));
-        }
-        row.sort_by_key(|(of_wheel, _)| *of_wheel);
-        let [tokio, wheel] = [row[0].1, row[1].1].map(|spent| spent.map(|d| d.as_secs_f64() * 1e3));
-        println!(
-            "tokio {:7.1} {:7.1}   wheel {:7.1} {:7.1}   ratio {:.2} {:.2}",
-            tokio[0],
-            tokio[1],
-            wheel[0],
-            wheel[1],
-            wheel[0] / tokio[0],
-            wheel[1] / tokio[1]
-        );
-    }
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let connections = std::env::args()
+        .nth(1)
+        .map_or(Ok(100), |text| text.parse())?;
+    let runtime = Arc::new(WheelRuntime::new(Handle::current()));
+    let loopback = connect(runtime, connections, TransportConfig::default()).await?;
+    transfer(&loopback, &[7; 1 << 16]).await?;
+    println!("{connections} connections have each transferred 64 KiB with timers of one wheel");
     Ok(())
 }
 

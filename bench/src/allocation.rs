@@ -1,12 +1,9 @@
-//! An allocator that counts the bytes that malloc allocates, and their maximum.
+//! An allocator that counts the bytes of live blocks, and their maximum.
 //!
 //! Counting is off during timing; an allocation then costs one more read of a flag.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
-
-/// Size of the header that glibc's malloc keeps before each block.
-const HEADER: isize = 8;
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicIsize = AtomicIsize::new(0);
@@ -15,73 +12,50 @@ static MOST: AtomicIsize = AtomicIsize::new(0);
 /// The system's allocator with counts.
 pub struct Counted;
 
-#[cold]
-fn add(bytes: isize) {
-    let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
-    MOST.fetch_max(live, Relaxed);
+/// Returns the bytes that glibc's malloc takes for a block: a header of 8 bytes, and a multiple of 16 in total.
+fn taken(size: usize) -> isize {
+    (size + 8).next_multiple_of(16).max(32) as isize
 }
 
-/// Returns the number of bytes that a block takes.
-fn size(block: *mut u8) -> isize {
-    if block.is_null() {
-        return 0;
+fn count(bytes: isize) {
+    if COUNTING.load(Relaxed) {
+        let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
+        MOST.fetch_max(live, Relaxed);
     }
-    // SAFETY: the block is live and comes from malloc: `Counted` gets all blocks from `System`, which on
-    // unix uses malloc.
-    let usable = unsafe { libc::malloc_usable_size(block.cast()) };
-    usable as isize + HEADER
 }
 
 // SAFETY: every call is passed to `System` unchanged.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(taken(layout.size()));
         // SAFETY: the caller upholds the contract of `alloc`.
-        let block = unsafe { System.alloc(layout) };
-        if COUNTING.load(Relaxed) {
-            add(size(block));
-        }
-        block
+        unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(taken(layout.size()));
         // SAFETY: the caller upholds the contract of `alloc_zeroed`.
-        let block = unsafe { System.alloc_zeroed(layout) };
-        if COUNTING.load(Relaxed) {
-            add(size(block));
-        }
-        block
+        unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if COUNTING.load(Relaxed) {
-            add(-size(block));
-        }
+        count(-taken(layout.size()));
         // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        let counting = COUNTING.load(Relaxed);
-        let before = if counting { size(block) } else { 0 };
+        count(taken(new_size) - taken(layout.size()));
         // SAFETY: the caller upholds the contract of `realloc`.
-        let moved = unsafe { System.realloc(block, layout, new_size) };
-        if counting && !moved.is_null() {
-            add(size(moved) - before);
-        }
-        moved
+        unsafe { System.realloc(block, layout, new_size) }
     }
 }
 
-/// Starts counting from zero.
-pub fn start() {
+/// Starts counting from zero, or stops.
+pub fn set_counting(on: bool) {
     LIVE.store(0, Relaxed);
     MOST.store(0, Relaxed);
-    COUNTING.store(true, Relaxed);
-}
-
-/// Stops counting.
-pub fn stop() {
-    COUNTING.store(false, Relaxed);
+    COUNTING.store(on, Relaxed);
 }
 
 /// Returns the number of bytes allocated since the start and not freed.

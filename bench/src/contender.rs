@@ -1,5 +1,14 @@
 //! The operations that the comparison needs of a queue. All times are microseconds since the start.
 
+use fastrand::Rng;
+use punctual::{Heap, Wheel};
+
+use crate::clock::Pace;
+use crate::exactness::{self, Verdict};
+use crate::peers::{Delayed, Floor, LazyHeap, SortedSlots, Tree};
+use crate::results::Sample;
+use crate::workload::Workload;
+
 /// Origin of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -11,63 +20,72 @@ pub enum Role {
     Floor,
 }
 
-/// A queue in the comparison.
-pub trait Contender: Sized + 'static {
-    /// Name of the queue in tables and plots.
+/// A queue in the comparison. `default` returns an empty queue at time 0.
+pub trait Contender: Default + 'static {
+    /// Name of the queue in tables.
     const NAME: &'static str;
-    /// Length of a tick in microseconds, and so the greatest lateness. 1 for exact queues.
-    const TICK: u64 = 1;
-    /// Whether the queue returns the exact next deadline and not only a lower bound.
-    const EXACT_NEXT: bool = true;
     /// Origin of the queue.
     const ROLE: Role = Role::Peer;
+    /// Length of a tick in microseconds, and so the greatest lateness. 1 for exact queues.
+    const TICK: u64 = 1;
     /// Greatest number of timers with a bearable cost; tables name this limit.
     const MAX_TIMERS: usize = usize::MAX;
-    /// Whether the handle of a fired or cancelled timer is refused forever.
-    const REFUSES_STALE: bool = false;
     /// A handle to a timer: the caller's data per timer.
     type Handle: Copy;
 
-    /// Returns an empty queue at time 0.
-    fn new() -> Self;
-    /// Arms a timer with a u64 payload.
+    /// Arms a timer.
     fn arm(&mut self, deadline: u64, payload: u64) -> Self::Handle;
-    /// Cancels a timer. Returns whether it was armed (stale handles: the peer's answer).
+    /// Cancels a timer. Returns whether it was armed.
     fn cancel(&mut self, handle: Self::Handle) -> bool;
-    /// Re-arms a timer to an earlier or later deadline; some peers cancel and arm. The payload stays.
+    /// Changes the deadline of an armed timer; some peers cancel and arm.
     fn rearm(&mut self, handle: &mut Self::Handle, deadline: u64);
-    /// Fires all timers due at `now`, in the queue's order, with their payloads. Returns their number.
-    fn fire(&mut self, now: u64, out: &mut impl FnMut(u64)) -> usize;
-    /// Returns the next deadline (a lower bound without `EXACT_NEXT`), or None if empty.
+    /// Fires all timers due at `now`, in the queue's order.
+    fn fire(&mut self, now: u64, out: &mut impl FnMut(u64));
+    /// Returns the earliest deadline, rounded up to a tick.
     fn next_deadline(&mut self) -> Option<u64>;
-    /// Returns a cheap lower bound of the next deadline, if the queue has a separate one.
+    /// Returns a cheap lower bound of the earliest deadline, if the queue has one.
     fn next_wakeup(&mut self) -> Option<u64> {
         self.next_deadline()
     }
-    /// Removes the earliest timer, due or not, like the pop of a priority queue. Returns the number of
-    /// removed timers: by default the clock advances to the next deadline and all due timers fire;
-    /// queues that can pop a single timer override this.
-    fn pop_earliest(&mut self, out: &mut impl FnMut(u64)) -> usize {
-        while let Some(at) = self.next_deadline() {
-            // A lower bound, or a coarse tick, may need more than one step.
-            let mut fired = self.fire(at, out);
-            if fired == 0 {
-                fired = self.fire(at + Self::TICK, out);
-            }
-            if fired > 0 {
-                return fired;
-            }
-        }
-        0
-    }
-    /// Returns the number of bytes that no Rust allocator counts.
-    fn extra_memory(&self) -> usize {
-        0
-    }
 }
 
-/// A visitor of every contender in a list.
-pub trait Visitor {
-    /// Visits the contender `C`.
-    fn visit<C: Contender>(&mut self);
+/// Runs one round of a workload; `None` if its preparation took too long.
+type Round = fn(Workload, usize, &mut Rng, &Pace) -> Option<Vec<Sample>>;
+
+/// A contender, with its functions instantiated for its type.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    pub name: &'static str,
+    pub role: Role,
+    pub tick: u64,
+    pub max_timers: usize,
+    pub round: Round,
+    pub check: fn(u64, usize) -> Verdict,
+}
+
+impl Entry {
+    /// Returns the entry of a contender.
+    pub fn of<C: Contender>() -> Self {
+        Entry {
+            name: C::NAME,
+            role: C::ROLE,
+            tick: C::TICK,
+            max_timers: C::MAX_TIMERS,
+            round: |workload, size, random, pace| workload.round::<C>(size, random, pace),
+            check: exactness::check::<C>,
+        }
+    }
+
+    /// Returns all contenders: Punctual's queues, the peers, and the floor.
+    pub fn all() -> Vec<Self> {
+        vec![
+            Self::of::<Wheel<u64>>(),
+            Self::of::<Heap<u64, 4>>(),
+            Self::of::<Delayed>(),
+            Self::of::<LazyHeap>(),
+            Self::of::<Tree>(),
+            Self::of::<SortedSlots>(),
+            Self::of::<Floor>(),
+        ]
+    }
 }

@@ -1,15 +1,122 @@
-//! The results: samples by figure, number of timers and contender, and the best peer.
+//! The figures, and the results: samples by figure, number of timers and contender.
 
 use std::collections::BTreeMap;
 
 use punctual_figures::spread::Spread;
 
-use crate::contender::Role;
+use crate::clock::Took;
+use crate::contender::{Entry, Role};
 use crate::exactness::Verdict;
-use crate::field::Entry;
-use crate::figure::{Figure, Sample};
 
-/// The rounds of one contender in one cell.
+/// A figure: one table of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Figure {
+    Arm,
+    CancelAll,
+    ArmCancel,
+    RearmLater,
+    RearmEarlier,
+    Fire,
+    Next,
+    Wakeup,
+    NextFarSlot,
+    NextChurn,
+    Quic,
+    Memory,
+    MemoryPeak,
+}
+
+impl Figure {
+    /// Returns the figure's short name, its title, and its unit.
+    pub fn about(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Figure::Arm => ("arm", "arm N, from empty", "ns a timer"),
+            Figure::CancelAll => ("cancel-all", "cancel all N in random order", "ns a timer"),
+            Figure::ArmCancel => (
+                "arm-cancel",
+                "cancel a random one of N and arm another",
+                "ns an operation",
+            ),
+            Figure::RearmLater => (
+                "rearm-later",
+                "re-arm a random one of N to 1..64 ms later",
+                "ns an operation",
+            ),
+            Figure::RearmEarlier => (
+                "rearm-earlier",
+                "re-arm a random one of N to 1..64 ms earlier",
+                "ns an operation",
+            ),
+            Figure::Fire => (
+                "fire",
+                "fire N as the clock passes, a millisecond at a time",
+                "ns a timer",
+            ),
+            Figure::Next => (
+                "next",
+                "ask for the next deadline of N again and again",
+                "ns a question",
+            ),
+            Figure::Wakeup => (
+                "wakeup",
+                "ask when to wake up for N again and again",
+                "ns a question",
+            ),
+            Figure::NextFarSlot => (
+                "next-far-slot",
+                "ask for the next deadline: N timers in one far millisecond",
+                "ns a question",
+            ),
+            Figure::NextChurn => (
+                "next-churn",
+                "cancel the earliest and arm an earliest above N, asking after each",
+                "ns a turn",
+            ),
+            Figure::Quic => (
+                "quic",
+                "QUIC turn: re-arm one of N, advance 1 us, fire and re-arm what is due, ask",
+                "ns a turn",
+            ),
+            Figure::Memory => ("memory", "memory of N timers", "bytes a timer"),
+            Figure::MemoryPeak => (
+                "memory-peak",
+                "most memory under churn, against the memory of N armed timers",
+                "times",
+            ),
+        }
+    }
+
+    /// Returns whether the figure is a duration, which a busy machine changes.
+    pub fn is_duration(self) -> bool {
+        !matches!(self, Figure::Memory | Figure::MemoryPeak)
+    }
+}
+
+/// One measurement of a figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub figure: Figure,
+    /// Value in the figure's unit.
+    pub value: f64,
+    /// Whether the batch was cut short because it took too long.
+    pub cut: bool,
+    /// Wrong answers in the round: timers out of order or lost, or a wrong next deadline.
+    pub faults: usize,
+}
+
+impl Sample {
+    /// Returns a timing.
+    pub fn timing(figure: Figure, took: Took, faults: usize) -> Self {
+        Sample {
+            figure,
+            value: took.nanos,
+            cut: took.cut,
+            faults,
+        }
+    }
+}
+
+/// The rounds of one contender with one number of timers.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
     pub samples: Vec<Sample>,
@@ -21,15 +128,6 @@ impl Rounds {
     /// Returns the median and the middle half, or `None` without a sample.
     pub fn spread(&self) -> Option<Spread> {
         Spread::of(self.samples.iter().map(|sample| sample.value))
-    }
-
-    fn faults(&self) -> usize {
-        self.samples.iter().map(|sample| sample.faults).sum()
-    }
-
-    /// Returns whether a batch was cut short.
-    pub fn cut(&self) -> bool {
-        self.samples.iter().any(|sample| sample.cut)
     }
 }
 
@@ -51,119 +149,85 @@ impl Results {
         }
     }
 
-    /// Returns the rounds of this contender in this cell, for additions.
+    /// Returns the rounds of this contender, for additions.
     pub fn rounds_mut(&mut self, figure: Figure, size: usize, entry: usize) -> &mut Rounds {
-        let count = self.entries.len();
-        let cell = self.cells.entry((figure, size));
-        &mut cell.or_insert_with(|| vec![Rounds::default(); count])[entry]
+        let empty = || vec![Rounds::default(); self.entries.len()];
+        &mut self.cells.entry((figure, size)).or_insert_with(empty)[entry]
     }
 
-    /// Returns the rounds of this contender in this cell.
-    pub fn rounds(&self, figure: Figure, size: usize, entry: usize) -> Option<&Rounds> {
-        self.cells.get(&(figure, size)).map(|cell| &cell[entry])
-    }
-
-    /// Returns the median, if there is one.
-    pub fn median(&self, figure: Figure, size: usize, entry: usize) -> Option<f64> {
-        Some(self.rounds(figure, size, entry)?.spread()?.median)
+    /// Returns the rounds of this contender.
+    pub fn rounds(&self, figure: Figure, size: usize, entry: usize) -> &Rounds {
+        &self.cells[&(figure, size)][entry]
     }
 
     /// Returns the numbers of timers with measurements of this figure.
     pub fn sizes(&self, figure: Figure) -> Vec<usize> {
-        self.cells
-            .keys()
-            .filter(|key| key.0 == figure)
-            .map(|key| key.1)
-            .collect()
+        let sizes = self.cells.keys().filter(|key| key.0 == figure);
+        sizes.map(|key| key.1).collect()
     }
 
     /// Returns the number of this contender's wrong answers in the timed rounds.
     pub fn timed_faults(&self, entry: usize) -> usize {
-        self.cells.values().map(|cell| cell[entry].faults()).sum()
+        let samples = self.cells.values().flat_map(|cell| &cell[entry].samples);
+        samples.map(|sample| sample.faults).sum()
     }
 
-    /// Returns whether the entry is a queue without mistakes, except those that its tick excuses.
-    pub fn faultless(&self, entry: usize) -> bool {
-        let clean = self.verdicts[entry].is_none_or(|verdict| verdict.faults() == 0);
-        let is_queue = self.entries[entry].role != Role::Floor;
-        is_queue && clean && self.timed_faults(entry) == 0
+    /// Returns whether the queue has made no mistake, except those that its tick excuses.
+    pub fn is_faultless(&self, entry: usize) -> bool {
+        let clean = |verdict: Verdict| verdict.faults() == 0;
+        self.verdicts[entry].is_none_or(clean) && self.timed_faults(entry) == 0
     }
 
-    /// Returns whether the queue is faultless and fires exact to the microsecond.
-    pub fn exact(&self, entry: usize) -> bool {
-        self.faultless(entry) && self.entries[entry].tick == 1
-    }
-
-    /// Returns the peer with the least median, and that median. `exact` excludes peers that are not
-    /// exact, or cannot give the figure's answer.
-    pub fn best_peer(&self, figure: Figure, size: usize, exact: bool) -> Option<(usize, f64)> {
-        let able = |&entry: &usize| {
-            let answers = self.entries[entry].exact_next || !figure.asks_exactly();
-            self.entries[entry].role == Role::Peer && (!exact || (self.exact(entry) && answers))
-        };
-        (0..self.entries.len())
-            .filter(able)
-            .filter_map(|entry| Some((entry, self.median(figure, size, entry)?)))
-            .min_by(|one, other| one.1.total_cmp(&other.1))
+    /// Returns the exact peer with the least median, and that median.
+    pub fn best_peer(&self, figure: Figure, size: usize) -> Option<(&'static str, f64)> {
+        let entries = self.entries.iter().enumerate();
+        let exact = entries.filter(|(at, entry)| {
+            entry.role == Role::Peer && entry.tick == 1 && self.is_faultless(*at)
+        });
+        let medians = exact.filter_map(|(at, entry)| {
+            Some((entry.name, self.rounds(figure, size, at).spread()?.median))
+        });
+        medians.min_by(|one, other| one.1.total_cmp(&other.1))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::Contender;
-    use crate::floor::Floor;
+    use crate::peers::Floor;
 
     /// Returns an entry that never runs; only its properties matter.
-    fn entry(name: &'static str, role: Role, tick: u64, exact_next: bool) -> Entry {
+    fn entry(name: &'static str, role: Role, tick: u64) -> Entry {
         Entry {
             name,
             role,
             tick,
-            exact_next,
             ..Entry::of::<Floor>()
         }
-    }
-
-    fn measured(results: &mut Results, figure: Figure, entry: usize, values: &[f64]) {
-        let samples = values.iter().map(|&value| Sample {
-            figure,
-            value,
-            operations: 1,
-            cut: false,
-            faults: 0,
-        });
-        results
-            .rounds_mut(figure, 10, entry)
-            .samples
-            .extend(samples);
     }
 
     #[test]
     fn the_best_peer_is_exact_and_not_ours() {
         let mut results = Results::new(vec![
-            entry("ours", Role::Ours, 1, true),
-            entry("slow", Role::Peer, 1, true),
-            entry("coarse", Role::Peer, 1000, true),
-            entry("vague", Role::Peer, 1, false),
-            entry(Floor::NAME, Role::Floor, 1, false),
+            entry("ours", Role::Ours, 1),
+            entry("slow", Role::Peer, 1),
+            entry("coarse", Role::Peer, 1000),
+            entry("quick", Role::Peer, 1),
+            entry("floor", Role::Floor, 1),
         ]);
-        for figure in [Figure::Arm, Figure::Quic] {
-            for (at, value) in [1.0, 9.0, 3.0, 5.0, 0.5].into_iter().enumerate() {
-                measured(&mut results, figure, at, &[value, value + 1.0, value - 1.0]);
-            }
+        for (at, nanos) in [1.0, 9.0, 3.0, 5.0, 0.5].into_iter().enumerate() {
+            let took = Took { nanos, cut: false };
+            let rounds = results.rounds_mut(Figure::Arm, 10, at);
+            rounds.samples.push(Sample::timing(Figure::Arm, took, 0));
         }
-        assert_eq!(results.best_peer(Figure::Arm, 10, true), Some((3, 5.0)));
-        assert_eq!(results.best_peer(Figure::Arm, 10, false), Some((2, 3.0)));
-        assert_eq!(results.best_peer(Figure::Quic, 10, true), Some((1, 9.0)));
-        assert_eq!(results.best_peer(Figure::Fire, 10, true), None);
+        assert_eq!(results.best_peer(Figure::Arm, 10), Some(("quick", 5.0)));
         // A fault in the timed rounds or in the check of exactness disqualifies a peer.
         results.rounds_mut(Figure::Arm, 10, 3).samples[0].faults = 1;
-        assert_eq!(results.best_peer(Figure::Arm, 10, true), Some((1, 9.0)));
+        assert_eq!(results.best_peer(Figure::Arm, 10), Some(("slow", 9.0)));
         results.verdicts[1] = Some(Verdict {
             early: 1,
             ..Verdict::default()
         });
-        assert_eq!(results.best_peer(Figure::Arm, 10, true), None);
+        assert_eq!(results.best_peer(Figure::Arm, 10), None);
     }
 }

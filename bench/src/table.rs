@@ -1,12 +1,9 @@
-//! Tables on the terminal: one block per figure, with contenders as rows and numbers of timers as columns.
+//! Tables on the terminal: one for each figure, with contenders as rows and numbers of timers as columns, and one for
+//! the check of exactness.
 
-use std::fmt::Write;
+use punctual_figures::table::Table;
 
-pub use punctual_figures::table::Table;
-
-use crate::contender::Role;
-use crate::figure::Figure;
-use crate::results::Results;
+use crate::results::{Figure, Results};
 
 /// Formats a number of timers: 10, 31,623, 100k, 10M.
 pub fn count(size: usize) -> String {
@@ -17,8 +14,7 @@ pub fn count(size: usize) -> String {
     }
 }
 
-/// Formats a whole number with separated thousands.
-pub fn thousands(number: usize) -> String {
+fn thousands(number: usize) -> String {
     punctual_figures::table::thousands(number as f64)
 }
 
@@ -31,121 +27,82 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Returns the table of one figure: for each contender and number of timers the median, the middle
-/// half of the rounds, and the ratio to the best exact peer.
-pub fn block(results: &Results, figure: Figure) -> String {
+/// Returns the table of one figure: for each contender and number of timers the median, the middle half of the rounds,
+/// and the ratio to the best exact peer.
+pub fn figure(results: &Results, figure: Figure) -> String {
     let sizes = results.sizes(figure);
     let mut head = vec![String::new()];
+    let mut best = vec!["best exact peer (ratio 1)".to_owned()];
     for &size in &sizes {
-        head.extend([
-            format!("N = {}", count(size)),
-            String::new(),
-            "ratio".into(),
-        ]);
+        let of_size = format!("N = {}", count(size));
+        head.extend([of_size, String::new(), "ratio".into()]);
+        let name = results
+            .best_peer(figure, size)
+            .map_or("none", |best| best.0);
+        best.extend([String::new(), name.to_owned(), String::new()]);
     }
     let mut table = Table::new(1, head);
     let mut notes = String::new();
-    let mut cut = false;
     for (at, entry) in results.entries.iter().enumerate() {
         let mut row = vec![entry.name.to_owned()];
-        let mut takes_part = false;
         for &size in &sizes {
-            let Some(rounds) = results.rounds(figure, size, at) else {
-                continue;
-            };
+            let rounds = results.rounds(figure, size, at);
             if let Some(note) = &rounds.note {
-                let _ = writeln!(notes, "  {} at {}: {note}", entry.name, count(size));
-                takes_part = true;
+                notes += &format!("  {} at {}: {note}\n", entry.name, count(size));
             }
             let Some(spread) = rounds.spread() else {
                 row.extend(["-".to_owned(), String::new(), String::new()]);
                 continue;
             };
-            takes_part = true;
-            cut |= rounds.cut();
-            let mark = if rounds.cut() { "~" } else { "" };
+            let cut = rounds.samples.iter().any(|sample| sample.cut);
+            let mark = if cut { "~" } else { "" };
             row.push(format!("{mark}{}", number(spread.median)));
             row.push(format!("{}-{}", number(spread.low), number(spread.high)));
-            row.push(match results.best_peer(figure, size, true) {
-                Some((_, best)) if best > 0.0 => number(spread.median / best),
-                _ => String::new(),
-            });
+            let best = results.best_peer(figure, size).filter(|best| best.1 > 0.0);
+            row.push(best.map_or_else(String::new, |best| number(spread.median / best.1)));
         }
-        if takes_part {
+        if row[1..].iter().any(|cell| !cell.is_empty() && cell != "-") {
             table.row(row);
         }
     }
-    let mut best = vec!["best exact peer (ratio 1)".to_owned()];
-    for &size in &sizes {
-        let name = match results.best_peer(figure, size, true) {
-            Some((at, _)) => results.entries[at].name,
-            None => "none",
-        };
-        best.extend([String::new(), name.to_owned(), String::new()]);
-    }
-    if results.entries.iter().any(|entry| entry.role == Role::Peer) {
-        table.row(best);
-    }
-    if cut {
-        notes.push_str("  ~ cut short: the figure stands for the part that was done in time\n");
-    }
-    format!("{} ({})\n\n{table}{notes}", figure.title(), figure.unit())
+    table.row(best);
+    let (_, title, unit) = figure.about();
+    format!("{title} ({unit})\n\n{table}{notes}")
 }
 
 /// Returns the table of the check of exactness.
 pub fn exactness(results: &Results) -> String {
-    let mut table = Table::new(
-        1,
-        [
-            "keeping to the time (counts of faults)",
-            "tick us",
-            "early",
-            "disorder",
-            "late",
-            "lost",
-            "ghosts",
-            "handles",
-            "next",
-            "timed runs",
-            "latest us",
-            "fired",
-            "exact",
-        ],
-    );
+    let mut head = vec!["keeping to the time (counts of faults)"];
+    head.extend(["tick us", "early", "disorder", "late", "lost", "next"]);
+    head.extend(["timed runs", "fired", "exact"]);
+    let mut table = Table::new(1, head);
     for (at, entry) in results.entries.iter().enumerate() {
         let Some(verdict) = results.verdicts[at] else {
             continue;
         };
+        let exact = match (results.is_faultless(at), entry.tick) {
+            (true, 1) => "yes",
+            (true, _) => "to its tick",
+            (false, _) => "no",
+        };
         let counts = [
+            entry.tick as usize,
             verdict.early,
             verdict.disordered,
             verdict.late,
             verdict.lost,
-            verdict.ghosts,
-            verdict.handles,
             verdict.next,
             results.timed_faults(at),
+            verdict.fired,
         ];
-        let mut row = vec![entry.name.to_owned(), thousands(entry.tick as usize)];
+        let mut row = vec![entry.name.to_owned()];
         row.extend(counts.map(thousands));
-        row.push(thousands(verdict.latest as usize));
-        row.push(thousands(verdict.fired));
-        let bound = if entry.exact_next {
-            ""
-        } else {
-            "; knows only a bound of the next deadline"
-        };
-        let exact = match (results.exact(at), results.faultless(at)) {
-            (true, _) => "yes",
-            (false, true) => "to its tick",
-            (false, false) => "no",
-        };
-        row.push(format!("{exact}{bound}"));
+        row.push(exact.to_owned());
         table.row(row);
     }
     format!(
-        "{table}  early, disorder, late: beyond its tick; ghosts: fired without being armed; handles: a live one not \
-         found,\n  or a stale one taken; next: a wrong next deadline or wake-up; timed runs: any of these while timed\n"
+        "{table}  early, disorder, late: beyond its tick; lost: fired without being armed, or armed and not found;\n  \
+         next: a wrong next deadline or wake-up; timed runs: any of these while timed\n"
     )
 }
 
@@ -158,7 +115,6 @@ mod tests {
         assert_eq!(count(31_623), "31,623");
         assert_eq!(count(100_000), "100k");
         assert_eq!(count(10_000_000), "10M");
-        assert_eq!(count(1), "1");
         assert_eq!(number(6.54321), "6.54");
         assert_eq!(number(314.15), "314.1");
         assert_eq!(number(3_141.5), "3,142");

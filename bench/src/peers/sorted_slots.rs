@@ -1,17 +1,14 @@
 //! A single-level wheel with sorted slots: neqo's old timer, rewritten from its description.
 //!
-//! 16,384 slots of 4 ms, so a span of 65.536 s. A slot is a vector sorted by deadline. Adding finds the
-//! slot by division and the position by binary search. Removing needs the deadline: it finds the run of
-//! equal deadlines by binary search and calls a predicate, backwards and then forwards. The next
-//! deadline is found by a walk from the cursor to the first slot that is not empty, which with one far
-//! timer means all slots. Exact, in order, equal deadlines in any order; the width of a slot is no tick.
+//! 16,384 slots of 4 ms, so a span of 65.536 s. A slot is a vector sorted by deadline. Adding finds the slot by
+//! division and the position by binary search; removing needs the deadline, and finds the run of equal deadlines by
+//! binary search. The next deadline is found by a walk from the cursor to the first slot that is not empty. Exact, in
+//! order, equal deadlines in any order.
 //!
-//! It does not detect stale handles: a handle is (deadline, payload), as in neqo, and may match an equal
-//! timer armed later. It does not support deadlines beyond its span or before its time, for which the
-//! original asserts. Here a tree holds those beyond, which costs nothing while it is empty, and the
-//! current slot takes those before, so that any workload runs.
+//! A handle is (deadline, payload), as in neqo, so a stale one may match an equal timer armed later. The original
+//! asserts that deadlines lie within its span; here a tree holds those beyond, which costs nothing while it is empty.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::mem;
 
 use crate::contender::Contender;
@@ -23,107 +20,62 @@ const SLOTS: usize = 16_384;
 /// Span of all slots, in microseconds.
 const SPAN: u64 = GRANULARITY * SLOTS as u64;
 
-/// One timer. The payload distinguishes timers of equal deadline, as a connection does in neqo.
-#[derive(Clone, Copy)]
-pub struct Timer {
-    deadline: u64,
-    payload: u64,
-}
+/// Deadline and payload. The payload distinguishes timers of equal deadline, as a connection does in neqo.
+type Timer = (u64, u64);
 
-/// The wheel.
 pub struct SortedSlots {
     slots: Vec<Vec<Timer>>,
     /// Beginning of the current slot.
     start: u64,
     cursor: usize,
-    /// Numbers of equal timers beyond the span, by deadline and payload.
-    far: BTreeMap<(u64, u64), usize>,
+    /// Timers beyond the span.
+    far: BTreeSet<Timer>,
+}
+
+impl Default for SortedSlots {
+    fn default() -> Self {
+        SortedSlots {
+            slots: vec![Vec::new(); SLOTS],
+            start: 0,
+            cursor: 0,
+            far: BTreeSet::new(),
+        }
+    }
 }
 
 impl SortedSlots {
-    /// Returns the slot of a deadline within the span.
-    #[inline]
-    fn slot(&self, deadline: u64) -> usize {
-        let ahead = deadline.saturating_sub(self.start) / GRANULARITY;
-        (self.cursor + ahead as usize) % SLOTS
+    /// Returns the slot of a deadline, or `None` beyond the span. Deadlines that have passed are in the current slot.
+    fn slot(&mut self, deadline: u64) -> Option<&mut Vec<Timer>> {
+        let ahead = deadline.saturating_sub(self.start);
+        let slot = (self.cursor + (ahead / GRANULARITY) as usize) % SLOTS;
+        (ahead < SPAN).then(|| &mut self.slots[slot])
     }
 
-    #[inline]
-    fn beyond(&self, deadline: u64) -> bool {
-        deadline.saturating_sub(self.start) >= SPAN
-    }
-
-    #[inline]
     fn add(&mut self, timer: Timer) {
-        if self.beyond(timer.deadline) {
-            let alike = self.far.entry((timer.deadline, timer.payload));
-            *alike.or_default() += 1;
-            return;
-        }
-        let slot = self.slot(timer.deadline);
-        let slot = &mut self.slots[slot];
-        let (Ok(at) | Err(at)) = slot.binary_search_by_key(&timer.deadline, |t| t.deadline);
-        slot.insert(at, timer);
-    }
-
-    /// Removes the timer with this deadline that the predicate selects.
-    #[inline]
-    fn remove(&mut self, deadline: u64, mut chosen: impl FnMut(u64) -> bool) -> Option<Timer> {
-        let slot = self.slot(deadline);
-        let slot = &mut self.slots[slot];
-        let hit = slot.binary_search_by_key(&deadline, |t| t.deadline).ok()?;
-        let before = (0..=hit).rev();
-        let after = hit + 1..slot.len();
-        let same = |at: &usize| slot[*at].deadline == deadline;
-        let at = before
-            .take_while(same)
-            .chain(after.take_while(same))
-            .find(|&at| chosen(slot[at].payload))?;
-        Some(slot.remove(at))
-    }
-
-    /// Advances to the slot of `now` if all slots before it are empty, and moves near timers out of `far`.
-    fn advance(&mut self, now: u64) {
-        let slots = now.saturating_sub(self.start) / GRANULARITY;
-        self.start += slots * GRANULARITY;
-        self.cursor = ((self.cursor as u64 + slots) % SLOTS as u64) as usize;
-        while let Some(first) = self.far.first_entry() {
-            let (deadline, payload) = *first.key();
-            if deadline.saturating_sub(self.start) >= SPAN {
-                break;
+        match self.slot(timer.0) {
+            Some(slot) => {
+                let (Ok(at) | Err(at)) = slot.binary_search_by_key(&timer.0, |t| t.0);
+                slot.insert(at, timer);
             }
-            for _ in 0..first.remove() {
-                self.add(Timer { deadline, payload });
+            None => {
+                self.far.insert(timer);
             }
         }
     }
 
     /// Fires all due timers within the span: whole slots first, then a part of the last one.
-    fn take_until(&mut self, now: u64, out: &mut impl FnMut(u64)) -> usize {
-        let mut fired = 0;
+    fn take_until(&mut self, now: u64, out: &mut impl FnMut(u64)) {
         let whole = (now.saturating_sub(self.start) / GRANULARITY).min(SLOTS as u64) as usize;
         for ahead in 0..whole {
-            let at = (self.cursor + ahead) % SLOTS;
-            if self.slots[at].is_empty() {
-                continue;
-            }
-            for timer in mem::take(&mut self.slots[at]) {
-                out(timer.payload);
-                fired += 1;
-            }
+            let slot = &mut self.slots[(self.cursor + ahead) % SLOTS];
+            mem::take(slot).iter().for_each(|timer| out(timer.1));
         }
-        if whole < SLOTS {
-            let slot = &mut self.slots[(self.cursor + whole) % SLOTS];
-            // Most calls find no due timer; then nothing is searched or moved.
-            if slot.first().is_some_and(|first| first.deadline <= now) {
-                let due = slot.partition_point(|t| t.deadline <= now);
-                for timer in slot.drain(..due) {
-                    out(timer.payload);
-                }
-                fired += due;
-            }
+        let slot = &mut self.slots[(self.cursor + whole) % SLOTS];
+        // Most calls find no due timer; then nothing is searched or moved.
+        if slot.first().is_some_and(|first| first.0 <= now) && whole < SLOTS {
+            let due = slot.partition_point(|timer| timer.0 <= now);
+            slot.drain(..due).for_each(|timer| out(timer.1));
         }
-        fired
     }
 }
 
@@ -133,67 +85,53 @@ impl Contender for SortedSlots {
     const MAX_TIMERS: usize = 1_000_000;
     type Handle = Timer;
 
-    fn new() -> Self {
-        SortedSlots {
-            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
-            start: 0,
-            cursor: 0,
-            far: BTreeMap::new(),
-        }
-    }
-
-    #[inline]
     fn arm(&mut self, deadline: u64, payload: u64) -> Timer {
-        let timer = Timer { deadline, payload };
-        self.add(timer);
-        timer
+        self.add((deadline, payload));
+        (deadline, payload)
     }
 
-    #[inline]
     fn cancel(&mut self, handle: Timer) -> bool {
-        if self.beyond(handle.deadline) {
-            let key = (handle.deadline, handle.payload);
-            return match self.far.get_mut(&key) {
-                Some(alike) if *alike > 1 => {
-                    *alike -= 1;
-                    true
-                }
-                Some(_) => self.far.remove(&key).is_some(),
-                None => false,
-            };
-        }
-        self.remove(handle.deadline, |payload| payload == handle.payload)
-            .is_some()
+        let Some(slot) = self.slot(handle.0) else {
+            return self.far.remove(&handle);
+        };
+        let Ok(hit) = slot.binary_search_by_key(&handle.0, |timer| timer.0) else {
+            return false;
+        };
+        let before = (0..=hit).rev().take_while(|&at| slot[at].0 == handle.0);
+        let after = (hit + 1..slot.len()).take_while(|&at| slot[at].0 == handle.0);
+        let found = before.chain(after).find(|&at| slot[at].1 == handle.1);
+        found.map(|at| slot.remove(at)).is_some()
     }
 
-    #[inline]
     fn rearm(&mut self, handle: &mut Timer, deadline: u64) {
         if self.cancel(*handle) {
-            *handle = self.arm(deadline, handle.payload);
+            *handle = self.arm(deadline, handle.1);
         }
     }
 
-    #[inline]
-    fn fire(&mut self, now: u64, out: &mut impl FnMut(u64)) -> usize {
-        let mut fired = self.take_until(now, out);
-        if now >= self.start + GRANULARITY {
-            // Timers beyond the span may be due after a long jump.
-            let far = !self.far.is_empty();
-            self.advance(now);
-            if far {
-                fired += self.take_until(now, out);
-            }
+    fn fire(&mut self, now: u64, out: &mut impl FnMut(u64)) {
+        self.take_until(now, out);
+        let slots = now.saturating_sub(self.start) / GRANULARITY;
+        if slots == 0 {
+            return;
         }
-        fired
+        self.start += slots * GRANULARITY;
+        self.cursor = ((self.cursor as u64 + slots) % SLOTS as u64) as usize;
+        if self.far.is_empty() {
+            return;
+        }
+        while let Some(&first) = self.far.first()
+            && first.0.saturating_sub(self.start) < SPAN
+        {
+            self.far.pop_first();
+            self.add(first);
+        }
+        self.take_until(now, out);
     }
 
-    #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
         let (before, from) = self.slots.split_at(self.cursor);
-        let first = from
-            .iter()
-            .chain(before)
-            .find_map(|slot| slot.first().map(|timer| timer.deadline));
-        first.or_else(|| self.far.first_key_value().map(|(key, _)| key.0))
+        let first = from.iter().chain(before).find_map(|slot| slot.first());
+        first.or_else(|| self.far.first()).map(|timer| timer.0)
     }
 }

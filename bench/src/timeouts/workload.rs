@@ -11,12 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use fastrand::Rng;
+use rustix::time::ClockId;
 use tokio::runtime::Runtime;
 use tokio::task::yield_now;
 
 use super::contenders::Contender;
-use crate::random::Random;
+use crate::clock::cpu_time;
+use crate::table::number;
 
 /// Operations between two polls of a task: runtimes limit the work of a task per poll.
 const AT_ONCE: usize = 64;
@@ -27,16 +29,45 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// Time from arming to dropping a timeout in `Rate`.
 const LIFE: Duration = Duration::from_millis(1);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Operations on each thread.
+#[derive(Clone, Copy, Debug)]
 pub enum Workload {
     /// `timeout` around a future that is ready.
-    Ready,
+    Ready { operations: usize },
     /// `timeout` around a future that is ready when it is polled for the second time.
-    PendingOnce,
+    PendingOnce { operations: usize },
     /// `sleep`, polled once and dropped, while `live` others wait.
-    ArmAndDrop { live: usize },
+    ArmAndDrop { operations: usize, live: usize },
     /// `per_second` timeouts a second for `millis`, each pending and dropped a millisecond later.
     Rate { per_second: usize, millis: u32 },
+}
+
+impl Workload {
+    /// Returns the figure of a round: CPU nanoseconds per operation, or processors in use at a fixed rate.
+    pub fn figure(self, took: &Took) -> f64 {
+        match self {
+            Workload::Rate { .. } => took.cpu.as_secs_f64() / took.wall.as_secs_f64(),
+            _ => took.nanos(took.cpu, 1),
+        }
+    }
+
+    /// Returns the unit of the figure, and of the column "wall".
+    pub fn unit(self) -> &'static str {
+        match self {
+            Workload::Rate { .. } => "processors in use; wall: ns of a thread an operation",
+            _ => {
+                "ns of CPU time an operation, all threads of the process; wall: ns of a thread, waits included"
+            }
+        }
+    }
+
+    /// Formats a figure.
+    pub fn text(self, figure: f64) -> String {
+        match self {
+            Workload::Rate { .. } => format!("{figure:.3}"),
+            _ => number(figure),
+        }
+    }
 }
 
 /// Result of a round.
@@ -49,14 +80,9 @@ pub struct Took {
 }
 
 impl Took {
-    /// Returns the CPU nanoseconds per operation.
-    pub fn nanos(&self) -> f64 {
-        self.cpu.as_nanos() as f64 / self.operations as f64
-    }
-
-    /// Returns the number of processors in use.
-    pub fn processors(&self) -> f64 {
-        self.cpu.as_secs_f64() / self.wall.as_secs_f64()
+    /// Returns the nanoseconds of `time` per operation, if `threads` threads spent that time at once.
+    pub fn nanos(&self, time: Duration, threads: usize) -> f64 {
+        time.as_nanos() as f64 * threads as f64 / self.operations as f64
     }
 }
 
@@ -76,12 +102,11 @@ impl Future for PendingOnce {
     }
 }
 
-/// Runs one round of a workload, with `operations` on each of `threads` tasks.
+/// Runs one round of a workload on each of `threads` tasks.
 pub fn round<C: Contender>(
     workload: Workload,
     runtime: &Runtime,
     threads: usize,
-    operations: usize,
     seed: u64,
 ) -> Took {
     let ended = Arc::new(AtomicBool::new(false));
@@ -96,11 +121,13 @@ pub fn round<C: Contender>(
         }
     });
     let took = match workload {
-        Workload::Ready => on_threads(runtime, threads, operations, |_| ready::<C>(operations)),
-        Workload::PendingOnce => on_threads(runtime, threads, operations, |_| {
+        Workload::Ready { operations } => {
+            on_threads(runtime, threads, operations, |_| ready::<C>(operations))
+        }
+        Workload::PendingOnce { operations } => on_threads(runtime, threads, operations, |_| {
             pending_once::<C>(operations)
         }),
-        Workload::ArmAndDrop { live } => {
+        Workload::ArmAndDrop { operations, live } => {
             arm_and_drop::<C>(runtime, threads, operations, live, seed)
         }
         Workload::Rate { per_second, millis } => {
@@ -173,8 +200,8 @@ async fn pending_once<C: Contender>(operations: usize) {
 }
 
 /// Returns a random time from 1 s to 60 s.
-fn some_time(random: &mut Random) -> Duration {
-    Duration::from_micros(1_000_000 + random.below(59_000_000))
+fn some_time(random: &mut Rng) -> Duration {
+    Duration::from_micros(random.u64(1_000_000..60_000_000))
 }
 
 fn arm_and_drop<C: Contender>(
@@ -188,7 +215,7 @@ fn arm_and_drop<C: Contender>(
     // The threads of the measurement arm the waiting timers, too.
     let waiting: Vec<_> = (0..threads as u64)
         .map(|thread| {
-            let mut random = Random::new(seed ^ thread);
+            let mut random = Rng::with_seed(seed ^ thread);
             runtime.spawn(async move {
                 let mut waiting = Vec::with_capacity(each);
                 for _ in 0..each {
@@ -214,7 +241,7 @@ fn arm_and_drop<C: Contender>(
         .map(|task| runtime.block_on(task).expect("no task panics"))
         .collect();
     let took = on_threads(runtime, threads, operations, |thread| {
-        let mut random = Random::new(seed ^ (thread as u64) << 8);
+        let mut random = Rng::with_seed(seed ^ (thread as u64) << 8);
         async move {
             for _ in 0..operations / AT_ONCE {
                 poll_fn(|cx| {
@@ -254,6 +281,5 @@ async fn at_rate<C: Contender>(share: usize, millis: u32) {
 
 /// Returns the CPU time of all threads.
 fn process_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    cpu_time(ClockId::ProcessCPUTime)
 }

@@ -1,0 +1,139 @@
+//! Workloads that repeat the same turn on a queue with N timers.
+
+use std::hint::black_box;
+
+use fastrand::Rng;
+
+use super::{Filled, HOUR, MS, SPAN, uniform};
+use crate::clock::{Pace, Took, timed};
+use crate::contender::{Contender, Role};
+use crate::results::{Figure, Sample};
+
+/// Greatest change of a deadline by re-arming.
+const MOST: u64 = 64 * MS;
+
+/// Factor by which questions exceed other operations in number, because they are cheap.
+const QUESTIONS: usize = 8;
+
+/// Returns the number of operations that change one of N timers: at least N in a round, so that the round includes
+/// deferred work of the queue (sweeping, compaction).
+fn touching(size: usize, pace: &Pace) -> usize {
+    pace.operations.max(size)
+}
+
+/// The pattern of timeouts: cancels a random one of N timers, and arms another.
+pub fn steady<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
+    let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
+    let mut refused = 0;
+    let took = timed(touching(size, pace), pace, || {
+        let at = random.usize(..size);
+        refused += usize::from(!all.queue.cancel(all.handles[at]));
+        all.handles[at] = all.queue.arm(uniform(random), at as u64);
+    });
+    Some(vec![Sample::timing(Figure::ArmCancel, took, refused)])
+}
+
+/// Re-arms a random one of N timers a little later.
+pub fn later<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
+    rearm::<C>(Figure::RearmLater, size, random, pace, |deadline, by| {
+        deadline + by
+    })
+}
+
+/// Re-arms a random one of N timers a little earlier.
+pub fn earlier<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
+    rearm::<C>(Figure::RearmEarlier, size, random, pace, |deadline, by| {
+        // A deadline that cannot be earlier moves to the far end: one move in a thousand with only a few timers.
+        deadline
+            .checked_sub(by)
+            .filter(|&at| at > MS)
+            .unwrap_or(deadline + SPAN)
+    })
+}
+
+fn rearm<C: Contender>(
+    figure: Figure,
+    size: usize,
+    random: &mut Rng,
+    pace: &Pace,
+    moved: impl Fn(u64, u64) -> u64,
+) -> Option<Vec<Sample>> {
+    let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
+    let took = timed(touching(size, pace), pace, || {
+        let at = random.usize(..size);
+        let deadline = moved(all.deadlines[at], random.u64(1..=MOST));
+        all.deadlines[at] = deadline;
+        all.queue.rearm(&mut all.handles[at], deadline);
+    });
+    let wrong = match C::ROLE {
+        Role::Floor => 0,
+        _ => all.wrong_next(),
+    };
+    Some(vec![Sample::timing(figure, took, wrong)])
+}
+
+/// Asks for the next deadline, and for the next wake-up.
+pub fn next<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
+    let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
+    let next = ask(pace, || all.queue.next_deadline());
+    let wakeup = ask(pace, || all.queue.next_wakeup());
+    Some(vec![
+        Sample::timing(Figure::Next, next, all.wrong_next()),
+        Sample::timing(Figure::Wakeup, wakeup, 0),
+    ])
+}
+
+/// Asks for the next deadline of N timers in one millisecond, an hour ahead.
+pub fn far_slot<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
+    let mut all = Filled::<C>::with(size, pace, || HOUR + random.u64(..MS))?;
+    let next = ask(pace, || all.queue.next_deadline());
+    let wrong = all.wrong_next();
+    Some(vec![Sample::timing(Figure::NextFarSlot, next, wrong)])
+}
+
+fn ask(pace: &Pace, mut question: impl FnMut() -> Option<u64>) -> Took {
+    timed(pace.operations * QUESTIONS, pace, || {
+        black_box(question());
+    })
+}
+
+/// N timers are an hour or more ahead; one earlier than all is armed and cancelled again and again.
+pub fn churn<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
+    let mut all = Filled::<C>::with(size, pace, || HOUR + random.u64(..SPAN))?;
+    let others = all.deadlines.iter().min().copied();
+    let mut first = all.queue.arm(uniform(random), size as u64);
+    let mut faults = 0;
+    let took = timed(pace.operations, pace, || {
+        all.queue.cancel(first);
+        let without = all.queue.next_deadline();
+        let at = uniform(random);
+        first = all.queue.arm(at, size as u64);
+        let with = all.queue.next_deadline();
+        faults += usize::from(C::TICK == 1 && (without != others || with != Some(at)));
+    });
+    Some(vec![Sample::timing(Figure::NextChurn, took, faults)])
+}
+
+/// A QUIC endpoint with N connections: each packet re-arms the timer of its connection, 10..300 ms ahead; then the
+/// endpoint asks for the next deadline.
+pub fn quic<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
+    let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
+    let (mut now, mut early) = (0, 0);
+    let mut due: Vec<u64> = Vec::with_capacity(1024);
+    // The same number of turns for any number of timers, because the number of due timers grows with the turns.
+    let took = timed(pace.operations, pace, || {
+        now += 1;
+        let at = random.usize(..size);
+        let deadline = now + random.u64(10 * MS..300 * MS);
+        all.queue.rearm(&mut all.handles[at], deadline);
+        all.queue.fire(now, &mut |payload| due.push(payload));
+        for payload in due.drain(..) {
+            let deadline = now + random.u64(10 * MS..300 * MS);
+            all.handles[payload as usize] = all.queue.arm(deadline, payload);
+        }
+        // A timer that is already due would have fired.
+        let next = black_box(all.queue.next_deadline());
+        early += usize::from(C::TICK == 1 && next.is_none_or(|at| at <= now));
+    });
+    Some(vec![Sample::timing(Figure::Quic, took, early)])
+}
