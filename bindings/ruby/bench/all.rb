@@ -1,105 +1,232 @@
 # frozen_string_literal: true
 
-# The figures of the README, each beside the peers of the same run.
+# The figures of the README, each beside the peers of the same run: medians of CPU time.
 #
 #   rake bench                        everything (some minutes)
 #   QUICK=1 rake bench                small sizes only
-#   ruby -Ilib bench/all.rb timers    one part: timers, million, queues, d, timeouts, event_timers
-#   JSON=figures.json rake bench      writes them as well, for the plot
+#   ruby -Ilib bench/all.rb timers    one part: timers, million, queues, timeouts
 
 require "json"
 require "punctual"
+require "timeout"
 begin
   require "timers"
 rescue LoadError
   abort "the gem timers is not installed (Debian: ruby-timers)"
 end
-require_relative "timers"
-require_relative "queues"
-require_relative "timeouts"
+require_relative "peers"
+
+# Workloads. Each returns nanoseconds of CPU time for an operation.
+module Work
+  OPERATIONS = 20_000
+  PUSHES = 300_000
+
+  module_function
+
+  def nanoseconds(operations)
+    before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
+    yield
+    (Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond) - before).fdiv(operations)
+  end
+
+  # Contestants take turns, so that a busy moment of the machine meets all of them.
+  def medians(contestants)
+    samples = contestants.transform_values { [] }
+    Integer(ENV.fetch("ROUNDS", "5")).times do
+      contestants.each do |name, contestant|
+        GC.start
+        samples[name] << contestant.call
+      end
+    end
+    samples.transform_values { |of_one| of_one.sort[of_one.size / 2] }
+  end
+
+  def filled(group, live)
+    # From the latest on: the sorted array of the gem takes them without moving any.
+    live.times { |i| group.after(1e6 - (i * 0.5)) { nil } }
+    group.wait_interval
+    group
+  end
+
+  # Timeouts that are cancelled in time, with a poll every hundred, as of an event loop.
+  def after_cancel(group)
+    nanoseconds(OPERATIONS) do
+      i = 0
+      while i < OPERATIONS
+        group.after(5) { nil }.cancel
+        i += 1
+        group.wait_interval if (i % 100).zero?
+      end
+    end
+  end
+
+  def after_fire(group)
+    nanoseconds(OPERATIONS) do
+      i = 0
+      while i < OPERATIONS
+        group.after(0) { nil }
+        group.fire
+        i += 1
+      end
+    end
+  end
+
+  # The classes by their names, because the gem's pure Ruby is measured in a process of its own.
+  def timers(groups, live)
+    filled = groups.transform_values { |name| filled(Object.const_get(name).new, live) }
+    %i[after_cancel after_fire].map { |work| medians(filled.transform_values { |group| -> { send(work, group) } }) }
+  end
+
+  # A million timeouts armed and cancelled without a poll: milliseconds of the first poll, and memory after it to before; then
+  # a million live and polled, then cancelled: milliseconds of the first poll.
+  def million(name)
+    group = Object.const_get(name).new
+    group.after(1e6) { nil }
+    before = resident
+    1_000_000.times { |i| group.after(5 + (i * 1e-6)) { nil }.cancel }
+    poll = nanoseconds(1_000_000) { group.wait_interval }
+    memory = resident.fdiv(before)
+    timers = Array.new(1_000_000) { |i| group.after(1e5 - (i * 0.01)) { nil } }
+    group.wait_interval
+    timers.each(&:cancel)
+    GC.start
+    [poll, memory, nanoseconds(1_000_000) { group.wait_interval }]
+  end
+
+  def resident
+    3.times { GC.start }
+    File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i
+  end
+
+  # The workloads of the gem d_heap: push N, N pushes and N pops, and pairs of both at N.
+  def push_n(queue, scores)
+    size = scores.size
+    rounds = [PUSHES / size, 1].max
+    nanoseconds(size * rounds) do
+      rounds.times do
+        queue.clear
+        push(queue, scores, size)
+      end
+    end
+  end
+
+  def push_n_pop_n(queue, scores)
+    size = scores.size
+    rounds = [PUSHES / size, 1].max
+    queue.clear
+    nanoseconds(size * rounds * 2) do
+      rounds.times do
+        push(queue, scores, size)
+        i = size
+        queue.pop while (i -= 1) >= 0
+      end
+    end
+  end
+
+  # Each pop is replaced by a later push, as timers do.
+  def push_pop(queue, scores)
+    size = scores.size
+    queue.clear
+    push(queue, scores, size)
+    i = 0
+    nanoseconds(PUSHES * 2) do
+      while i < PUSHES
+        queue.push(i, (i * 1_000_000) + scores[i % size])
+        queue.pop
+        i += 1
+      end
+    end
+  end
+
+  def push(queue, scores, size)
+    i = 0
+    while i < size
+      queue.push(i, scores[i])
+      i += 1
+    end
+  end
+
+  # `timeout(5) { }`, with others pending: nested ones, a hundred in each thread.
+  def timeout(library, operations, pending)
+    gate = Thread::Queue.new
+    started = Thread::Queue.new
+    threads = Array.new(pending / 100) { Thread.new { nested(library, 100) { started << 1 and gate.pop } } }
+    threads.each { started.pop }
+    medians({ "it" => -> { nanoseconds(operations) { operations.times { library.timeout(5) { nil } } } } })["it"]
+  ensure
+    gate.close
+    threads.each(&:join)
+  end
+
+  def nested(library, depth, &)
+    depth.zero? ? yield : library.timeout(3600) { nested(library, depth - 1, &) }
+  end
+end
 
 # What runs, and how it is printed.
 class Report
   QUICK = ENV.key?("QUICK")
-  SIZES = QUICK ? [10, 10_000] : [10, 100_000, 1_000_000]
-  NAMES = { after_cancel: "after + cancel", after_fire: "after + fire", push_n: "push N", push_n_pop_n: "push N, pop N",
-            push_pop: "push-pop at N" }.freeze
-  PARTS = %w[timers million queues d timeouts].freeze
+  GROUPS = { "timers" => "Timers::Group", "lazy heap" => "Peers::LazyHeapGroup", "punctual" => "Punctual::Timers::Group" }.freeze
+  PARTS = %w[timers million queues timeouts].freeze
 
-  def initialize(parts)
-    @parts = parts.empty? ? PARTS : parts
-    @figures = {}
-  end
-
-  def run
+  def run(parts)
     puts "#{RUBY_ENGINE} #{RUBY_VERSION}, #{Punctual::NATIVE ? "native" : "pure Ruby"}; medians of CPU time"
-    @parts.each { |part| send(part) }
-    File.write(ENV["JSON"], JSON.pretty_generate(@figures)) if ENV["JSON"]
+    (parts.empty? ? PARTS : parts).each { |part| send(part) }
   end
 
   private
 
-  # Evaluates an expression in a process of its own.
-  def apart(expression, pure: false)
-    program = "require 'json'; require 'punctual'; require 'timers'; require #{File.join(__dir__, "timers").inspect}; " \
-              "puts JSON.generate(#{expression})"
+  # Calls a workload in a process of its own.
+  def apart(work, *arguments, pure: false)
+    program = "require #{__FILE__.inspect}; puts JSON.generate(Work.#{work}(*#{arguments.inspect}))"
     lib = File.expand_path("../lib", __dir__)
     JSON.parse(IO.popen([{ "PUNCTUAL_PURE" => pure ? "1" : "0" }, RbConfig.ruby, "-W0", "-I#{lib}", "-e", program], &:read))
   end
 
   def timers
-    native = TimersBench.rows(SIZES)
-    in_ruby = apart("TimersBench.rows(#{SIZES})", pure: true)
-    @figures["timers"] = native.zip(in_ruby).map { |(work, live, ns), (_, _, pure_ns)| [work, live, ns, pure_ns] }
-    puts "\nTimers: nanoseconds of an operation"
-    puts "| | live | timers | lazy heap | punctual | to timers | pure | to timers |\n|---|---|---|---|---|---|---|---|"
-    @figures["timers"].each do |work, live, ns, pure_ns|
-      line NAMES[work], live, *ns.values_at("timers", "lazy heap", "punctual").map(&:round), times(ns["punctual"], ns["timers"]),
-           pure_ns["punctual"].round, times(pure_ns["punctual"], pure_ns["timers"])
+    head "Timers: nanoseconds of an operation", "", "live", *GROUPS.keys, "to timers", "pure", "to timers"
+    (QUICK ? [10, 10_000] : [10, 100_000, 1_000_000]).each do |live|
+      pure = apart(:timers, GROUPS.slice("punctual"), live, pure: true)
+      ["after + cancel", "after + fire"].zip(Work.timers(GROUPS, live), pure) do |name, ns, in_ruby|
+        of_pure = in_ruby["punctual"]
+        line name, live, *ns.values.map(&:round), times(ns["punctual"], ns["timers"]), of_pure.round, times(of_pure, ns["timers"])
+      end
     end
   end
 
   def million
-    rows = { "timers" => "Timers::Group", "lazy heap" => "Peers::LazyHeapGroup", "punctual" => "Punctual::Timers::Group" }
-    measure = ->(group) { "[*TimersBench.after_a_million(#{group}), TimersBench.after_a_crowd(#{group})]" }
-    @figures["million"] = rows.transform_values { |group| apart(measure[group]) }
-    @figures["million"]["pure"] = apart(measure["Punctual::Timers::Group"], pure: true)
-    puts "\nA million timeouts armed and cancelled one by one without a poll; a million live, then cancelled"
-    puts "| | first poll, ms | memory after it, to before | first poll after a million live ones, ms |\n|---|---|---|---|"
-    @figures["million"].each do |name, (poll, memory, crowd)|
-      line name, format("%.3f", poll), format("%.2fx", memory), format("%.3f", crowd)
-    end
+    head "A million timeouts armed and cancelled one by one without a poll; a million live, then cancelled",
+         "", "first poll, ms", "memory after it, to before", "first poll after a million live ones, ms"
+    row = ->(name, figures) { line name, *figures.map { |figure| format("%.3f", figure) } }
+    GROUPS.each { |name, group| row[name, apart(:million, group)] }
+    row["pure", apart(:million, GROUPS["punctual"], pure: true)]
   end
 
   def queues
-    sizes = QUICK ? [10, 31_623] : QueuesBench::SIZES
-    @figures["queues"] = QueuesBench.rows(sizes)
-    puts "\nPriority queues: millions of operations a second"
-    puts "| | N | sorted array | 4-heap in Ruby | punctual | to the 4-heap |\n|---|---|---|---|---|---|"
-    @figures["queues"].each do |work, size, ns|
-      line NAMES[work], size, *ns.values_at("sorted array", "4-heap in Ruby", "punctual").map { |one| millions(one) },
-           times(ns["4-heap in Ruby"], ns["punctual"])
-    end
-  end
-
-  def d
-    sizes = QUICK ? [31_623] : [100, 31_623, 1_000_000]
-    puts "\nChildren per node: nanoseconds of an operation (push N / push N, pop N / push-pop)"
-    puts "| N | #{[2, 3, 4, 6, 8, 16].join(" | ")} |\n|---|---|---|---|---|---|---|"
-    @figures["d"] = sizes.map do |size|
-      row = QueuesBench.by_d(size)
-      line size, *row.values.map { |figures| figures.map(&:round).join(" / ") }
-      [size, row]
+    head "Priority queues: millions of operations a second", "", "N", "4-heap in Ruby", "punctual", "to the 4-heap"
+    (QUICK ? [10, 31_623] : [10, 31_623, 100_000, 3_162_278]).each do |size|
+      random = Random.new(size)
+      scores = Array.new(size) { random.rand(1 << 40) }
+      queues = { "peer" => Peers::FourHeap.new, "ours" => Punctual::PriorityQueue.new }
+      { push_n: "push N", push_n_pop_n: "push N, pop N", push_pop: "push-pop at N" }.each do |work, name|
+        ns = Work.medians(queues.transform_values { |queue| -> { Work.send(work, queue, scores) } })
+        line name, size, *ns.values.map { |one| format("%.2f", 1000 / one) }, times(ns["peer"], ns["ours"])
+      end
     end
   end
 
   def timeouts
-    @figures["timeouts"] = (QUICK ? [0, 1000] : [0, 10_000]).map { |pending| [pending, TimeoutsBench.row(pending)] }
-    puts "\nTimeout.timeout(5) { }: nanoseconds of a call"
-    puts "| others pending | timeout #{Timeout::VERSION} | punctual | to timeout |\n|---|---|---|---|"
-    @figures["timeouts"].each do |pending, ns|
-      line pending, *ns.values_at("timeout", "punctual").map(&:round), times(ns["punctual"], ns["timeout"])
+    head "Timeout.timeout(5) { }: ns of a call", "others pending", "timeout #{Timeout::VERSION}", "punctual", "to timeout"
+    (QUICK ? [0, 1000] : [0, 10_000]).each do |pending|
+      theirs, ours = [[::Timeout, 300], [Punctual::Timeout, 3000]].map { |one, count| Work.timeout(one, count, pending) }
+      line pending, theirs.round, ours.round, times(ours, theirs)
     end
+  end
+
+  def head(title, *columns)
+    puts "", title
+    line(*columns)
+    puts "#{"|---" * columns.size}|"
   end
 
   def line(*cells)
@@ -110,10 +237,6 @@ class Report
   def times(one, other)
     format("%.2fx", one / other)
   end
-
-  def millions(nanoseconds)
-    nanoseconds ? format("%.2f", 1000 / nanoseconds) : "-"
-  end
 end
 
-Report.new(ARGV).run
+Report.new.run(ARGV) if $PROGRAM_NAME == __FILE__

@@ -155,24 +155,4 @@ module Peers
       least
     end
   end
-
-  # An array in descending order, searched by bisection.
-  class SortedArray
-    def initialize
-      @entries = []
-    end
-
-    def clear
-      @entries.clear
-    end
-
-    def push(value, score)
-      place = @entries.bsearch_index { |entry| entry[0] < score } || @entries.size
-      @entries.insert(place, [score, value])
-    end
-
-    def pop
-      @entries.pop&.last
-    end
-  end
 end
