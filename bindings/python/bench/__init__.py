@@ -1,46 +1,307 @@
-"""`make bench-python`: each module of this package that no other imports is one benchmark.
+"""`make bench-python`: timers of `punctual.time`, the loop of `punctual.aio`, the embedded server.
 
-A benchmark has a docstring, whose first line stands in the list; `arguments(parser)`, which adds
-its options; and `run(options)`, which measures and prints. Its peers are measured in the same run,
-alternately.
+Contenders take turns, round after round, in this process; the first round warms up. Figures are
+medians of the rounds, with the lowest and the highest, and the ratio of the first contender to each
+other. Bars are held against the medians of the same run; peers that are not installed have none.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import gc
 import importlib
-import pkgutil
-from collections.abc import Sequence
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Coroutine, Sequence
+from statistics import median
+from typing import Any, Callable
 
-__all__ = ["main", "names"]
+from punctual.aio import EventLoop
+from punctual.server import Server
+from punctual.time import Timer, after_func
 
-# What benchmarks share.
-_SHARED = {"__main__", "report"}
+__all__ = ["main"]
 
+# Makes one measurement, and returns its figure.
+Measure = Callable[[], float]
+# A contender takes at most this share of what another one takes; without another one, this figure.
+Bar = tuple[str, float, "str | None"]
 
-def names() -> list[str]:
-    """Tell the names of the benchmarks."""
-    return sorted({module.name for module in pkgutil.iter_modules(__path__)} - _SHARED)
+_OURS = "punctual"
+_TOUCHED = "punctual, channel touched"
+_LATER = 3_600.0
+_PER_TURN = 1_000
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one benchmark, or list them. `argv` are those of the program by default."""
+    """Run one benchmark. `argv` are the program's arguments by default."""
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measures one thing and its peers in the same run.",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True)
-    for name in names():
-        module = importlib.import_module(f"{__name__}.{name}")
-        text = (module.__doc__ or "").strip()
-        first = text.partition("\n")[0].rstrip(".")
-        command = commands.add_parser(
-            name,
-            help=first[:1].lower() + first[1:],
-            description=text,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        module.arguments(command)
-        command.set_defaults(run=module.run)
+    parts = {"time": _time, "aio": _aio, "server": _server}
+    parser.add_argument("part", choices=parts, help="what to measure")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of each measurement [9]")
+    parser.add_argument(
+        "--live", type=int, default=1_000_000, help="aio: number of armed timers [1000000]"
+    )
     options = parser.parse_args(argv)
-    options.run(options)
+    print(f"Python {sys.version.split()[0]}; {options.rounds} rounds; medians (lowest-highest)")
+    parts[options.part](options)
+
+
+def _compare(
+    title: str, unit: str, contenders: dict[str, Measure], rounds: int, bars: Sequence[Bar] = ()
+) -> None:
+    print(f"\n{title}")
+    figures: dict[str, list[float]] = {name: [] for name in contenders}
+    for round_ in range(rounds + 1):
+        for name, measure in contenders.items():
+            gc.collect()
+            figure = measure()
+            if round_ > 0:
+                figures[name].append(figure)
+    middle = {name: median(values) for name, values in figures.items()}
+    first = next(iter(middle.values()))
+    for name, values in figures.items():
+        low, high = _text(min(values)), _text(max(values))
+        text = f"{_text(middle[name]):>10} {unit}  ({low}-{high})"
+        print(f"  {name:<26}{text:<44}{first / middle[name]:7.3f}x", flush=True)
+    for name, most, peer in bars:
+        if peer is None or peer in middle:
+            taken = middle[name] / (middle[peer] if peer else 1.0)
+            limit = f"{most:g}x {peer}" if peer else f"{most:g} {unit}"
+            print(f"  {'PASS' if taken <= most else 'MISS'}: {name} {taken:.3f}, bar {limit}")
+
+
+def _text(value: float) -> str:
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
+def _peer(name: str) -> Any:
+    """Import a module to compare with, if it is installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        print(f"not here: {name}")
+        return None
+
+
+def _loops() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+        "asyncio": asyncio.SelectorEventLoop
+    }
+    uvloop = _peer("uvloop")
+    if uvloop is not None:
+        loops["uvloop"] = uvloop.new_event_loop
+    return loops
+
+
+def _nothing() -> None:
+    pass
+
+
+def _ns_each(begin: int, count: int) -> float:
+    return (time.perf_counter_ns() - begin) / count
+
+
+# --- time ------------------------------------------------------------------------------------
+
+
+def _time(options: argparse.Namespace) -> None:
+    """Measure timers that are stopped or fire. pygolang 0.1 starts a thread for each of them."""
+    loops = {name: make() for name, make in _loops().items()}
+    golang = _peer("golang.time")
+    stopped: dict[str, Measure] = {_OURS: _stopped, _TOUCHED: _touched_and_stopped}
+    fired: dict[str, Measure] = {_OURS: lambda: _fired(after_func, 50_000)}
+    for name, loop in loops.items():
+        stopped[name] = lambda loop=loop: loop.run_until_complete(_churn(20_000))  # type: ignore[misc]
+        fired[name] = lambda loop=loop: loop.run_until_complete(_loop_fired(50_000))  # type: ignore[misc]
+    if golang is not None:
+        stopped["pygolang"] = lambda: _golang_stopped(golang.Timer)
+        fired["pygolang"] = lambda: _fired(golang.after_func, 2_000)
+    bars: list[Bar] = [
+        (ours, most, peer)
+        for ours in (_OURS, _TOUCHED)
+        for most, peer in ((0.5, "uvloop"), (0.02, "pygolang"))
+    ]
+    _compare("Timer(10) and stop", "ns", stopped, options.rounds, bars)
+    title = "after_func(1 ms), armed and fired"
+    _compare(title, "ns", fired, options.rounds, [(_OURS, 0.05, "pygolang")])
+    for loop in loops.values():
+        loop.close()
+
+
+def _stopped() -> float:
+    begin = time.perf_counter_ns()
+    for _ in range(20_000):
+        Timer(10).stop()
+    return _ns_each(begin, 20_000)
+
+
+def _touched_and_stopped() -> float:
+    """Ask for the channel too, as a program does that receives from it."""
+    begin = time.perf_counter_ns()
+    for _ in range(20_000):
+        timer = Timer(10)
+        timer.c  # noqa: B018 - the look itself
+        timer.stop()
+    return _ns_each(begin, 20_000)
+
+
+def _golang_stopped(new: Callable[[float], Any]) -> float:
+    begin = time.perf_counter_ns()
+    for _ in range(100):
+        new(0.05).stop()  # its thread sleeps on
+    each = _ns_each(begin, 100)
+    time.sleep(0.08)  # until all threads have ended
+    return each
+
+
+def _fired(after_func: Callable[[float, Callable[[], None]], object], count: int) -> float:
+    calls: list[None] = []
+    over = threading.Event()
+
+    def call() -> None:
+        calls.append(None)  # atomic, whichever threads call
+        if len(calls) >= count:
+            over.set()
+
+    begin = time.perf_counter_ns()
+    for _ in range(count):
+        after_func(0.001, call)
+    over.wait()
+    return _ns_each(begin, count)
+
+
+async def _loop_fired(count: int) -> float:
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+    begin = time.perf_counter_ns()
+    for _ in range(count - 1):
+        loop.call_later(0.001, _nothing)
+    loop.call_later(0.001, over.set_result, None)
+    await over
+    return _ns_each(begin, count)
+
+
+# --- aio -------------------------------------------------------------------------------------
+
+
+def _aio(options: argparse.Namespace) -> None:
+    """Measure cancelled timers beside live ones, a timeout, and many timers due at once."""
+    loops = {_OURS: EventLoop, **_loops()}
+    live, rounds = options.live, options.rounds
+    ready = {name: make() for name, make in loops.items()}
+    for loop in ready.values():
+        for number in range(live):
+            loop.call_later(_LATER + number * 1e-3, _nothing)
+    gc.freeze()  # no contender pays for another's timers
+    # Enough for asyncio to sweep its heap a few times.
+    churn: dict[str, Measure] = {
+        name: lambda loop=loop: loop.run_until_complete(_churn(max(100_000, 2 * live)))  # type: ignore[misc]
+        for name, loop in ready.items()
+    }
+    title = f"call_later and cancel, {live:,} live"
+    _compare(title, "ns", churn, rounds, [(_OURS, 0.5, "asyncio")])
+    gc.unfreeze()
+    for loop in ready.values():
+        loop.close()
+
+    def anew(work: Callable[[int], Coroutine[Any, Any, float]], count: int) -> dict[str, Measure]:
+        """Measure with a new loop each time."""
+        return {
+            name: lambda make=make: _run(make(), work(count))  # type: ignore[misc]
+            for name, make in loops.items()
+        }
+
+    title = "asyncio.wait_for, pending once"
+    _compare(title, "ns", anew(_wait_for, 20_000), rounds, [(_OURS, 0.8, "asyncio")])
+    title = f"the longest turn, {live:,} due at once"
+    _compare(title, "ms", anew(_burst, live), rounds, [(_OURS, 5.0, None)])
+
+
+def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, float]) -> float:
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.close()
+
+
+async def _churn(timers: int) -> float:
+    """Arm and cancel, some in each turn."""
+    call_later = asyncio.get_running_loop().call_later
+    begin = time.perf_counter_ns()
+    for _ in range(timers // _PER_TURN):
+        for _ in range(_PER_TURN):
+            call_later(10.0, _nothing).cancel()
+        await asyncio.sleep(0)
+    return _ns_each(begin, timers)
+
+
+async def _wait_for(times: int) -> float:
+    async def pending_once() -> None:
+        await asyncio.sleep(0)
+
+    begin = time.perf_counter_ns()
+    for _ in range(times):
+        await asyncio.wait_for(pending_once(), 10.0)
+    return _ns_each(begin, times)
+
+
+async def _burst(timers: int) -> float:
+    """Have all timers fall due at once; the longest time until other callbacks were called."""
+    loop = asyncio.get_running_loop()
+    when = loop.time()
+    for _ in range(timers):
+        loop.call_at(when, _nothing)
+    gc.collect()
+    gc.freeze()
+    over = loop.create_future()
+    loop.call_at(when, over.set_result, None)
+    try:
+        return await _longest_turn(over)
+    finally:
+        gc.unfreeze()
+
+
+async def _longest_turn(work: Awaitable[object]) -> float:
+    """Milliseconds of the processor, so that other programs do not lengthen it: no turn sleeps."""
+    task = asyncio.ensure_future(work)
+    longest, before = 0.0, time.thread_time()
+    while not task.done():
+        await asyncio.sleep(0)
+        now = time.thread_time()
+        longest, before = max(longest, now - before), now
+    return longest * 1e3
+
+
+# --- server ----------------------------------------------------------------------------------
+
+
+def _server(options: argparse.Namespace) -> None:
+    """Measure what a test pays for a server of its own, and for its connection."""
+    import redis
+
+    def start_and_stop() -> float:
+        begin = time.perf_counter_ns()
+        with Server():
+            pass
+        return (time.perf_counter_ns() - begin) / 1e3
+
+    with Server() as server:
+
+        def connect() -> float:
+            begin = time.perf_counter_ns()
+            with redis.Redis(port=server.port) as client:
+                client.ping()
+            return (time.perf_counter_ns() - begin) / 1e3
+
+        contenders: dict[str, Measure] = {
+            "start and stop": start_and_stop,
+            "connect, PING": connect,
+        }
+        _compare("a server, and a client of redis-py", "us", contenders, 20 * options.rounds)
