@@ -209,7 +209,7 @@ impl Study {
         let mut head = vec![String::new()];
         for setup in setups {
             head.extend([
-                format!("{} threads", setup.threads),
+                format!("threads = {}", setup.threads),
                 String::new(),
                 "wall".into(),
             ]);
