@@ -178,7 +178,7 @@ class Report
 
   # Calls a workload in a process of its own.
   def apart(work, *arguments, pure: false)
-    program = "require #{__FILE__.inspect}; puts JSON.generate(Work.#{work}(*#{arguments.inspect}))"
+    program = "require #{File.expand_path(__FILE__).inspect}; puts JSON.generate(Work.#{work}(*#{arguments.inspect}))"
     lib = File.expand_path("../lib", __dir__)
     JSON.parse(IO.popen([{ "PUNCTUAL_PURE" => pure ? "1" : "0" }, RbConfig.ruby, "-W0", "-I#{lib}", "-e", program], &:read))
   end
