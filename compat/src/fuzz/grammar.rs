@@ -45,7 +45,7 @@ FUNCTION LOAD REPLACE $library
 FCALL f$n 1 $key $value
 NOTIFY SET r$n STREAM $stream
 NOTIFY SET r$n STREAM $stream EVENTS $events MAXAGE $ms
-NOTIFY SET r$n STREAM $stream EVENTS $lshz VALUE dump MAXAGE $ms
+NOTIFY SET r$n STREAM $stream EVENTS $lshz VALUE dump MAXBYTES 2000 MAXAGE $ms
 NOTIFY SET r$n STREAM events:$n MATCH $pattern VALUE string MAXBYTES 20
 NOTIFY DEL r$n
 TIMER SET timer:$n IN $ms DO $command
