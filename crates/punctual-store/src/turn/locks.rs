@@ -197,6 +197,15 @@ impl<'s> Turn<'s> {
         self.held.insert(at, (number, shard));
     }
 
+    /// Unlocks everything if the turn holds every one of several shards, unless it is pinned: other threads should not
+    /// wait any longer for a command on the whole keyspace.
+    #[inline]
+    pub fn release_whole(&mut self) {
+        if self.held.len() > 1 && self.held.len() == self.store.shards() && self.wait.is_none() {
+            self.release();
+        }
+    }
+
     /// Unlocks all shards, of which nothing was used.
     fn drop_locks(&mut self) {
         self.held.clear();

@@ -401,15 +401,6 @@ impl<'s> Turn<'s> {
         result
     }
 
-    /// Unlocks everything if the turn holds every one of several shards, unless it is pinned: other threads should not
-    /// wait any longer for a command on the whole keyspace.
-    #[inline]
-    pub fn release_whole(&mut self) {
-        if self.held.len() > 1 && self.held.len() == self.store.shards() && self.wait.is_none() {
-            self.release();
-        }
-    }
-
     /// Begins or ends a transaction, whose shards are pinned. With `writes`, a change of the role by one of its commands refuses
     /// none of its writes, as in Redis.
     pub fn admit(&mut self, writes: bool) {
