@@ -15,7 +15,7 @@ Gem::Specification.new do |spec|
   root = File.expand_path("../..", __dir__)
   spec.files = Dir.chdir(root) do
     Dir["Cargo.toml", "LICENSE-*",
-        "crates/{punctual,punctual-*}/{Cargo.toml,README.md,build.rs,{src,lua,tests,benches,examples}/**/*}",
+        "{crates,server}/*/{Cargo.toml,README.md,build.rs,{src,lua,tests,examples}/**/*}",
         "#{here}/{README.md,.yardopts}", "#{here}/lib/**/*.rb", "#{here}/sig/*.rbs",
         "#{here}/ext/**/{extconf.rb,Cargo.toml,Cargo.lock,*.rs}"].select { |path| File.file?(path) }
   end

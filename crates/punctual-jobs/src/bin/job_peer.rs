@@ -1,4 +1,4 @@
-//! The Rust client in `punctual-bench jobs`: the same two programs as in crates/punctual-bench/peers.
+//! The Rust client in `punctual-bench jobs`: the same two programs as in benchmarks/server/peers.
 //!
 //! `work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT COUNT FIRST SPREAD` adds jobs
 //! that are due from the unix time FIRST on, over SPREAD milliseconds; with FIRST 0, at once.
