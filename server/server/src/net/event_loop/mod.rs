@@ -252,19 +252,17 @@ impl EventLoop {
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         while !self.stopping {
-            if self.collects(&mut events) {
-                self.turn(&events);
-                continue;
+            if !self.has_input_beside_held(&mut events) {
+                let timeout = self.prepare_sleep();
+                if let Err(e) = self.poll.poll(&mut events, timeout)
+                    && e.kind() != io::ErrorKind::Interrupted
+                {
+                    log::warning!(self.shared.logger, "Waiting for events failed: {e}");
+                    self.shared.stop();
+                    break;
+                }
+                self.shared.mailboxes[self.number].sleep.withdraw();
             }
-            let timeout = self.prepare_sleep();
-            if let Err(e) = self.poll.poll(&mut events, timeout)
-                && e.kind() != io::ErrorKind::Interrupted
-            {
-                log::warning!(self.shared.logger, "Waiting for events failed: {e}");
-                self.shared.stop();
-                break;
-            }
-            self.shared.mailboxes[self.number].sleep.withdraw();
             if self.shared.changelog.is_full() {
                 self.wait_for_disk();
             }

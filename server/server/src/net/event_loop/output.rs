@@ -32,7 +32,7 @@ const SPIN: Duration = Duration::from_micros(3);
 const PATIENCE_MIN: Duration = Duration::from_micros(1);
 
 /// Time for which a loop with more input leaves the file's thread asleep.
-const COLLECTING: Duration = Duration::from_micros(500);
+const COLLECTING: Duration = Duration::from_millis(1);
 
 /// Output that waits for the append-only file.
 pub(super) struct Held {
@@ -102,19 +102,22 @@ impl EventLoop {
         }
     }
 
-    /// Writes released output. If output is held and there is more input, returns true and the input's events, unless the file's
-    /// thread must be woken now. Otherwise wakes the thread, and waits for it briefly.
-    pub(super) fn collects(&mut self, events: &mut Events) -> bool {
+    /// Writes released output. If output is held and there is more input, returns true and the input's events: its commands run
+    /// first. Wakes the file's thread if there is no more input, or none was woken for [`COLLECTING`].
+    pub(super) fn has_input_beside_held(&mut self, events: &mut Events) -> bool {
         self.write_released();
-        if !self.held.slots.is_empty() {
-            let now = Instant::now();
-            let since = *self.held.since.get_or_insert(now);
-            if now - since < COLLECTING
-                && self.poll.poll(events, Some(Duration::ZERO)).is_ok()
-                && !events.is_empty()
-            {
-                return true;
-            }
+        if self.held.slots.is_empty() {
+            self.held.since = None;
+            self.shared.changelog.wake_for_bytes();
+            return false;
+        }
+        let now = Instant::now();
+        if now - *self.held.since.get_or_insert(now) >= COLLECTING {
+            self.held.since = Some(now);
+            self.shared.changelog.wake_for_bytes();
+        }
+        if self.poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty() {
+            return true;
         }
         self.held.since = None;
         self.shared.changelog.wake_for_bytes();
