@@ -92,7 +92,7 @@ impl Turn<'_> {
         self.reports = true;
     }
 
-    /// Tells a changed key to whoever wants to know of it.
+    /// Reports a changed key to the log, to the clients that watch, cache or wait for it, and to the policy.
     #[inline(never)]
     fn report(&mut self, db: usize, key: &[u8], by: u64) {
         if self.writers == Writers::Both && !self.replays {

@@ -231,9 +231,9 @@ pub struct Turn<'s> {
     effects: Effects,
     /// Somebody reads the log of changes. Read whenever a shard is locked.
     logged: bool,
-    /// The sink wants to know changed keys. Read whenever a shard is locked.
+    /// The sink gets the changed keys. Read whenever a shard is locked.
     notes: bool,
-    /// Somebody wants to know changed keys: [`Turn::commit`] looks at nothing else.
+    /// Changed keys are reported to the sink, to clients or to the policy. [`Turn::commit`] reads only this flag.
     reports: bool,
     /// The turns that may write. Read whenever a shard is locked.
     writers: Writers,
