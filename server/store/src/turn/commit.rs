@@ -40,8 +40,12 @@ impl Turn<'_> {
     /// As [`Turn::commit`], for a change that has no event.
     #[inline]
     pub(crate) fn commit_silently(&mut self, db: usize, key: &[u8], count: u64) {
+        debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
         self.changed = true;
-        self.notify(db, key, count, self.client);
+        self.stats.dirty += count;
+        if self.reports {
+            self.report_write(db, key);
+        }
     }
 
     /// Lists a key that a client of a replica has written among those that fall due without the primary.
@@ -73,17 +77,11 @@ impl Turn<'_> {
         event: &str,
         value: Option<&Value>,
     ) {
-        self.notify(db, key, 0, 0);
-        self.announce_with(db, class, event, key, value);
-    }
-
-    #[inline]
-    fn notify(&mut self, db: usize, key: &[u8], count: u64, by: u64) {
         debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
-        self.stats.dirty += count;
         if self.reports {
-            self.report(db, key, by);
+            self.report(db, key, 0);
         }
+        self.announce_with(db, class, event, key, value);
     }
 
     /// Notes that clients watch, cache or wait for keys of a held shard, or that the policy asks for the times of changes.
@@ -92,12 +90,17 @@ impl Turn<'_> {
         self.reports = true;
     }
 
-    /// Reports a changed key to the log, to the clients that watch, cache or wait for it, and to the policy.
+    /// As [`Turn::report`], for a change by the running command.
     #[inline(never)]
-    fn report(&mut self, db: usize, key: &[u8], by: u64) {
+    fn report_write(&mut self, db: usize, key: &[u8]) {
         if self.writers == Writers::Both && !self.replays {
             self.note_own(db, key);
         }
+        self.report(db, key, self.client);
+    }
+
+    /// Reports a changed key to the log, to the clients that watch, cache or wait for it, and to the policy.
+    fn report(&mut self, db: usize, key: &[u8], by: u64) {
         self.note_for_log(db, key);
         if self.observed {
             self.notify_observers(db, key, by);

@@ -157,7 +157,8 @@ impl Turn<'_> {
         !self.effects.is_empty()
     }
 
-    /// Reads anew whether the log is read and which turns may write, for the turn that has changed that itself.
+    /// Reads anew whether the log is read, which turns may write and whether changed keys are reported, for the turn that has changed that
+    /// itself.
     pub fn renew_logged(&mut self) {
         self.logged = self.store.is_logged();
         self.writers = self.store.writers();
