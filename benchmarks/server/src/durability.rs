@@ -39,6 +39,14 @@ fn settings(fsync: &'static str) -> [(&'static str, &'static str); 3] {
     ]
 }
 
+/// Starts a server of each program without an append-only file, and one with it.
+fn without_and_with_file(programs: &[Program], fsync: &'static str) -> Result<[Vec<Server>; 2]> {
+    Ok([
+        start_all(programs, &[])?,
+        start_all(programs, &settings(fsync))?,
+    ])
+}
+
 /// Returns the number of SETs of a measurement of CPU.
 pub(crate) fn requests(common: &Common, pipeline: u32) -> u64 {
     let full = if pipeline < 32 { 500_000 } else { 1_000_000 };
@@ -74,18 +82,12 @@ fn everysec(
     report: &mut Report,
     sheet: &mut Sheet,
 ) -> Result<()> {
-    let (plain, logged) = (
-        start_all(programs, &[])?,
-        start_all(programs, &settings("everysec"))?,
-    );
-    let open = |servers| -> Result<Vec<Bench<'_>>> {
-        let servers: &Vec<Server> = servers;
-        servers
-            .iter()
-            .map(|server| Bench::open(server, CLIENTS, 32, KEYS, SETTLE))
-            .collect()
-    };
-    let (mut plain, mut logged) = (open(&plain)?, open(&logged)?);
+    fn open(server: &Server) -> Result<Bench<'_>> {
+        Bench::open(server, CLIENTS, 32, KEYS, SETTLE)
+    }
+    let [plain, logged] = without_and_with_file(programs, "everysec")?;
+    let mut plain = plain.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let mut logged = logged.iter().map(open).collect::<Result<Vec<_>>>()?;
     let set = workload::find(&["set"])?[0];
     let bars = [
         ("with AOF, µs", Bar::RatioAtMost(0.5)),
@@ -169,15 +171,10 @@ fn always(
     report: &mut Report,
     sheet: &mut Sheet,
 ) -> Result<()> {
-    let (plain, logged) = (
-        start_all(programs, &[])?,
-        start_all(programs, &settings("always"))?,
-    );
-    let open = |servers| -> Result<Vec<Clients<'_>>> {
-        let servers: &Vec<Server> = servers;
-        servers.iter().map(Clients::open).collect()
-    };
-    let (mut plain, mut logged) = (open(&plain)?, open(&logged)?);
+    let [plain, logged] = without_and_with_file(programs, "always")?;
+    let open = Clients::open;
+    let mut plain = plain.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let mut logged = logged.iter().map(open).collect::<Result<Vec<_>>>()?;
     let bars = [
         ("SETs alone, 1/s", Bar::RatioAtLeast(1.5)),
         ("SETs beside GETs, 1/s", Bar::RatioAtLeast(1.5)),

@@ -63,7 +63,7 @@ use crate::error::Error;
 use crate::options::{Bench, Cli};
 use crate::report::Report;
 
-/// Runs `punctual-bench` with the arguments that follow the word `bench`.
+/// Runs `punctual-bench` with the arguments that follow its name.
 ///
 /// Prints tables to standard output and progress to standard error. Blocks until the end of the run, which takes
 /// seconds (`--quick`) to many minutes.
@@ -72,7 +72,7 @@ use crate::report::Report;
 ///
 /// 0 after a complete run; 1 after an error, or if `--strict` is set and a bar was missed or not judged; 2 for invalid arguments;
 /// 128 + the signal's number after SIGINT, SIGTERM or SIGHUP, or SIGPIPE's if the output is closed (started servers
-/// are stopped and settings restored first).
+/// are stopped first).
 ///
 /// # Examples
 ///

@@ -10,8 +10,8 @@ pub mod grammar;
 mod words;
 
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::command::Command;
@@ -79,9 +79,8 @@ struct Run<'o> {
     closed: AtomicU64,
     short_lived: AtomicU64,
     slowest_us: AtomicU64,
-    /// Time since the start of the run at which the last GET was sent, in ms; 0 when its reply has come.
-    asked_ms: AtomicU64,
-    began: Instant,
+    /// When the GET was sent whose reply has not come.
+    asked: Mutex<Option<Instant>>,
     failures: Mutex<Vec<String>>,
 }
 
@@ -107,8 +106,7 @@ pub fn run(
         closed: AtomicU64::new(0),
         short_lived: AtomicU64::new(0),
         slowest_us: AtomicU64::new(0),
-        asked_ms: AtomicU64::new(0),
-        began: Instant::now(),
+        asked: Mutex::default(),
         failures: Mutex::default(),
     };
     let until = Instant::now() + options.duration;
@@ -144,10 +142,8 @@ impl Run<'_> {
         !self.stop.load(Ordering::SeqCst)
     }
 
-    fn failures(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.failures
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn failures(&self) -> MutexGuard<'_, Vec<String>> {
+        locked(&self.failures)
     }
 
     fn draw(&self, number: u64) -> Draw {
@@ -236,8 +232,7 @@ impl Run<'_> {
 
     /// Returns whether the server has not answered a GET for a while.
     fn is_slow(&self) -> bool {
-        let asked = self.asked_ms.load(Ordering::SeqCst);
-        asked > 0 && self.began.elapsed() > Duration::from_millis(asked) + SLOW
+        locked(&self.asked).is_some_and(|asked| asked.elapsed() > SLOW)
     }
 
     /// Connections that do not wait for replies. None come while the server is slow: it would have ever more commands of clients
@@ -272,8 +267,7 @@ impl Run<'_> {
         while self.goes_on() {
             for session in &mut sessions {
                 let asked = Instant::now();
-                let asked_ms = self.began.elapsed().as_millis() as u64;
-                self.asked_ms.store(asked_ms, Ordering::SeqCst);
+                *locked(&self.asked) = Some(asked);
                 let mut asks = match session.take().map_or_else(|| self.connect(), Ok) {
                     Ok(session) => session,
                     Err(_) if heard.elapsed() < self.options.silence => continue,
@@ -294,10 +288,14 @@ impl Run<'_> {
                     Err(end) => self.ended(&end, &mut asks),
                 }
             }
-            self.asked_ms.store(0, Ordering::SeqCst);
+            *locked(&self.asked) = None;
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a command's text without the middle of a very long one.

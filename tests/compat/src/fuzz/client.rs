@@ -186,7 +186,7 @@ pub(super) fn batch(draw: &mut Draw, grammar: &Grammar) -> Vec<Command> {
         commands.push(Command::of(&["RESET"]));
     }
     if commands.iter().any(|command| command.name() == "EXEC") {
-        // It takes replies out of the array of EXEC, in Redis too, so that the rest of the array never comes.
+        // CLIENT REPLY takes replies out of the array of EXEC, in Redis too: the rest of the array would never come.
         commands.retain(|command| !sets_replies(command));
     }
     commands
