@@ -130,7 +130,7 @@ impl Receiver {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Blocks until all events have arrived or until the unix time `until_ms`. Returns what has arrived.
+    /// Blocks until all events have arrived or until the unix time `until_ms`. Returns the lateness of the received events.
     pub(crate) fn wait(self, all: u64, until_ms: u64) -> Result<Late> {
         while self.count() < all && unix_micros() < until_ms * 1000 {
             std::thread::sleep(Duration::from_millis(20));

@@ -69,7 +69,7 @@ impl Entries {
         }
     }
 
-    /// Returns how much longer an entry takes to load than a key.
+    /// Returns the time to load an entry, as a multiple of the time to load a key.
     pub(crate) fn weight(self) -> u32 {
         if self == Self::Keys { 1 } else { 2 }
     }

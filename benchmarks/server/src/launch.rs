@@ -36,7 +36,7 @@ pub(crate) struct Program {
     pub(crate) ours: bool,
 }
 
-/// A started server.
+/// A server of the run, with its temporary directory.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,

@@ -242,7 +242,7 @@ pub(crate) struct ServerOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct JobsOptions {
-    /// Jobs that are due in some hours, in the same queue as those of `late`
+    /// Jobs that are due in some hours, in the same queue as the jobs of `late`
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
     pub(crate) pending: u64,
     /// Folder of the packages of the part `peers`, which scripts/setup job-peers makes

@@ -53,7 +53,7 @@ const CPU_RATIOS: [RatioBars; 7] = [
     (&["eval_loop"], &[(1, 1.0)]),
 ];
 
-/// Commands on many keys. The bound on the CPU per command of several loops by that of one, at these pipeline depths.
+/// Commands on many keys, whose CPU per command of several loops has the bound [`SPREAD_RATIO`] to the CPU of one loop.
 const SPREAD_TESTS: [&str; 7] = [
     "set",
     "get",
@@ -311,11 +311,18 @@ mod tests {
         let ratio = |test, pipeline| bound(bars_of(test, pipeline));
         assert_eq!(ratio("get", 64).as_deref(), Some("<= 0.55 x"));
         assert_eq!(ratio("get", 2), None);
+        assert_eq!(ratio("lpush", 64).as_deref(), Some("<= 0.7 x"));
         assert_eq!(ratio("lpush", 1), None);
+        assert_eq!(ratio("rpop", 64), None);
+        assert_eq!(ratio("eval_get", 1).as_deref(), Some("<= 0.95 x"));
         assert_eq!(ratio("eval_loop", 1).as_deref(), Some("<= 1 x"));
         assert_eq!(
             bound(loops_bars_of("set", 16)).as_deref(),
             Some("<= 1.15 x")
+        );
+        assert_eq!(
+            bound(loops_bars_of("lpush", 64)).as_deref(),
+            Some("<= 1.5 x")
         );
         assert_eq!(loops_bars_of("lpush", 64).len(), 2);
         let tests = CPU_RATIOS.iter().flat_map(|(tests, _)| *tests);

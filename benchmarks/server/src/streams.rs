@@ -160,7 +160,7 @@ fn deliver(client: &mut Client, count: u64, duration_us: u64) -> Result<Vec<(Vec
     Ok(delivered)
 }
 
-/// Reads what is delivered again, and acknowledges it. Returns the times at which each entry came.
+/// Reads the entries that are delivered again, and acknowledges them. Returns the arrival times of each entry.
 fn read_again(
     server: &Server,
     count: u64,

@@ -167,7 +167,7 @@ fn once(server: &Server, shape: Shape, round: u32) -> Result<Figures> {
     ]))
 }
 
-/// Writes random keys at the pace of the options. Returns how many.
+/// Writes random keys at the pace of the options. Returns their number.
 fn write_keys(server: &Server, shape: Shape, round: u32, progress: &Progress) -> Result<u64> {
     let mut random = ChaCha8Rng::seed_from_u64(round.into());
     let mut client = server.client()?;

@@ -13,9 +13,9 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct Pace {
     /// Number of operations in a round, if time permits.
     pub operations: usize,
-    /// Longest batch; a longer one is cut short, and its figure covers the completed operations.
+    /// Maximum duration of a batch. A batch that takes longer is cut short, and its figure covers the completed operations.
     pub cut_after: Duration,
-    /// Longest preparation of a round before it is cancelled.
+    /// Maximum duration of the preparation of a round, which is cancelled then.
     pub patience: Duration,
 }
 

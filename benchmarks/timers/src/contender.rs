@@ -28,7 +28,7 @@ pub trait Contender: Default + 'static {
     const ROLE: Role = Role::Peer;
     /// Length of a tick in microseconds, and so the greatest lateness. 1 for exact queues.
     const TICK: u64 = 1;
-    /// Greatest number of timers with a bearable cost; tables name this limit.
+    /// Maximum number of timers with a bearable cost; tables name this limit.
     const MAX_TIMERS: usize = usize::MAX;
     /// A handle to a timer: the caller's data per timer.
     type Handle: Copy;

@@ -123,7 +123,7 @@ module Work
     end
   end
 
-  # Each pop is replaced by a later push, as timers do.
+  # A later push follows each pop: a timer that is armed again.
   def push_pop(queue, scores)
     size = scores.size
     queue.clear

@@ -14,11 +14,11 @@ use crate::clock::{Pace, cpu};
 use crate::contender::Contender;
 use crate::results::{Figure, Sample};
 
-/// A millisecond.
+/// Microseconds of a millisecond.
 const MS: u64 = 1_000;
 /// Farthest deadline of most workloads.
 const SPAN: u64 = 60_000 * MS;
-/// An hour.
+/// Microseconds of an hour.
 const HOUR: u64 = 60 * SPAN;
 
 /// Number of timers that a small program has, whose memory is measured in every run.

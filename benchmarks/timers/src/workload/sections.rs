@@ -13,7 +13,7 @@ use crate::results::{Figure, Sample};
 /// that have grown, like those of a program that rarely arms a timer.
 const GROWS_FROM: usize = 256;
 
-/// Least number of timers in a section: enough for the counter's resolution.
+/// Minimum number of timers in a section: enough for the counter's resolution.
 const TIMERS: usize = 32;
 
 fn queues<C: Contender>(size: usize) -> Vec<C> {

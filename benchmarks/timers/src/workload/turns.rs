@@ -9,7 +9,7 @@ use crate::clock::{Pace, Took, timed};
 use crate::contender::{Contender, Role};
 use crate::results::{Figure, Sample};
 
-/// Greatest change of a deadline by re-arming.
+/// Maximum change of a deadline by re-arming.
 const MOST: u64 = 64 * MS;
 
 /// Factor by which questions exceed other operations in number, because they are cheap.
