@@ -3,7 +3,7 @@
 //! A library's code runs once, when it is loaded, and sees nothing but a small table `redis` with `register_function`. Its
 //! functions see the globals of scripts. All code has the same table of globals; loading changes what is in it.
 
-use punctual_resp::Args;
+use punctual_resp::{Args, Reply};
 
 use crate::declaration::{Declaration, Function, ScriptFlags};
 use crate::errors::{self, Failure};
@@ -146,16 +146,16 @@ impl Functions {
         self.interpreter.state.collect();
     }
 
-    /// Calls a function with two tables of arguments, and appends its reply.
+    /// Calls a function with two tables of arguments, and writes its reply, in the protocol of `reply`.
     ///
     /// # Errors
-    /// The error that ended the function; nothing is appended then.
+    /// The error that ended the function; nothing is written then.
     pub fn call(
         &mut self,
         function: &Function,
         call: &Call<'_>,
         host: &mut dyn Host,
-        out: &mut Vec<u8>,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Failure> {
         let state = &mut self.interpreter.state;
         state.context().session().reset();
@@ -165,7 +165,7 @@ impl Functions {
         for args in tables {
             push_list(stack, args);
         }
-        self.interpreter.finish(2, call, host, out)
+        self.interpreter.finish(2, call, host, reply)
     }
 
     /// Replaces the contents of the table of globals.

@@ -1,6 +1,6 @@
 //! An interpreter: compiles scripts and runs them.
 
-use punctual_resp::{Args, Protocol, Reply};
+use punctual_resp::{Args, Reply};
 
 use crate::api::Session;
 use crate::errors::{Failure, describe_error, failure};
@@ -41,8 +41,6 @@ pub struct Call<'a> {
     pub keys: Args<'a>,
     /// `ARGV`.
     pub argv: Args<'a>,
-    /// Protocol of the client.
-    pub protocol: Protocol,
 }
 
 /// One Lua state with the sandbox of scripts.
@@ -98,16 +96,16 @@ impl Interpreter {
         self.state.stack().release(script.0);
     }
 
-    /// Runs a script and appends its reply.
+    /// Runs a script and writes its reply, in the protocol of `reply`.
     ///
     /// # Errors
-    /// The error that ended the script; nothing is appended then.
+    /// The error that ended the script; nothing is written then.
     pub fn run(
         &mut self,
         script: &Script,
         call: &Call<'_>,
         host: &mut dyn Host,
-        out: &mut Vec<u8>,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Failure> {
         self.state.context().session().reset();
         let mut stack = self.state.stack();
@@ -120,7 +118,7 @@ impl Interpreter {
         stack.set_read_only(-1, true);
         stack.pop(1);
         stack.push_kept(&script.0);
-        self.finish(0, call, host, out)
+        self.finish(0, call, host, reply)
     }
 
     /// Calls the function below its arguments, and converts its result.
@@ -129,19 +127,14 @@ impl Interpreter {
         arguments: i32,
         call: &Call<'_>,
         host: &mut dyn Host,
-        out: &mut Vec<u8>,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Failure> {
         let outcome = self.state.call(host, arguments);
         let script = self.state.context().session().protocol.get();
         let mut stack = self.state.stack();
         let result = match outcome {
             Outcome::Done => {
-                reply::write(
-                    &mut stack,
-                    script,
-                    &mut Reply::new(out, call.protocol),
-                    host,
-                );
+                reply::write(&mut stack, script, reply, host);
                 Ok(())
             }
             Outcome::Failed => Err(failure(&mut stack, call.name)),

@@ -28,9 +28,9 @@
 //!     name: "f",
 //!     keys: keys.as_args(),
 //!     argv: argv.as_args(),
-//!     protocol: Protocol::Resp2,
 //! };
-//! lua.run(&script, &call, &mut Counts, &mut out).unwrap();
+//! let mut reply = Reply::new(&mut out, Protocol::Resp2);
+//! lua.run(&script, &call, &mut Counts, &mut reply).unwrap();
 //! assert_eq!(out, b":4\r\n");
 //! ```
 

@@ -194,7 +194,10 @@ pub(crate) fn write(
             None => stack.pop(1),
         }
         // Tables that share their parts are small until they are a reply.
-        if stack.context().is_out_of_memory(reply.len() - start) {
+        if stack
+            .context()
+            .is_out_of_memory(reply.len().saturating_sub(start))
+        {
             reply.truncate(start);
             write_error(b"ERR not enough memory", false, reply, host);
             return stack.set_top(below);

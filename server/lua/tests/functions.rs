@@ -1,7 +1,7 @@
 //! Libraries of functions against a host without commands.
 
 use punctual_lua::{Call, Function, Functions, Host, LogLevel, Options, ScriptFlags};
-use punctual_resp::{Args, OwnedArgs, Protocol};
+use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
 /// Replies OK to every command, and ends what runs long.
 #[derive(Default)]
@@ -38,9 +38,9 @@ fn call(lua: &mut Functions, function: &Function) -> String {
         name: &function.declaration.name,
         keys: keys.as_args(),
         argv: argv.as_args(),
-        protocol: Protocol::Resp2,
     };
-    match lua.call(function, &call, &mut Agrees::default(), &mut out) {
+    let mut reply = Reply::new(&mut out, Protocol::Resp2);
+    match lua.call(function, &call, &mut Agrees::default(), &mut reply) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
         Err(failure) => failure.to_string(),
     }

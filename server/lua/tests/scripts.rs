@@ -1,7 +1,7 @@
 //! Scripts against a host that echoes commands.
 
 use punctual_lua::{Call, Failure, Host, Interpreter, LogLevel, Options};
-use punctual_resp::{Args, OwnedArgs, Protocol};
+use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
 /// Replies to `raw X` with the bytes X, to other commands with an error.
 #[derive(Default)]
@@ -37,9 +37,9 @@ fn run_with(code: &str, host: &mut Raw, options: Options) -> Result<Vec<u8>, Fai
         name: "f",
         keys: keys.as_args(),
         argv: argv.as_args(),
-        protocol: Protocol::Resp3,
     };
-    lua.run(&script, &call, host, &mut out).map(|()| out)
+    let mut reply = Reply::new(&mut out, Protocol::Resp3);
+    lua.run(&script, &call, host, &mut reply).map(|()| out)
 }
 
 fn run(code: &str) -> String {
@@ -104,11 +104,11 @@ fn what_a_script_has_left_is_no_burden_to_the_next() {
         name: "f",
         keys: none.as_args(),
         argv: none.as_args(),
-        protocol: Protocol::Resp2,
     };
     let mut run = |script| {
         let mut out = Vec::new();
-        lua.run(script, &call, &mut Raw::default(), &mut out)
+        let mut reply = Reply::new(&mut out, Protocol::Resp2);
+        lua.run(script, &call, &mut Raw::default(), &mut reply)
             .map(|()| out)
     };
     for _ in 0..3 {

@@ -24,10 +24,10 @@ fn reply(code: &str) -> Result<Vec<u8>, Failure> {
         name: "f",
         keys: none.as_args(),
         argv: none.as_args(),
-        protocol: Protocol::Resp2,
     };
     let mut out = Vec::new();
-    lua.run(&script, &call, &mut Nothing, &mut out)
+    let mut reply = Reply::new(&mut out, Protocol::Resp2);
+    lua.run(&script, &call, &mut Nothing, &mut reply)
         .map(|()| out)
 }
 

@@ -11,7 +11,7 @@ use punctual_resp::{Protocol, Reply};
 use punctual_store::glob;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 
-use crate::net::mailbox::Mailbox;
+use crate::net::mailbox::{Mailbox, Origin};
 
 /// Kind of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,7 +338,8 @@ fn send<O>(
         let here = std::iter::from_fn(|| {
             listeners.next_if(|s| (s.resp3, s.loop_number) == (first.resp3, first.loop_number))
         });
-        mailboxes[first.loop_number].deliver(&encoder.bytes, here.map(|s| (s.client, s.slot)));
+        let to = here.map(|s| (s.client, s.slot));
+        mailboxes[first.loop_number].deliver(Origin::Published, &encoder.bytes, to);
     }
 }
 

@@ -390,6 +390,10 @@ impl Shared {
         self.store.set_tracked_max(settings.tracking_table_max_keys);
         self.store.set_counts_room(settings.maxmemory > 0);
         self.memory.apply(&settings);
+        for mailbox in &self.mailboxes {
+            let hard = |class: usize| settings.output_limits[class].hard_bytes;
+            mailbox.limit(hard(Settings::OUTPUT_PUBSUB), hard(Settings::OUTPUT_NORMAL));
+        }
         self.update_read_only();
         self.upstream
             .serves_stale

@@ -300,23 +300,28 @@ fn set_mebibyte(server: &Process) {
 #[test]
 fn a_long_reply_is_in_memory_once() {
     const COUNT: usize = 150;
-    let server = Process::start(&[]);
-    set_mebibyte(&server);
-    let before = server.peak_mib();
-    let mut c = server.connect();
-    c.write_all(format!("MGET{}\r\n", " k".repeat(COUNT)).as_bytes())
-        .unwrap();
-    let mut reply = vec![0; format!("*{COUNT}\r\n").len() + COUNT * (MIB + 12)];
-    c.read_exact(&mut reply).unwrap();
-    assert!(reply.ends_with(b"vv\r\n"));
-    exchange(&mut c, b"PING\r\n", b"+PONG\r\n");
-    let peak = server.peak_mib();
-    println!("{before:.1} MiB before, {peak:.1} at the peak");
-    assert!(
-        peak < before + COUNT as f64 * 1.1 + LEFT_MIB,
-        "{peak:.1} MiB"
+    let mget = format!("MGET{}\r\n", " k".repeat(COUNT));
+    let script = format!(
+        "EVAL \"local v, t = redis.call('get', KEYS[1]), {{}} for n = 1, {COUNT} do t[n] = v end return t\" 1 k\r\n"
     );
-    server.stop();
+    for command in [mget, script] {
+        let server = Process::start(&[]);
+        set_mebibyte(&server);
+        let before = server.peak_mib();
+        let mut c = server.connect();
+        c.write_all(command.as_bytes()).unwrap();
+        let mut reply = vec![0; format!("*{COUNT}\r\n").len() + COUNT * (MIB + 12)];
+        c.read_exact(&mut reply).unwrap();
+        assert!(reply.ends_with(b"vv\r\n"));
+        exchange(&mut c, b"PING\r\n", b"+PONG\r\n");
+        let peak = server.peak_mib();
+        println!("{before:.1} MiB before, {peak:.1} at the peak");
+        assert!(
+            peak < before + COUNT as f64 * 1.1 + LEFT_MIB,
+            "{peak:.1} MiB"
+        );
+        server.stop();
+    }
 }
 
 /// The reply of one command ends at the limit of the client's output.
@@ -348,6 +353,39 @@ fn a_reply_beyond_the_hard_limit_takes_no_memory() {
     let peak = server.peak_mib();
     println!("{before:.1} MiB before, {peak:.1} at the peak");
     assert!(peak < before + 8.0 + LEFT_MIB, "{peak:.1} MiB");
+    server.stop();
+}
+
+/// So do the messages that one command causes: those of others, and its client's own.
+#[test]
+fn messages_beyond_the_hard_limit_take_no_memory() {
+    let server = Process::start(&["--client-output-buffer-limit", "pubsub 8mb 0 0"]);
+    let before = server.peak_mib();
+    let patterns: String = (1..=9).map(|n| format!(" {}", "*".repeat(n))).collect();
+    let subscribe = format!("PSUBSCRIBE{patterns}\r\n");
+    let publish = "EVAL \"local v = string.rep('v', 100000) for n = 1, 1000 do redis.call('publish', 'c', v) end \
+                   return 1\" 0\r\n";
+    let mut silent = server.connect();
+    silent.write_all(subscribe.as_bytes()).unwrap();
+    let mut byte = [0];
+    silent.read_exact(&mut byte).unwrap();
+    let mut c = server.connect();
+    exchange(&mut c, publish.as_bytes(), b":1\r\n");
+    exchange(&mut c, b"PING\r\n", b"+PONG\r\n");
+    assert_eq!(
+        info(&server, "client_output_buffer_limit_disconnections"),
+        1
+    );
+    let own = format!("HELLO 3\r\n{subscribe}{publish}");
+    c.write_all(own.as_bytes()).unwrap();
+    read_to_end(&mut c);
+    assert_eq!(
+        info(&server, "client_output_buffer_limit_disconnections"),
+        2
+    );
+    let peak = server.peak_mib();
+    println!("{before:.1} MiB before, {peak:.1} at the peak");
+    assert!(peak < before + 2.0 * 8.0 + LEFT_MIB, "{peak:.1} MiB");
     server.stop();
 }
 

@@ -120,10 +120,10 @@ impl Both {
             name: &name,
             keys: keys.as_args(),
             argv: argv.as_args(),
-            protocol: Protocol::Resp2,
         };
-        if let Err(failure) = self.lua.run(&script, &call, &mut Commands, &mut out) {
-            Reply::new(&mut out, Protocol::Resp2).error(&failure.text);
+        let mut reply = Reply::new(&mut out, Protocol::Resp2);
+        if let Err(failure) = self.lua.run(&script, &call, &mut Commands, &mut reply) {
+            reply.error(&failure.text);
         }
         self.lua.forget(script);
         out

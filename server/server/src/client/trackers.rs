@@ -24,7 +24,7 @@ use punctual_store::{Store, Turn};
 use crate::client::registry::{ClientInfo, Clients};
 use crate::client::session::Session;
 use crate::client::tracking::{Mode, Tracking};
-use crate::net::mailbox::Mailbox;
+use crate::net::mailbox::{Mailbox, Origin};
 use crate::pubsub::Subscriber;
 
 /// The channel of invalidations for clients that speak RESP2.
@@ -293,7 +293,7 @@ impl Trackers {
                 keys.iter().for_each(|(key, _)| reply.bulk(key));
             });
         }
-        const KEPT: usize = 64 << 10;
+        const KEPT: usize = 16 << 10;
         if message.capacity() > KEPT {
             *message = Vec::new();
         }
@@ -410,6 +410,6 @@ fn send<O>(
 fn deliver<O>(mailboxes: &[Mailbox<O>], routes: &[Subscriber], message: &[u8]) {
     for routes in routes.chunk_by(|a, b| a.loop_number == b.loop_number) {
         let to = routes.iter().map(|route| (route.client, route.slot));
-        mailboxes[routes[0].loop_number].deliver(message, to);
+        mailboxes[routes[0].loop_number].deliver(Origin::Observed, message, to);
     }
 }

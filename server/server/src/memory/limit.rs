@@ -3,8 +3,8 @@
 //! A loop compares the bytes in use with the limit when its own counter has grown by its share of what is left, so the other
 //! counters are seldom read. In a full store it compares before each command that may need memory, and once a turn.
 //!
-//! What counts is the bytes in use, without the buffers of the append-only file and of replicas (as in Redis), evicted values that wait
-//! to be dropped, and free places for records. Records lie in pages, so an evicted key returns no memory by itself: its
+//! What counts is the bytes in use, without the buffers of the append-only file and of replicas (as in Redis), invalidations that the
+//! turn sends (each eviction would cause the next one), evicted values that wait to be dropped, and free places for records. Records lie in pages, so an evicted key returns no memory by itself: its
 //! place is for the next key. Free places beyond [`ROOM_PART`] of the limit count as used; then records move together, and
 //! whole pages become free.
 
@@ -55,11 +55,12 @@ impl Shared {
     /// Returns by how many bytes the memory exceeds the limit, below zero if it does not, and the free places that are not
     /// counted as free.
     fn excess(&self, turn: &mut Turn, used: u64, limit: u64) -> (i64, u64) {
-        let dropping =
-            self.memory.dropping.load(Ordering::Relaxed) + turn.discarded.evicted_bytes() as u64;
+        let passing = self.memory.dropping.load(Ordering::Relaxed)
+            + turn.discarded.evicted_bytes() as u64
+            + self.memory.invalidations.load(Ordering::Relaxed);
         let room = turn.room();
         let free = room.min(limit / ROOM_PART);
-        let counted = used.saturating_sub(self.memory_not_counted() + dropping + free);
+        let counted = used.saturating_sub(self.memory_not_counted() + passing + free);
         (counted as i64 - limit as i64, room - free)
     }
 }
@@ -135,12 +136,15 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: 
             break full;
         };
         let (before, discarded) = (counters::own(), turn.discarded.evicted_bytes());
+        let invalidations = || memory.invalidations.load(Ordering::Relaxed) as i64;
+        let invalidations_before = invalidations();
         let mut evicted = 0;
         let mut late = false;
         let mut enough = |turn: &mut Turn<'_>| {
             let freed = (before - counters::own())
                 + (evicted * PLACE) as i64
-                + (turn.discarded.evicted_bytes() - discarded) as i64;
+                + (turn.discarded.evicted_bytes() - discarded) as i64
+                + (invalidations() - invalidations_before);
             late = evicted > 0 && evicted % BETWEEN_LOOKS == 0 && elapsed_us() >= most_us;
             evicted += 1;
             freed >= excess + slack || late || evicted > 4 * BETWEEN_LOOKS

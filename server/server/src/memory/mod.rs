@@ -33,6 +33,8 @@ pub(crate) struct Memory {
     replica_ignores: AtomicBool,
     /// Bytes of evicted values that the worker will drop.
     pub(crate) dropping: AtomicU64,
+    /// Bytes of invalidations that turns which have not ended have left for clients.
+    pub(crate) invalidations: AtomicU64,
     /// Unix time in µs since which eviction has not reached the limit, or 0.
     over_since_us: AtomicU64,
     /// Time until then for which eviction had not reached the limit, in µs.
@@ -60,6 +62,7 @@ impl Memory {
             step_us: AtomicU64::new(0),
             replica_ignores: AtomicBool::new(true),
             dropping: AtomicU64::new(0),
+            invalidations: AtomicU64::new(0),
             over_since_us: AtomicU64::new(0),
             over_us: AtomicU64::new(0),
             clients: figures(0),
@@ -73,6 +76,11 @@ impl Memory {
         let used = counters::used().unwrap_or_else(|| process::memory().0);
         self.note(used);
         used
+    }
+
+    /// Returns whether a loop has found the memory at the limit when it last looked.
+    pub(crate) fn is_full(&self, loop_number: usize) -> bool {
+        self.check_at[loop_number].0.load(Ordering::Relaxed) == i64::MIN
     }
 
     /// Notes a number of bytes in use, for the peak.

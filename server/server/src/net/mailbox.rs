@@ -4,14 +4,31 @@
 //! to the mailbox wakes the loop if the loop has announced that it sleeps ([`Announcement`]); further threads do not
 //! wake it again before it has emptied the mailbox.
 //!
+//! A single command can cause more messages for a client than its output may have. Such a client is *cut off* when it has much more
+//! than that in the mailbox: its messages are dropped, and its loop closes it.
+//!
 //! While a client runs commands, the mailbox can *separate* its messages, so that the loop inserts them between the
 //! client's replies, in the order of events.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use ahash::RandomState;
 use mio::Waker;
 use punctual::driver::Announcement;
 use punctual_store::lock_order::{OrderedMutex, Rank};
+
+/// What a message comes from, which decides the limit of its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    /// PUBLISH, or an event of the keyspace.
+    Published,
+    /// CLIENT TRACKING or MONITOR.
+    Observed,
+}
+
+/// Bytes in a mailbox beyond which it looks for clients that have too many of them.
+const LOOKS_AT: usize = 4 << 20;
 
 /// Bytes of a mailbox for one client.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +37,7 @@ pub(crate) struct Delivery {
     pub(crate) slot: usize,
     start: usize,
     end: usize,
+    origin: Origin,
 }
 
 /// Content of a mailbox.
@@ -27,6 +45,10 @@ pub(crate) struct Mail<O> {
     bytes: Vec<u8>,
     deliveries: Vec<Delivery>,
     pub(crate) orders: Vec<O>,
+    /// Clients that are cut off, with their slots.
+    pub(crate) cut_off: Vec<(u64, usize)>,
+    /// Number of bytes at which the mailbox looks for clients that have too many.
+    looks_at: usize,
     /// Client whose messages are separated; 0: none.
     separated_client: u64,
     /// Messages for that client.
@@ -41,6 +63,8 @@ impl<O> Default for Mail<O> {
             bytes: Vec::new(),
             deliveries: Vec::new(),
             orders: Vec::new(),
+            cut_off: Vec::new(),
+            looks_at: LOOKS_AT,
             separated_client: 0,
             separated: Vec::new(),
             awaiting: Vec::new(),
@@ -56,14 +80,56 @@ impl<O> Mail<O> {
             .map(|d| (*d, &self.bytes[d.start..d.end]))
     }
 
-    /// Removes all content, and keeps a limited amount of memory.
-    pub(crate) fn clear(&mut self) {
-        const KEPT: usize = 1 << 20;
+    /// Cuts off the clients that have more bytes of an origin than it may have. O(deliveries + bytes).
+    #[cold]
+    fn cut_off_full(&mut self, most: impl Fn(Origin) -> u64) {
+        let mut sums: HashMap<(u64, Origin), usize, RandomState> = HashMap::default();
+        for delivery in &self.deliveries {
+            let sum = sums.entry((delivery.client, delivery.origin)).or_default();
+            *sum += delivery.end - delivery.start;
+            if *sum as u64 > most(delivery.origin) && !self.is_cut_off(delivery.client) {
+                self.cut_off.push((delivery.client, delivery.slot));
+            }
+        }
+        if !self.cut_off.is_empty() {
+            self.drop_cut_off();
+        }
+        self.looks_at = (2 * self.bytes.len()).max(LOOKS_AT);
+    }
+
+    /// Removes the messages of clients that are cut off.
+    fn drop_cut_off(&mut self) {
+        let cut_off = &self.cut_off;
+        self.deliveries
+            .retain(|d| cut_off.iter().all(|(client, _)| *client != d.client));
+        let old = std::mem::take(&mut self.bytes);
+        let mut copied = (0, 0);
+        for delivery in &mut self.deliveries {
+            let range = (delivery.start, delivery.end);
+            // Deliveries of the same message follow one another.
+            if copied != range {
+                self.bytes.extend_from_slice(&old[range.0..range.1]);
+                copied = range;
+            }
+            delivery.start = self.bytes.len() - (range.1 - range.0);
+            delivery.end = self.bytes.len();
+        }
+    }
+
+    fn is_cut_off(&self, client: u64) -> bool {
+        self.cut_off.iter().any(|(cut, _)| *cut == client)
+    }
+
+    /// Removes all content, and keeps a limited amount of memory; less if the server has reached `maxmemory`.
+    pub(crate) fn clear(&mut self, is_full: bool) {
+        let kept = if is_full { 4 << 10 } else { 1 << 20 };
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT);
+        self.bytes.shrink_to(kept);
         self.deliveries.clear();
-        self.deliveries.shrink_to(KEPT / size_of::<Delivery>());
+        self.deliveries.shrink_to(kept / size_of::<Delivery>());
         self.orders.clear();
+        self.cut_off.clear();
+        self.looks_at = LOOKS_AT;
     }
 }
 
@@ -76,6 +142,8 @@ pub struct Mailbox<O> {
     /// The mailbox has messages for the separated client.
     has_separated: AtomicBool,
     waker: Waker,
+    /// Hard limit of a client's output for published messages, and for others; `u64::MAX` without one.
+    most: [AtomicU64; 2],
     /// Time until which the loop sleeps, unix ms.
     pub(crate) sleep: Announcement,
     /// Position of the log of changes that the sleeping loop waits for; `u64::MAX` if it waits for no position.
@@ -89,26 +157,52 @@ impl<O> Mailbox<O> {
             full: AtomicBool::new(false),
             has_separated: AtomicBool::new(false),
             waker,
+            most: [const { AtomicU64::new(u64::MAX) }; 2],
             sleep: Announcement::new(),
             awaited: AtomicU64::new(u64::MAX),
         }
     }
 
+    /// Sets the hard limits of a client's output, for published messages and for others; 0: no limit.
+    pub(crate) fn limit(&self, published: u64, observed: u64) {
+        for (most, bytes) in self.most.iter().zip([published, observed]) {
+            let bytes = if bytes == 0 { u64::MAX } else { bytes };
+            most.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn most(&self, origin: Origin) -> u64 {
+        self.most[origin as usize].load(Ordering::Relaxed)
+    }
+
     /// Adds the same message for several clients of this loop.
-    pub(crate) fn deliver(&self, bytes: &[u8], clients: impl Iterator<Item = (u64, usize)>) {
+    pub(crate) fn deliver(
+        &self,
+        origin: Origin,
+        bytes: &[u8],
+        clients: impl Iterator<Item = (u64, usize)>,
+    ) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
         let start = mail.bytes.len();
         let end = start + bytes.len();
-        let mut stored = false;
+        let (mut stored, cut_off) = (false, mail.cut_off.len());
         for (client, slot) in clients {
+            if !mail.cut_off.is_empty() && mail.is_cut_off(client) {
+                continue;
+            }
             if client == mail.separated_client {
+                if (mail.separated.len() + bytes.len()) as u64 > self.most(origin) {
+                    mail.separated = Vec::new();
+                    mail.cut_off.push((client, slot));
+                    continue;
+                }
                 mail.separated.extend_from_slice(bytes);
                 self.has_separated.store(true, Ordering::Release);
             } else if let Some((_, held)) = mail.awaiting.iter_mut().find(|(id, _)| *id == client) {
                 held.extend_from_slice(bytes);
             } else if let Some(last) = mail.deliveries.last_mut()
-                && (last.client, last.slot, last.end) == (client, slot, start)
+                && (last.client, last.slot, last.end, last.origin) == (client, slot, start, origin)
             {
                 // A listener's events follow one another: one delivery, one copy.
                 last.end = end;
@@ -120,11 +214,17 @@ impl<O> Mailbox<O> {
                     slot,
                     start,
                     end,
+                    origin,
                 });
             }
         }
         if stored {
             mail.bytes.extend_from_slice(bytes);
+            if mail.bytes.len() > mail.looks_at {
+                mail.cut_off_full(|origin| self.most(origin));
+            }
+        }
+        if stored || mail.cut_off.len() > cut_off {
             drop(guard);
             self.notify();
         }
@@ -191,6 +291,7 @@ impl<O> Mailbox<O> {
             slot,
             start,
             end,
+            origin: Origin::Observed,
         });
         mail.orders.push(resume);
         drop(guard);

@@ -30,6 +30,13 @@ pub(crate) enum Order {
         /// Its place in the loop.
         slot: usize,
     },
+    /// Close a client whose messages exceed the limit of its output.
+    CutOff {
+        /// Number of the client.
+        client: u64,
+        /// Its place in the loop.
+        slot: usize,
+    },
     /// Write output that was held, as far as its changes are released, and answer clients that wait for a sync.
     Released,
     /// Close connections with held output, because the append-only file cannot be written.

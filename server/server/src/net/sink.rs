@@ -1,6 +1,7 @@
 //! Publishes the keyspace's events on channels, and counts them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use punctual_resp::Protocol;
 use punctual_store::events::{Classes, DeadLetterFailed, Sink};
@@ -10,6 +11,7 @@ use punctual_store::{Effects, KeyHash, Now};
 
 use crate::client::trackers::{Batch, Prefixes};
 use crate::log;
+use crate::memory::counters;
 use crate::shared::Shared;
 
 /// Most keys that are gathered for clients in BCAST mode before they are sent.
@@ -29,6 +31,8 @@ pub(crate) struct LoopSink<'s> {
     prefixes: Arc<Prefixes>,
     /// Changed keys that those clients want to know of.
     batch: Batch,
+    /// Bytes of the invalidations that the turn has sent or gathered.
+    invalidations: u64,
     /// Buffer for channel names such as `__keyspace@0__:key`.
     channel: Vec<u8>,
     /// Channel of the last `__keyevent@`: its database, its name, and where the event begins in it. Events repeat.
@@ -45,9 +49,18 @@ impl<'s> LoopSink<'s> {
             noted: 0,
             prefixes: Arc::default(),
             batch: Batch::new(),
+            invalidations: 0,
             channel: Vec::new(),
             event_channel: (0, Vec::new(), 0),
         }
+    }
+
+    /// Adds what was allocated for invalidations since the loop's counter of memory had this value.
+    fn count_invalidations(&mut self, before: i64) {
+        let bytes = u64::try_from(counters::own() - before).unwrap_or(0);
+        self.invalidations += bytes;
+        let all = &self.shared.memory.invalidations;
+        all.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Sends the changed keys to the clients in BCAST mode.
@@ -101,6 +114,8 @@ fn write_channel(channel: &mut Vec<u8>, prefix: &str, db: usize) {
 impl Drop for LoopSink<'_> {
     fn drop(&mut self) {
         self.send_batch();
+        let all = &self.shared.memory.invalidations;
+        all.fetch_sub(self.invalidations, Ordering::Relaxed);
     }
 }
 
@@ -173,9 +188,11 @@ impl Sink for LoopSink<'_> {
     }
 
     fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {
+        let before = counters::own();
         self.shared
             .trackers
             .invalidate(&self.shared.post(), key, readers, by);
+        self.count_invalidations(before);
     }
 
     fn broadcast(&mut self, key: &[u8], by: u64) {
@@ -189,7 +206,9 @@ impl Sink for LoopSink<'_> {
         match self.batch.get_mut(key) {
             Some(last) => *last = by,
             None => {
+                let before = counters::own();
                 self.batch.insert(key.into(), by);
+                self.count_invalidations(before);
             }
         }
         if self.batch.len() >= BATCH_MAX {

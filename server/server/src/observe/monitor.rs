@@ -9,6 +9,7 @@ use punctual_store::Now;
 
 use crate::client::session::Session;
 use crate::dispatch::table::Entry;
+use crate::net::mailbox::Origin;
 use crate::observe::redact::redacted;
 use crate::shared::Shared;
 
@@ -83,7 +84,7 @@ pub(crate) fn feed(shared: &Shared, now: Now, session: &Session, entry: &Entry, 
             .collect();
         drop(all);
         if !here.is_empty() {
-            mailbox.deliver(line.as_bytes(), here.into_iter());
+            mailbox.deliver(Origin::Observed, line.as_bytes(), here.into_iter());
         }
     }
 }

@@ -77,7 +77,7 @@ impl Dispatcher<'_, '_> {
         session.replays = client.replays;
         session.swap_users(client);
         // Replies to its commands are no output of the client.
-        let chunks = self.chunks.replace(Chunks::default());
+        let mut chunks = self.chunks.replace(Chunks::default());
         let reply_max = std::mem::replace(&mut self.reply_max, CALL_REPLY_MAX);
         // What runs is taken out of `self`, which its commands need. No command among them runs another script.
         let compiled = std::mem::take(&mut self.scripts.compiled);
@@ -99,7 +99,6 @@ impl Dispatcher<'_, '_> {
             name,
             keys: args.skip(3).take(request.keys),
             argv: args.skip(3 + request.keys),
-            protocol: client.protocol,
         };
         let mut host = ScriptHost {
             dispatcher: self,
@@ -117,12 +116,13 @@ impl Dispatcher<'_, '_> {
             served: 0,
             busy_after: None,
         };
+        let mut reply = Reply::chunked(&mut *out, chunks.as_mut(), reply_max, client.protocol);
         let mut result = match (&request.script, &mut interpreter, &mut engine) {
             (Runnable::Script(index), Some(interpreter), _) => {
-                interpreter.run(&compiled[*index].script, &call, &mut host, out)
+                interpreter.run(&compiled[*index].script, &call, &mut host, &mut reply)
             }
             (Runnable::Function(found), _, Some(engine)) => {
-                engine.call(found, &call, &mut host, out)
+                engine.call(found, &call, &mut host, &mut reply)
             }
             _ => unreachable!("the handler has loaded what runs"),
         };

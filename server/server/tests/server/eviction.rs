@@ -386,6 +386,29 @@ fn used_memory_returns_after_floods() {
     server.stop();
 }
 
+/// The messages about evicted keys are no reason to evict more.
+#[test]
+fn invalidations_cause_no_evictions() {
+    for mode in ["", " BCAST"] {
+        let server = Process::start(&["--maxmemory-policy", "allkeys-lru"]);
+        let mut c = Wire::to(server.port);
+        let key = |n| format!("{n:01000}");
+        send(&mut c, 2_000, |n| format!("SET {} x", key(n)));
+        let mut readers: Vec<Wire> = (0..10).map(|_| Wire::to(server.port)).collect();
+        for reader in &mut readers {
+            reader.ask(&["HELLO", "3"]);
+            reader.expect(&[&format!("CLIENT TRACKING on{mode}")], "+OK|");
+            send(reader, 2_000, |n| format!("GET {}", key(n)));
+        }
+        let limit = used(&mut c) - 60_000;
+        set(&mut c, "maxmemory", &limit.to_string());
+        eventually(|| used(&mut c) <= limit + limit / 100);
+        let evicted = info(&mut c, "stats", "evicted_keys");
+        assert!((20..100).contains(&evicted), "{evicted}{mode}");
+        server.stop();
+    }
+}
+
 /// The largest clients go first; those with NO-EVICT stay.
 #[test]
 fn clients_are_evicted_by_their_memory() {

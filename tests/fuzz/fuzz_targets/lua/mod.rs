@@ -1,7 +1,7 @@
 //! A script that fails if a property of its arguments does not hold.
 
 use punctual_lua::{Call, Host, Interpreter, LogLevel, Options, Script};
-use punctual_resp::{Args, OwnedArgs, Protocol};
+use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
 /// A server that is never called.
 struct Nothing;
@@ -37,9 +37,9 @@ impl Property {
             name: "f",
             keys: keys.as_args(),
             argv: argv.as_args(),
-            protocol: Protocol::Resp2,
         };
-        let mut reply = Vec::new();
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, Protocol::Resp2);
         self.lua
             .run(&self.script, &call, &mut Nothing, &mut reply)
             .expect("the properties hold");

@@ -456,6 +456,12 @@ impl EventLoop {
         self.connections.get_mut(slot)?.as_deref_mut()
     }
 
+    /// Returns whether the connection in this place is the client's.
+    fn has(&mut self, slot: usize, client: u64) -> bool {
+        self.connection(slot)
+            .is_some_and(|connection| connection.session.id == client)
+    }
+
     fn mark_dirty(&mut self, slot: usize) {
         if let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut)
             && !connection.dirty
@@ -479,14 +485,9 @@ impl EventLoop {
                     self.serve(arrival, now);
                 }
                 Order::Listen { plain, tls } => self.listen(plain, tls),
-                Order::Kill { client, slot } => {
-                    if self
-                        .connection(slot)
-                        .is_some_and(|c| c.session.id == client)
-                    {
-                        self.close(slot);
-                    }
-                }
+                Order::Kill { client, slot } if self.has(slot, client) => self.close(slot),
+                Order::CutOff { client, slot } if self.has(slot, client) => self.cut_off(slot),
+                Order::Kill { .. } | Order::CutOff { .. } => {}
                 Order::Unblocked {
                     client,
                     slot,

@@ -17,6 +17,7 @@ use crate::client::registry::REPLY_BUFFER;
 use crate::config::OutputLimit;
 use crate::log;
 use crate::net::connection::{Flushed, is_exceeded};
+use crate::net::order::Order;
 
 /// Maximum number of output buffers kept for the next replies, whatever their size.
 const SPARE_OUTPUTS: usize = 16;
@@ -205,7 +206,10 @@ impl EventLoop {
             }
         }
         self.orders.append(&mut mail.orders);
-        mail.clear();
+        let cut_off = mail.cut_off.drain(..);
+        self.orders
+            .extend(cut_off.map(|(client, slot)| Order::CutOff { client, slot }));
+        mail.clear(self.shared.memory.is_full(self.number));
         self.mail = mail;
     }
 
@@ -311,7 +315,7 @@ impl EventLoop {
     pub(super) fn keep_output(&mut self, out: Vec<u8>) {
         let most = if out.capacity() <= SMALL_OUTPUT {
             SPARE_SMALL_OUTPUTS
-        } else if out.capacity() <= CHUNK {
+        } else if out.capacity() <= CHUNK && !self.shared.memory.is_full(self.number) {
             SPARE_OUTPUTS
         } else {
             0

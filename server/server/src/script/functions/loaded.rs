@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual_lua::{Call, Failure, Function, Functions, Host, LogLevel, Random};
-use punctual_resp::{Args, Protocol};
+use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::Error;
 
 use super::header;
@@ -55,10 +55,10 @@ impl Engine {
         found: &Found,
         call: &Call<'_>,
         host: &mut dyn Host,
-        out: &mut Vec<u8>,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Failure> {
         let function = &self.libraries[&found.library.id][found.index];
-        self.interpreter.call(function, call, host, out)
+        self.interpreter.call(function, call, host, reply)
     }
 
     /// Returns the bytes that the interpreter has allocated.
