@@ -5,12 +5,12 @@
 FROM rust:1-bookworm AS build
 WORKDIR /source
 COPY . .
-RUN cargo build --locked --release -p punctual-server --bin punctual
+RUN cargo build --locked --profile dist -p punctual-server --bin punctual
 
 FROM debian:bookworm-slim
 RUN useradd --system --user-group --home-dir /data --shell /usr/sbin/nologin punctual \
     && install -d -o punctual -g punctual -m 0750 /data
-COPY --from=build /source/target/release/punctual /usr/local/bin/punctual
+COPY --from=build /source/target/dist/punctual /usr/local/bin/punctual
 USER punctual
 WORKDIR /data
 VOLUME /data

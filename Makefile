@@ -1,7 +1,7 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
 .PHONY: help run check test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
-  fmt miri wheels install-c loom programs proofs test-page
+  fmt miri wheels install install-c loom programs proofs test-page
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -39,6 +39,9 @@ programs: ## real programs (queues, locks, limiters, clients) on redis-server an
 
 proofs: ## kills, failovers, power cuts and link cuts at full length, three hours (ARGS="kills power links")
 	@scripts/proofs $(ARGS)
+
+install: ## the server: stripped binary, systemd unit, man page and completions (PREFIX=/usr/local DESTDIR=)
+	@scripts/install "$(or $(PREFIX),/usr/local)"
 
 install-c: ## the C library, its headers, pkg-config and CMake files (PREFIX=/usr/local)
 	@scripts/install-c "$(or $(PREFIX),/usr/local)"

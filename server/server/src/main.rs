@@ -17,8 +17,7 @@ Punctual: a Redis-compatible server whose keys expire on time.
 
 Usage: punctual [redis.conf] [--name value ...]
        punctual top [-h host] [-p port] [options]
-       punctual -v | --version
-       punctual -h | --help
+       punctual --directives | -v | --version | -h | --help
 ";
 
 const EXAMPLES: &str = "\
@@ -35,6 +34,10 @@ fn main() -> ExitCode {
         Some("top") => return punctual_top::run(args.into_iter().skip(1)),
         Some("-h" | "--help") => {
             print(&format!("{USAGE}\n{}\n{EXAMPLES}", program::OPTIONS));
+            return ExitCode::SUCCESS;
+        }
+        Some("--directives") => {
+            program::directives().for_each(|name| print(&format!("{name}\n")));
             return ExitCode::SUCCESS;
         }
         Some("-v" | "--version") => {

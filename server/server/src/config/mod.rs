@@ -50,6 +50,7 @@ pub use self::value::{OutputLimit, SavePoint};
 use self::directive::{Change, Effect};
 use self::settings::Values;
 use self::source::Reader;
+pub(crate) use self::source::names;
 use self::table::DIRECTIVES;
 use self::value::Value;
 

@@ -227,12 +227,16 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Returns the names of the directives that CONFIG GET shows for a pattern.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let shown = table::DIRECTIVES.iter().filter(|row| !row.hidden);
+    shown.map(|row| row.name)
+}
+
 /// Returns the nearest known name for a mistyped one, at most two edits away.
 fn nearest(unknown: &[u8]) -> Option<&'static str> {
-    table::DIRECTIVES
-        .iter()
-        .filter(|directive| !directive.hidden)
-        .map(|directive| (distance(unknown, directive.name.as_bytes()), directive.name))
+    names()
+        .map(|name| (distance(unknown, name.as_bytes()), name))
         .filter(|(distance, name)| *distance <= 2 && *distance * 3 <= name.len())
         .min()
         .map(|(_, name)| name)

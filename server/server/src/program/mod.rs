@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 use crate::acl::registry::Users;
 use crate::command;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::dispatch::names::CommandNames;
 use crate::log::{self, Logger};
 use crate::observe::crash_report::CrashReporter;
@@ -26,7 +26,7 @@ use crate::server::{LoadError, Server, StartError};
 
 /// Help text of the command line's options.
 pub const OPTIONS: &str = "\
-Every directive of redis.conf may be given as an option. Some of Punctual's own:
+Every directive of redis.conf may be given as an option; --directives lists them. Some of Punctual's own:
   --threads N                   event loops, one per thread
   --clock virtual               time stands still until CLOCK ADVANCE or CLOCK SET
   --notify-expired-values yes   expired strings also publish their last value
@@ -57,6 +57,11 @@ impl From<io::Error> for ServeError {
     fn from(error: io::Error) -> Self {
         StartError::from(error).into()
     }
+}
+
+/// Returns the names of all directives of the configuration file.
+pub fn directives() -> impl Iterator<Item = &'static str> {
+    config::names()
 }
 
 /// Runs the server until SHUTDOWN, SIGTERM or SIGINT; with `daemonize yes` in a child process, while this process exits.

@@ -43,6 +43,7 @@ mod hotkeys;
 mod info;
 
 mod inside;
+mod installed;
 mod jobs;
 mod killed;
 mod killed_log;
