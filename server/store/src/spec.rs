@@ -312,6 +312,23 @@ pub struct Row<H: 'static> {
     pub subcommands: &'static [Row<H>],
 }
 
+/// Declares a function `row(name, arity, flags, handler)`, which makes the row of a command with the handler's type, the group, the
+/// further flags and the keys that all commands of a family have.
+#[macro_export]
+macro_rules! family {
+    ($handler:ty, $group:expr, $flags:expr $(, keys($first:expr, $last:expr, $step:expr))?) => {
+        const fn row(
+            name: &'static str,
+            arity: i32,
+            flags: $crate::spec::Flags,
+            handler: $handler,
+        ) -> $crate::spec::Row<$handler> {
+            $crate::spec::Row::new(name, arity, flags.or($flags), $group, handler)
+                $(.keys($first, $last, $step))?
+        }
+    };
+}
+
 impl<H> std::ops::Deref for Row<H> {
     type Target = Facts;
 

@@ -19,20 +19,7 @@ const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 const OPEN: Flags = ANY_TIME.or(Flags::NOSCRIPT);
 const ADMIN: Flags = OPEN.or(Flags::ADMIN);
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    handler: ServerHandler,
-) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        flags.or(Flags::KEYLESS),
-        Group::Server,
-        handler,
-    )
-}
+punctual_store::family!(ServerHandler, Group::Server, Flags::KEYLESS);
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] =

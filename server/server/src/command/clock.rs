@@ -14,20 +14,7 @@ use crate::dispatch::timers;
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const MOVES: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    handler: ServerHandler,
-) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        flags.or(Flags::UNPAUSED),
-        Group::Server,
-        handler,
-    )
-}
+punctual_store::family!(ServerHandler, Group::Server, Flags::UNPAUSED);
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[

@@ -10,14 +10,7 @@ use crate::log;
 const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
 const LOADS: Flags = ADMIN.or(Flags::NO_ASYNC_LOADING);
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    handler: ServerHandler,
-) -> ServerCommand {
-    ServerCommand::new(name, arity, flags, Group::Server, handler)
-}
+punctual_store::family!(ServerHandler, Group::Server, Flags::NONE);
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(

@@ -49,14 +49,7 @@ const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING
 
 const IN_PROGRESS: Error = Error::fixed("ERR Background save already in progress");
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    handler: ServerHandler,
-) -> ServerCommand {
-    ServerCommand::new(name, arity, flags, Group::Server, handler)
-}
+punctual_store::family!(ServerHandler, Group::Server, Flags::NONE);
 
 fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     match save::foreground(call.shared, call.turn) {

@@ -22,20 +22,7 @@ const SEND: Flags = Flags::PUBSUB
     .or(Flags::MAY_REPLICATE);
 const LOOK: Flags = Flags::PUBSUB.or(Flags::LOADING).or(Flags::STALE);
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    handler: ServerHandler,
-) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        flags.or(Flags::KEYLESS),
-        Group::Pubsub,
-        handler,
-    )
-}
+punctual_store::family!(ServerHandler, Group::Pubsub, Flags::KEYLESS);
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[

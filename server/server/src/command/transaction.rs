@@ -12,20 +12,7 @@ use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 const ANY_TIME: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
 const QUICK: Flags = ANY_TIME.or(Flags::FAST).or(Flags::ALLOW_BUSY);
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    handler: ServerHandler,
-) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        flags.or(Flags::KEYLESS),
-        Group::Transactions,
-        handler,
-    )
-}
+punctual_store::family!(ServerHandler, Group::Transactions, Flags::KEYLESS);
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[

@@ -94,10 +94,7 @@ const UNITS: &[(&str, &str)] = &[("7.0.0", "Added the `BYTE|BIT` option.")];
 
 const BAD_OFFSET: Error = Error::fixed("ERR bit offset is not an integer or out of range");
 
-/// Creates the row of a command on one key, its first argument.
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::Bitmap, handler).keys(1, 1, 1)
-}
+crate::family!(Handler, Group::Bitmap, Flags::NONE, keys(1, 1, 1));
 
 /// Parses a bit offset: `number` units of `width` bits. The bit must lie within the maximum length of a string.
 fn offset(cx: &Cx, number: &[u8], width: u32) -> Result<u64, Error> {

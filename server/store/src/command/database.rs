@@ -61,9 +61,7 @@ const FLUSH_HISTORY: &[(&str, &str)] = &[
 /// Steps that DBSIZE spends on expiring due keys before it counts.
 const DBSIZE_STEPS: usize = 1000;
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags.or(Flags::WHOLE), Group::Server, handler)
-}
+crate::family!(Handler, Group::Server, Flags::WHOLE);
 
 /// Parses the number of a database.
 pub(crate) fn database_index(cx: &Cx, arg: &[u8]) -> Result<usize, Error> {

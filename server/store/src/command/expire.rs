@@ -85,9 +85,7 @@ const NONDETERMINISTIC: &[&str] = &["nondeterministic_output"];
 
 const NO_KEY: &[(&str, &str)] = &[("2.8.0", "Added the -2 reply.")];
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::Generic, handler).keys(1, 1, 1)
-}
+crate::family!(Handler, Group::Generic, Flags::NONE, keys(1, 1, 1));
 
 const fn setter(name: &'static str, handler: Handler) -> Command {
     row(name, -3, Flags::WRITE.or(Flags::FAST), handler)

@@ -170,10 +170,7 @@ const STORES: OptionKeys = OptionKeys {
     ..OptionKeys::NONE
 };
 
-/// Creates the row of a command on one key, its first argument.
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::Geo, handler).keys(1, 1, 1)
-}
+crate::family!(Handler, Group::Geo, Flags::NONE, keys(1, 1, 1));
 
 const BAD_UNIT: Error = Error::fixed("ERR unsupported unit provided. please use M, KM, FT, MI");
 

@@ -268,9 +268,7 @@ const PER_FIELD: &str = "O(N) where N is the number of specified fields.";
 const WHOLE: &str = "O(N) where N is the size of the hash.";
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::Hash, handler).keys(1, 1, 1)
-}
+crate::family!(Handler, Group::Hash, Flags::NONE, keys(1, 1, 1));
 
 /// Finds a hash to read the named fields, and expires those that are due. Counts hits and misses and sends events as
 /// [`Cx::read`] does.

@@ -88,6 +88,4 @@ const REGISTERS: usize = 1 << hash::INDEX_BITS;
 const NOT_A_SKETCH: Error = Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
 const CORRUPT: Error = Error::fixed("INVALIDOBJ Corrupted HLL object detected");
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::HyperLogLog, handler)
-}
+crate::family!(Handler, Group::HyperLogLog, Flags::NONE);

@@ -180,9 +180,7 @@ static SUBCOMMANDS: &[Command] = &[
         .syntax("queue (job: id token:integer) ... [LEASE milliseconds]"),
 ];
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::Job, handler)
-}
+crate::family!(Handler, Group::Job, Flags::NONE);
 
 const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     row(name, arity, flags, handler).keys(2, 2, 1)

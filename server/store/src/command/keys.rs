@@ -131,9 +131,7 @@ const PICKS_MAX: usize = 100;
 pub(crate) const SAME_OBJECT: Error =
     Error::fixed("ERR source and destination objects are the same");
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::Generic, handler)
-}
+crate::family!(Handler, Group::Generic, Flags::NONE);
 
 fn del(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut deleted = 0;

@@ -193,10 +193,7 @@ const POP_COST: &str = "O(N) where N is the number of elements returned.";
 const MANY_ADDED: &str = "Accepts multiple `element` arguments.";
 const COUNT_ADDED: &[(&str, &str)] = &[("6.2.0", "Added the `count` argument.")];
 
-/// Creates the row of a command on one key, its first argument.
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::List, handler).keys(1, 1, 1)
-}
+crate::family!(Handler, Group::List, Flags::NONE, keys(1, 1, 1));
 
 /// Returns the maximum size of a chunk.
 #[inline]

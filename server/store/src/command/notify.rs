@@ -69,9 +69,7 @@ const RULE_KEYS: OptionKeys = OptionKeys {
 
 const LOOKS: Flags = Flags::LOADING.or(Flags::STALE);
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags.or(Flags::ADMIN), Group::Server, handler)
-}
+crate::family!(Handler, Group::Server, Flags::ADMIN);
 
 /// Without the flag ADMIN, which keeps a command out of the append-only file.
 const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {

@@ -174,10 +174,7 @@ const ALL_COST: &str = "O(N) where N is the total number of members in all sets.
 const SMALLEST_COST: &str =
     "O(N*M) worst case, where N is the size of the smallest set and M is the number of sets.";
 
-/// Creates the row of a command on one key, its first argument.
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::Set, handler).keys(1, 1, 1)
-}
+crate::family!(Handler, Group::Set, Flags::NONE, keys(1, 1, 1));
 
 /// Writes a member.
 #[inline]

@@ -295,7 +295,4 @@ const RANDOM: &[&str] = &["nondeterministic_output"];
 const PER_RETURNED: &str = "O(N) where N is the number of entries returned.";
 const EXCLUSIVE: &[(&str, &str)] = &[("6.2.0", "Added exclusive ranges.")];
 
-/// Creates the row of a command on one key, its first argument.
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::Stream, handler).keys(1, 1, 1)
-}
+crate::family!(Handler, Group::Stream, Flags::NONE, keys(1, 1, 1));

@@ -290,10 +290,7 @@ const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
 const GROW_FAST: Flags = GROW.or(Flags::FAST);
 const RANGE_COST: &str = "O(N) where N is the length of the returned string.";
 
-/// Creates the row of a command on one key, its first argument.
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::String, handler).keys(1, 1, 1)
-}
+crate::family!(Handler, Group::String, Flags::NONE, keys(1, 1, 1));
 
 /// Writes a string.
 #[inline]

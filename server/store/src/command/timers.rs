@@ -84,9 +84,7 @@ static SUBCOMMANDS: &[Command] = &[
 /// The keyspace's part of TIMER SET, in no family: the server's row checks the command before.
 pub const SET: Command = keyed("set", -6, Flags::WRITE.or(Flags::DENYOOM), set::set);
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::Timer, handler)
-}
+crate::family!(Handler, Group::Timer, Flags::NONE);
 
 const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     row(name, arity, flags, handler).keys(2, 2, 1)

@@ -361,10 +361,7 @@ const INTER_COST: &str = "O(N*K)+O(M*log(M)) worst case, where N is the size of 
 const DIFF_COST: &str = "O(L + (N-K)log(N)) worst case, where L is the total size of the inputs, N is the size of the \
                          first input and K is the size of the result.";
 
-/// Creates the row of a command on one key, its first argument.
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Group::SortedSet, handler).keys(1, 1, 1)
-}
+crate::family!(Handler, Group::SortedSet, Flags::NONE, keys(1, 1, 1));
 
 /// Writes a name.
 #[inline]

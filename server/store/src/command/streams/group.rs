@@ -74,9 +74,7 @@ const NO_KEY: Error = Error::fixed(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
 );
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
-    Command::new(name, arity, flags, Family::Stream, handler).keys(2, 2, 1)
-}
+crate::family!(Handler, Family::Stream, Flags::NONE, keys(2, 2, 1));
 
 /// The error of a subcommand with wrong arguments.
 pub(super) fn wrong_form(container: &str, args: Args) -> Error {
