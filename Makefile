@@ -46,7 +46,7 @@ install: ## the server: stripped binary, systemd unit, man page and completions 
 install-c: ## the C library, its headers, pkg-config and CMake files (PREFIX=/usr/local)
 	@scripts/install-c "$(or $(PREFIX),/usr/local)"
 
-lint: ## formatting, clippy, docs, dependencies, layout
+lint: ## formatting, clippy, Python, docs, dependencies, layout
 	@scripts/lint
 
 bench: ## the figures of the README, beside redis-server (QUICK=1 for a short run)

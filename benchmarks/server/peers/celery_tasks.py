@@ -1,7 +1,8 @@
 """Celery in `punctual-bench jobs`.
 
-`work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT COUNT FIRST SPREAD` adds jobs that are
-due from the unix time FIRST on, over SPREAD milliseconds; with FIRST 0, at once.
+`work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT
+COUNT FIRST SPREAD` adds jobs that are due from the unix time FIRST on, over SPREAD milliseconds;
+with FIRST 0, at once.
 """
 
 import os
@@ -28,7 +29,8 @@ def produce(count, first, spread):
     with app.producer_pool.acquire(block=True) as producer:
         for index in range(count):
             # Not in the order of their addition; 7,919 is a prime.
-            due = first + index * 7919 % count * spread // count if first else round(time.time() * 1000)
+            later = index * 7919 % count * spread // count
+            due = first + later if first else round(time.time() * 1000)
             when = {"eta": datetime.fromtimestamp(due / 1000, timezone.utc)} if first else {}
             job.apply_async((due, " " * 70), producer=producer, **when)
 
@@ -37,7 +39,7 @@ if __name__ == "__main__" and mode == "work":
     os.environ["PEER"] = " ".join(sys.argv[1:])
     folder = os.path.dirname(os.path.abspath(__file__))
     # Its default pool: a process for each core.
-    words = ["-m", "celery", "--workdir", folder, "-A", "celery_tasks", "worker", "--loglevel", "ERROR"]
+    words = ["-m", "celery", "--workdir", folder, "-A", "celery_tasks", "worker", "-l", "ERROR"]
     os.execv(sys.executable, [sys.executable, *words])
 elif __name__ == "__main__":
     produce(*map(int, rest))

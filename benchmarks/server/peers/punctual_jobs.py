@@ -1,7 +1,8 @@
 """The Python client in `punctual-bench jobs`.
 
-`work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT COUNT FIRST SPREAD` adds jobs that are
-due from the unix time FIRST on, over SPREAD milliseconds; with FIRST 0, at once.
+`work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT
+COUNT FIRST SPREAD` adds jobs that are due from the unix time FIRST on, over SPREAD milliseconds;
+with FIRST 0, at once.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import time
 
 import redis
 import redis.asyncio
+
 # The module bindings/python/python/punctual/jobs.py: it needs nothing else of its package.
 from jobs import AsyncWorker, Queue
 
@@ -39,7 +41,8 @@ def produce(port, count, first, spread):
         queue = Queue(pipe, "bench")
         for index in range(begin, min(count, begin + PIPELINE)):
             # Not in the order of their addition; 7,919 is a prime.
-            due = first + index * 7919 % count * spread // count if first else round(time.time() * 1000)
+            later = index * 7919 % count * spread // count
+            due = first + later if first else round(time.time() * 1000)
             queue.add(f"{due} {'':86}", at=due / 1000 if first else None)
         pipe.execute()
 

@@ -47,7 +47,11 @@ async def program():
     worker = Worker(
         functions=[add, when, third_time, broken, slow],
         cron_jobs=[cron(tick, second=set(range(60)))],
-        redis_settings=SETTINGS, allow_abort_jobs=True, poll_delay=0.05, handle_signals=False, health_check_interval=1,
+        redis_settings=SETTINGS,
+        allow_abort_jobs=True,
+        poll_delay=0.05,
+        handle_signals=False,
+        health_check_interval=1,
     )
     running = asyncio.create_task(worker.async_run())
     step("results")
@@ -79,8 +83,12 @@ async def program():
     while len(ticks) < 2:
         await asyncio.sleep(0.02)
     step("queued jobs and results")
-    equal([queued.job_id for queued in await pool.queued_jobs() if queued.function == "add"], ["one"])
-    assert {"add", "when", "third_time"} <= {result.function for result in await pool.all_job_results()}
+    equal(
+        [queued.job_id for queued in await pool.queued_jobs() if queued.function == "add"], ["one"]
+    )
+    assert {"add", "when", "third_time"} <= {
+        result.function for result in await pool.all_job_results()
+    }
     equal(await Job("one", pool).abort(timeout=5), True)
     step("health")
     while not await pool.get("arq:queue:health-check"):

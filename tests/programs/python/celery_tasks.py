@@ -1,5 +1,5 @@
-"""Celery with Redis as broker and result backend: results, retries, countdown, eta, expiry, priorities, groups, chains, chords,
-revocation, beat, inspection.
+"""Celery with Redis as broker and result backend: results, retries, countdown, eta, expiry,
+priorities, groups, chains, chords, revocation, beat, inspection.
 
 Packages: celery[redis]
 """
@@ -63,7 +63,7 @@ def limited():
 
 
 def program():
-    worker = start("-m", "celery", "-A", "celery_tasks", "worker", "-c", "2", "-l", "info", "-s", "schedule", "-B")
+    worker = start("-m celery -A celery_tasks worker -c 2 -l info -s schedule -B")
     step("results")
     equal(add.delay(2, 3).get(timeout=25), 5)
     error = raises(ValueError, broken.delay().get, timeout=10)
@@ -106,7 +106,7 @@ def program():
     client.delete("notes")
     for word, priority in (("low", 9), ("high", 0), ("middle", 5)):
         note.apply_async((word,), priority=priority)
-    start("-m", "celery", "-A", "celery_tasks", "worker", "-c", "1", "-P", "solo", "-l", "info")
+    start("-m celery -A celery_tasks worker -c 1 -P solo -l info")
     until(lambda: client.llen("notes") == 3)
     equal(client.lrange("notes", 0, -1), ["high", "middle", "low"])
 

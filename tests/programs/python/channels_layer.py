@@ -1,4 +1,5 @@
-"""channels_redis: channels, groups, capacity, expiry, process-local channels, with lists and with pub/sub.
+"""channels_redis: channels, groups, capacity, expiry, process-local channels, with lists and with
+pub/sub.
 
 Packages: channels_redis
 """

@@ -1,4 +1,5 @@
-"""django-redis: the cache, expiry, atomic counters, locks, patterns, sessions, hashes and sorted sets.
+"""django-redis: the cache, expiry, atomic counters, locks, patterns, sessions, hashes and sorted
+sets.
 
 Packages: django-redis
 """
@@ -12,11 +13,13 @@ def program():
     settings.configure(
         CACHES={
             "default": {
-                "BACKEND": "django_redis.cache.RedisCache", "LOCATION": f"{URL}/1",
+                "BACKEND": "django_redis.cache.RedisCache",
+                "LOCATION": f"{URL}/1",
                 "OPTIONS": {"CLIENT_CLASS": "django_redis.client.DefaultClient"},
             },
             "herd": {
-                "BACKEND": "django_redis.cache.RedisCache", "LOCATION": f"{URL}/2",
+                "BACKEND": "django_redis.cache.RedisCache",
+                "LOCATION": f"{URL}/2",
                 "OPTIONS": {"CLIENT_CLASS": "django_redis.client.HerdClient"},
             },
         },
@@ -43,7 +46,10 @@ def program():
     step("expiry")
     cache.set("short", 1, timeout=0.2)
     until(lambda: cache.get("short") is None)
-    equal((cache.touch("a", 30), cache.pttl("a") <= 30000, cache.persist("a"), cache.ttl("a")), (True, True, True, None))
+    equal(
+        (cache.touch("a", 30), cache.pttl("a") <= 30000, cache.persist("a"), cache.ttl("a")),
+        (True, True, True, None),
+    )
     step("locks")
     with cache.lock("lock", timeout=5):
         equal(cache.lock("lock", timeout=5, blocking_timeout=0.2).acquire(), False)
@@ -55,7 +61,9 @@ def program():
     equal(cache.delete_pattern("many:*"), 100)
     step("types")
     cache.sadd("set", 1, 2, 3)
-    equal((cache.scard("set"), cache.sismember("set", 2), cache.smembers("set")), (3, True, {1, 2, 3}))
+    equal(
+        (cache.scard("set"), cache.sismember("set", 2), cache.smembers("set")), (3, True, {1, 2, 3})
+    )
     cache.hset("hash", "a", 1)
     equal((cache.hlen("hash"), cache.hexists("hash", "a")), (1, True))
     step("herds")

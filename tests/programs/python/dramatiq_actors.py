@@ -1,4 +1,5 @@
-"""dramatiq: actors, results, retries, delays, priorities, pipelines, groups with callbacks, rate limits, barriers.
+"""dramatiq: actors, results, retries, delays, priorities, pipelines, groups with callbacks, rate
+limits, barriers.
 
 Packages: dramatiq[redis]
 """
@@ -10,7 +11,12 @@ import redis
 from dramatiq import group, pipeline
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.middleware import GroupCallbacks
-from dramatiq.rate_limits import Barrier, BucketRateLimiter, ConcurrentRateLimiter, WindowRateLimiter
+from dramatiq.rate_limits import (
+    Barrier,
+    BucketRateLimiter,
+    ConcurrentRateLimiter,
+    WindowRateLimiter,
+)
 from dramatiq.rate_limits.backends import RedisBackend as LimitsBackend
 from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
@@ -51,7 +57,7 @@ def broken():
 
 
 def program():
-    start("-m", "dramatiq", "dramatiq_actors", "-p", "1", "-t", "4")
+    start("-m dramatiq dramatiq_actors -p 1 -t 4")
     step("results")
     equal(add.send(2, 3).get_result(block=True, timeout=20000), 5)
     step("retries")
@@ -65,7 +71,8 @@ def program():
     broken.send()
     until(lambda: client.zcard("dramatiq:default.XQ") == 1)
     step("pipelines")
-    equal(pipeline([add.message(1, 2), add.message(10), add.message(100)]).run().get_result(block=True, timeout=10000), 113)
+    piped = pipeline([add.message(1, 2), add.message(10), add.message(100)]).run()
+    equal(piped.get_result(block=True, timeout=10000), 113)
     step("groups")
     many = group([add.message(n, n) for n in range(8)])
     many.add_completion_callback(note.message("group"))

@@ -16,7 +16,12 @@ def program():
         step(strategy)
         app = Flask(__name__)
         limiter = Limiter(
-            get_remote_address, app=app, storage_uri=URL, strategy=strategy, headers_enabled=True, key_prefix=strategy,
+            get_remote_address,
+            app=app,
+            storage_uri=URL,
+            strategy=strategy,
+            headers_enabled=True,
+            key_prefix=strategy,
             default_limits=["1000/day"],
         )
 
@@ -42,10 +47,12 @@ def program():
         replies = [browser.get("/two") for _ in range(3)]
         equal([reply.status_code for reply in replies], [200, 200, 429])
         equal(replies[0].headers["X-RateLimit-Remaining"], "1")
-        equal([browser.get(path).status_code for path in ("/one", "/other", "/one")], [200, 200, 429])
+        equal(
+            [browser.get(path).status_code for path in ("/one", "/other", "/one")], [200, 200, 429]
+        )
         equal({browser.get("/free").status_code for _ in range(5)}, {200})
-        until(lambda: browser.get("/second").status_code == 429)
-        until(lambda: browser.get("/second").status_code == 200)
+        until(lambda browser=browser: browser.get("/second").status_code == 429)
+        until(lambda browser=browser: browser.get("/second").status_code == 200)
         limiter.reset()
         equal(browser.get("/two").status_code, 200)
 

@@ -1,4 +1,5 @@
-"""hiredis (Python): its parser under redis-py, with large and nested replies, errors, scripts and pub/sub.
+"""hiredis (Python): its parser under redis-py, with large and nested replies, errors, scripts and
+pub/sub.
 
 Packages: hiredis redis
 """
@@ -19,7 +20,8 @@ def program():
         equal(client.get("large"), value)
         client.rpush("list", *range(10000))
         equal(client.lrange("list", 0, -1), [b"%d" % n for n in range(10000)])
-        replies = client.pipeline(transaction=False).set("s", "x").incr("s").get("none").execute(raise_on_error=False)
+        pipe = client.pipeline(transaction=False).set("s", "x").incr("s").get("none")
+        replies = pipe.execute(raise_on_error=False)
         equal((replies[0], type(replies[1]), replies[2]), (True, redis.ResponseError, None))
         nested = client.eval("return {1, {2, {'three', false}}, redis.status_reply('fine')}", 0)
         equal(nested, [1, [2, [b"three", None]], b"fine"])

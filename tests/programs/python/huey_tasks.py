@@ -1,4 +1,5 @@
-"""huey: results, retries, delayed, periodic and prioritised tasks, pipelines, locks, rate limits, revocation.
+"""huey: results, retries, delayed, periodic and prioritised tasks, pipelines, locks, rate limits,
+revocation.
 
 Packages: huey[redis]
 """
@@ -57,7 +58,7 @@ def note(word):
 
 def program():
     # -s: how often the schedule is read, in seconds.
-    start("-m", "huey.bin.huey_consumer", "huey_tasks.huey", "-w", "2", "-s", "1", "-d", "0.05", "-m", "1")
+    start("-m huey.bin.huey_consumer huey_tasks.huey -w 2 -s 1 -d 0.05 -m 1")
     step("results")
     equal(add(2, 3).get(blocking=True, timeout=20), 5)
     assert "broken" in str(raises(TaskException, broken().get, blocking=True, timeout=10))
@@ -70,7 +71,8 @@ def program():
     until(lambda: client.get("attempts") == "2")
     equal(second.get(blocking=True, timeout=10), "late")
     step("pipelines")
-    equal(huey.enqueue(add.s(1, 2).then(add, 10).then(add, 100)).get(blocking=True, timeout=10)[-1], 113)
+    piped = huey.enqueue(add.s(1, 2).then(add, 10).then(add, 100))
+    equal(piped.get(blocking=True, timeout=10)[-1], 113)
     step("locks")
     both = [alone(), alone()]
     until(lambda: client.get("alone") == "1")
@@ -101,7 +103,7 @@ def program():
     for word, priority in (("low", 1), ("high", 9), ("middle", 5)):
         ordered.enqueue(note.s(word, priority=priority))
     equal(ordered.pending_count(), 3)
-    start("-m", "huey.bin.huey_consumer", "huey_tasks.ordered", "-w", "1")
+    start("-m huey.bin.huey_consumer huey_tasks.ordered -w 1")
     until(lambda: client.llen("notes") == 3)
     equal(client.lrange("notes", 0, -1), ["high", "middle", "low"])
     step("periodic tasks")

@@ -1,4 +1,5 @@
-"""limits: fixed, moving and sliding windows, costs, statistics, reset, synchronous and with asyncio.
+"""limits: fixed, moving and sliding windows, costs, statistics, reset, synchronous and with
+asyncio.
 
 Packages: limits[redis]
 """
@@ -28,7 +29,10 @@ async def program():
             equal([await resolve(limiter.hit(minute, "a")) for _ in range(4)], [True] * 3 + [False])
             equal(await resolve(limiter.test(minute, "a")), False)
             equal((await resolve(limiter.get_window_stats(minute, "a"))).remaining, 0)
-            equal([await resolve(limiter.hit(minute, "b", cost=cost)) for cost in (2, 1, 1)], [True, True, False])
+            equal(
+                [await resolve(limiter.hit(minute, "b", cost=cost)) for cost in (2, 1, 1)],
+                [True, True, False],
+            )
             await resolve(limiter.clear(minute, "a"))
             equal(await resolve(limiter.hit(minute, "a")), True)
             while await resolve(limiter.hit(second, name)):

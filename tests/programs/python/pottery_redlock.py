@@ -5,8 +5,18 @@ Packages: pottery
 
 import redis
 from pottery import (
-    BloomFilter, HyperLogLog, NextID, RedisCounter, RedisDeque, RedisDict, RedisList, RedisSet, Redlock, ReleaseUnlockedLock,
-    redis_cache, synchronize,
+    BloomFilter,
+    HyperLogLog,
+    NextID,
+    RedisCounter,
+    RedisDeque,
+    RedisDict,
+    RedisList,
+    RedisSet,
+    Redlock,
+    ReleaseUnlockedLock,
+    redis_cache,
+    synchronize,
 )
 from verdict import URL, equal, raises, report, step, until
 

@@ -1,5 +1,5 @@
-"""redis-py: types, pipelines, transactions, registered scripts, EVAL, EVALSHA, FCALL, locks, pub/sub, scans, RESP2, RESP3,
-asyncio.
+"""redis-py: types, pipelines, transactions, registered scripts, EVAL, EVALSHA, FCALL, locks,
+pub/sub, scans, RESP2, RESP3, asyncio.
 
 Packages: redis
 """
@@ -20,7 +20,9 @@ def synchronous(protocol):
     client.hset("h", mapping={"a": 1, "b": "two"})
     equal(client.hgetall("h"), {"a": "1", "b": "two"})
     client.zadd("z", {"b": 2, "a": 1})
-    equal([tuple(pair) for pair in client.zrange("z", 0, -1, withscores=True)], [("a", 1), ("b", 2)])
+    equal(
+        [tuple(pair) for pair in client.zrange("z", 0, -1, withscores=True)], [("a", 1), ("b", 2)]
+    )
     client.sadd("set", "x", "y")
     equal(set(client.smembers("set")), {"x", "y"})
     equal(client.blpop(["none"], timeout=0.1), None)
@@ -33,7 +35,10 @@ def synchronous(protocol):
         pipe.set("m", "lost")
         raises(redis.WatchError, pipe.execute)
     step(f"RESP{protocol}: EVAL and EVALSHA")
-    equal(client.eval("return {KEYS[1], ARGV[1], 3, false, {'x'}}", 1, "k", "v"), ["k", "v", 3, None, ["x"]])
+    equal(
+        client.eval("return {KEYS[1], ARGV[1], 3, false, {'x'}}", 1, "k", "v"),
+        ["k", "v", 3, None, ["x"]],
+    )
     sha = client.script_load("return redis.call('GET', KEYS[1])")
     equal(client.evalsha(sha, 1, "s"), "5")
     equal(client.eval_ro("return redis.call('GET', KEYS[1])", 1, "s"), "5")
@@ -47,9 +52,11 @@ def synchronous(protocol):
     add(["s"], [1], client=pipe)
     equal(pipe.execute(), [26, 27])
     raises(redis.exceptions.NoScriptError, client.evalsha, "0" * 40, 0)
-    equal(str(raises(redis.ResponseError, client.eval, "return redis.error_reply('MINE said no')", 0)), "MINE said no")
+    said = "return redis.error_reply('MINE said no')"
+    equal(str(raises(redis.ResponseError, client.eval, said, 0)), "MINE said no")
     step(f"RESP{protocol}: FCALL")
-    library = "#!lua name=ours\nredis.register_function('put', function(k, a) return redis.call('SET', k[1], a[1]) end)"
+    put = "function(k, a) return redis.call('SET', k[1], a[1]) end"
+    library = f"#!lua name=ours\nredis.register_function('put', {put})"
     equal(client.function_load(library, replace=True), "ours")
     equal((client.fcall("put", 1, "f", "v"), client.get("f")), ("OK", "v"))
     assert "ours" in str(client.function_list())

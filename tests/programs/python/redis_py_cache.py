@@ -1,4 +1,5 @@
-"""redis-py's client-side cache: hits, writes of other clients, own writes, expired keys, flushes, several keys.
+"""redis-py's client-side cache: hits, writes of other clients, own writes, expired keys, flushes,
+several keys.
 
 Packages: redis
 """
@@ -16,7 +17,9 @@ def main():
     other = redis.Redis.from_url(URL, decode_responses=True)
     other.flushall()
     other.config_resetstat()
-    cached = redis.Redis.from_url(URL, decode_responses=True, protocol=3, cache_config=CacheConfig(max_size=1000))
+    cached = redis.Redis.from_url(
+        URL, decode_responses=True, protocol=3, cache_config=CacheConfig(max_size=1000)
+    )
     cache = cached.get_cache()
 
     def calls(command):

@@ -1,4 +1,5 @@
-"""redis-py on streams: entries, ranges, trims, groups, acknowledgement, claims, blocked readers, RESP2, RESP3, asyncio.
+"""redis-py on streams: entries, ranges, trims, groups, acknowledgement, claims, blocked readers,
+RESP2, RESP3, asyncio.
 
 Packages: redis
 """
@@ -38,7 +39,10 @@ def synchronous(protocol):
     equal(client.xack("s", "g", first[0][0]), 1)
     equal(client.xpending("s", "g")["pending"], 7)
     waiting = client.xpending_range("s", "g", "-", "+", 10, consumername="alice")
-    equal([(one["message_id"], one["times_delivered"]) for one in waiting], [(id, 1) for id, _ in first[1:]])
+    equal(
+        [(one["message_id"], one["times_delivered"]) for one in waiting],
+        [(id, 1) for id, _ in first[1:]],
+    )
     step(f"RESP{protocol}: claims")
     equal(client.xclaim("s", "g", "carol", 0, [first[1][0]]), [first[1]])
     cursor, claimed, gone = client.xautoclaim("s", "g", "carol", 0, count=100)

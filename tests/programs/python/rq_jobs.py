@@ -1,4 +1,5 @@
-"""RQ: results, retries, dependencies, scheduled and repeated jobs, callbacks, failures, cancellation, stopping.
+"""RQ: results, retries, dependencies, scheduled and repeated jobs, callbacks, failures,
+cancellation, stopping.
 
 Packages: rq
 """
@@ -45,7 +46,7 @@ def program():
     queue.enqueue(note, "low")
     queue.enqueue(note, "first", at_front=True)
     high.enqueue(note, "high")
-    start("-m", "rq.cli", "worker", "--url", URL, "--with-scheduler", "high", "default")
+    start(f"-m rq.cli worker --url {URL} --with-scheduler high default")
     until(lambda: client.llen("notes") == 3)
     equal(client.lrange("notes", 0, -1), [b"high", b"first", b"low"])
     step("results")

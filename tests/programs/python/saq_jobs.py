@@ -38,8 +38,12 @@ async def program():
     queue = Queue.from_url(URL)
     await queue.connect()
     worker = Worker(
-        queue, [add, when, third_time, slow], concurrency=4, cron_jobs=[CronJob(tick, cron="* * * * * */1")],
-        timers={"schedule": 1, "worker_info": 1, "sweep": 60, "abort": 1}, dequeue_timeout=1,
+        queue,
+        [add, when, third_time, slow],
+        concurrency=4,
+        cron_jobs=[CronJob(tick, cron="* * * * * */1")],
+        timers={"schedule": 1, "worker_info": 1, "sweep": 60, "abort": 1},
+        dequeue_timeout=1,
     )
     running = asyncio.create_task(worker.start())
     # The first sweep aborts a job that is taken but not marked as active yet.
@@ -47,7 +51,10 @@ async def program():
         await asyncio.sleep(0.05)
     step("results")
     equal(await queue.apply("add", x=2, y=3, timeout=10), 5)
-    equal(await queue.map("add", [{"x": n, "y": n} for n in range(10)], timeout=10), [2 * n for n in range(10)])
+    equal(
+        await queue.map("add", [{"x": n, "y": n} for n in range(10)], timeout=10),
+        [2 * n for n in range(10)],
+    )
     step("retries")
     equal(await queue.apply("third_time", retries=3, timeout=10), 3)
     step("scheduled jobs")

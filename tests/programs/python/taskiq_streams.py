@@ -1,4 +1,5 @@
-"""taskiq with its broker on Redis streams: tasks, results, failures, and what a worker that was killed has left.
+"""taskiq with its broker on Redis streams: tasks, results, failures, and what a worker that was
+killed has left.
 
 Packages: taskiq-redis
 """
@@ -9,9 +10,8 @@ import sys
 from taskiq_redis import RedisAsyncResultBackend, RedisStreamBroker
 from verdict import URL, equal, report, start, step
 
-broker = RedisStreamBroker(URL, idle_timeout=500, unacknowledged_lock_timeout=5).with_result_backend(
-    RedisAsyncResultBackend(URL)
-)
+broker = RedisStreamBroker(URL, idle_timeout=500, unacknowledged_lock_timeout=5)
+broker = broker.with_result_backend(RedisAsyncResultBackend(URL))
 
 
 @broker.task(task_name="add")
@@ -32,7 +32,7 @@ async def slow(seconds):
 
 async def program():
     await broker.startup()
-    command = ["-m", "taskiq", "worker", "--workers", "1", "--app-dir", sys.path[0], "taskiq_streams:broker"]
+    command = ("-m taskiq worker --workers 1 --app-dir", sys.path[0], "taskiq_streams:broker")
     worker = start(*command)
     step("results")
     tasks = [await add.kiq(n, 1) for n in range(20)]

@@ -38,18 +38,19 @@ def until(condition, seconds=15):
     end = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > end:
-            raise AssertionError(f"not true within {seconds} s: {inspect.getsource(condition).strip()}")
+            source = inspect.getsource(condition).strip()
+            raise AssertionError(f"not true within {seconds} s: {source}")
         time.sleep(0.02)
     return value
 
 
-def start(*command):
-    """Starts a worker, with the program's output as its own."""
-    return subprocess.Popen([sys.executable, *command])
+def start(words, *more):
+    """Starts a worker by the words of a line and more, with the program's output as its own."""
+    return subprocess.Popen([sys.executable, *words.split(), *more])
 
 
 def report(program):
-    """Calls the program, prints the verdict and ends the process with what the library left running."""
+    """Calls the program, prints the verdict, ends the process and what the library left in it."""
     try:
         result = program()
         if inspect.iscoroutine(result):

@@ -27,7 +27,10 @@ def program():
     db.Stream("x").add({"n": "1"})
     db.Stream("y").add({"n": "2"})
     read = dict(group.read())
-    equal({name: [fields for _, fields in found] for name, found in read.items()}, {b"x": [{b"n": b"1"}], b"y": [{b"n": b"2"}]})
+    equal(
+        {name: [fields for _, fields in found] for name, found in read.items()},
+        {b"x": [{b"n": b"1"}], b"y": [{b"n": b"2"}]},
+    )
     equal(len(group.x.pending()), 1)
     equal(group.x.ack(read[b"x"][0][0]), 1)
     equal(len(group.x.pending()), 0)

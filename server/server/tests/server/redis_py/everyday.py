@@ -1,6 +1,7 @@
-"""Everyday use of redis-py. Usage: everyday.py PORT PROTOCOL [CA CERTIFICATE KEY]. Fails with a traceback.
+"""Everyday use of redis-py: everyday.py PORT PROTOCOL [CA CERTIFICATE KEY]. Fails with a traceback.
 
-With files of certificates the connections are encrypted, the server is verified, and the clients show their certificate.
+With files of certificates the connections are encrypted, the server is verified, and the clients
+show their certificate.
 """
 
 import sys
@@ -10,10 +11,11 @@ import time
 import redis
 
 port, protocol = int(sys.argv[1]), int(sys.argv[2])
-options = dict(port=port, protocol=protocol, decode_responses=True, socket_timeout=20)
+options = {"port": port, "protocol": protocol, "decode_responses": True, "socket_timeout": 20}
 if len(sys.argv) > 3:
     ca, certificate, key = sys.argv[3:]
-    options |= dict(ssl=True, ssl_ca_certs=ca, ssl_certfile=certificate, ssl_keyfile=key, ssl_check_hostname=True)
+    options |= {"ssl": True, "ssl_ca_certs": ca, "ssl_check_hostname": True}
+    options |= {"ssl_certfile": certificate, "ssl_keyfile": key}
 r = redis.Redis(**options)
 
 
@@ -81,7 +83,8 @@ def rest_of_the_types():
     assert 950 <= r.pfcount("hll") <= 1050
     r.geoadd("g", (13.361389, 38.115556, "Palermo", 15.087269, 37.502669, "Catania"))
     assert abs(r.geodist("g", "Palermo", "Catania", "km") - 166.2742) < 1e-6
-    assert r.geosearch("g", longitude=15, latitude=37, radius=200, unit="km", sort="ASC") == ["Catania", "Palermo"]
+    found = r.geosearch("g", longitude=15, latitude=37, radius=200, unit="km", sort="ASC")
+    assert found == ["Catania", "Palermo"]
     r.rpush("ids", 3, 1, 2)
     assert r.sort("ids", desc=True) == ["3", "2", "1"]
     assert r.object("encoding", "ids") == "listpack"
@@ -90,7 +93,8 @@ def rest_of_the_types():
 def transactions():
     with r.pipeline(transaction=True) as pipe:
         results = pipe.set("p", 1).incr("p").lpush("p", "x").get("p").execute(raise_on_error=False)
-        assert results[:2] == [True, 2] and isinstance(results[2], redis.ResponseError) and results[3] == "2"
+        assert results[:2] == [True, 2] and results[3] == "2"
+        assert isinstance(results[2], redis.ResponseError)
 
     def take_two(pipe):
         left = int(pipe.get("p"))
@@ -133,7 +137,7 @@ def messages():
 
 def keys():
     names = {f"key:{n}" for n in range(500)}
-    r.mset({name: 1 for name in names})
+    r.mset(dict.fromkeys(names, 1))
     assert set(r.scan_iter("key:*", count=20)) == names
     assert r.copy("key:1", "copy") and r.rename("copy", "moved") and r.type("moved") == "string"
     assert r.delete(*names) == 500

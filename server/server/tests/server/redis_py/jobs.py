@@ -1,4 +1,4 @@
-"""Workers of `punctual.jobs` on a server: `jobs.py PORT MODULE`, where MODULE is the file of the module.
+"""Workers of `punctual.jobs` on a server: `jobs.py PORT MODULE`, with the file of the module.
 
 The module is loaded from its file, because the package itself needs its extension.
 """
@@ -48,7 +48,8 @@ def check(queue, seen):
     expected = [("a", 1), ("b", 1), ("b", 2), ("c", 1), ("d", 1)]
     assert sorted(seen) == expected, seen
     counts = info(queue)
-    assert (counts["dead"], counts["done"], counts["ready"], counts["leased"]) == (1, 1, 0, 0), counts
+    states = [counts[state] for state in ("dead", "done", "ready", "leased")]
+    assert states == [1, 1, 0, 0], counts
     assert fields(queue, "b")["error"] == "ValueError: no"
 
 
@@ -81,7 +82,10 @@ for n in range(100):
     jobs.Queue(client(), "many").add(str(n))
 done, lock = set(), threading.Lock()
 worker = jobs.Worker(
-    client(), ["many"], lambda job: (lock.acquire(), done.add(job.payload), lock.release()), threads=4
+    client(),
+    ["many"],
+    lambda job: (lock.acquire(), done.add(job.payload), lock.release()),
+    threads=4,
 )
 runs = threading.Thread(target=worker.run)
 runs.start()
@@ -143,9 +147,7 @@ with client().pipeline() as pipe:
     for n in range(5):
         jobs.Queue(pipe, "batch").add(str(n))
     pipe.execute()
-worker = jobs.Worker(
-    client(), ["batch"], lambda job: (together.wait(30), worker.stop()), threads=5
-)
+worker = jobs.Worker(client(), ["batch"], lambda job: (together.wait(30), worker.stop()), threads=5)
 worker.run()
 assert calls("take") == before + 1
 assert info("batch")["leased"] == 0
@@ -153,9 +155,7 @@ assert info("batch")["leased"] == 0
 # A job that does not end in time is given up, and what becomes of it later is nobody's business.
 jobs.Queue(client(), "stuck").add("x", id="s", retry=0)
 go_on = threading.Event()
-worker = jobs.Worker(
-    client(), ["stuck"], lambda job: (worker.stop(), go_on.wait(30)), grace=0.05
-)
+worker = jobs.Worker(client(), ["stuck"], lambda job: (worker.stop(), go_on.wait(30)), grace=0.05)
 worker.run()
 assert fields("stuck", "s")["error"] == "the worker stopped"
 go_on.set()
@@ -188,7 +188,7 @@ async def abatch():
         jobs.Queue(client(), "astuck").add("x", id=name, retry=0)
         began = asyncio.Event()
 
-        async def stuck(job):
+        async def stuck(job, began=began):
             began.set()
             await asyncio.Event().wait()
 

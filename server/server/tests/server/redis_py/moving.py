@@ -1,6 +1,7 @@
-"""Runs the Python programs of docs/jobs.md: the task of Celery, if Celery is here, and the same as a job.
+"""Runs the programs of docs/jobs.md: the task of Celery, if Celery is here, and the same as a job.
 
-Arguments: the port of a server with a virtual clock, docs/jobs.md, the module `jobs` of the Python package, a folder where Celery may be.
+Arguments: the port of a server with a virtual clock, docs/jobs.md, the module `jobs` of the Python
+package, a folder where Celery may be.
 """
 
 import os
@@ -53,7 +54,8 @@ def start(folder, program):
     (folder / "punctual" / "__init__.py").touch()
     (folder / "punctual" / "jobs.py").symlink_to(Path(module).resolve())
     path = os.pathsep.join((str(folder), str(Path(packages).resolve())))
-    return subprocess.Popen([sys.executable, "program.py"], cwd=folder, env={**os.environ, "PYTHONPATH": path})
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen([sys.executable, "program.py"], cwd=folder, env=environment)
 
 
 with tempfile.TemporaryDirectory() as name:
