@@ -3,6 +3,7 @@
 //! `punctual-bench` and the comparison of timers in `benchmarks/timers/`, a workspace of its own, share this crate.
 #![forbid(unsafe_code)]
 
+pub mod bar;
 pub mod csv;
 pub mod machine;
 pub mod plot;

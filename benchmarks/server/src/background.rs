@@ -133,7 +133,7 @@ pub(crate) fn snapshot(common: &Common, programs: &[Program], report: &mut Repor
         set_keys(&mut server.client()?, keys)?;
         let mut figures = operation(&server, keys, BGSAVE)?;
         let kept = folder.path().join(format!("{at}.rdb"));
-        let bytes = fs::copy(server.directory().join("dump.rdb"), kept);
+        let bytes = fs::copy(server.path("dump.rdb"), kept);
         let bytes = bytes.map_err(Error::system("keeping a snapshot"))?;
         figures.put("file, MiB", bytes as f64 / MIB);
         Ok(figures)

@@ -30,14 +30,9 @@ pub(crate) enum Error {
     /// A program could not be started.
     #[error("{program} cannot be started: {source}")]
     Start { program: PathBuf, source: io::Error },
-    /// A started program does not serve clients.
-    #[error("{program} did not begin to serve on port {port}: {reason}\n{log}")]
-    NotServing {
-        program: PathBuf,
-        port: u16,
-        reason: String,
-        log: String,
-    },
+    /// A server could not be started.
+    #[error(transparent)]
+    Launch(#[from] punctual_harness::LaunchError),
     /// No server is left to measure.
     #[error("there is no server to measure: {0}")]
     NoServer(String),

@@ -1,22 +1,19 @@
 //! The servers of a run, which the benchmark starts and stops.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use punctual_harness::{Launch, Process, Ready, raise_open_file_limit, resident_bytes};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::cleanup::Guard;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::options::{Kind, Target};
-use crate::process::{CpuTime, resident_bytes};
-
-/// Time limit for a started server until it answers.
-const START_LIMIT: Duration = Duration::from_secs(15);
+use crate::process::CpuTime;
 
 /// The setting that makes servers publish `expired` events of keys and fields, and `timer` events.
 pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Exhg");
@@ -40,33 +37,9 @@ pub(crate) struct Program {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
-    pid: Pid,
-    // Drop order: first the process, then its directory.
-    _process: Process,
-    directory: TempDir,
-}
-
-/// A child process, which is killed on drop or when a signal ends the run.
-#[derive(Debug)]
-pub(crate) struct Process {
-    child: Child,
-    guard: Option<Guard>,
-}
-
-impl Process {
-    /// Takes over a child. `kill` ends it.
-    pub(crate) fn new(child: Child, kill: impl FnOnce() + Send + 'static) -> Self {
-        let guard = Some(Guard::new(kill));
-        Self { child, guard }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.guard.take();
-        // Wait for the process, so that its port and memory are free before the next server starts.
-        let _ = self.child.wait();
-    }
+    // Drop order: the guard kills the process.
+    _guard: Guard,
+    process: Process,
 }
 
 /// Returns the programs that the options name. Adds notes on missing ones.
@@ -140,68 +113,40 @@ pub(crate) fn start_all(programs: &[Program], settings: &[(&str, &str)]) -> Resu
 impl Program {
     /// Starts a server in a temporary directory, on a free port, without persistence. `settings` precede the user's.
     pub(crate) fn start(&self, settings: &[(&str, &str)]) -> Result<Server> {
-        let directory = temporary_directory()?;
-        let log_path = directory.path().join("log");
-        let log = fs::File::create(&log_path).map_err(Error::system("making a server's log"))?;
-        let errors = log
-            .try_clone()
-            .map_err(Error::system("making a server's log"))?;
-        let port = free_port()?;
-        let mut command = Command::new(&self.path);
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
-        command.args(["--save", "", "--appendonly", "no"]);
-        command.arg("--dir").arg(directory.path());
         let own = self
             .settings
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in settings.iter().copied().chain(own) {
-            command.args([&format!("--{name}"), value]);
-        }
-        command.stdin(Stdio::null()).stdout(log).stderr(errors);
-        let child = command.spawn().map_err(|source| Error::Start {
-            program: self.path.clone(),
-            source,
-        })?;
-        let pid = Pid::from_child(&child);
-        let leftovers = directory.path().to_owned();
-        let mut process = Process::new(child, move || {
-            // The server holds no data that needs a clean shutdown.
-            let _ = kill_process(pid, Signal::KILL);
-            let _ = fs::remove_dir_all(&leftovers);
-        });
-        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let begun = Instant::now();
-        // PING is refused while the server still loads.
-        while let Err(error) = Client::connect(addr).and_then(|mut client| client.expect(&["PING"]))
-        {
-            let ended = process.child.try_wait().ok().flatten();
-            if ended.is_some() || begun.elapsed() > START_LIMIT {
-                return Err(Error::NotServing {
-                    program: self.path.clone(),
-                    port,
-                    reason: ended.map_or_else(
-                        || error.to_string(),
-                        |status| format!("it ended with {status}"),
-                    ),
-                    log: last_lines(&log_path),
-                });
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let settings = settings.iter().copied().chain(own);
+        let launch = Launch::of(&self.path)
+            .options(["--bind", "127.0.0.1", "--save", ""])
+            .options(settings.flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]))
+            .ready(Ready::Answers);
+        // The server holds no data that needs a clean shutdown.
+        let guard = |process: &Process| {
+            let (id, leftovers) = (process.id(), process.path(""));
+            Guard::new(move || {
+                let _ = kill_process(pid(id), Signal::KILL);
+                let _ = fs::remove_dir_all(&leftovers);
+            })
+        };
+        let (process, guard) = launch.start_with(guard)?;
         Ok(Server {
-            addr,
-            pid,
-            _process: process,
-            directory,
+            addr: SocketAddr::from((Ipv4Addr::LOCALHOST, process.port)),
+            _guard: guard,
+            process,
         })
     }
 }
 
+fn pid(id: u32) -> Pid {
+    Pid::from_raw(id.cast_signed()).expect("a process has a number")
+}
+
 impl Server {
-    /// Returns the server's directory.
-    pub(crate) fn directory(&self) -> &Path {
-        self.directory.path()
+    /// Returns a file in the server's directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.process.path(name)
     }
 
     /// Opens a connection.
@@ -211,7 +156,7 @@ impl Server {
 
     /// Returns the server's resident memory.
     pub(crate) fn resident(&self) -> Result<u64> {
-        resident_bytes(self.pid)
+        resident_bytes(self.process.id())
             .ok_or_else(|| Error::Invalid("the server's memory cannot be read".into()))
     }
 
@@ -219,7 +164,7 @@ impl Server {
     /// only then.
     pub(crate) fn cpu(&self, settle: Duration) -> Result<CpuTime> {
         std::thread::sleep(settle);
-        CpuTime::of(self.pid)
+        CpuTime::of(pid(self.process.id()))
             .ok_or_else(|| Error::Invalid("the server's CPU time cannot be read".into()))
     }
 
@@ -257,45 +202,18 @@ pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(value).map(str::trim)
 }
 
-/// Returns a port that is free at the time of the call.
-pub(crate) fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let addr = listener.and_then(|listener| listener.local_addr());
-    Ok(addr.map_err(Error::system("finding a free port"))?.port())
-}
-
 /// Raises the limit of descriptors to so many clients and the program's other files, as far as the hard limit allows. Servers inherit it.
 ///
 /// Returns the `maxclients` of the servers.
 pub(crate) fn allow_clients(clients: u64) -> Result<String> {
     let needed = clients + 200;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_some_and(|current| current < needed) {
-        let maximum = limit.maximum;
-        let wanted = Rlimit {
-            current: Some(needed),
-            maximum,
-        };
-        setrlimit(Resource::Nofile, wanted).map_err(|_| {
-            Error::Options(format!(
-                "{needed} descriptors are needed and {} are allowed: run fewer connections, or raise the hard limit (ulimit -Hn)",
-                maximum.unwrap_or(0)
-            ))
-        })?;
+    let allowed = raise_open_file_limit(needed);
+    if allowed < needed {
+        return Err(Error::Options(format!(
+            "{needed} descriptors are needed and {allowed} are allowed: run fewer connections, or raise the hard limit (ulimit -Hn)"
+        )));
     }
     Ok((clients + 100).to_string())
-}
-
-/// Returns the end of a log, to show why a program does not work.
-pub(crate) fn last_lines(path: &Path) -> String {
-    let text = fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let tail = lines[lines.len().saturating_sub(8)..].iter();
-    tail.map(|line| format!("  | {line}\n")).collect()
 }
 
 #[cfg(test)]

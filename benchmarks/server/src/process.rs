@@ -1,4 +1,4 @@
-//! CPU time and memory of a process, from `/proc` (Linux; `None` on other systems).
+//! CPU time of a process, from `/proc` (Linux; `None` on other systems).
 
 use std::collections::HashMap;
 use std::fs;
@@ -40,16 +40,6 @@ impl CpuTime {
     }
 }
 
-/// Returns the resident memory of `pid` in bytes.
-pub(crate) fn resident_bytes(pid: Pid) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
 /// Returns the CPU time of the calling thread ([`ClockId::ThreadCPUTime`]) or of this process ([`ClockId::ProcessCPUTime`]).
 pub(crate) fn own_cpu(clock: ClockId) -> Duration {
     Duration::try_from(clock_gettime(clock)).unwrap_or_default()
@@ -70,7 +60,6 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn reads_this_very_process() {
         let own = rustix::process::getpid();
-        assert!(resident_bytes(own).is_some_and(|bytes| bytes > 100_000));
         assert!(CpuTime::of(own).is_some());
     }
 }

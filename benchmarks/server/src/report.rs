@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use punctual_figures::bar::Verdict;
 use punctual_figures::csv::Csv;
 use punctual_figures::machine::Machine;
 pub(crate) use punctual_figures::progress;
@@ -117,15 +118,11 @@ impl Report {
         sleeps.late()
     }
 
-    /// Returns `PASS`, `MISS` or `BUSY`, and remembers it for `--strict`.
-    pub(crate) fn verdict(&mut self, met: bool, late: bool) -> &'static str {
-        self.unjudged += usize::from(late);
-        self.missed |= !late && !met;
-        match (late, met) {
-            (true, _) => "BUSY",
-            (false, true) => "PASS",
-            (false, false) => "MISS",
-        }
+    /// Returns the verdict, and remembers it for `--strict`.
+    pub(crate) fn note(&mut self, verdict: Verdict) -> Verdict {
+        self.unjudged += usize::from(verdict == Verdict::Busy);
+        self.missed |= verdict == Verdict::Miss;
+        verdict
     }
 
     /// Writes a line to the CSV file, if there is one.

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+pub(crate) use punctual_figures::bar::Bar;
+
 use crate::error::{Error, Result};
 use crate::launch::Program;
 use crate::plot::{self, Bars};
@@ -38,49 +40,6 @@ impl Figures {
 impl<const N: usize> From<[(&str, f64); N]> for Figures {
     fn from(figures: [(&str, f64); N]) -> Self {
         Self(figures.map(|(name, value)| (name.to_owned(), value)).into())
-    }
-}
-
-/// A bar: Punctual's figures are compared with it, and never derived from it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Bar {
-    /// The median is at most this.
-    AtMost(f64),
-    /// The median is at least this.
-    AtLeast(f64),
-    /// No round is greater than this.
-    Never(f64),
-    /// The median of each round's ratio to the column's base is at most this.
-    RatioAtMost(f64),
-    /// The same, at least this.
-    RatioAtLeast(f64),
-}
-
-impl Bar {
-    /// Returns whether the bar is met; `None` for a ratio to a column without the figure.
-    fn met(self, value: Option<Spread>, ratio: Option<Spread>, has_base: bool) -> Option<bool> {
-        let holds =
-            |figure: Option<Spread>, test: &dyn Fn(Spread) -> bool| Some(figure.is_some_and(test));
-        match self {
-            Self::AtMost(bound) => holds(value, &|value| value.median <= bound),
-            Self::AtLeast(bound) => holds(value, &|value| value.median >= bound),
-            Self::Never(bound) => holds(value, &|value| value.max <= bound),
-            Self::RatioAtMost(_) | Self::RatioAtLeast(_) if !has_base => None,
-            Self::RatioAtMost(bound) => holds(ratio, &|ratio| ratio.median <= bound),
-            Self::RatioAtLeast(bound) => holds(ratio, &|ratio| ratio.median >= bound),
-        }
-    }
-}
-
-impl fmt::Display for Bar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AtMost(bound) => write!(f, "<= {bound}"),
-            Self::AtLeast(bound) => write!(f, ">= {bound}"),
-            Self::Never(bound) => write!(f, "never > {bound}"),
-            Self::RatioAtMost(bound) => write!(f, "<= {bound} x"),
-            Self::RatioAtLeast(bound) => write!(f, ">= {bound} x"),
-        }
     }
 }
 
@@ -222,8 +181,9 @@ impl Sheet {
                 .filter(|(_, column)| column.ours)
             {
                 let has_base = column.base.is_some_and(|base| values[base].is_some());
-                let met = bar.and_then(|bar| bar.met(values[at], ratios[at], has_base));
-                verdicts.extend(met.map(|met| report.verdict(met, late && is_timed(name))));
+                let busy = late && is_timed(name);
+                let verdict = bar.and_then(|bar| bar.judge(values[at], ratios[at], has_base, busy));
+                verdicts.extend(verdict.map(|verdict| report.note(verdict).to_string()));
             }
             self.lines.push(Line {
                 case: case.to_owned(),
@@ -339,20 +299,6 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bars_judge_medians_ratios_and_every_round() {
-        let spread = |values: &[f64]| Spread::of(values.iter().copied());
-        let (value, ratio) = (spread(&[1.0, 2.0, 9.0]), spread(&[0.5]));
-        let met = |bar: Bar| bar.met(value, ratio, true);
-        assert_eq!(met(Bar::AtMost(2.0)), Some(true));
-        assert_eq!(met(Bar::AtLeast(2.1)), Some(false));
-        assert_eq!(met(Bar::Never(2.0)), Some(false));
-        assert_eq!(met(Bar::RatioAtMost(0.4)), Some(false));
-        assert_eq!(met(Bar::RatioAtLeast(0.5)), Some(true));
-        assert_eq!(Bar::RatioAtMost(0.4).met(value, None, false), None);
-        assert_eq!(Bar::AtMost(2.0).met(None, None, true), Some(false));
-    }
 
     #[test]
     fn units_are_at_the_end_of_names() {

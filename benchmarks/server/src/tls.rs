@@ -53,7 +53,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
     let (certificate, key) = (path("server.crt"), path("server.key"));
     let mut servers = Vec::new();
     for program in programs {
-        let port = launch::free_port()?;
+        let port = punctual_harness::free_port();
         let server = program.start(&[
             ("tls-port", &port.to_string()),
             ("tls-cert-file", &certificate),

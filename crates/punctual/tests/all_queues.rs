@@ -10,6 +10,7 @@ use model::random::{cases, span, when};
 use model::{Model, Op, Span, Subject, When, sized};
 use proptest::prelude::*;
 use punctual::{DeadlineQueue, Heap, TimerKey, Wheel};
+use punctual_harness::Random;
 
 /// Prints the name of the queue that failed.
 struct Named(&'static str);
@@ -177,13 +178,8 @@ fn all_pop_the_same_of_a_hundred_thousand_timers() {
     const TIMERS: u64 = sized(100_000, 60) as u64;
 
     fn fill(queue: &mut dyn Filled) -> Vec<Option<u64>> {
-        let mut random = 42u64;
-        let mut below = move |end: u64| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (random >> 33) % end
-        };
+        let mut random = Random::new(42);
+        let mut below = |end| random.below(end);
         let (mut keys, mut answers) = (Vec::new(), Vec::new());
         for value in 0..TIMERS {
             let now = value / 7;

@@ -7,68 +7,24 @@
 //! - `STORM_OPS=1000000` makes each storm longer (60,000 operations).
 //! - `PUNCTUAL_SEED=17` repeats a failure.
 #![allow(missing_docs)]
-#![cfg_attr(miri, allow(unused_imports))]
+#![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 
-use punctual::{DeadlineQueue, Expired, Heap, Polled, TimerKey, Wheel};
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, RandomState};
+mod model;
 
-struct Random(u64);
+use model::{Model, Op, Subject};
+use punctual::{Heap, TimerKey, Wheel};
+use punctual_harness::{Random, number, seed};
 
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ self.0 >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ mixed >> 29
-    }
+/// A queue that a storm may fill.
+trait Queue: Subject + Default {}
 
-    fn below(&mut self, end: u64) -> u64 {
-        self.bits() % end
-    }
+impl<Q: Subject + Default> Queue for Q {}
 
-    /// Returns any distance, each bit length equally likely: all levels of a wheel.
-    fn span(&mut self) -> u64 {
-        let bits = self.below(64);
-        (1 << bits) | self.bits() & ((1 << bits) - 1)
-    }
-}
-
-/// Prints how to repeat a failed storm.
-struct Seed(u64);
-
-impl Drop for Seed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("PUNCTUAL_SEED={} repeats this", self.0);
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Timer {
-    key: TimerKey,
-    deadline: u64,
-    arming: u64,
-    value: u64,
-}
-
-/// A queue in a storm, and the model of its timers.
+/// A queue in a storm, beside the model.
 struct Storm<Q> {
-    queue: Q,
+    model: Model<Q>,
     random: Random,
-    now: u64,
-    armings: u64,
-    /// The contents of `timers`, in the order in which they must fire.
-    order: BTreeMap<(u64, u64), u64>,
-    timers: Vec<Timer>,
-    /// The position of each value in `timers`.
-    places: HashMap<u64, usize>,
-    /// The most recent stale handle.
-    stale: Option<TimerKey>,
     ops: usize,
-    armed: usize,
-    cancelled: usize,
-    fired: usize,
     /// Maximum number of timers since the queue was last empty.
     peak: usize,
     bytes_per_timer: usize,
@@ -78,120 +34,59 @@ struct Storm<Q> {
 /// 704 slots.
 const SPARE_BYTES: usize = 192 << 10;
 
-impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
+impl<Q: Queue> Storm<Q> {
     fn new(seed: u64) -> Self {
         Storm {
-            queue: Q::default(),
-            random: Random(seed),
-            now: 0,
-            armings: 0,
-            order: BTreeMap::new(),
-            timers: Vec::new(),
-            places: HashMap::new(),
-            stale: None,
+            model: Model::new(Q::default()),
+            random: Random::new(seed),
             ops: 0,
-            armed: 0,
-            cancelled: 0,
-            fired: 0,
             peak: 0,
             bytes_per_timer: bytes_per_timer::<Q>(),
         }
     }
 
-    fn pick(&mut self) -> usize {
-        self.random.below(self.timers.len() as u64) as usize
-    }
-
-    fn earliest(&self) -> Option<u64> {
-        self.order
-            .first_key_value()
-            .map(|(&(deadline, _), _)| deadline)
+    /// Returns any timer.
+    fn pick(&mut self) -> TimerKey {
+        let place = self.random.below(self.model.len() as u64);
+        self.model.key(place as usize)
     }
 
     fn after(&self, span: u64) -> u64 {
-        self.now.saturating_add(span)
+        self.model.now.saturating_add(span)
+    }
+
+    /// Returns an instant within `span` ticks from now.
+    fn soon(&mut self, span: u64) -> u64 {
+        let span = self.random.below(span);
+        self.after(span)
     }
 
     fn arm(&mut self, deadline: u64) {
-        let (arming, value) = (self.armings, self.armings);
-        let key = self.queue.insert(deadline, value);
-        assert_ne!(Some(key), self.stale, "the handle of a timer that is gone");
-        self.armings += 1;
-        self.armed += 1;
-        self.order.insert((deadline, arming), value);
-        self.places.insert(value, self.timers.len());
-        self.timers.push(Timer {
-            key,
-            deadline,
-            arming,
-            value,
-        });
-        self.peak = self.peak.max(self.timers.len());
+        self.model.insert_at(deadline);
         self.done();
     }
 
-    fn rearm(&mut self, place: usize, deadline: u64) {
-        let timer = &mut self.timers[place];
-        assert!(self.queue.reset(timer.key, deadline), "a living timer");
-        self.order.remove(&(timer.deadline, timer.arming));
-        (timer.deadline, timer.arming) = (deadline, self.armings);
-        self.order.insert((deadline, self.armings), timer.value);
-        self.armings += 1;
+    fn rearm(&mut self, key: TimerKey, deadline: u64) {
+        self.model.reset_to(key, deadline);
         self.done();
     }
 
-    fn cancel(&mut self, place: usize) {
-        let timer = self.timers[place];
-        assert_eq!(
-            self.queue.remove(timer.key),
-            Some(timer.value),
-            "a living timer"
-        );
-        self.forget(timer.value);
-        self.cancelled += 1;
+    fn cancel(&mut self, key: TimerKey) {
+        self.model.remove(key);
         self.done();
-    }
-
-    fn forget(&mut self, value: u64) -> Timer {
-        let place = self.places.remove(&value).expect("a living timer");
-        let timer = self.timers.swap_remove(place);
-        if let Some(moved) = self.timers.get(place) {
-            self.places.insert(moved.value, place);
-        }
-        self.order.remove(&(timer.deadline, timer.arming));
-        self.stale = Some(timer.key);
-        timer
-    }
-
-    /// Compares a popped timer with the one that must be popped next.
-    fn expect(&mut self, popped: Option<Expired<u64>>) -> bool {
-        let due = self
-            .order
-            .first_key_value()
-            .filter(|&(&(deadline, _), _)| deadline <= self.now);
-        let due = due.map(|(_, &value)| value);
-        assert_eq!(
-            popped.map(|expired| expired.value),
-            due,
-            "popped at {}",
-            self.now
-        );
-        let Some(expired) = popped else { return false };
-        let timer = self.forget(expired.value);
-        assert_eq!((expired.key, expired.deadline), (timer.key, timer.deadline));
-        self.fired += 1;
-        self.done();
-        true
     }
 
     fn fire_one(&mut self) -> bool {
-        let popped = self.queue.pop_due(self.now);
-        self.expect(popped)
+        let fired = self.model.pop();
+        if fired {
+            self.done();
+        }
+        fired
     }
 
     /// Moves the clock, fires all due timers, and returns their number.
     fn fire(&mut self, now: u64) -> usize {
-        self.now = now;
+        self.model.now = now;
         let mut fired = 0;
         while self.fire_one() {
             fired += 1;
@@ -199,49 +94,36 @@ impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
         fired
     }
 
-    fn next(&mut self) -> Option<u64> {
-        let next = self.queue.next_deadline();
-        assert_eq!(next, self.earliest(), "the next deadline at {}", self.now);
-        next
-    }
-
     /// Checks the queue after each operation.
     fn done(&mut self) {
         self.ops += 1;
-        assert_eq!(self.queue.len(), self.timers.len());
-        let wakeup = self.queue.next_wakeup();
-        assert!(wakeup <= self.earliest() && wakeup.is_some() != self.timers.is_empty());
-        if self.timers.is_empty() && self.peak > 0 {
+        self.peak = self.peak.max(self.model.len());
+        self.model.compare();
+        if self.model.len() == 0 && self.peak > 0 {
             // An empty queue frees its memory in pieces, with the calls that find nothing due.
             for _ in 0..self.peak {
-                if self.queue.memory() <= SPARE_BYTES {
+                if self.model.queue.memory() <= SPARE_BYTES {
                     break;
                 }
-                assert!(matches!(
-                    self.queue.poll_due(self.now, &mut 1_000),
-                    Polled::Idle
-                ));
+                assert!(self.model.poll(1_000));
             }
             self.peak = 0;
         }
         if self.ops.is_multiple_of(16) {
             let bound = 2 * self.bytes_per_timer * self.peak + SPARE_BYTES;
-            let bytes = self.queue.memory();
+            let (bytes, timers) = (self.model.queue.memory(), self.model.len());
             assert!(
                 bytes <= bound,
-                "{bytes} bytes for {} timers, {} at most",
-                self.timers.len(),
+                "{bytes} bytes for {timers} timers, {} at most",
                 self.peak
             );
-            if let Some(stale) = self.stale {
-                assert!(self.queue.get(stale).is_none() && !self.queue.reset(stale, 0));
-            }
+            self.model.refuse_last();
         }
     }
 
     /// Arms timers until there are `crowd` of them.
     fn refill(&mut self, crowd: usize, span: u64) {
-        while self.timers.len() < crowd {
+        while self.model.len() < crowd {
             let deadline = 1 + self.random.below(span);
             self.arm(self.after(deadline));
         }
@@ -250,9 +132,9 @@ impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
 
 /// Returns the memory per timer in a queue of a few thousand. Vectors grow by doubling, so it may be
 /// twice that for another number.
-fn bytes_per_timer<Q: DeadlineQueue<u64> + Default>() -> usize {
+fn bytes_per_timer<Q: Queue>() -> usize {
     let many = if cfg!(miri) { 64 } else { 4_096 };
-    let (mut queue, mut random) = (Q::default(), Random(1));
+    let (mut queue, mut random) = (Q::default(), Random::new(1));
     for value in 0..many as u64 {
         queue.insert(random.below(1 << 20), value);
     }
@@ -260,118 +142,112 @@ fn bytes_per_timer<Q: DeadlineQueue<u64> + Default>() -> usize {
 }
 
 /// Runs a storm from a fresh seed, then fires the remaining timers.
-fn run<Q: DeadlineQueue<u64> + Default>(storm: fn(&mut Storm<Q>), crowd: usize) {
-    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
-    let seed = number("PUNCTUAL_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
-    let ops = number("STORM_OPS").map_or(if cfg!(miri) { 100 } else { 60_000 }, |ops| ops as usize);
+fn run<Q: Queue>(storm: fn(&mut Storm<Q>), crowd: usize) {
+    let ops = number("STORM_OPS").unwrap_or(if cfg!(miri) { 100 } else { 60_000 });
     let crowd = if cfg!(miri) { crowd / 20 } else { crowd };
-    let _seed = Seed(seed);
-    let mut state = Storm::<Q>::new(seed);
+    let mut state = Storm::<Q>::new(seed(&["PUNCTUAL_SEED"]));
     // Any start: the wheel's levels begin at other ticks each time.
-    state.now = state.random.span() / 2;
+    state.model.now = state.random.length(64) / 2;
     while state.ops < ops {
         state.refill(crowd, 10_000);
         storm(&mut state);
     }
     state.fire(u64::MAX);
-    assert_eq!(
-        state.armed,
-        state.fired + state.cancelled,
-        "every timer fired or was cancelled, once"
-    );
-    assert_eq!(state.next(), None);
-    assert!(state.queue.is_empty() && state.queue.iter().next().is_none());
+    assert_eq!((state.model.len(), state.model.next()), (0, None));
+    state.model.apply(Op::Iterate);
 }
 
 /// The same timers are re-armed later, repeatedly.
-fn later<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
-    for place in 0..storm.timers.len() {
-        let deadline = storm.timers[place]
-            .deadline
+fn later<Q: Queue>(storm: &mut Storm<Q>) {
+    for key in storm.model.keys() {
+        let deadline = storm
+            .model
+            .deadline(key)
             .saturating_add(storm.random.below(500));
-        storm.rearm(place, deadline);
+        storm.rearm(key, deadline);
     }
-    let now = storm.after(storm.random.0 % 400);
+    let now = storm.soon(400);
     storm.fire(now);
 }
 
 /// The same timers are re-armed earlier, repeatedly: half the distance each time.
-fn earlier<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
-    for place in 0..storm.timers.len() {
-        let left = storm.timers[place].deadline.saturating_sub(storm.now);
+fn earlier<Q: Queue>(storm: &mut Storm<Q>) {
+    for key in storm.model.keys() {
+        let left = storm.model.deadline(key).saturating_sub(storm.model.now);
         let left = left / 2 + storm.random.below(3);
-        storm.rearm(place, storm.after(left));
+        storm.rearm(key, storm.after(left));
     }
     let now = storm.after(1);
     storm.fire(now);
 }
 
 /// Alternately earlier and later, across slots and levels.
-fn earlier_and_later<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+fn earlier_and_later<Q: Queue>(storm: &mut Storm<Q>) {
     for turn in 0..100 {
-        let place = storm.pick();
-        let deadline = storm.timers[place].deadline;
+        let key = storm.pick();
+        let deadline = storm.model.deadline(key);
         let span = storm.random.below(1 << (turn % 20));
         let deadline = if turn % 2 == 0 {
             deadline.saturating_sub(span)
         } else {
             storm.after(span)
         };
-        storm.rearm(place, deadline);
+        storm.rearm(key, deadline);
     }
-    let now = storm.after(storm.random.0 % 64);
+    let now = storm.soon(64);
     storm.fire(now);
 }
 
 /// Re-armed to the current tick or to an earlier one.
-fn at_once<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+fn at_once<Q: Queue>(storm: &mut Storm<Q>) {
     for turn in 0..20 {
-        let place = storm.pick();
-        storm.rearm(place, storm.now.saturating_sub(turn % 3));
+        let key = storm.pick();
+        storm.rearm(key, storm.model.now.saturating_sub(turn % 3));
     }
-    let due = storm.order.range(..=(storm.now, u64::MAX)).count();
+    let due = storm.model.count_due();
     assert!(due > 0);
-    assert_eq!(storm.fire(storm.now), due);
-    storm.now = storm.after(storm.random.0 % 100);
+    assert_eq!(storm.fire(storm.model.now), due);
+    storm.model.now = storm.soon(100);
 }
 
 /// Armed, re-armed and cancelled while timers of the same tick fire.
-fn while_firing<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
-    let Some(next) = storm.next() else { return };
-    storm.now = storm.now.max(next);
+fn while_firing<Q: Queue>(storm: &mut Storm<Q>) {
+    let Some(next) = storm.model.next() else {
+        return;
+    };
+    storm.model.now = storm.model.now.max(next);
     for _ in 0..40 {
         if !storm.fire_one() {
             break;
         }
         match storm.random.below(6) {
-            0 => storm.arm(storm.now),
+            0 => storm.arm(storm.model.now),
             1 => storm.arm(storm.after(1_000)),
-            2 => storm.arm(storm.now.saturating_sub(5)),
-            _ if storm.timers.is_empty() => {}
+            2 => storm.arm(storm.model.now.saturating_sub(5)),
+            _ if storm.model.len() == 0 => {}
             // The timer that fires next is cancelled, or fires last, or is re-armed later.
             what => {
-                let first = *storm.order.first_key_value().expect("there are timers").1;
-                let place = storm.places[&first];
+                let key = storm.model.first().expect("there are timers");
                 match what {
-                    3 => storm.cancel(place),
-                    4 => storm.rearm(place, storm.now),
-                    _ => storm.rearm(place, storm.after(200)),
+                    3 => storm.cancel(key),
+                    4 => storm.rearm(key, storm.model.now),
+                    _ => storm.rearm(key, storm.after(200)),
                 }
             }
         }
     }
-    storm.fire(storm.now);
+    storm.fire(storm.model.now);
 }
 
 /// Records are reused while entries of their previous timers are still filed.
-fn reuse<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+fn reuse<Q: Queue>(storm: &mut Storm<Q>) {
     for _ in 0..30 {
         let together = 1 + storm.random.below(4) as usize;
         let mut deadlines = Vec::new();
-        for _ in 0..together.min(storm.timers.len()) {
-            let place = storm.pick();
-            deadlines.push(storm.timers[place].deadline);
-            storm.cancel(place);
+        for _ in 0..together.min(storm.model.len()) {
+            let key = storm.pick();
+            deadlines.push(storm.model.deadline(key));
+            storm.cancel(key);
         }
         // At the previous timer's deadline, shortly before and after it, and anywhere.
         for deadline in deadlines {
@@ -383,121 +259,119 @@ fn reuse<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
             }
         }
     }
-    let now = storm.after(storm.random.0 % 50);
+    let now = storm.soon(50);
     storm.fire(now);
 }
 
 /// A clock that jumps ahead, stands still and steps back.
-fn clock_jumps<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+fn clock_jumps<Q: Queue>(storm: &mut Storm<Q>) {
     for _ in 0..20 {
-        let (place, span) = (storm.pick(), storm.random.span());
-        storm.rearm(place, storm.after(span));
+        let (key, span) = (storm.pick(), storm.random.length(64));
+        storm.rearm(key, storm.after(span));
     }
-    let span = storm.random.span();
+    let span = storm.random.length(64);
     match storm.random.below(4) {
-        0 => storm.now = storm.after(span),
-        1 => storm.now = storm.now.saturating_sub(span),
+        0 => storm.model.now = storm.after(span),
+        1 => storm.model.now = storm.model.now.saturating_sub(span),
         // So far back that all deadlines are in the future again.
-        2 => storm.now = span / 2,
+        2 => storm.model.now = span / 2,
         _ => {}
     }
     for _ in 0..storm.random.below(30) {
         storm.fire_one();
     }
     if storm.random.below(4) == 0 {
-        storm.fire(storm.now);
+        storm.fire(storm.model.now);
     }
 }
 
 /// Near and far deadlines on all levels.
-fn all_levels<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+fn all_levels<Q: Queue>(storm: &mut Storm<Q>) {
     for _ in 0..50 {
-        let (place, span) = (storm.pick(), storm.random.span());
+        let (key, span) = (storm.pick(), storm.random.length(64));
         let deadline = match storm.random.below(8) {
             0 => u64::MAX - span % 3,
-            1 => storm.now,
+            1 => storm.model.now,
             _ => storm.after(span),
         };
-        storm.rearm(place, deadline);
+        storm.rearm(key, deadline);
     }
     if storm.random.below(3) == 0 {
-        let now = storm.next().map_or(storm.now, |next| next.max(storm.now));
+        let now = storm
+            .model
+            .next()
+            .map_or(storm.model.now, |next| next.max(storm.model.now));
         storm.fire(now);
     }
     // Not so far that the last tick is reached at once.
-    if storm.now > 1 << 62 {
-        storm.now = storm.random.below(1 << 20);
+    if storm.model.now > 1 << 62 {
+        storm.model.now = storm.random.below(1 << 20);
     }
 }
 
 /// The next deadline is queried in between, so that the cursor runs ahead; then timers are armed
 /// before it again.
-fn before_the_cursor<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+fn before_the_cursor<Q: Queue>(storm: &mut Storm<Q>) {
     let ahead = 1 + storm.random.below(1 << 30);
-    for place in 0..storm.timers.len() {
-        storm.rearm(place, storm.after(ahead + place as u64 % 7));
+    for (number, key) in (0..).zip(storm.model.keys()) {
+        storm.rearm(key, storm.after(ahead + number % 7));
     }
-    storm.next();
+    storm.model.next();
     for _ in 0..storm.random.below(60) {
-        let (place, span) = (storm.pick(), storm.random.below(ahead));
-        storm.rearm(place, storm.after(span));
+        let (key, span) = (storm.pick(), storm.random.below(ahead));
+        storm.rearm(key, storm.after(span));
         if span % 4 == 0 {
-            storm.next();
+            storm.model.next();
         }
     }
-    let now = storm.after(storm.random.0 % ahead);
+    let now = storm.soon(ahead);
     storm.fire(now);
 }
 
 /// Many timers on few ticks: arming order decides.
-fn ties<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+fn ties<Q: Queue>(storm: &mut Storm<Q>) {
     for _ in 0..60 {
-        let (place, tick) = (storm.pick(), storm.random.below(3));
-        storm.rearm(place, storm.after(tick * 70));
+        let (key, tick) = (storm.pick(), storm.random.below(3));
+        storm.rearm(key, storm.after(tick * 70));
     }
     for _ in 0..storm.random.below(60) {
         storm.fire_one();
     }
-    let now = storm.after(storm.random.0 % 3 * 70);
+    let now = storm.random.below(3) * 70;
+    let now = storm.after(now);
     storm.fire(now);
 }
 
 /// Many timers are armed, re-armed earlier (which leaves dead entries), and nearly all removed.
-fn growing_and_shrinking<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
-    let crowd = 1 + storm.random.below(storm.timers.len() as u64 * 20) as usize;
+fn growing_and_shrinking<Q: Queue>(storm: &mut Storm<Q>) {
+    let crowd = 1 + storm.random.below(storm.model.len() as u64 * 20) as usize;
     storm.refill(crowd, 1 << 40);
     for _ in 0..crowd {
-        let place = storm.pick();
-        let deadline = storm.timers[place].deadline;
-        storm.rearm(place, storm.now.midpoint(deadline));
+        let key = storm.pick();
+        let deadline = storm.model.deadline(key);
+        storm.rearm(key, storm.model.now.midpoint(deadline));
     }
     let left = storm.random.below(20) as usize;
-    while storm.timers.len() > left {
-        let place = storm.pick();
-        storm.cancel(place);
+    while storm.model.len() > left {
+        let key = storm.pick();
+        storm.cancel(key);
     }
 }
 
 /// Fires within a budget, and re-arms between the calls.
-fn within_budgets<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
-    storm.now = storm.after(storm.random.0 % 3_000);
+fn within_budgets<Q: Queue>(storm: &mut Storm<Q>) {
+    storm.model.now = storm.soon(3_000);
     for _ in 0..200 {
-        let mut budget = storm.random.below(8) as usize;
-        match storm.queue.poll_due(storm.now, &mut budget) {
-            Polled::Due(expired) => assert!(storm.expect(Some(expired))),
-            Polled::Busy => assert_eq!(budget, 0, "busy with budget left"),
-            Polled::Idle => {
-                storm.expect(None);
-                break;
-            }
-        }
-        if storm.timers.is_empty() {
+        let budget = storm.random.below(8) as usize;
+        let idle = storm.model.poll(budget);
+        storm.done();
+        if idle || storm.model.len() == 0 {
             break;
         }
-        let (place, span) = (storm.pick(), storm.random.below(4_000));
+        let (key, span) = (storm.pick(), storm.random.below(4_000));
         match span % 4 {
-            0 => storm.rearm(place, storm.after(span)),
-            1 => storm.rearm(place, storm.now.saturating_sub(span)),
+            0 => storm.rearm(key, storm.after(span)),
+            1 => storm.rearm(key, storm.model.now.saturating_sub(span)),
             _ => {}
         }
     }
@@ -519,6 +393,9 @@ macro_rules! storms {
         })*
     };
 }
+
+impl Subject for Wheel<u64> {}
+impl<const D: usize> Subject for Heap<u64, D> {}
 
 storms! {
     // Under Miri only the queue that may have unsafe code.

@@ -380,7 +380,7 @@ fn lua_string(random: &mut StdRng) -> String {
 
 #[test]
 fn texts_decode_as_in_redis() {
-    let Some(mut both) = Both::start("cjson-decode") else {
+    let Some(mut both) = Both::start() else {
         return;
     };
     let mut random = random();
@@ -407,7 +407,7 @@ fn texts_decode_as_in_redis() {
 
 #[test]
 fn values_encode_as_in_redis() {
-    let Some(mut both) = Both::start("cjson-encode") else {
+    let Some(mut both) = Both::start() else {
         return;
     };
     let mut random = random();
@@ -447,7 +447,7 @@ fn values_encode_as_in_redis() {
 
 #[test]
 fn settings_stay_as_in_redis() {
-    let Some(mut both) = Both::start("cjson-settings") else {
+    let Some(mut both) = Both::start() else {
         return;
     };
     let mut random = random();
@@ -518,7 +518,7 @@ fn settings_stay_as_in_redis() {
 
 #[test]
 fn nesting_ends_as_in_redis() {
-    let Some(mut both) = Both::start("cjson-nesting") else {
+    let Some(mut both) = Both::start() else {
         return;
     };
     let depths = [

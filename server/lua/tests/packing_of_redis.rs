@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 
 #[test]
 fn corner_cases() {
-    if let Some(mut both) = Both::start("packing-corners") {
+    if let Some(mut both) = Both::start() {
         both.same_lines(include_str!("lines/packing.txt"));
     }
 }
@@ -31,8 +31,8 @@ for i, arg in ipairs(ARGV) do
 end
 return results";
 
-fn compare(name: &str, function: &str, draw: impl Fn(&mut StdRng) -> Vec<u8>) {
-    let Some(mut both) = Both::start(name) else {
+fn compare(function: &str, draw: impl Fn(&mut StdRng) -> Vec<u8>) {
+    let Some(mut both) = Both::start() else {
         return;
     };
     let mut random = random();
@@ -104,7 +104,7 @@ fn random_values_pack() {
         local packed = cmsgpack.pack(loadstring('return ' .. text)())
         return packed, cmsgpack.unpack(packed)
     end";
-    compare("cmsgpack-pack", function, |random| {
+    compare(function, |random| {
         let values: Vec<String> = (0..random.random_range(1..4))
             .map(|_| value(random, 3))
             .collect();
@@ -131,9 +131,9 @@ fn packed(random: &mut StdRng) -> Vec<u8> {
 
 #[test]
 fn random_bytes_unpack() {
-    compare("cmsgpack-unpack", "cmsgpack.unpack", packed);
+    compare("cmsgpack.unpack", packed);
     let function = "function(text) return cmsgpack.unpack_limit(text, #text % 4, #text % 3) end";
-    compare("cmsgpack-limit", function, packed);
+    compare(function, packed);
 }
 
 /// A format of `struct`, and arguments for it.
@@ -165,7 +165,7 @@ fn format(random: &mut StdRng) -> (String, Vec<String>) {
 #[test]
 fn random_structures_pack_and_unpack() {
     let function = "function(text) return loadstring('return ' .. text)() end";
-    compare("struct", function, |random| {
+    compare(function, |random| {
         let (format, mut arguments) = format(random);
         arguments.insert(0, format!("'{format}'"));
         let arguments = arguments.join(",");
@@ -192,7 +192,7 @@ fn random_structures_pack_and_unpack() {
 #[test]
 fn random_bits() {
     let function = "function(text) return loadstring('return bit.' .. text)() end";
-    compare("bit", function, |random| {
+    compare(function, |random| {
         let names = [
             "tobit", "tohex", "bnot", "band", "bor", "bxor", "lshift", "rshift", "arshift", "rol",
             "ror", "bswap",

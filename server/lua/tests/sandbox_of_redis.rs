@@ -6,7 +6,7 @@ use both::Both;
 
 #[test]
 fn globals_and_errors() {
-    if let Some(mut both) = Both::start("sandbox") {
+    if let Some(mut both) = Both::start() {
         both.same_lines(include_str!("lines/sandbox.txt"));
     }
 }

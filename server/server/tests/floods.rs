@@ -8,7 +8,8 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use process::{Process, exchange, raise_open_file_limit, read_to_end};
+use process::{Process, Start as _, exchange, read_to_end};
+use punctual_harness::{number, raise_open_file_limit};
 
 /// Largest allowed growth of resident memory over a flood.
 const LEFT_MIB: f64 = 24.0;
@@ -135,17 +136,11 @@ fn request_without_reading(server: &Process) -> TcpStream {
 }
 
 fn info(server: &Process, name: &str) -> u64 {
-    let mut stream = server.connect();
-    stream.write_all(b"INFO\r\nQUIT\r\n").unwrap();
-    let text = String::from_utf8(read_to_end(&mut stream)).unwrap();
-    let value = text
-        .lines()
-        .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
-    value
-        .unwrap_or_else(|| panic!("no {name} in {text}"))
-        .trim()
-        .parse()
-        .unwrap()
+    let mut c = server.wire();
+    let value = c.info("", name);
+    c.send(&["QUIT"]);
+    c.ends();
+    value.parse().unwrap()
 }
 
 /// Blocks until the server has closed every connection but this function's.
@@ -485,7 +480,7 @@ fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> 
 /// `PUNCTUAL_LEAVERS` is the number of clients; `make proofs` runs 10,000.
 #[test]
 fn clients_that_block_and_leave_are_gone_and_take_no_element() {
-    let count = std::env::var("PUNCTUAL_LEAVERS").map_or(300, |count| count.parse().unwrap());
+    let count = number("PUNCTUAL_LEAVERS").unwrap_or(300);
     assert!(raise_open_file_limit(count as u64 + 200) >= count as u64 + 200);
     let redis = Process::start_program("redis-server", None, &["--maxclients", "20000"]);
     let server = Process::start(&["--maxclients", "20000"]);

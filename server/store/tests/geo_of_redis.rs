@@ -98,7 +98,7 @@ fn contents(both: &mut Both, key: &str) {
 
 #[test]
 fn searches_match_redis() {
-    let Some(mut both) = Both::start("geo") else {
+    let Some(mut both) = Both::start() else {
         return;
     };
     let mut random = oracle::random();

@@ -30,7 +30,7 @@ fn elements(random: &mut StdRng, most: usize) -> Vec<Vec<u8>> {
 /// Runs random commands of the family, each followed by GET.
 #[test]
 fn strings_match_redis() {
-    let Some(mut both) = Both::start("hyperloglog") else {
+    let Some(mut both) = Both::start() else {
         return;
     };
     let mut random = oracle::random();
@@ -77,7 +77,7 @@ fn strings_match_redis() {
 /// Compares estimates of one key at many sizes, and of sketches with extreme registers.
 #[test]
 fn estimates_match_redis() {
-    let Some(mut both) = Both::start("estimates") else {
+    let Some(mut both) = Both::start() else {
         return;
     };
     let mut number = 0_u64;
@@ -108,7 +108,7 @@ fn estimates_match_redis() {
 /// Runs PFADD on sparse sketches that no server writes: runs of any kind in any order.
 #[test]
 fn changes_of_arbitrary_runs_match_redis() {
-    let Some(mut both) = Both::start("runs") else {
+    let Some(mut both) = Both::start() else {
         return;
     };
     let mut random = oracle::random();

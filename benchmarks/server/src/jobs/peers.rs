@@ -12,13 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use punctual_harness::{Running, last_lines};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{cost, late};
+use crate::cleanup::Guard;
 use crate::clock::unix_micros;
 use crate::error::{Error, Result};
 use crate::late::Late;
-use crate::launch::{Process, Program, Server, installed, last_lines, temporary_directory};
+use crate::launch::{Program, Server, installed, temporary_directory};
 use crate::options::{JobsOptions, Kind};
 use crate::report::Report;
 use crate::sheet::{Bar, Column, Figures, Sheet};
@@ -230,16 +232,17 @@ impl Peer {
     }
 
     /// Starts a worker with its children.
-    fn work(&self, port: u16, out: &Path, log: &Path) -> Result<Process> {
+    fn work(&self, port: u16, out: &Path, log: &Path) -> Result<(Guard, Running)> {
         let mut command = self.command(log)?;
         command.arg("work").arg(port.to_string()).arg(out);
         let child = command.process_group(0).spawn();
         let child = child.map_err(|source| self.cannot_start(source))?;
         let pid = Pid::from_child(&child);
-        Ok(Process::new(child, move || {
+        let guard = Guard::new(move || {
             // The jobs are done, and the server goes too.
             let _ = kill_process_group(pid, Signal::KILL);
-        }))
+        });
+        Ok((guard, Running(child)))
     }
 
     /// Adds jobs and waits for the program's end.

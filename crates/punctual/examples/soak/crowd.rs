@@ -1,6 +1,7 @@
 //! A queue in a soak test, and the model of its timers.
 
 use punctual::{DeadlineQueue, Expired, TimerKey};
+use punctual_harness::Random;
 
 /// A result with a message about a violation.
 pub type Checked<T = ()> = Result<T, String>;
@@ -11,27 +12,6 @@ macro_rules! ensure {
             return Err(format!($($message)*));
         }
     };
-}
-
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ self.0 >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        mixed ^ mixed >> 32
-    }
-
-    /// Returns a number below `end`, which must not be 0.
-    fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
-    }
-
-    /// Returns a number of at least 1 and below 2^bits, each bit length equally likely.
-    fn length(&mut self, bits: u64) -> u64 {
-        let bits = self.below(bits);
-        1 << bits | self.below(1 << bits)
-    }
 }
 
 /// The model of a timer. Its value encodes its slot and a count of timers in that slot.
@@ -118,7 +98,7 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
     pub fn new(seed: u64, bound: Bound) -> Self {
         Soak {
             queue: Q::default(),
-            random: Random(seed),
+            random: Random::new(seed),
             now: 0,
             timers: Vec::new(),
             live: Vec::new(),
@@ -464,7 +444,7 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
 /// twice that for another number.
 fn bytes_per_timer<Q: DeadlineQueue<u64> + Default>() -> f64 {
     const MANY: u64 = 4_096;
-    let (mut queue, mut random) = (Q::default(), Random(1));
+    let (mut queue, mut random) = (Q::default(), Random::new(1));
     (0..MANY).for_each(|value| {
         queue.insert(random.below(1 << 20), value);
     });

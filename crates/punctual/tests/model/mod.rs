@@ -1,6 +1,6 @@
 //! The model against which every deadline queue is tested: a `BTreeMap` of (deadline, arming).
 //!
-//! Property tests and the fuzz target share this file. An operation refers to timers and times by
+//! Property tests, storms and fuzz targets share this file. An operation refers to timers and times by
 //! small numbers, so that random operations meet; see [`Op`].
 
 #![allow(unreachable_pub, dead_code)] // included privately, by tests that each use a part of it
@@ -82,8 +82,8 @@ pub trait Subject: DeadlineQueue<u64> {
 
 /// Runs operations on a queue and on the model, and compares all visible results.
 pub struct Model<Q> {
-    queue: Q,
-    now: u64,
+    pub queue: Q,
+    pub now: u64,
     /// Number of the next arming.
     armings: u64,
     values: u64,
@@ -138,7 +138,8 @@ impl<Q: Subject> Model<Q> {
         self.queue
     }
 
-    fn apply(&mut self, op: Op) {
+    /// Runs one operation.
+    pub fn apply(&mut self, op: Op) {
         match op {
             Op::Insert(when) => self.insert(when),
             Op::Burst(count, when) => (0..count).for_each(|_| self.insert(when)),
@@ -164,8 +165,7 @@ impl<Q: Subject> Model<Q> {
             Op::Advance(span) => self.now = self.now.saturating_add(span.ticks()),
             Op::StepBack(span) => self.now = self.now.saturating_sub(span.ticks()),
             Op::PopOne => {
-                let popped = self.queue.pop_due(self.now);
-                self.expect(popped);
+                self.pop();
             }
             Op::PopAll => self.pop_all(),
             Op::Poll(budget) => while !self.poll(usize::from(budget).max(1)) {},
@@ -173,20 +173,11 @@ impl<Q: Subject> Model<Q> {
                 self.poll(usize::from(budget));
             }
             Op::NextDeadline => {
-                assert_eq!(
-                    self.queue.next_deadline(),
-                    self.earliest(),
-                    "the next deadline"
-                );
-                assert_eq!(
-                    self.queue.next_deadline(),
-                    self.earliest(),
-                    "the next deadline, asked again"
-                );
+                self.next();
+                self.next();
             }
             Op::JumpToNext => {
-                let next = self.queue.next_deadline();
-                assert_eq!(next, self.earliest(), "the next deadline");
+                let next = self.next();
                 self.now = next.map_or(self.now, |next| next.max(self.now));
             }
             Op::Iterate => {
@@ -218,7 +209,8 @@ impl<Q: Subject> Model<Q> {
         }
     }
 
-    fn compare(&self) {
+    /// Compares what a queue tells without changes.
+    pub fn compare(&self) {
         assert_eq!(self.queue.len(), self.timers.len());
         match (self.queue.next_wakeup(), self.earliest()) {
             (None, None) => {}
@@ -229,6 +221,41 @@ impl<Q: Subject> Model<Q> {
                 panic!("wake-up {wakeup:?}, but the earliest deadline is {earliest:?}")
             }
         }
+    }
+
+    /// Returns the living timers, by age.
+    pub fn keys(&self) -> Vec<TimerKey> {
+        self.keys.iter().map(|&(_, key)| key).collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Returns the `place`-th living timer.
+    pub fn key(&self, place: usize) -> TimerKey {
+        self.keys[place].1
+    }
+
+    pub fn deadline(&self, key: TimerKey) -> u64 {
+        self.timers[&key].deadline
+    }
+
+    /// Returns the timer that fires next.
+    pub fn first(&self) -> Option<TimerKey> {
+        self.order.first_key_value().map(|(_, &key)| key)
+    }
+
+    /// Returns the number of due timers.
+    pub fn count_due(&self) -> usize {
+        self.order.range(..=(self.now, u64::MAX)).count()
+    }
+
+    /// Returns the next deadline.
+    pub fn next(&mut self) -> Option<u64> {
+        let next = self.queue.next_deadline();
+        assert_eq!(next, self.earliest(), "the next deadline at {}", self.now);
+        next
     }
 
     fn earliest(&self) -> Option<u64> {
@@ -267,7 +294,10 @@ impl<Q: Subject> Model<Q> {
     }
 
     fn insert(&mut self, when: When) {
-        let deadline = self.tick(when);
+        self.insert_at(self.tick(when));
+    }
+
+    pub fn insert_at(&mut self, deadline: u64) {
         self.values += 1;
         let key = self.queue.insert(deadline, self.values);
         assert!(self.known.insert(key), "the handle of another timer");
@@ -283,15 +313,19 @@ impl<Q: Subject> Model<Q> {
         self.armings += 1;
     }
 
-    fn remove(&mut self, key: TimerKey) {
+    pub fn remove(&mut self, key: TimerKey) {
         let value = self.queue.remove(key);
         assert_eq!(value, Some(self.forget(key)), "the value removed");
     }
 
     fn reset(&mut self, pick: u8, when: When) {
-        let Some(key) = self.pick(pick) else { return };
-        let deadline = self.tick(when);
-        assert!(self.queue.reset(key, deadline));
+        if let Some(key) = self.pick(pick) {
+            self.reset_to(key, self.tick(when));
+        }
+    }
+
+    pub fn reset_to(&mut self, key: TimerKey, deadline: u64) {
+        assert!(self.queue.reset(key, deadline), "a living timer");
         let timer = self.timers.get_mut(&key).expect("a living timer");
         self.order.remove(&(timer.deadline, timer.arming));
         (timer.deadline, timer.arming) = (deadline, self.armings);
@@ -301,9 +335,19 @@ impl<Q: Subject> Model<Q> {
     }
 
     fn refuse(&mut self, pick: u8) {
-        let Some(&key) = self.stale.get(usize::from(pick) % self.stale.len().max(1)) else {
-            return;
-        };
+        if let Some(&key) = self.stale.get(usize::from(pick) % self.stale.len().max(1)) {
+            self.refuse_stale(key);
+        }
+    }
+
+    /// Expects that the handle of the last timer that fired or was removed is refused.
+    pub fn refuse_last(&mut self) {
+        if let Some(&key) = self.stale.last() {
+            self.refuse_stale(key);
+        }
+    }
+
+    fn refuse_stale(&mut self, key: TimerKey) {
         assert_eq!(self.queue.get(key), None);
         assert_eq!(self.queue.get_mut(key), None);
         assert_eq!(self.queue.deadline(key), None);
@@ -323,6 +367,14 @@ impl<Q: Subject> Model<Q> {
         timer.value
     }
 
+    /// Pops a due timer. Returns false if there is none.
+    pub fn pop(&mut self) -> bool {
+        let popped = self.queue.pop_due(self.now);
+        self.expect(popped);
+        popped.is_some()
+    }
+
+    /// Compares a popped timer with the one that must be popped next.
     fn expect(&mut self, popped: Option<Expired<u64>>) {
         let due = self
             .order
@@ -353,18 +405,11 @@ impl<Q: Subject> Model<Q> {
     }
 
     fn pop_all(&mut self) {
-        loop {
-            let popped = self.queue.pop_due(self.now);
-            let more = popped.is_some();
-            self.expect(popped);
-            if !more {
-                return;
-            }
-        }
+        while self.pop() {}
     }
 
-    /// Returns true if nothing is due any more.
-    fn poll(&mut self, budget: usize) -> bool {
+    /// Makes one bounded call. Returns true if nothing is due any more.
+    pub fn poll(&mut self, budget: usize) -> bool {
         let mut left = budget;
         match self.queue.poll_due(self.now, &mut left) {
             Polled::Due(expired) => self.expect(Some(expired)),

@@ -1,17 +1,19 @@
 //! A redis-server and an interpreter, which run the same scripts.
 
 // Each test program uses a part of it.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code)]
 
-#[path = "../../../store/tests/oracle/redis.rs"]
-mod redis;
-
+use punctual_harness::{Launch, Process, Wire};
 use punctual_lua::{Call, Host, Interpreter, LogLevel, Options};
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use sha1::{Digest, Sha1};
 
-use redis::Redis;
-pub use redis::random;
+/// Returns random numbers of a fresh seed, which `SEED` and, in CI, `PROPTEST_RNG_SEED` set.
+pub fn random() -> StdRng {
+    StdRng::seed_from_u64(punctual_harness::seed(&["SEED", "PROPTEST_RNG_SEED"]))
+}
 
 /// A server with the commands PING and ECHO.
 struct Commands;
@@ -39,15 +41,19 @@ impl Host for Commands {
 
 /// A redis-server and an interpreter.
 pub struct Both {
-    redis: Redis,
+    redis: Wire,
+    _process: Process,
     lua: Interpreter,
 }
 
 impl Both {
     /// Starts both. Prints a message and returns `None` if redis-server is not installed.
-    pub fn start(name: &str) -> Option<Self> {
+    pub fn start() -> Option<Self> {
+        let process = Launch::of("redis-server").options(["--save", ""]);
+        let process = process.start_if_installed()?;
         Some(Self {
-            redis: Redis::start(name)?,
+            redis: process.wire(),
+            _process: process,
             lua: Interpreter::new(Options {
                 version: "7.0.15",
                 ..Options::default()
@@ -61,7 +67,7 @@ impl Both {
     pub fn same<A: AsRef<[u8]>>(&mut self, code: &str, argv: &[A]) {
         let mut words = vec![b"EVAL".as_slice(), code.as_bytes(), b"0"];
         words.extend(argv.iter().map(AsRef::as_ref));
-        let theirs = self.redis.reply(&words);
+        let theirs = self.redis.raw(&words);
         let ours = self.run(code, argv);
         if theirs == ours {
             return;
@@ -90,7 +96,7 @@ impl Both {
     pub fn same_lines(&mut self, lines: &str) {
         let mut differences = String::new();
         for line in lines.lines().filter(|line| !line.is_empty()) {
-            let theirs = self.redis.reply(&["EVAL", line, "0"]);
+            let theirs = self.redis.raw(&["EVAL", line, "0"]);
             let ours = self.run::<&str>(line, &[]);
             if theirs != ours {
                 let (theirs, ours) = (theirs.escape_ascii(), ours.escape_ascii());

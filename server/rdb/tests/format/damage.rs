@@ -1,6 +1,7 @@
 //! Damaged bytes: no panic, the same result for any block size, and nothing accepted that redis-server refuses.
 
 use proptest::prelude::*;
+use punctual_harness::Random;
 use punctual_rdb::{Blocks, Encoder, Kind, Meta, Reader, Reason, VERSION, Writer, dump};
 
 use crate::by_hand::old_values;
@@ -161,15 +162,7 @@ fn damaged_payloads_beside_redis() {
     let Some(mut server) = Server::start(None) else {
         return;
     };
-    let mut seed = 1u64;
-    let mut random = move || {
-        // SplitMix64 (Steele, Lea, Flood 2014).
-        seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = seed;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^ (bits >> 31)
-    };
+    let mut random = Random::new(1);
     let values: Vec<_> = values()
         .into_iter()
         .filter(|(kind, value)| kind.byte() < Kind::SetListpack.byte() && !value.is_empty())
@@ -179,10 +172,10 @@ fn damaged_payloads_beside_redis() {
         let (kind, value) = &values[round % values.len()];
         let mut value = value.clone();
         // Lengths and encodings are near the start; the middle of long texts matters less.
-        let at = (random() as usize) % value.len().min(900);
-        match random() % 3 {
-            0 => value[at] = random() as u8,
-            1 => value[at] ^= 1 << (random() % 8),
+        let at = (random.bits() as usize) % value.len().min(900);
+        match random.bits() % 3 {
+            0 => value[at] = random.bits() as u8,
+            1 => value[at] ^= 1 << (random.bits() % 8),
             _ => value[at] = value[at].wrapping_add(1),
         }
         let payload = sealed(*kind, &value);

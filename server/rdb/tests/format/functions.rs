@@ -98,7 +98,7 @@ fn damaged_payloads() {
     let mut check = |records: &[u8], error: Unreadable| {
         assert_eq!(restored(&payload(records)), Err(error), "{records:?}");
         if let Some(server) = server {
-            let reply = server.call(&[b"FUNCTION", &b"RESTORE"[..], &payload(records)]);
+            let reply = server.ask(&[b"FUNCTION", &b"RESTORE"[..], &payload(records)]);
             assert_eq!(
                 reply,
                 Value::Error(format!("ERR {error}").into_bytes()),

@@ -1,24 +1,20 @@
-//! A private redis-server on a socket in a temporary directory.
+//! A private redis-server with a snapshot.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use punctual_resp::{Decoder, Value, encode_command};
+use punctual_harness::{Launch, Process, Wire};
+use punctual_resp::Value;
 use tempfile::TempDir;
 
 use crate::contents::{Plain, Text};
 use crate::streams;
 
-const START: Duration = Duration::from_secs(20);
-
+/// A connection to a server of its own.
 pub struct Server {
-    process: Child,
-    link: UnixStream,
-    decoder: Decoder,
-    directory: TempDir,
+    wire: Wire,
+    _process: Process,
+    folder: TempDir,
 }
 
 impl Server {
@@ -29,95 +25,27 @@ impl Server {
 
     /// Starts a server with additional settings.
     pub fn start_with(snapshot: Option<&[u8]>, settings: &[&str]) -> Option<Self> {
-        let directory = tempfile::tempdir().expect("a directory");
+        let folder = tempfile::tempdir().expect("a folder");
         if let Some(snapshot) = snapshot {
-            std::fs::write(directory.path().join("dump.rdb"), snapshot).expect("a file");
+            std::fs::write(folder.path().join("dump.rdb"), snapshot).expect("a file");
         }
-        let socket = directory.path().join("socket");
-        let log = directory.path().join("log");
-        let started = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--enable-debug-command", "yes"])
-            .args([
-                "--sanitize-dump-payload",
-                "yes",
-                "--crash-log-enabled",
-                "no",
-            ])
-            .args(settings)
-            .arg("--unixsocket")
-            .arg(&socket)
-            .arg("--dir")
-            .arg(directory.path())
-            .arg("--logfile")
-            .arg(&log)
-            .stdin(Stdio::null())
-            .spawn();
-        let mut process = match started {
-            Ok(process) => process,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                eprintln!("redis-server is not installed: nothing is compared");
-                return None;
-            }
-            Err(error) => panic!("redis-server: {error}"),
-        };
-        let since = Instant::now();
-        let link = loop {
-            if let Ok(link) = UnixStream::connect(&socket) {
-                break link;
-            }
-            let ended = process.try_wait().expect("a child");
-            if ended.is_some() || since.elapsed() > START {
-                let _ = process.kill();
-                let log = std::fs::read_to_string(log).unwrap_or_default();
-                panic!("redis-server did not start:\n{log}");
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let mut server = Server {
-            process,
-            link,
-            decoder: Decoder::new(),
-            directory,
-        };
-        // Until the snapshot is loaded.
-        while matches!(server.call(&["PING"]), Value::Error(_)) {
-            assert!(since.elapsed() < START);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Some(server)
+        let process = Launch::of("redis-server")
+            .options(["--save", "", "--enable-debug-command", "yes"])
+            .options(["--sanitize-dump-payload", "yes"])
+            .options(["--crash-log-enabled", "no"])
+            .options(settings)
+            .folder(folder.path())
+            .start_if_installed()?;
+        Some(Self {
+            wire: process.wire(),
+            _process: process,
+            folder,
+        })
     }
 
-    pub fn call(&mut self, command: &[impl AsRef<[u8]>]) -> Value {
-        let mut bytes = Vec::new();
-        encode_command(&mut bytes, command);
-        self.link.write_all(&bytes).expect("redis-server listens");
-        let mut block = [0; 1 << 16];
-        loop {
-            if let Some(value) = self.decoder.next_value().expect("RESP") {
-                return value;
-            }
-            let count = self.link.read(&mut block).expect("redis-server answers");
-            assert!(count > 0, "redis-server closed the connection");
-            self.decoder.feed(&block[..count]);
-        }
-    }
-
-    /// Runs a command, given as words, that must succeed.
-    #[track_caller]
-    pub fn run(&mut self, command: &str) -> Value {
-        let words: Vec<_> = command.split_whitespace().collect();
-        self.succeed(&words)
-    }
-
-    #[track_caller]
-    pub fn succeed(&mut self, command: &[impl AsRef<[u8]>]) -> Value {
-        let reply = self.call(command);
-        assert!(!matches!(reply, Value::Error(_)), "{reply:?}");
-        reply
-    }
-
+    /// Returns a file in the server's folder.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.folder.path().join(name)
     }
 
     pub fn keys(&mut self) -> Vec<Text> {
@@ -158,14 +86,21 @@ impl Server {
     /// Restores a payload to the key `key`. Returns whether it was accepted.
     pub fn restore(&mut self, key: &[u8], payload: &[u8]) -> bool {
         let command: [&[u8]; 5] = [b"RESTORE", key, b"0", payload, b"REPLACE"];
-        !matches!(self.call(&command), Value::Error(_))
+        !self.ask(&command).is_error()
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+impl Deref for Server {
+    type Target = Wire;
+
+    fn deref(&self) -> &Wire {
+        &self.wire
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut Wire {
+        &mut self.wire
     }
 }
 

@@ -7,12 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punctual_resp::{Decoder, Value, encode_command};
+use punctual_harness::{Wire, number};
+use punctual_resp::Value;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tempfile::TempDir;
@@ -31,65 +30,6 @@ const FLUSH_EVERY: u64 = 97;
 
 /// The keys and values of a keyspace.
 type State = BTreeMap<String, String>;
-
-/// Returns the number in an environment variable.
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-}
-
-/// One connection.
-struct Client {
-    stream: TcpStream,
-    decoder: Decoder,
-}
-
-impl Client {
-    fn of(server: &Server) -> Self {
-        let stream = TcpStream::connect(server.addr().unwrap()).unwrap();
-        stream.set_nodelay(true).unwrap();
-        let decoder = Decoder::new();
-        Self { stream, decoder }
-    }
-
-    fn send(&mut self, lines: &[String]) {
-        let mut bytes = Vec::new();
-        for line in lines {
-            encode_command(&mut bytes, &line.split(' ').collect::<Vec<_>>());
-        }
-        self.stream.write_all(&bytes).unwrap();
-    }
-
-    fn reply(&mut self) -> Value {
-        let mut bytes = [0; 4096];
-        loop {
-            if let Some(value) = self.decoder.next_value().unwrap() {
-                return value;
-            }
-            let count = self.stream.read(&mut bytes).unwrap();
-            assert!(count > 0, "the server has closed the connection");
-            self.decoder.feed(&bytes[..count]);
-        }
-    }
-
-    fn ask(&mut self, line: &str) -> Value {
-        self.send(&[line.to_owned()]);
-        self.reply()
-    }
-
-    fn ok(&mut self, line: &str) {
-        let reply = self.ask(line);
-        assert!(!reply.is_error(), "{line}: {reply:?}");
-    }
-
-    /// Returns the value of a field of INFO persistence.
-    fn info(&mut self, field: &str) -> String {
-        let info = self.ask("INFO persistence");
-        let info = String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned();
-        let value = |line: &str| Some(line.strip_prefix(field)?.strip_prefix(':')?.to_owned());
-        info.lines().find_map(value).unwrap()
-    }
-}
 
 /// Returns the commands of write `n`: a transaction, a plain write or a FLUSHALL.
 fn commands(n: u64) -> Vec<String> {
@@ -130,14 +70,14 @@ fn states(writes: u64) -> Vec<State> {
 
 /// Returns the keyspace of a server.
 fn found(server: &Server) -> State {
-    let mut client = Client::of(server);
+    let mut client = Wire::to(server.port());
     let text = |value: &Value| String::from_utf8_lossy(value.as_bytes().unwrap()).into_owned();
-    let keys: Vec<String> = match client.ask("KEYS *").as_slice() {
+    let keys: Vec<String> = match client.run("KEYS *").as_slice() {
         Some([]) => return State::new(),
         Some(keys) => keys.iter().map(text).collect(),
         None => panic!("KEYS"),
     };
-    let values = client.ask(&format!("MGET {}", keys.join(" ")));
+    let values = client.run(&format!("MGET {}", keys.join(" ")));
     let values = values.as_slice().unwrap().iter().map(text);
     keys.into_iter().zip(values).collect()
 }
@@ -146,7 +86,7 @@ fn found(server: &Server) -> State {
 struct Story {
     recorder: Recorder,
     mark: Mark,
-    client: Client,
+    client: Wire,
     /// True if every acknowledged write is durable.
     always: bool,
     server: Server,
@@ -160,7 +100,7 @@ impl Story {
         Self {
             recorder,
             mark: Mark::default(),
-            client: Client::of(&server),
+            client: Wire::to(server.port()),
             always: options.always,
             server,
         }
@@ -175,7 +115,7 @@ impl Story {
         self.client.send(&lines.concat());
         for (n, commands) in (first..).zip(lines) {
             for command in &commands {
-                let reply = self.client.reply();
+                let reply = self.client.value();
                 assert!(!reply.is_error(), "{command}: {reply:?}");
             }
             if self.always {
@@ -287,7 +227,7 @@ impl Cuts<'_> {
     /// Writes to a server that has started after a cut, cuts the power again, and checks that the next start finds the same
     /// state with these writes.
     fn again(&mut self, server: Server, recorder: &Recorder, state: State, to: &Path, cut: &str) {
-        let mut client = Client::of(&server);
+        let mut client = Wire::to(server.port());
         for n in 1..=3 {
             let acknowledged = Mark {
                 sent: n,
@@ -297,7 +237,7 @@ impl Cuts<'_> {
                 durable: n - 1,
                 ..acknowledged
             });
-            client.ok(&format!("SET again {n}"));
+            client.run(&format!("SET again {n}"));
             recorder.mark(acknowledged);
         }
         let log = recorder.log();
@@ -404,15 +344,15 @@ fn a_cut_during_saves_loses_no_snapshot() {
         }
         match story.mark.sent % 4 {
             0 => {
-                story.client.ok("SAVE");
+                story.client.run("SAVE");
                 saves += 1;
                 story.durable(story.mark.sent);
             }
             1 | 2 => {
                 let saved = story.mark.sent;
-                story.client.ok("BGSAVE");
+                story.client.run("BGSAVE");
                 story.write(1);
-                while story.client.info("rdb_bgsave_in_progress") == "1" {
+                while story.client.info("persistence", "rdb_bgsave_in_progress") == "1" {
                     std::thread::yield_now();
                 }
                 saves += 1;
@@ -445,29 +385,29 @@ fn a_cut_loses_no_acknowledged_write() {
     ];
     let options = Options::new(&options, true);
     let mut story = Story::begin(folder.path(), &options);
-    let rewritten = |client: &mut Client| {
-        while client.info("aof_rewrite_in_progress") == "1" {
+    let rewritten = |client: &mut Wire| {
+        while client.info("persistence", "aof_rewrite_in_progress") == "1" {
             std::thread::yield_now();
         }
     };
     for step in 0..150 {
         story.write(1 + step % 5);
         match step % 16 {
-            3 => story.client.ok("BGREWRITEAOF"),
+            3 => drop(story.client.run("BGREWRITEAOF")),
             // Writes go on during most rewrites.
             7 | 11 => {
                 rewritten(&mut story.client);
-                story.client.ok("BGREWRITEAOF");
+                story.client.run("BGREWRITEAOF");
                 rewritten(&mut story.client);
             }
-            9 => story.client.ok("SAVE"),
+            9 => drop(story.client.run("SAVE")),
             13 => {
                 rewritten(&mut story.client);
                 // A start reads the files as of this moment, until the new base is complete.
-                story.client.ok("CONFIG SET appendonly no");
+                story.client.run("CONFIG SET appendonly no");
                 story.always = false;
                 story.write(3);
-                story.client.ok("CONFIG SET appendonly yes");
+                story.client.run("CONFIG SET appendonly yes");
                 story.write(2);
                 rewritten(&mut story.client);
                 story.always = true;

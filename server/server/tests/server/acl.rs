@@ -5,7 +5,7 @@ use punctual_server::Server;
 
 use crate::waiters::{block, waiting, with_threads};
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually, field};
+use crate::wire::{Open as _, Wire, eventually, field};
 
 const NO_KEY: &str =
     "-NOPERM this user has no permissions to access one of the keys used as arguments|";
@@ -253,25 +253,23 @@ fn scripts_and_functions_run_as_their_caller() {
     );
     assert_eq!(admin.int("EXISTS b"), 0);
     admin.expect(&["FCALL take 0"], "+OK|");
-    let entry = admin.text_of_log();
+    let entry = text_of_log(&mut admin);
     assert_eq!(
         (entry.0.as_str(), entry.1.as_str(), entry.2.as_str()),
         ("lua", "key", "b")
     );
 }
 
-impl Wire {
-    /// Returns context, reason and object of the latest denial.
-    fn text_of_log(&mut self) -> (String, String, String) {
-        let Value::Array(entries) = self.ask(&["ACL", "LOG", "1"]) else {
-            panic!("no array");
-        };
-        let Some(Value::Array(fields)) = entries.first() else {
-            panic!("no entry");
-        };
-        let text = |i: usize| String::from_utf8_lossy(fields[i].as_bytes().unwrap()).into_owned();
-        (text(5), text(3), text(7))
-    }
+/// Returns context, reason and object of the latest denial.
+fn text_of_log(c: &mut Wire) -> (String, String, String) {
+    let Value::Array(entries) = c.ask(&["ACL", "LOG", "1"]) else {
+        panic!("no array");
+    };
+    let Some(Value::Array(fields)) = entries.first() else {
+        panic!("no entry");
+    };
+    let text = |i: usize| String::from_utf8_lossy(fields[i].as_bytes().unwrap()).into_owned();
+    (text(5), text(3), text(7))
 }
 
 #[test]

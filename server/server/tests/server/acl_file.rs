@@ -5,8 +5,8 @@ use punctual_server::config::Config;
 use punctual_server::{Server, StartError};
 use tempfile::TempDir;
 
-use crate::wire::Wire;
 use crate::wire::redis::Redis;
+use crate::wire::{Open as _, Wire};
 
 fn with_file(folder: &TempDir, text: &str) -> Result<Server, StartError> {
     std::fs::write(folder.path().join("users.acl"), text).unwrap();

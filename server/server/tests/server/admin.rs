@@ -1,7 +1,7 @@
 //! SLOWLOG, LATENCY, MEMORY, MONITOR, LOLWUT and HELP.
 
-use crate::wire::Wire;
 use crate::wire::redis::Redis;
+use crate::wire::{Open as _, Wire};
 use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 

@@ -1,10 +1,10 @@
 //! Calls every command of the table with random arguments: each has one reply or closes the connection.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{ErrorKind, Write};
 
-use crate::process::{Process, exchange};
-use punctual_resp::{Decoder, Value, encode_command};
+use crate::process::{Process, Start as _, exchange};
+use punctual_harness::Wire;
+use punctual_resp::{Value, encode_command};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
@@ -60,41 +60,19 @@ const DEBUG: [&str; 7] = [
     "help",
 ];
 
-/// A connection that counts replies.
-struct Caller {
-    stream: TcpStream,
-    replies: Decoder,
-}
-
-impl Caller {
-    fn new(server: &Process) -> Self {
-        Self {
-            stream: server.connect(),
-            replies: Decoder::new(),
+/// Returns the next reply, or `None` if the server has closed the connection.
+fn next_reply(caller: &mut Wire) -> Option<Value> {
+    match caller.try_value() {
+        Ok(value) => Some(value),
+        Err(e)
+            if matches!(
+                e.kind(),
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+            ) =>
+        {
+            None
         }
-    }
-
-    /// Returns the next reply, or `None` if the server has closed the connection.
-    fn reply(&mut self) -> Option<Value> {
-        let mut part = [0; 16 << 10];
-        loop {
-            if let Some(value) = self.replies.next_value().unwrap() {
-                return Some(value);
-            }
-            match self.stream.read(&mut part) {
-                Ok(0) => return None,
-                Ok(n) => self.replies.feed(&part[..n]),
-                Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return None,
-                Err(e) => panic!("no reply: {e}"),
-            }
-        }
-    }
-
-    fn ask(&mut self, words: &[&str]) -> Value {
-        let mut bytes = Vec::new();
-        encode_command(&mut bytes, words);
-        self.stream.write_all(&bytes).unwrap();
-        self.reply().unwrap()
+        Err(e) => panic!("no reply: {e}"),
     }
 }
 
@@ -104,7 +82,7 @@ fn text(value: &Value) -> String {
 
 /// Returns the names in COMMAND's reply, subcommands as two words.
 fn names(server: &Process) -> Vec<Vec<String>> {
-    let table = Caller::new(server).ask(&["COMMAND"]);
+    let table = server.wire().ask(&["COMMAND"]);
     let mut names = Vec::new();
     for row in table.as_slice().unwrap() {
         let row = row.as_slice().unwrap();
@@ -270,7 +248,7 @@ fn one_pass(
     // Commands after one that closes the connection do not run; the shuffle varies them.
     names.shuffle(random);
     for some in names.chunks(25) {
-        let mut caller = Caller::new(server);
+        let mut caller = server.wire();
         let (mut pipeline, mut commands) = (Vec::new(), Vec::new());
         for name in some {
             let mut command: Vec<Vec<u8>> =
@@ -300,8 +278,8 @@ fn one_pass(
                     .map(|a| a.escape_ascii().to_string())
                     .collect::<Vec<_>>()
             };
-            let reply = caller.reply();
-            let Some(tag) = caller.reply() else {
+            let reply = next_reply(&mut caller);
+            let Some(tag) = next_reply(&mut caller) else {
                 let leaves = command[0].eq_ignore_ascii_case(b"quit")
                     || command[0].eq_ignore_ascii_case(b"client");
                 assert!(
@@ -331,7 +309,7 @@ fn one_pass(
 }
 
 fn refill(server: &Process) {
-    let mut caller = Caller::new(server);
+    let mut caller = server.wire();
     caller.ask(&["FLUSHALL"]);
     caller.ask(&[
         "MSET",

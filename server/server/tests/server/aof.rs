@@ -10,9 +10,9 @@ use punctual_server::{Builder, Server};
 use rustix::process::Signal;
 
 use crate::aof_load::{fill, rewrite, state};
-use crate::process::Process;
+use crate::process::{Process, Start as _};
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 fn builder(folder: &Path) -> Builder {
     Server::builder()

@@ -6,9 +6,9 @@ use std::path::Path;
 use punctual_resp::Value;
 use punctual_server::Server;
 
-use crate::wire::Wire;
 use crate::wire::pair::server;
 use crate::wire::redis::Redis;
+use crate::wire::{Open as _, Wire};
 
 /// Commands of every family, with everything that a log must write in other words.
 const COMMANDS: &[&str] = &[

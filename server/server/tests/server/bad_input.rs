@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use crate::process::{Process, connect, exchange, read_to_end};
+use crate::process::{Process, Start as _, connect, exchange, read_to_end};
 use punctual_server::Server;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -1,7 +1,7 @@
 //! BLPOP and the other blocking commands: which clients wait, and which element each one receives.
 
 use crate::waiters::{assert_no_waiters, block, resp3, start, with_threads};
-use crate::wire::{Wire, field};
+use crate::wire::{Open as _, Wire, field};
 use punctual_resp::Value;
 use punctual_server::Server;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::waiters::{assert_no_waiters, block, resp3, start, waiting, with_threads};
-use crate::wire::{Wire, eventually, unix_time};
+use crate::wire::{Open as _, Wire, eventually, unix_time};
 use punctual_server::Server;
 
 #[test]

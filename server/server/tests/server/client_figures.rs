@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use punctual_server::Server;
 
-use crate::process::Process;
-use crate::wire::{Wire, eventually, field};
+use crate::process::{Process, Start as _};
+use crate::wire::{Open as _, Wire, eventually, field};
 
 /// Returns a number of a client's line of CLIENT LIST.
 fn number(c: &mut Wire, id: i64, name: &str) -> u64 {

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use crate::process::Process;
+use crate::process::{Process, Start as _};
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually, field};
+use crate::wire::{Open as _, Wire, eventually, field};
 use punctual_resp::Value;
 use punctual_server::Server;
 

@@ -1,7 +1,7 @@
 //! The virtual clock: CLOCK ADVANCE and CLOCK SET move everything that depends on time.
 
 use crate::waiters::{start, with_threads};
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 use punctual_server::Server;
 
 const HOUR_MS: i64 = 3_600_000;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::wire::Wire;
 use crate::wire::redis::Redis;
+use crate::wire::{Open as _, Wire};
 use punctual_resp::Value;
 use punctual_server::Server;
 

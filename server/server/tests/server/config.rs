@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 use punctual_server::Server;
 use punctual_server::log::{Level, Logger};
 

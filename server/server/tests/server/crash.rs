@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use punctual_server::Server;
 use rustix::process::Signal;
 
-use crate::process::Process;
+use crate::process::{Process, Start as _};
 use crate::wire::{Wire, eventually};
 
 const BEGINS: &str = "=== PUNCTUAL CRASH REPORT BEGINS";

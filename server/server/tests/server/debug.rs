@@ -1,8 +1,8 @@
 //! DEBUG and SHUTDOWN.
 
-use crate::process::Process;
+use crate::process::{Process, Start as _};
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 use punctual_server::{Builder, Server};
 
 fn debuggable() -> Builder {

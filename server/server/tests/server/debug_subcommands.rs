@@ -6,8 +6,8 @@ use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 use rustix::process::Signal;
 
-use crate::process::Process;
-use crate::wire::{Wire, eventually, field};
+use crate::process::{Process, Start as _};
+use crate::wire::{Open as _, Wire, eventually, field};
 
 fn debuggable() -> Builder {
     Server::builder()

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use punctual_resp::Value;
 
-use crate::process::Process;
+use crate::process::{Process, Start as _};
 use crate::replication;
 use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
@@ -15,11 +15,7 @@ const MIB: u64 = 1 << 20;
 const BATCH: usize = 500;
 
 fn info(wire: &mut Wire, section: &str, name: &str) -> u64 {
-    let text = wire.text(&format!("INFO {section}"));
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.unwrap().parse().unwrap()
+    wire.info(section, name).parse().unwrap()
 }
 
 fn used(wire: &mut Wire) -> u64 {

@@ -4,7 +4,7 @@ use punctual_resp::Value;
 
 use crate::replication::{builder, caught_up, follow, follow_with_redis, info, primary, same_data};
 use crate::wire::pair::Pair;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// Fails over from one server to another on a local port, and expects that both go on without a full synchronization.
 #[track_caller]

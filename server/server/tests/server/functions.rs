@@ -2,7 +2,7 @@
 
 use crate::wire::pair::{Pair, server};
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 use punctual_server::Server;
 
 fn beside_redis(test: impl Fn(&mut Pair)) {

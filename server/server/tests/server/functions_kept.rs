@@ -1,9 +1,9 @@
 //! Libraries of functions outside of the running server: payloads, snapshots, the count of changes.
 
 use crate::functions::CALLBACK;
-use crate::wire::Wire;
 use crate::wire::pair::{Pair, server};
 use crate::wire::redis::Redis;
+use crate::wire::{Open as _, Wire};
 
 #[test]
 fn payloads_are_exchanged_with_redis() {

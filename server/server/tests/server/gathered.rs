@@ -2,7 +2,7 @@
 
 use punctual_server::Server;
 
-use crate::wire::Wire;
+use crate::wire::{Open as _, Wire};
 
 /// More keys than are taken to be in the processor's caches.
 const KEYS: usize = 9_000;

@@ -1,7 +1,7 @@
 //! Hashes over sockets: replies in both protocols, and fields that expire under a virtual and a real clock.
 
 use crate::waiters::with_threads;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 use punctual_server::Server;
 
 #[test]

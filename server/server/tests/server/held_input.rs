@@ -8,9 +8,9 @@ use std::sync::Arc;
 use punctual_server::{Builder, Server};
 
 use crate::process::connect;
-use crate::tls::{Authority, TlsWire};
+use crate::tls::{Authority, Encrypt as _, TlsWire};
 use crate::waiters::{assert_no_waiters, waiting};
-use crate::wire::{Wire, eventually, field};
+use crate::wire::{Open as _, Wire, eventually, field};
 
 /// More than the kernel's buffers and one read of the server take.
 const BEHIND: usize = 256 << 10;
@@ -104,7 +104,7 @@ fn encrypted_and_local_clients_that_leave_take_no_element() {
         let bytes = with_input_behind("BLPOP q 0", BEHIND);
         let encrypted: Vec<TlsWire> = (0..20)
             .map(|_| {
-                let mut wire = TlsWire::open(server.tls_port(), &config);
+                let mut wire = TlsWire::connect(server.tls_port(), &config);
                 wire.stream.write_all(&bytes).unwrap();
                 wire
             })

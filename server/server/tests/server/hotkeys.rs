@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual_resp::Value;
 use punctual_server::Server;
 
-use crate::wire::Wire;
+use crate::wire::{Open as _, Wire};
 
 /// Returns the fields of HOTKEYS GET, which has one map in an array.
 fn tracked(c: &mut Wire) -> BTreeMap<String, Value> {

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 use punctual_server::{MoveError, Server};
 
 fn start(threads: usize) -> Server {

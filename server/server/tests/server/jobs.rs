@@ -1,39 +1,13 @@
 //! Queues of jobs over sockets: workers that wait, kills, replicas, users.
 
+use punctual_harness::free_port;
 use punctual_resp::Value;
 use punctual_server::Server;
 
-use crate::killed::{free_port, start_program};
+use crate::killed::start;
 use crate::replication::{builder, caught_up, follow};
 use crate::waiters::{assert_no_waiters, block, with_threads};
-use crate::wire::{Wire, eventually};
-
-/// Runs a line and returns its reply as text, whatever it is.
-fn show(c: &mut Wire, line: &str) -> String {
-    text(&c.ask(&line.split(' ').collect::<Vec<_>>()))
-}
-
-fn text(value: &Value) -> String {
-    match (value.as_slice(), value.as_bytes()) {
-        (Some(members), _) => {
-            let members: Vec<String> = members.iter().map(text).collect();
-            format!("[{}]", members.join(" "))
-        }
-        (None, Some(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
-        (None, None) => match value {
-            Value::Int(number) => number.to_string(),
-            other => format!("{other:?}"),
-        },
-    }
-}
-
-/// Runs lines that must succeed.
-fn run(c: &mut Wire, lines: &[&str]) {
-    for line in lines {
-        let reply = c.ask(&line.split(' ').collect::<Vec<_>>());
-        assert!(!reply.is_error(), "{line}: {reply:?}");
-    }
-}
+use crate::wire::{Open as _, Wire, eventually, run, show, shown};
 
 /// Takes a job. Returns its ID and token, as JOB ACK wants them, and the number of the attempt.
 fn take(c: &mut Wire, line: &str) -> (String, i64) {
@@ -46,15 +20,15 @@ fn taken(c: &mut Wire) -> (String, i64) {
     let reply = c.value();
     let job = reply.as_slice().map(|jobs| jobs[0].as_slice().unwrap());
     let job = job.unwrap_or_else(|| panic!("a job, not {reply:?}"));
-    let pair = format!("{} {}", text(&job[1]), text(&job[2]));
-    (pair, text(&job[3]).parse().unwrap())
+    let pair = format!("{} {}", shown(&job[1]), shown(&job[2]));
+    (pair, shown(&job[3]).parse().unwrap())
 }
 
 fn counts(c: &mut Wire, queue: &str) -> String {
     let info = c.ask(&["JOB", "INFO", queue]);
     let values = info.as_slice().unwrap().chunks(2).take(5);
     values
-        .map(|pair| text(&pair[1]))
+        .map(|pair| shown(&pair[1]))
         .collect::<Vec<_>>()
         .join(" ")
 }
@@ -79,14 +53,14 @@ fn workers_that_wait_are_served_in_the_millisecond_and_in_order() {
         c.int("CLOCK ADVANCE 999");
         assert_eq!(server.shared().clients.waiting(), 3);
         c.int("CLOCK ADVANCE 1");
-        let reply = text(&workers[0].value());
+        let reply = shown(&workers[0].value());
         assert!(reply.starts_with("[[q a "), "{reply}");
         assert!(
             reply.ends_with(&format!(" 1 {} a]]", now + 1000)),
             "{reply}"
         );
         c.int("CLOCK ADVANCE 1");
-        assert!(text(&workers[1].value()).starts_with("[[q b "));
+        assert!(shown(&workers[1].value()).starts_with("[[q b "));
         // The lease of `a` ends.
         c.int("CLOCK ADVANCE 498");
         assert_eq!(server.shared().clients.waiting(), 1);
@@ -99,15 +73,15 @@ fn workers_that_wait_are_served_in_the_millisecond_and_in_order() {
         // The job of a transaction that is not, and those of other ways.
         block(&server, &mut workers[0], "JOB TAKE q COUNT 9 BLOCK 0");
         run(&mut c, &["MULTI", "JOB ADD q x", "JOB ADD q y", "EXEC"]);
-        let reply = text(&workers[0].value());
+        let reply = shown(&workers[0].value());
         assert!(reply.contains(" x] ") && reply.contains(" y]]"), "{reply}");
         block(&server, &mut workers[0], "JOB TAKE q BLOCK 0");
         run(&mut c, &["JOB ADD r z ID z", "RENAME r q"]);
-        assert!(text(&workers[0].value()).starts_with("[[q z "));
+        assert!(shown(&workers[0].value()).starts_with("[[q z "));
         run(&mut c, &["JOB PAUSE q", "JOB ADD q p ID p"]);
         block(&server, &mut workers[0], "JOB TAKE q BLOCK 0");
         assert_eq!(c.int("JOB RESUME q"), 1);
-        assert!(text(&workers[0].value()).starts_with("[[q p "));
+        assert!(shown(&workers[0].value()).starts_with("[[q p "));
         assert_no_waiters(&server);
     }
 }
@@ -131,14 +105,14 @@ fn a_wait_ends_as_others_do() {
     c.expect(&["EXEC"], "*1|*-1|");
     let script = show(
         &mut c,
-        "EVAL return(redis.call('JOB','TAKE','q','BLOCK','0')) 1 q",
+        "EVAL \"return(redis.call('JOB','TAKE','q','BLOCK','0'))\" 1 q",
     );
-    assert_eq!(script, text(&Value::NullBulk));
+    assert_eq!(script, shown(&Value::NullBulk));
     run(
         &mut c,
-        &["EVAL return(redis.call('JOB','ADD','q','p','ID','i')) 1 q"],
+        &["EVAL \"return(redis.call('JOB','ADD','q','p','ID','i'))\" 1 q"],
     );
-    let script = show(&mut c, "EVAL return(redis.call('JOB','TAKE','q')) 1 q");
+    let script = show(&mut c, "EVAL \"return(redis.call('JOB','TAKE','q'))\" 1 q");
     assert!(script.starts_with("[[q i "), "{script}");
     // Another type does not end it; a client that leaves does.
     block(&server, &mut worker, "JOB TAKE text BLOCK 0");
@@ -204,7 +178,7 @@ fn users_reach_the_queues_that_they_may() {
     let names = |c: &mut Wire, line: &str| -> Vec<String> {
         let queues = c.ask(&line.split(' ').collect::<Vec<_>>());
         let maps = queues.as_slice().unwrap().iter();
-        maps.map(|map| text(&map.as_slice().unwrap()[1])).collect()
+        maps.map(|map| shown(&map.as_slice().unwrap()[1])).collect()
     };
     run(&mut c, &["JOB ADD seen p"]);
     assert_eq!(names(&mut user, "JOB QUEUES"), ["mine", "seen"]);
@@ -218,7 +192,7 @@ fn users_reach_the_queues_that_they_may() {
         &mut c,
         &["MULTI", "JOB QUEUES", "TIMER COUNT - +", "JOB COUNT - +"],
     );
-    let all = text(&c.ask(&["EXEC"]));
+    let all = shown(&c.ask(&["EXEC"]));
     assert!(all.starts_with("[[[name mine ready"), "{all}");
     assert!(all.ends_with("] 0 2]"), "{all}");
     run(
@@ -227,7 +201,7 @@ fn users_reach_the_queues_that_they_may() {
     );
     block(&server, &mut user, "JOB TAKE mine3 BLOCK 0");
     run(&mut c, &["ACL SETUSER worker resetkeys", "JOB ADD mine3 p"]);
-    let reply = text(&user.value());
+    let reply = shown(&user.value());
     assert!(reply.starts_with("NOPERM"), "{reply}");
     assert_eq!(counts(&mut c, "mine3"), "1 0 0 0 0");
     let keys = show(&mut c, "COMMAND GETKEYS JOB TAKE a b count LEASE 5");
@@ -256,7 +230,7 @@ fn payloads_are_for_users_that_may_read_them() {
         "JOB TAKE q BLOCK 0",
         "JOB GET q a",
         "JOB RANGE q READY 0 -1",
-        "EVAL return(redis.call('JOB','TAKE',KEYS[1])) 1 q",
+        "EVAL \"return(redis.call('JOB','TAKE',KEYS[1]))\" 1 q",
     ] {
         let reply = show(&mut user, line);
         assert!(!reply.contains("secret"), "{line}: {reply}");
@@ -283,14 +257,7 @@ fn jobs_survive_kills() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let options = ["--appendonly", "yes", "--appendfsync", "always"];
-    let start = || {
-        start_program(
-            env!("CARGO_BIN_EXE_punctual"),
-            folder.path(),
-            port,
-            &options,
-        )
-    };
+    let start = || start(folder.path(), port, &options);
     let mut child = start();
     let mut c = Wire::to(port);
     run(
@@ -327,8 +294,7 @@ fn jobs_survive_kills() {
     eventually(|| counts(&mut c, "q") == "1 2 1 1 1");
     let due = show(&mut c, "JOB GET q failed");
     for round in 0..3 {
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.kill();
         child = start();
         c = Wire::to(port);
         eventually(|| counts(&mut c, "q") == "1 2 1 1 1");
@@ -348,8 +314,7 @@ fn jobs_survive_kills() {
     }
     assert_eq!(c.int(&format!("JOB ACK q {held}")), 1);
     assert_eq!(c.int(&format!("JOB ACK q {again}")), 0);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill();
 }
 
 #[test]

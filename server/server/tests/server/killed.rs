@@ -1,43 +1,25 @@
 //! Servers that are killed, and the snapshots that they load on restart.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use punctual_harness::{Launch, Process, free_port};
 
 use crate::wire::Wire;
 
-pub(crate) fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 /// Starts the binary in `folder` and blocks until its data is loaded.
-fn start(folder: &Path, port: u16, options: &[&str]) -> Child {
+pub(crate) fn start(folder: &Path, port: u16, options: &[&str]) -> Process {
     start_program(env!("CARGO_BIN_EXE_punctual"), folder, port, options)
 }
 
 /// Starts a server in `folder` and blocks until its data is loaded.
-pub(crate) fn start_program(program: &str, folder: &Path, port: u16, options: &[&str]) -> Child {
-    let mut child = Command::new(program)
-        .args(["--port", &port.to_string(), "--save", "", "--dir"])
-        .arg(folder)
-        .args(options)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let end = Instant::now() + crate::process::PATIENCE;
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        let exit = child.try_wait().unwrap();
-        assert!(exit.is_none(), "the server refuses to start: {exit:?}");
-        assert!(Instant::now() < end, "the server accepts no connection");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let mut c = Wire::to(port);
-    while c.ask(&["DBSIZE"]).is_error() {
-        assert!(Instant::now() < end, "the load does not finish");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child
+pub(crate) fn start_program(program: &str, folder: &Path, port: u16, options: &[&str]) -> Process {
+    let launch = Launch::of(program)
+        .options(["--save", ""])
+        .options(options)
+        .folder(folder)
+        .port(port);
+    launch.start().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Kills a server a hundred times during a save, each at another moment: every start loads a complete snapshot, the
@@ -99,8 +81,7 @@ fn a_kill_during_a_save_loses_no_snapshot() {
         } else {
             unfinished += 1;
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.kill();
     }
     assert!(
         unfinished >= 20,
@@ -139,8 +120,7 @@ fn a_kill_after_flushall_restores_no_key() {
                 "+OK|+Background saving started|+OK|",
             ),
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.kill();
     }
-    start(folder.path(), port, &[]).kill().unwrap();
+    start(folder.path(), port, &[]);
 }

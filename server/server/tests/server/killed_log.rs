@@ -3,17 +3,15 @@
 //! `PUNCTUAL_KILLS` is the number of kills of each test. `PUNCTUAL_KILLED=redis-server` kills another program, to check the
 //! tests themselves.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use punctual_resp::{Decoder, Value, encode_command};
+use punctual_harness::{Process, free_port};
+use punctual_resp::Value;
 use rand::RngExt;
 
-use crate::killed::{free_port, start_program};
+use crate::killed::start_program;
 use crate::wire::{Wire, eventually};
 
 /// Number of clients that write.
@@ -31,58 +29,12 @@ struct Killed {
     threads: &'static str,
 }
 
-/// A process that does not outlive its test.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// What one client knows about its writes.
 struct Written {
     /// Number of the last write that was sent.
     sent: u64,
     /// Number of the last write that was acknowledged, or that the server had when it started.
     acknowledged: u64,
-}
-
-/// A connection that ends when the server is killed.
-pub(crate) struct Client {
-    stream: TcpStream,
-    decoder: Decoder,
-}
-
-impl Client {
-    pub(crate) fn to(port: u16) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_nodelay(true)?;
-        let decoder = Decoder::new();
-        Ok(Self { stream, decoder })
-    }
-
-    pub(crate) fn send(&mut self, commands: &[String]) -> std::io::Result<()> {
-        let mut bytes = Vec::new();
-        for command in commands {
-            encode_command(&mut bytes, &command.split(' ').collect::<Vec<_>>());
-        }
-        self.stream.write_all(&bytes)
-    }
-
-    pub(crate) fn reply(&mut self) -> std::io::Result<Value> {
-        let mut bytes = [0; 16 << 10];
-        loop {
-            if let Some(value) = self.decoder.next_value().unwrap() {
-                return Ok(value);
-            }
-            match self.stream.read(&mut bytes)? {
-                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                count => self.decoder.feed(&bytes[..count]),
-            }
-        }
-    }
 }
 
 /// Returns the commands of a client's write `n`: odd ones are transactions. `t` counts these, so it shows a write that is
@@ -107,17 +59,17 @@ fn write(port: u16, client: usize, first: u64, total: &AtomicU64) -> Written {
         acknowledged: first - 1,
     };
     let mut run = || -> std::io::Result<()> {
-        let mut connection = Client::to(port)?;
+        let mut connection = Wire::try_to(port)?;
         let mut rng = rand::rng();
         loop {
             let from = written.sent + 1;
             let to = written.sent + rng.random_range(1..=PIPELINE);
             written.sent = to;
             let lines: Vec<Vec<String>> = (from..=to).map(|n| commands(client, n)).collect();
-            connection.send(&lines.concat())?;
+            connection.try_send(&lines.concat())?;
             for (n, lines) in (from..).zip(lines) {
                 for line in lines {
-                    let reply = connection.reply()?;
+                    let reply = connection.try_value()?;
                     assert!(!reply.is_error(), "{line}: {reply:?}");
                 }
                 written.acknowledged = n;
@@ -134,11 +86,11 @@ fn write(port: u16, client: usize, first: u64, total: &AtomicU64) -> Written {
 fn read(port: u16) -> [u64; WRITERS] {
     let mut seen = [0; WRITERS];
     let mut run = || -> std::io::Result<()> {
-        let mut connection = Client::to(port)?;
+        let mut connection = Wire::try_to(port)?;
         let names: Vec<String> = (0..WRITERS).map(|client| format!("w{client}")).collect();
         loop {
-            connection.send(&[format!("MGET {}", names.join(" "))])?;
-            let values = connection.reply()?;
+            connection.try_send(&[format!("MGET {}", names.join(" "))])?;
+            let values = connection.try_value()?;
             for (seen, value) in seen.iter_mut().zip(values.as_slice().unwrap()) {
                 *seen = (*seen).max(number(value));
             }
@@ -164,7 +116,7 @@ impl Killed {
         }
     }
 
-    fn start(&self) -> Running {
+    fn start(&self) -> Process {
         let program = std::env::var("PUNCTUAL_KILLED");
         let ours = env!("CARGO_BIN_EXE_punctual");
         let mut options = vec!["--appendonly", "yes", "--appendfsync", self.fsync];
@@ -173,7 +125,7 @@ impl Killed {
         }
         let program = program.as_deref().unwrap_or(ours);
         let folder: &Path = self.folder.path();
-        Running(start_program(program, folder, self.port, &options))
+        start_program(program, folder, self.port, &options)
     }
 
     /// Checks the keyspace: returns each client's last write.
@@ -200,7 +152,7 @@ impl Killed {
     /// reader has seen.
     fn round(
         &self,
-        child: &mut Running,
+        child: &mut Process,
         last: [u64; WRITERS],
         rewrites: bool,
         enough: u64,
@@ -217,12 +169,12 @@ impl Killed {
             if rewrites {
                 scope.spawn(|| {
                     // A rewrite is running most of the time. The error is the end of the connection.
-                    let Ok(mut connection) = Client::to(self.port) else {
+                    let Ok(mut connection) = Wire::try_to(self.port) else {
                         return;
                     };
                     while !killed.load(Ordering::Relaxed) {
-                        let asked = connection.send(&["BGREWRITEAOF".into()]);
-                        if asked.and_then(|()| connection.reply()).is_err() {
+                        let asked = connection.try_send(&["BGREWRITEAOF"]);
+                        if asked.and_then(|()| connection.try_value()).is_err() {
                             return;
                         }
                         std::thread::sleep(Duration::from_millis(5));
@@ -230,8 +182,7 @@ impl Killed {
                 });
             }
             eventually(|| total.load(Ordering::Relaxed) >= enough);
-            child.0.kill().unwrap();
-            child.0.wait().unwrap();
+            child.kill();
             killed.store(true, Ordering::Relaxed);
             let written = writers.into_iter().map(|writer| writer.join().unwrap());
             (written.collect(), reader.join().unwrap())
@@ -245,7 +196,7 @@ impl Killed {
         let lines: Vec<String> = (0..FILLING)
             .map(|n| format!("SET filling{n} {n}"))
             .collect();
-        c.send(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        c.send(&lines);
         for _ in lines {
             c.receive("+OK|");
         }
@@ -275,10 +226,7 @@ impl Killed {
 
 /// Returns the number of kills: `usual`, unless `PUNCTUAL_KILLS` sets another.
 pub(crate) fn kills(usual: u64) -> u64 {
-    let given = std::env::var("PUNCTUAL_KILLS").ok();
-    given.map_or(usual, |text| {
-        text.parse().expect("PUNCTUAL_KILLS is a number")
-    })
+    punctual_harness::number("PUNCTUAL_KILLS").unwrap_or(usual)
 }
 
 /// Everything acknowledged survives, and everything that anyone has read, with each policy.

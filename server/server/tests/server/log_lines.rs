@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use punctual_server::Server;
 use punctual_server::log::{Level, Logger};
 
-use crate::process::Process;
-use crate::wire::Wire;
+use crate::process::{Process, Start as _};
+use crate::wire::{Open as _, Wire};
 
 /// Starts the program in a folder whose files it refuses. Returns its standard output.
 fn refused(folder: &std::path::Path, options: &[&str]) -> String {

@@ -3,7 +3,7 @@
 use punctual_resp::Value;
 use punctual_server::Server;
 
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// Adds this many members of twenty bytes in commands of a thousand.
 const MEMBERS: usize = 30_000;

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::process::{Process, connect, exchange, read_to_end};
+use punctual_harness::eventually;
+
+use crate::process::{Process, Start as _, connect, exchange, read_to_end};
 use punctual_server::Server;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -244,22 +246,13 @@ fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<
         .collect()
 }
 
-#[track_caller]
-fn wait_until(mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + crate::process::PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "the condition still does not hold");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn a_server_stops_while_its_clients_are_busy() {
     for threads in [1, 4] {
         let server = Server::builder().port(0).threads(threads).spawn().unwrap();
         let answered = Arc::default();
         let clients = busy_clients(server.port(), &answered);
-        wait_until(|| answered.load(Ordering::Relaxed) > 200);
+        eventually(|| answered.load(Ordering::Relaxed) > 200);
         let started = Instant::now();
         server.shutdown();
         assert!(
@@ -286,7 +279,7 @@ fn a_process_exits_cleanly_under_load_and_new_connections() {
             }
         })
     };
-    wait_until(|| answered.load(Ordering::Relaxed) > 200);
+    eventually(|| answered.load(Ordering::Relaxed) > 200);
     server.stop();
     over.store(true, Ordering::Relaxed);
     comers.join().unwrap();

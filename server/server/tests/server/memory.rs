@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 
 use punctual_server::Server;
 
-use crate::process::Process;
-use crate::wire::{Wire, eventually};
+use crate::process::{Process, Start as _};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// Largest allowed ratio of resident memory to that after MEMORY PURGE.
 const TOLERANCE: f64 = 1.2;
@@ -13,16 +13,7 @@ const TOLERANCE: f64 = 1.2;
 const BATCH: usize = 1_000;
 
 fn info(wire: &mut Wire, name: &str) -> u64 {
-    let text = wire.text("INFO memory");
-    let line = text
-        .lines()
-        .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
-    line.unwrap().parse().unwrap()
-}
-
-fn ask(wire: &mut Wire, line: &str) {
-    wire.send(&[line]);
-    wire.value();
+    wire.info("memory", name).parse().unwrap()
 }
 
 /// Sends `count` numbered commands in batches, on the connections in turn. Each reply must be one line.
@@ -92,12 +83,12 @@ fn check_memory_after_shrink(name: &str, fill: impl Fn(&mut [Wire]), shrink: &st
     let server = Process::start(&["--clock", "virtual"]);
     let mut wires = [Wire::to(server.port)];
     fill(&mut wires);
-    ask(&mut wires[0], shrink);
+    wires[0].run(shrink);
     let used_mib = purged_mib(&server, &mut wires[0]);
 
-    ask(&mut wires[0], "FLUSHALL");
+    wires[0].run("FLUSHALL");
     fill(&mut wires);
-    ask(&mut wires[0], shrink);
+    wires[0].run(shrink);
     eventually(|| info(&mut wires[0], "lazyfree_pending_objects") == 0);
     let held_mib = server.resident_mib();
     assert!(
@@ -105,7 +96,7 @@ fn check_memory_after_shrink(name: &str, fill: impl Fn(&mut [Wire]), shrink: &st
         "{name}: {held_mib} of {used_mib}"
     );
     eventually(|| {
-        ask(&mut wires[0], "CLOCK ADVANCE 1000");
+        wires[0].run("CLOCK ADVANCE 1000");
         server.resident_mib() <= used_mib * TOLERANCE
     });
     server.stop();

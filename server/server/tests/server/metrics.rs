@@ -7,7 +7,7 @@ use punctual_server::Server;
 
 use crate::redis_py::python_with;
 use crate::visit::{Response, get};
-use crate::wire::Wire;
+use crate::wire::{Open as _, Wire};
 
 const OPEN_METRICS: &str =
     "Accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3";

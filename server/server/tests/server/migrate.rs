@@ -6,7 +6,7 @@ use punctual_server::Server;
 use rustix::process::Signal;
 
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 fn start(threads: usize) -> Server {
     Server::builder()

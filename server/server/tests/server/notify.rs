@@ -8,10 +8,10 @@ use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 use rustix::process::Signal;
 
-use crate::process::Process;
+use crate::process::{Process, Start as _};
 use crate::replication::{builder, caught_up, follow, follow_with_redis, same_data};
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// Returns event and key of each entry of the stream `s`.
 fn entries(c: &mut Wire) -> Vec<String> {

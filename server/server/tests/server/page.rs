@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use punctual_server::{Server, StartError};
 
 use crate::visit::{self, Response, command, exactly, get, open};
-use crate::wire::Wire;
+use crate::wire::{Open as _, Wire};
 
 fn server(password: &str) -> Server {
     let server = Server::builder().port(0).metrics_port(0).virtual_clock();

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use crate::waiters::start;
-use crate::wire::{Wire, eventually, field, unix_time};
+use crate::wire::{Open as _, Wire, eventually, field, unix_time};
 use punctual_resp::{Value, encode_command};
 use punctual_server::Server;
 

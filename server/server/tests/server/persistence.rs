@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::wire::Wire;
 use crate::wire::redis::Redis;
+use crate::wire::{Open as _, Wire};
 use punctual_server::{Builder, LoadError, Server, StartError};
 
 fn builder(folder: &Path) -> Builder {

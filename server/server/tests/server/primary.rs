@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 fn builder(threads: usize) -> Builder {
     Server::builder()
@@ -40,11 +40,7 @@ fn replica_of(server: &Server) -> Redis {
 
 /// Returns a field of a section of INFO.
 pub fn info(c: &mut Wire, section: &str, field: &str) -> String {
-    let text = c.text(&format!("INFO {section}"));
-    text.lines()
-        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
-        .unwrap_or_else(|| panic!("no {field} in {text}"))
-        .to_owned()
+    c.info(section, field)
 }
 
 /// Blocks until the replica has the whole stream of the primary.

@@ -7,7 +7,7 @@ use punctual_server::{Builder, Server};
 use crate::follower::{Follower, Synced};
 use crate::primary::info;
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 fn builder(folder: &Path) -> Builder {
     Server::builder()

@@ -8,7 +8,7 @@ use punctual_server::{Builder, Server};
 use crate::follower::{Follower, Synced};
 use crate::primary::info;
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually, field};
+use crate::wire::{Open as _, Wire, eventually, field};
 
 fn builder() -> Builder {
     Server::builder()

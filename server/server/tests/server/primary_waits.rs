@@ -7,9 +7,9 @@ use rustix::process::Signal;
 
 use crate::follower::Follower;
 use crate::primary::info;
-use crate::process::Process;
+use crate::process::{Process, Start as _};
 use crate::waiters::{block, waiting};
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 fn builder() -> Builder {
     Server::builder()

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::process::Process;
-use crate::wire::{Wire, eventually, unix_time};
+use crate::process::{Process, Start as _};
+use crate::wire::{Open as _, Wire, eventually, unix_time};
 use punctual_resp::Value;
 use punctual_server::Server;
 

@@ -3,8 +3,8 @@
 use punctual_resp::Value;
 use punctual_server::Server;
 
-use crate::wire::Wire;
 use crate::wire::redis::Redis;
+use crate::wire::{Open as _, Wire};
 
 /// One rename of each kind: disabled, renamed, swapped, containers, and commands that the server treats specially.
 const RENAMES: [(&str, &str); 18] = [

@@ -9,7 +9,7 @@ use crate::replication::{
     same_data,
 };
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually, field};
+use crate::wire::{Open as _, Wire, eventually, field};
 
 #[test]
 fn a_full_sync_has_every_type_and_the_stream_follows() {

@@ -1,12 +1,12 @@
 //! Chains of replicas, links that are cut, and changes of the roles, with redis-servers and with ourselves.
 
+use punctual_harness::Proxy;
 use punctual_resp::Value;
 
-use crate::replication::proxy::Proxy;
 use crate::replication::{
     builder, caught_up, fill, follow, follow_with_redis, info, load, primary, same_data,
 };
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// Returns a field of INFO's section `stats`.
 fn stat(c: &mut Wire, name: &str) -> u64 {

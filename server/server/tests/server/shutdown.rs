@@ -6,7 +6,7 @@ use punctual_server::Server;
 use rustix::process::Signal;
 
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// Starts a server on a virtual clock with a redis-server as replica.
 fn start(threads: usize) -> (Server, Redis) {

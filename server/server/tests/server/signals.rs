@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::process::Process;
+use crate::process::{Process, Start as _};
 use crate::wire::{Wire, eventually};
 
 /// Starts a server with save points and one key.

@@ -2,7 +2,7 @@
 
 use punctual_server::Server;
 
-use crate::wire::{Wire, eventually, field};
+use crate::wire::{Open as _, Wire, eventually, field};
 
 /// Around the size at which a connection sets its output aside, and far from it.
 const LENGTHS: [usize; 8] = [

@@ -5,20 +5,16 @@ use std::fs;
 use std::io::Read as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use punctual_harness::{Running, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
-
-fn free_port() -> u16 {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    free.local_addr().unwrap().port()
-}
 
 /// Returns the program's command, with its working folder and port.
 fn program(folder: &Path, port: u16) -> Command {
@@ -71,16 +67,6 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         // Fails if the process has ended.
         let _ = kill_process(self.0, Signal::KILL);
-    }
-}
-
-/// A child that is killed on drop.
-struct Started(Child);
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -211,7 +197,7 @@ fn systemd_is_notified_of_start_and_stop() {
     let port = free_port();
     let path = folder.path().join("notify");
     let socket = manager(UnixDatagram::bind(&path));
-    let mut child = Started(
+    let mut child = Running(
         program(folder.path(), port)
             .args(["--supervised", "systemd"])
             .env("NOTIFY_SOCKET", &path)
@@ -239,7 +225,7 @@ fn systemd_is_detected_and_prevents_daemonize() {
     let name = format!("punctual-test-{}-{port}", std::process::id());
     let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
     let socket = manager(UnixDatagram::bind_addr(&address));
-    let mut child = Started(
+    let mut child = Running(
         program(folder.path(), port)
             .args([
                 "--supervised",
@@ -302,7 +288,7 @@ fn a_missing_supervisor_does_not_prevent_the_start() {
         if let Some(socket) = socket {
             command.env("NOTIFY_SOCKET", socket);
         }
-        let mut child = Started(command.spawn().unwrap());
+        let mut child = Running(command.spawn().unwrap());
         connect(port).send(&["SHUTDOWN NOSAVE"]);
         let mut log = String::new();
         child
@@ -331,7 +317,7 @@ fn a_missing_supervisor_does_not_prevent_the_start() {
 fn the_process_stops_itself_for_upstart() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
-    let child = Started(
+    let child = Running(
         program(folder.path(), port)
             .args(["--supervised", "upstart"])
             .env("UPSTART_JOB", "x")
@@ -393,7 +379,7 @@ fn debian_s_unit_starts_and_stops_the_server() {
     let socket = manager(UnixDatagram::bind(at("notify")));
     let exec = of_unit("ExecStart");
     let mut words = exec.split(' ');
-    let mut child = Started(
+    let mut child = Running(
         Command::new(words.next().unwrap())
             .args(words)
             .env("NOTIFY_SOCKET", at("notify"))
@@ -450,7 +436,7 @@ fn debian_s_file_with_an_append_only_file() {
             .env("NOTIFY_SOCKET", at("notify"))
             .stdin(Stdio::null())
             .spawn();
-        let child = Started(child.unwrap());
+        let child = Running(child.unwrap());
         expect_messages(&socket, &[LOADING, ACCEPTS, READY]);
         child
     };
@@ -493,7 +479,7 @@ fn dir_cannot_change_while_a_snapshot_is_loaded() {
         .arg(folder.path().join("dump.rdb"))
         .status();
     assert!(made.unwrap().success());
-    let _child = Started(
+    let _child = Running(
         program(folder.path(), port)
             .args(["--enable-protected-configs", "yes"])
             .spawn()

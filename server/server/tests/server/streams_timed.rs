@@ -1,37 +1,13 @@
 //! Retention, leases and dead letters over sockets: blocked readers, kills, replicas, and files that redis-server loads.
 
-use punctual_resp::Value;
+use punctual_harness::free_port;
 use punctual_server::Server;
 
-use crate::killed::{free_port, start_program};
+use crate::killed::start;
 use crate::replication::{builder, caught_up, follow, follow_with_redis};
 use crate::waiters::{block, with_threads};
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
-
-/// Runs lines that must succeed.
-fn run(c: &mut Wire, lines: &[&str]) {
-    for line in lines {
-        let reply = c.ask(&line.split(' ').collect::<Vec<_>>());
-        assert!(!reply.is_error(), "{line}: {reply:?}");
-    }
-}
-
-/// Runs a line and returns its reply as text, whatever it is.
-fn show(c: &mut Wire, line: &str) -> String {
-    text(&c.ask(&line.split(' ').collect::<Vec<_>>()))
-}
-
-fn text(value: &Value) -> String {
-    match (value.as_slice(), value.as_bytes()) {
-        (Some(members), _) => {
-            let members: Vec<String> = members.iter().map(text).collect();
-            format!("[{}]", members.join(" "))
-        }
-        (None, Some(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
-        (None, None) => format!("{value:?}"),
-    }
-}
+use crate::wire::{Open as _, Wire, eventually, run, show, shown};
 
 #[test]
 fn the_loop_serves_readers_whose_entries_lapse() {
@@ -62,7 +38,7 @@ fn the_loop_serves_readers_whose_entries_lapse() {
         c.int("CLOCK ADVANCE 1");
         reader.receive("*1|*2|$1|s|*1|*2|$3|1-0|*2|$1|f|$1|v|");
         c.int("CLOCK ADVANCE 1000");
-        let moved = text(&dead.value());
+        let moved = shown(&dead.value());
         assert!(moved.contains("origin-consumer b"), "{moved}");
         assert_eq!(c.int("XACK s g 1-0"), 0);
         let stats = c.text("INFO stats");
@@ -126,14 +102,7 @@ fn settings_and_pending_entries_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let options = ["--appendonly", "yes", "--appendfsync", "always"];
-    let start = || {
-        start_program(
-            env!("CARGO_BIN_EXE_punctual"),
-            folder.path(),
-            port,
-            &options,
-        )
-    };
+    let start = || start(folder.path(), port, &options);
     let mut child = start();
     let mut c = Wire::to(port);
     run(
@@ -156,8 +125,7 @@ fn settings_and_pending_entries_survive_a_kill() {
         ],
     );
     for round in 0..3 {
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.kill();
         child = start();
         c = Wire::to(port);
         assert_eq!(c.int("XLEN old"), 1);
@@ -180,8 +148,7 @@ fn settings_and_pending_entries_survive_a_kill() {
             });
         }
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill();
 }
 
 #[test]

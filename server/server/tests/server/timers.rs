@@ -1,39 +1,9 @@
 //! TIMER over sockets, on a clock that the tests move: what fires when, as whom, and what is refused.
 
-use punctual_resp::Value;
 use punctual_server::Server;
 
 use crate::waiters::{block, with_threads};
-use crate::wire::{Wire, eventually};
-
-/// Returns a reply as text.
-fn shown(value: &Value) -> String {
-    match (value.as_slice(), value.as_bytes(), value.as_int()) {
-        (Some(members), ..) => {
-            let members: Vec<String> = members.iter().map(shown).collect();
-            format!("[{}]", members.join(" "))
-        }
-        (_, Some(bytes), _) => String::from_utf8_lossy(bytes).into_owned(),
-        (_, _, Some(int)) => int.to_string(),
-        _ => "nil".to_owned(),
-    }
-}
-
-/// Runs a line and returns its reply as text.
-pub(crate) fn show(c: &mut Wire, line: &str) -> String {
-    c.send(&[line]);
-    shown(&c.value())
-}
-
-/// Runs lines that must succeed.
-#[track_caller]
-fn run(c: &mut Wire, lines: &[&str]) {
-    for line in lines {
-        c.send(&[line]);
-        let reply = c.value();
-        assert!(!reply.is_error(), "{line}: {reply:?}");
-    }
-}
+use crate::wire::{Open as _, Wire, eventually, run, show, shown};
 
 #[test]
 fn a_timer_runs_its_command_at_its_instant_and_is_gone() {
@@ -44,7 +14,7 @@ fn a_timer_runs_its_command_at_its_instant_and_is_gone() {
         assert_eq!(show(&mut c, "TYPE t"), "timer");
         assert_eq!(c.int("PTTL t"), 1000);
         c.int("CLOCK ADVANCE 999");
-        assert_eq!(show(&mut c, "GET a"), "nil");
+        assert_eq!(show(&mut c, "GET a"), "NullBulk");
         c.int("CLOCK ADVANCE 1");
         assert_eq!(show(&mut c, "GET a"), "b");
         assert_eq!(c.int("EXISTS t"), 0);
@@ -107,7 +77,7 @@ fn the_commands_on_keys_work_on_timers() {
     assert_eq!(c.int("PERSIST u"), 1);
     assert_eq!(c.int("PTTL u"), -1);
     c.int("CLOCK ADVANCE 60000");
-    assert_eq!(show(&mut c, "GET n"), "nil");
+    assert_eq!(show(&mut c, "GET n"), "NullBulk");
     c.send(&["SELECT 3", "GET n", "SELECT 0"]);
     // The copy in the other database has fired there.
     c.receive("+OK|$1|1|+OK|");
@@ -193,7 +163,7 @@ fn a_repeating_timer_keeps_its_schedule() {
         ],
     );
     assert_eq!(c.int("TIMER PAUSE p"), 0);
-    assert!(show(&mut c, "TIMER LIST").contains("[p nil]"));
+    assert!(show(&mut c, "TIMER LIST").contains("[p NullBulk]"));
     c.int("CLOCK ADVANCE 10000");
     assert_eq!(c.int("TIMER RESUME p"), 1);
     assert_eq!(c.int("TIMER RESUME p"), 0);
@@ -385,9 +355,9 @@ fn what_cannot_work_is_refused_when_it_is_set() {
         assert!(reply.starts_with(error), "{line}: {reply}");
     }
     assert_eq!(c.int("DBSIZE"), 0);
-    assert_eq!(show(&mut c, "TIMER SET t XX IN 1000 DO INCR a"), "nil");
+    assert_eq!(show(&mut c, "TIMER SET t XX IN 1000 DO INCR a"), "NullBulk");
     assert_eq!(show(&mut c, "TIMER SET t NX IN 1000 DO INCR a"), "OK");
-    assert_eq!(show(&mut c, "TIMER SET t NX IN 2000 DO INCR a"), "nil");
+    assert_eq!(show(&mut c, "TIMER SET t NX IN 2000 DO INCR a"), "NullBulk");
     assert_eq!(c.int("PTTL t"), 1000);
     let old = show(&mut c, "TIMER SET t GET IN 3000 DO INCR b");
     assert!(old.contains("command [INCR a]"), "{old}");
@@ -561,9 +531,12 @@ fn missed_runs_are_caught_up_with_as_the_timer_says() {
             "CLOCK ADVANCE 10400",
         ],
     );
-    assert_eq!(show(&mut c, "MGET na no ns nt"), "[nil nil nil nil]");
+    assert_eq!(
+        show(&mut c, "MGET na no ns nt"),
+        "[NullBulk NullBulk NullBulk NullBulk]"
+    );
     run(&mut c, &["CLOCK ADVANCE 200"]);
-    eventually(|| show(&mut c, "MGET na no ns nt") == "[10 1 nil 1]");
+    eventually(|| show(&mut c, "MGET na no ns nt") == "[10 1 NullBulk 1]");
     run(&mut c, &["CLOCK ADVANCE 1000"]);
     eventually(|| show(&mut c, "MGET na no ns nt") == "[11 2 1 1]");
 }

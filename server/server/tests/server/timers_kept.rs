@@ -3,23 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
+use punctual_harness::free_port;
 use punctual_resp::Value;
 use punctual_server::Builder;
 
-use crate::killed::free_port;
 use crate::replication::{builder, caught_up, follow, same_data};
-use crate::timers::show;
-use crate::wire::{Wire, eventually};
-
-/// Runs lines that must succeed.
-#[track_caller]
-fn run(c: &mut Wire, lines: &[&str]) {
-    for line in lines {
-        c.send(&[line]);
-        let reply = c.value();
-        assert!(!reply.is_error(), "{line}: {reply:?}");
-    }
-}
+use crate::wire::{Open as _, Wire, eventually, run, show};
 
 fn integer(c: &mut Wire, key: &str) -> i64 {
     let value = c.ask(&["GET", key]);

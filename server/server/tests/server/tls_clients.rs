@@ -9,8 +9,8 @@ use std::time::Duration;
 use punctual_resp::{Value, encode_command};
 use punctual_server::Server;
 
-use crate::tls::{Authority, TlsWire};
-use crate::wire::{Wire, eventually, field};
+use crate::tls::{Authority, Encrypt as _, TlsWire};
+use crate::wire::{Open as _, Wire, eventually, field};
 
 fn start(threads: usize) -> (Authority, Server) {
     let authority = Authority::new();
@@ -33,7 +33,7 @@ fn redis_cli_speaks_to_the_encrypted_port() {
 fn pipelines_and_large_replies_arrive_whole() {
     let (authority, server) = start(2);
     let config = Arc::new(authority.client(None));
-    let mut c = TlsWire::open(server.tls_port(), &config);
+    let mut c = TlsWire::connect(server.tls_port(), &config);
     let mut bytes = Vec::new();
     for number in 0..20_000 {
         encode_command(
@@ -89,7 +89,7 @@ fn messages_reach_subscribers() {
     let config = Arc::new(authority.client(None));
     let mut subscribers: Vec<TlsWire> = (0..4)
         .map(|_| {
-            let mut c = TlsWire::open(server.tls_port(), &config);
+            let mut c = TlsWire::connect(server.tls_port(), &config);
             c.ask(&["SUBSCRIBE", "news"]);
             c
         })
@@ -134,16 +134,16 @@ fn plain_text_on_the_encrypted_port_ends_only_its_connection() {
         assert!(rest.len() <= 7, "{}", rest.escape_ascii());
     }
     // Garbage behind a handshake.
-    let mut c = TlsWire::open(server.tls_port(), &config);
+    let mut c = TlsWire::connect(server.tls_port(), &config);
     c.text("PING");
     c.stream
         .sock
         .write_all(b"\x17\x03\x03\x00\x20garbagegarbagegarbagegarbagegarb")
         .unwrap();
     assert!(c.try_ping().is_err());
-    TlsWire::open(server.tls_port(), &config).text("PING");
+    TlsWire::connect(server.tls_port(), &config).text("PING");
     // The plain port answers a client that encrypts with an error, and ends.
-    let mut c = TlsWire::open(server.port(), &config);
+    let mut c = TlsWire::connect(server.port(), &config);
     assert!(c.try_ping().is_err());
     Wire::open(&server).expect(&["PING"], "+PONG|");
 }
@@ -152,7 +152,7 @@ fn plain_text_on_the_encrypted_port_ends_only_its_connection() {
 fn an_alert_in_the_middle_of_replies_is_harmless() {
     let (authority, server) = start(1);
     let config = Arc::new(authority.client(None));
-    let mut c = TlsWire::open(server.tls_port(), &config);
+    let mut c = TlsWire::connect(server.tls_port(), &config);
     // The last command and the end arrive together.
     c.text("PING");
     c.stream.conn.writer().write_all(b"SET last 1\r\n").unwrap();
@@ -183,10 +183,10 @@ fn a_handshake_that_does_not_end_costs_a_socket_and_ends_in_time() {
     let mut plain = Wire::open(&server);
     eventually(|| plain.text("CLIENT LIST").lines().count() == 51);
     let config = Arc::new(authority.client(None));
-    TlsWire::open(server.tls_port(), &config).text("PING");
+    TlsWire::connect(server.tls_port(), &config).text("PING");
     server.advance(Duration::from_secs(9)).unwrap();
     eventually(|| plain.text("CLIENT LIST").lines().count() == 51);
-    let mut done = TlsWire::open(server.tls_port(), &config);
+    let mut done = TlsWire::connect(server.tls_port(), &config);
     done.text("PING");
     server.advance(Duration::from_secs(1)).unwrap();
     // Only those without a handshake have ended.
@@ -228,7 +228,7 @@ fn a_handshake_byte_by_byte_succeeds_and_counts_toward_maxclients() {
         .spawn()
         .unwrap();
     let config = Arc::new(authority.client(None));
-    let mut slow = TlsWire::open(server.tls_port(), &config);
+    let mut slow = TlsWire::connect(server.tls_port(), &config);
     let mut bytes = Vec::new();
     slow.stream.conn.write_tls(&mut bytes).unwrap();
     for byte in &bytes[..bytes.len() - 1] {
@@ -236,7 +236,7 @@ fn a_handshake_byte_by_byte_succeeds_and_counts_toward_maxclients() {
     }
     let mut plain = Wire::open(&server);
     eventually(|| plain.text("CLIENT LIST").lines().count() == 2);
-    let mut third = TlsWire::open(server.tls_port(), &config);
+    let mut third = TlsWire::connect(server.tls_port(), &config);
     assert!(third.try_ping().is_err());
     slow.stream
         .sock
@@ -254,14 +254,14 @@ fn new_clients_end_a_script_that_does_not_end() {
         .spawn()
         .unwrap();
     let config = Arc::new(authority.client(None));
-    let mut script = TlsWire::open(server.tls_port(), &config);
+    let mut script = TlsWire::connect(server.tls_port(), &config);
     script.text("PING");
     script.send(&["EVAL \"while true do end\" 0"]);
     let mut plain = Wire::open(&server);
     eventually(|| plain.text("PING").starts_with("BUSY"));
     // More than a turn has time for.
     let mut all: Vec<TlsWire> = (0..20)
-        .map(|_| TlsWire::open(server.tls_port(), &config))
+        .map(|_| TlsWire::connect(server.tls_port(), &config))
         .collect();
     for c in &mut all {
         assert!(c.text("PING").starts_with("BUSY"));

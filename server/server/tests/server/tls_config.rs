@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use punctual_harness::free_port;
 use punctual_server::Server;
 use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
 
-use crate::tls::{Authority, TlsWire, free_port, is_first};
-use crate::wire::Wire;
+use crate::tls::{Authority, Encrypt as _, TlsWire, is_first};
 use crate::wire::redis::Redis;
+use crate::wire::{Open as _, Wire};
 
 const NOT_UPDATED: &str = "Unable to update TLS configuration. Check server logs.";
 
@@ -28,7 +29,7 @@ fn a_chain_with_an_intermediate_is_sent_and_verified() {
         .spawn()
         .unwrap();
     let config = Arc::new(authority.client(Some("deep")));
-    let mut c = TlsWire::open(server.tls_port(), &config);
+    let mut c = TlsWire::connect(server.tls_port(), &config);
     c.text("PING");
     assert_eq!(c.stream.conn.peer_certificates().unwrap().len(), 2);
 }
@@ -46,7 +47,7 @@ fn a_directory_of_authorities_has_hashed_names() {
             .option("tls-ca-cert-dir", folder.path().to_str().unwrap())
             .option("tls-auth-clients", "yes")
             .spawn();
-        let result = server.map(|s| TlsWire::open(s.tls_port(), &config).try_ping());
+        let result = server.map(|s| TlsWire::connect(s.tls_port(), &config).try_ping());
         assert_eq!(matches!(result, Ok(Ok(()))), trusted, "{name}");
     }
 }
@@ -80,7 +81,7 @@ fn clients_are_asked_for_certificates() {
         ] {
             for versions in [&[&TLS12], &[&TLS13]] {
                 let config = Arc::new(authority.client_of(certificate, versions));
-                let result = TlsWire::open(server.tls_port(), &config).try_ping();
+                let result = TlsWire::connect(server.tls_port(), &config).try_ping();
                 assert_eq!(
                     result.is_ok(),
                     expected,
@@ -102,7 +103,7 @@ fn protocols_and_ciphers_are_limited() {
     let mut plain = Wire::open(&server);
     let result = |version: &'static rustls::SupportedProtocolVersion| {
         let config = Arc::new(authority.client_of(None, &[version]));
-        let mut c = TlsWire::open(server.tls_port(), &config);
+        let mut c = TlsWire::connect(server.tls_port(), &config);
         let result = c.try_ping();
         result.map(|()| c.stream.conn.negotiated_cipher_suite().unwrap().suite())
     };
@@ -226,7 +227,7 @@ fn certificates_change_while_clients_are_connected() {
     let server = authority.builder().threads(2).spawn().unwrap();
     let config = Arc::new(authority.client(None));
     let connect = || {
-        let mut c = TlsWire::open(server.tls_port(), &config);
+        let mut c = TlsWire::connect(server.tls_port(), &config);
         c.text("PING");
         c
     };
@@ -276,7 +277,7 @@ fn ports_open_and_close() {
     let config = Arc::new(authority.client(None));
     let (port, mut plain) = (server.tls_port(), Wire::open(&server));
     plain.text("PING");
-    let mut c = TlsWire::open(port, &config);
+    let mut c = TlsWire::connect(port, &config);
     c.text("PING");
     let own = server.port();
     plain.expect_error(
@@ -296,7 +297,7 @@ fn ports_open_and_close() {
             .unwrap()
     };
     assert_eq!(tcp_port(&mut c), port.to_string());
-    TlsWire::open(port, &config).text("PING");
+    TlsWire::connect(port, &config).text("PING");
     c.text("CONFIG SET tls-port 0");
     crate::wire::eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
     c.text("PING");
@@ -314,7 +315,7 @@ fn sessions_resume() {
             // Each configuration has its own cache of sessions.
             let config = Arc::new(authority.client_of(None, versions));
             let kind = || {
-                let mut c = TlsWire::open(server.tls_port(), &config);
+                let mut c = TlsWire::connect(server.tls_port(), &config);
                 c.text("PING");
                 c.stream.conn.handshake_kind()
             };

@@ -1,15 +1,16 @@
 //! Encrypted links between servers: replication with redis-server on either side, Sentinel, MIGRATE.
 
 use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use punctual_harness::{Running, free_port};
 use punctual_server::{Builder, Server};
 
 use crate::replication::{caught_up, fill, follow, info, same_data};
-use crate::tls::{Authority, TlsWire, free_port};
+use crate::tls::{Authority, Encrypt as _, TlsWire};
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 fn encrypted(authority: &Authority) -> Builder {
     authority
@@ -158,17 +159,6 @@ fn keys_migrate_over_tls() {
     assert_eq!(ours.int("STRLEN a"), 3_000_000);
 }
 
-/// A process that is killed on drop.
-struct Sentinel(Child);
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        // Both fail only if the process has exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn sentinel_fails_over_over_tls() {
     let authority = Authority::new();
@@ -201,10 +191,10 @@ fn sentinel_fails_over_over_tls() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let _sentinel = Sentinel(child);
+    let _sentinel = Running(child);
     eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     let config = Arc::new(authority.client(Some("client")));
-    let mut sentinel = TlsWire::open(port, &config);
+    let mut sentinel = TlsWire::connect(port, &config);
     // It has found the replica by the primary's INFO, at its encrypted port.
     let port = replica.tls_port().to_string();
     eventually(|| {
@@ -226,6 +216,6 @@ fn sentinel_fails_over_over_tls() {
         address.as_slice().unwrap()[1].as_bytes() == Some(port.as_bytes())
     });
     assert_eq!(info(&mut Wire::open(&replica), "role"), "master");
-    let mut fresh = TlsWire::open(replica.tls_port(), &config);
+    let mut fresh = TlsWire::connect(replica.tls_port(), &config);
     assert_eq!(fresh.text("GET a"), "1");
 }

@@ -2,15 +2,16 @@
 
 use std::process::{Command, Output};
 
+use punctual_harness::free_port;
 use punctual_server::Server;
 use punctual_top::{Options, Sample, State, Target, View, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use crate::killed::{free_port, start_program};
+use crate::killed::start;
 use crate::tls::Authority;
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// Runs `punctual top --once`.
 fn once(words: &[&str], password: Option<&str>) -> Output {
@@ -261,16 +262,14 @@ fn sockets_databases_and_certificates() {
 fn a_server_that_comes_back_is_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
-    let program = env!("CARGO_BIN_EXE_punctual");
-    let start = || start_program(program, folder.path(), port, &[]);
+    let start = || start(folder.path(), port, &[]);
     let text = port.to_string();
     let target = Target::new(Options::read(["-p", &text]).unwrap()).unwrap();
     let mut state = State::default();
     let mut server = start();
     let mut connection = target.connect().unwrap();
     state.take(Sample::take(&mut connection).map_err(|error| error.to_string()));
-    server.kill().unwrap();
-    server.wait().unwrap();
+    server.kill();
     assert!(Sample::take(&mut connection).is_err());
     let mut server = start();
     let mut open = None;
@@ -281,6 +280,5 @@ fn a_server_that_comes_back_is_found_again() {
     state.take(Sample::take(&mut open.unwrap()).map_err(|error| error.to_string()));
     // Counters of another process are not compared with those of the first one.
     assert_shows(&drawn(&mut state, 100, 60), &["since start, evicted"]);
-    server.kill().unwrap();
-    server.wait().unwrap();
+    server.kill();
 }

@@ -3,7 +3,7 @@
 use punctual_resp::Value;
 use punctual_server::Server;
 
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 fn start(threads: usize) -> Server {
     Server::builder()
@@ -32,11 +32,7 @@ const ALL: &str = ">2|$10|invalidate|_|";
 
 /// A field of INFO.
 fn info(client: &mut Wire, name: &str) -> u64 {
-    let text = client.text("INFO");
-    let line = text
-        .lines()
-        .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
-    line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+    client.info("", name).parse().unwrap()
 }
 
 #[test]

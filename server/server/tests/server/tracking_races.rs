@@ -8,7 +8,7 @@ use punctual_server::Server;
 
 use crate::wire::pair::Pair;
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// A cache that obeys every message in the order of its connection.
 struct Cache {

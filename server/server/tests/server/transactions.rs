@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::wire::{Wire, eventually, field};
+use crate::wire::{Open as _, Wire, eventually, field};
 use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 use punctual_store::events::{Classes, Silent};

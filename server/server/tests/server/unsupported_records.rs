@@ -10,7 +10,7 @@ use punctual_server::{Builder, LoadError, Server, StartError};
 
 use crate::replication::primary_with;
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 fn builder(folder: &Path) -> Builder {
     Server::builder()

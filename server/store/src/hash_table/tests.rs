@@ -1,13 +1,11 @@
 use super::*;
 use proptest::prelude::*;
+use punctual_harness::Random;
 use std::collections::{HashMap, HashSet};
 
-/// Hashes an index with SplitMix64 (Steele et al., 2014).
+/// Hashes an index.
 fn mix(n: u32) -> u64 {
-    let mut z = u64::from(n).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    Random::new(n.into()).bits()
 }
 
 fn place(n: u32) -> u32 {

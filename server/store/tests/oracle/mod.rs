@@ -1,25 +1,32 @@
 //! A private redis-server and a keyspace of ours, which run the same commands.
 
-mod redis;
-
+use punctual_harness::{Launch, Process, Wire};
 use punctual_resp::{OwnedArgs, Protocol, Reply};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::{Now, Store, StoreOptions, Turn, command};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 
-use redis::Redis;
-pub use redis::random;
+/// Returns random numbers of a fresh seed, which `SEED` and, in CI, `PROPTEST_RNG_SEED` set.
+pub fn random() -> StdRng {
+    StdRng::seed_from_u64(punctual_harness::seed(&["SEED", "PROPTEST_RNG_SEED"]))
+}
 
 /// A redis-server and a keyspace of ours.
 pub struct Both {
-    redis: Redis,
+    redis: Wire,
+    _process: Process,
     pub store: Store,
 }
 
 impl Both {
     /// Starts an empty redis-server. Prints a message and returns `None` if it is not installed.
-    pub fn start(name: &str) -> Option<Self> {
+    pub fn start() -> Option<Self> {
+        let process = Launch::of("redis-server").options(["--save", ""]);
+        let process = process.start_if_installed()?;
         Some(Self {
-            redis: Redis::start(name)?,
+            redis: process.wire(),
+            _process: process,
             store: Store::new(StoreOptions {
                 shards: 3,
                 databases: 1,
@@ -29,7 +36,7 @@ impl Both {
 
     /// Returns redis-server's reply.
     pub fn theirs<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Vec<u8> {
-        self.redis.reply(words)
+        self.redis.raw(words)
     }
 
     /// Returns our reply.

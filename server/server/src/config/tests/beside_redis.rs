@@ -1,101 +1,43 @@
 //! Compares CONFIG commands with a real redis-server, where one is installed.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+
+use punctual_harness::{Launch, Process, Ready, Wire};
+use punctual_resp::Value;
 
 use super::{DIRECTIVES, VALUES, config, loaded};
 
 pub(super) struct Redis {
-    process: Child,
-    stream: BufReader<UnixStream>,
-    _folder: tempfile::TempDir,
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+    wire: Wire,
+    _process: Process,
 }
 
 impl Redis {
-    /// Starts redis-server. Prints a note and returns `None` if it is not installed.
-    fn start(args: &[&str]) -> Option<Self> {
-        Self::spawn(Command::new("redis-server").args(args))
-    }
-
-    /// Starts redis-server with this configuration file.
-    pub(super) fn with_file(path: &Path) -> Option<Self> {
-        Self::spawn(Command::new("redis-server").arg(path))
-    }
-
-    fn spawn(command: &mut Command) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("redis.sock");
-        let spawned = command
-            .args(["--port", "0", "--dir"])
-            .arg(folder.path())
-            .arg("--unixsocket")
-            .arg(&socket)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(process) = spawned else {
-            eprintln!("skipped: redis-server is not installed");
-            return None;
-        };
+    /// Starts redis-server, perhaps with a configuration file. Prints a note and returns `None` if it is not installed.
+    pub(super) fn start(file: Option<&Path>, options: &[&str]) -> Option<Self> {
+        let launch = Launch::of("redis-server").file(file).options(options);
+        // The file may limit the log.
+        let process = launch.ready(Ready::Answers).start_if_installed()?;
         Some(Self {
-            process,
-            stream: BufReader::new(connect(&socket)),
-            _folder: folder,
+            wire: process.wire(),
+            _process: process,
         })
     }
 
+    /// Returns the texts in a reply; errors and simple texts with their first byte.
     pub(super) fn ask(&mut self, words: &[&str]) -> Vec<String> {
-        let mut request = format!("*{}\r\n", words.len());
-        for word in words {
-            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        fn texts(reply: Value) -> Vec<String> {
+            let (first, text) = match reply {
+                Value::Array(parts) => return parts.into_iter().flat_map(texts).collect(),
+                Value::Bulk(text) => ("", text),
+                Value::Simple(text) => ("+", text),
+                Value::Error(text) => ("-", text),
+                other => panic!("{other:?}"),
+            };
+            vec![first.to_owned() + std::str::from_utf8(&text).unwrap()]
         }
-        self.stream.get_mut().write_all(request.as_bytes()).unwrap();
-        self.reply()
-    }
-
-    fn reply(&mut self) -> Vec<String> {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).unwrap();
-        let rest = line.trim_end();
-        match rest.as_bytes().first() {
-            Some(b'*') => {
-                let count: usize = rest[1..].parse().unwrap();
-                (0..count).flat_map(|_| self.reply()).collect()
-            }
-            Some(b'$') => {
-                let mut bytes = vec![0; rest[1..].parse::<usize>().unwrap() + 2];
-                self.stream.read_exact(&mut bytes).unwrap();
-                bytes.truncate(bytes.len() - 2);
-                vec![String::from_utf8(bytes).unwrap()]
-            }
-            _ => vec![rest.to_owned()],
-        }
-    }
-}
-
-fn connect(socket: &Path) -> UnixStream {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        match UnixStream::connect(socket) {
-            Ok(stream) => return stream,
-            Err(error) => assert!(
-                Instant::now() < deadline,
-                "redis-server did not start: {error}"
-            ),
-        }
-        std::thread::sleep(Duration::from_millis(10));
+        texts(self.wire.ask(words))
     }
 }
 
@@ -120,8 +62,8 @@ fn names_and_defaults_match_redis() {
         "cluster-announce-human-nodename",
     ];
     /// Directives set for this test.
-    const OTHER_VALUE: [&str; 3] = ["port", "dir", "unixsocket"];
-    let Some(mut redis) = Redis::start(&[]) else {
+    const OTHER_VALUE: [&str; 2] = ["port", "dir"];
+    let Some(mut redis) = Redis::start(None, &[]) else {
         return;
     };
     let reply = redis.ask(&["CONFIG", "GET", "*"]);
@@ -167,7 +109,7 @@ fn every_directive_accepts_and_refuses_the_values_that_redis_does() {
         "bind-source-addr",
         "timeout",
     ];
-    let Some(mut redis) = Redis::start(&["--enable-protected-configs", "yes"]) else {
+    let Some(mut redis) = Redis::start(None, &["--enable-protected-configs", "yes"]) else {
         return;
     };
     let mut ours = loaded("enable-protected-configs yes\n");

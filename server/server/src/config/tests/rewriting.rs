@@ -376,7 +376,7 @@ fn redis_server_reads_a_rewritten_file() {
         let config = configured(&before, &[]);
         let rewritten = config.rewritten(before.as_bytes());
         fs::write(&path, &rewritten).unwrap();
-        let Some(mut redis) = Redis::with_file(&path) else {
+        let Some(mut redis) = Redis::start(Some(&path), &[]) else {
             return;
         };
         for directive in DIRECTIVES

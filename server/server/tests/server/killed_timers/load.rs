@@ -5,17 +5,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use punctual_harness::Wire;
 use punctual_resp::Value;
 
 use super::ledger::{Job, KINDS, LONG_MS, Ledger, Taken, kind, lines};
-use crate::killed_log::Client;
 
 const WORKERS: usize = 2;
 /// Jobs that wait for their end; with more of them no others are added.
 const OPEN: usize = 200;
 /// A connection whose replies are a proof.
 pub(super) struct Sure {
-    client: Client,
+    client: Wire,
     /// A WAIT follows each batch.
     waits: bool,
 }
@@ -25,10 +25,10 @@ impl Sure {
     pub(super) fn ask(&mut self, lines: &[String]) -> io::Result<Vec<Value>> {
         let mut all = lines.to_vec();
         all.extend(self.waits.then(|| "WAIT 1 0".into()));
-        self.client.send(&all)?;
+        self.client.try_send(&all)?;
         let mut replies = Vec::new();
         for line in &all {
-            let reply = self.client.reply()?;
+            let reply = self.client.try_value()?;
             assert!(!reply.is_error(), "{line}: {reply:?}");
             replies.push(reply);
         }
@@ -53,7 +53,7 @@ pub(super) struct Load<'a> {
 
 impl Load<'_> {
     pub(super) fn sure(&self) -> io::Result<Sure> {
-        let client = Client::to(self.port)?;
+        let client = Wire::try_to(self.port)?;
         Ok(Sure {
             client,
             waits: self.waits,

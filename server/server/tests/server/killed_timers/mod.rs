@@ -15,13 +15,14 @@ mod load;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use punctual_harness::{Process, free_port};
 use punctual_resp::Value;
 use tempfile::TempDir;
 
 use self::ledger::{Ledger, check_jobs, check_timers};
 use self::load::Load;
-use crate::killed::{free_port, start_program};
-use crate::killed_log::{Running, kills};
+use crate::killed::start_program;
+use crate::killed_log::kills;
 use crate::replication::info;
 use crate::wire::{Wire, eventually};
 
@@ -32,7 +33,7 @@ const FAR_MS: usize = 90_000_000;
 struct Servers {
     options: Vec<&'static str>,
     /// The first is the primary.
-    all: Vec<(TempDir, u16, Running)>,
+    all: Vec<(TempDir, u16, Process)>,
 }
 
 impl Servers {
@@ -59,7 +60,7 @@ impl Servers {
     }
 
     /// Starts a server, which follows the primary if there is one.
-    fn program(&self, folder: &TempDir, port: u16) -> Running {
+    fn program(&self, folder: &TempDir, port: u16) -> Process {
         let mut options = self.options.clone();
         let primary = self
             .all
@@ -70,13 +71,11 @@ impl Servers {
         }
         let program = std::env::var("PUNCTUAL_KILLED");
         let program = program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_punctual"));
-        Running(start_program(program, folder.path(), port, &options))
+        start_program(program, folder.path(), port, &options)
     }
 
     fn kill(&mut self) {
-        let child = &mut self.all[0].2.0;
-        child.kill().unwrap();
-        child.wait().unwrap();
+        self.all[0].2.kill();
     }
 
     /// Starts what was killed; with a replica, that one is the primary from then on.
@@ -95,7 +94,7 @@ fn replies(c: &mut Wire, lines: impl Iterator<Item = String>) -> Vec<Value> {
     let lines: Vec<String> = lines.collect();
     let mut replies = Vec::new();
     for lines in lines.chunks(500) {
-        c.send(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        c.send(lines);
         for line in lines {
             let reply = c.value();
             assert!(!reply.is_error(), "{line}: {reply:?}");

@@ -1,12 +1,12 @@
 //! Certificates made on the spot, and a client that encrypts.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::ErrorKind;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use punctual_resp::{Value, decode, encode_command};
+use punctual_harness::Wire;
+use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
@@ -15,8 +15,6 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 use tempfile::TempDir;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An authority, and the files of what it has signed.
 pub struct Authority {
@@ -153,81 +151,30 @@ fn leaf(name: &str, by: &Issuer<'static, KeyPair>) -> (String, String) {
     (certificate.pem(), key.serialize_pem())
 }
 
-/// A port that is free now.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 /// An encrypted connection.
-pub struct TlsWire {
-    pub stream: StreamOwned<ClientConnection, TcpStream>,
-    buffer: Vec<u8>,
-}
+pub type TlsWire = Wire<StreamOwned<ClientConnection, TcpStream>>;
 
-impl TlsWire {
+/// Opens encrypted connections.
+pub trait Encrypt: Sized {
     /// Connects; the handshake happens with the first write or read.
-    pub fn open(port: u16, config: &Arc<ClientConfig>) -> Self {
-        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_nodelay(true).unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let session = ClientConnection::new(Arc::clone(config), name).unwrap();
-        Self {
-            stream: StreamOwned::new(session, socket),
-            buffer: Vec::new(),
-        }
-    }
-
-    /// Sends lines in one write.
-    pub fn send(&mut self, lines: &[&str]) {
-        let text: String = lines.iter().map(|l| format!("{l}\r\n")).collect();
-        self.stream.write_all(text.as_bytes()).unwrap();
-    }
-
-    /// Sends a command and returns its reply.
-    #[track_caller]
-    pub fn ask(&mut self, args: &[impl AsRef<[u8]>]) -> Value {
-        let mut bytes = Vec::new();
-        encode_command(&mut bytes, args);
-        self.stream.write_all(&bytes).unwrap();
-        self.value()
-    }
-
-    /// Sends a line and returns the text of the reply.
-    #[track_caller]
-    pub fn text(&mut self, line: &str) -> String {
-        self.send(&[line]);
-        let value = self.value();
-        String::from_utf8_lossy(value.as_bytes().unwrap_or_else(|| panic!("{value:?}")))
-            .into_owned()
-    }
-
-    /// Returns the next reply or message.
-    #[track_caller]
-    pub fn value(&mut self) -> Value {
-        loop {
-            if let Some((value, len)) = decode(&self.buffer).unwrap() {
-                self.buffer.drain(..len);
-                return value;
-            }
-            let mut bytes = vec![0; 64 << 10];
-            let count = self.stream.read(&mut bytes).unwrap();
-            assert!(count > 0, "closed");
-            self.buffer.extend_from_slice(&bytes[..count]);
-        }
-    }
+    fn connect(port: u16, config: &Arc<ClientConfig>) -> Self;
 
     /// Tries PING, and returns the error of a connection that is refused.
-    pub fn try_ping(&mut self) -> Result<(), String> {
-        let mut reply = [0; 7];
-        let done = self
-            .stream
-            .write_all(b"PING\r\n")
-            .and_then(|()| self.stream.read_exact(&mut reply));
-        match done {
-            Ok(()) => {
-                assert_eq!(&reply, b"+PONG\r\n");
+    fn try_ping(&mut self) -> Result<(), String>;
+}
+
+impl Encrypt for TlsWire {
+    fn connect(port: u16, config: &Arc<ClientConfig>) -> Self {
+        let name = ServerName::try_from("localhost").unwrap();
+        let session = ClientConnection::new(Arc::clone(config), name).unwrap();
+        Self::over(StreamOwned::new(session, Wire::to(port).stream))
+    }
+
+    fn try_ping(&mut self) -> Result<(), String> {
+        let reply = self.try_send(&["PING"]).and_then(|()| self.try_value());
+        match reply {
+            Ok(reply) => {
+                assert_eq!(reply, Value::Simple(b"PONG".into()));
                 Ok(())
             }
             Err(e) if e.kind() == ErrorKind::WouldBlock => panic!("no answer"),

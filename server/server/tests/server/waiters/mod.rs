@@ -2,7 +2,7 @@
 
 use punctual_server::Server;
 
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// Starts a server with a virtual clock and one event loop.
 pub fn start() -> Server {

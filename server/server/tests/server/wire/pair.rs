@@ -5,8 +5,8 @@ use std::path::Path;
 use punctual_resp::Value;
 use punctual_server::Server;
 
-use super::Wire;
 use super::redis::Redis;
+use super::{Open as _, Wire};
 
 /// Both servers, asked the same.
 pub struct Pair {

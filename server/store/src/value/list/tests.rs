@@ -367,16 +367,11 @@ fn insertions_and_removals_in_the_middle_leave_no_small_pieces() {
     let piece = PieceSize::of(-2);
     let mut list = List::new();
     push(&mut list, End::Tail, b"pivot", piece);
-    let mut random = 1u64;
-    let mut next = || {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (random >> 33) as usize
-    };
+    let mut random = punctual_harness::Random::new(1);
+    let mut below = |end| random.below(end as u64) as usize;
     for n in 0..8_000 {
-        let word = format!("{n}:{}", "x".repeat(next() % 30));
-        let at = next() % list.len();
+        let word = format!("{n}:{}", "x".repeat(below(30)));
+        let at = below(list.len());
         let pivot = text(list.get(at).unwrap());
         let beside = list.find(&pivot).unwrap();
         list.insert(
@@ -395,7 +390,7 @@ fn insertions_and_removals_in_the_middle_leave_no_small_pieces() {
         content(&list)
     );
     for _ in 0..7_500 {
-        let at = next() % list.len();
+        let at = below(list.len());
         let gone = text(list.get(at).unwrap());
         assert_eq!(list.remove(&gone, End::Head, 1, piece), 1);
     }

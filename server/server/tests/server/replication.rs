@@ -1,7 +1,5 @@
 //! Primaries and replicas for tests, and their state.
 
-pub mod proxy;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::thread;
@@ -9,7 +7,7 @@ use std::thread;
 use punctual_server::{Builder, Server};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// A primary that starts full synchronizations at once.
 pub fn primary(options: &[&str]) -> Redis {
@@ -41,11 +39,7 @@ pub fn follow(port: u16, builder: Builder) -> Server {
 
 /// Returns a field of INFO's section `replication`.
 pub fn info(c: &mut Wire, name: &str) -> String {
-    c.text("INFO replication")
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        .unwrap_or_else(|| panic!("no field {name}"))
-        .to_owned()
+    c.info("replication", name)
 }
 
 /// Blocks until the replica has applied everything that the primary has sent.
