@@ -10,7 +10,7 @@ pub mod whole;
 
 use crate::Status;
 use crate::boundary::guarded;
-use punctual::{DeadlineQueue, TimerKey, Wheel};
+use punctual::{TimerKey, Wheel};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

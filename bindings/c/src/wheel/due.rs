@@ -3,7 +3,7 @@
 use super::{TimerWheel, WheelTimer, store_result, to_key};
 use crate::Status;
 use crate::boundary::guarded;
-use punctual::{DeadlineQueue, Expired, Polled};
+use punctual::{Expired, Polled};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

@@ -3,7 +3,6 @@
 use super::{TimerWheel, WheelTimer, to_key};
 use crate::Status;
 use crate::boundary::guarded;
-use punctual::DeadlineQueue;
 
 /// Returns the number of armed timers; 0 if `wheel` is NULL. O(1).
 ///

@@ -101,6 +101,14 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
+    /// Returns an empty slab with room for this many records.
+    pub(super) fn with_capacity(records: usize) -> Self {
+        Slab {
+            records: Vec::with_capacity(records),
+            ..Self::new()
+        }
+    }
+
     /// Inserts the body that `make` returns for the record's generation. Returns its handle and
     /// what the record kept. O(1) amortised.
     ///

@@ -9,7 +9,7 @@ use super::{Entry, RawWheel, Step, Timers, Wheel};
 use crate::queue::armings::Armings;
 use crate::queue::model::random::{cases, op, ops, span, when};
 use crate::queue::model::{Model, Op, Span, Subject, When, sized};
-use crate::{DeadlineQueue, Polled};
+use crate::Polled;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::HashMap;
