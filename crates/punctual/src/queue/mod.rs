@@ -21,6 +21,8 @@ mod slab;
 pub mod wheel;
 
 pub use heap::Heap;
+#[doc(hidden)] // of the bindings
+pub use heap::placed;
 pub use priority::{PriorityQueue, TotalF64};
 
 // The model against which every queue is tested; tests and fuzzing share it.

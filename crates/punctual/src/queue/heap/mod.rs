@@ -4,6 +4,7 @@
 //! [`PriorityQueue`](crate::PriorityQueue) uses the same heap.
 
 pub(super) mod entry;
+pub mod placed;
 pub(super) mod sift;
 #[cfg(test)]
 mod tests;
@@ -71,7 +72,7 @@ impl<T, const D: usize> Heap<T, D> {
     /// ```
     pub const fn with_arity() -> Self {
         Heap {
-            heap: TrackedHeap::new(),
+            heap: TrackedHeap::new(0),
         }
     }
 
@@ -121,7 +122,7 @@ impl<T, const D: usize> Heap<T, D> {
     /// Returns the number of armed timers. O(1).
     #[inline]
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.heap.entries().len()
     }
 
     /// Returns true if no timer is armed. O(1).
@@ -168,7 +169,7 @@ impl<T, const D: usize> Heap<T, D> {
     /// Returns the earliest deadline, or `None` if no timer is armed. O(1).
     #[inline]
     pub fn next_wakeup(&self) -> Option<u64> {
-        self.heap.first().map(|due| due.deadline())
+        self.heap.entries().first().map(|due| due.deadline())
     }
 
     /// Returns the earliest deadline, or `None` if no timer is armed. O(1).

@@ -151,7 +151,7 @@ impl<T> Wheel<T> {
     /// ```
     pub const fn new() -> Self {
         Wheel {
-            records: Slab::new(),
+            records: Slab::new(0),
             raw: RawWheel::new(),
             armings: Armings::new(),
             undecided: Undecided::new(),
