@@ -4,7 +4,8 @@
 //! A storm runs thousands of operations of one kind on many timers and compares each result with a
 //! `BTreeMap` of (deadline, arming). A failure prints the seed.
 //!
-//! - `STORM_OPS=1000000` makes each storm longer (60,000 operations).
+//! - `STORM_OPS=1000000` makes each storm longer (60,000 operations), and `STORM_TIMERS=20000` gives it
+//!   more timers (400). `make soak` sets both.
 //! - `PUNCTUAL_SEED=17` repeats a failure.
 #![allow(missing_docs)]
 #![cfg_attr(miri, allow(unused_imports))]
@@ -264,6 +265,7 @@ fn run<Q: DeadlineQueue<u64> + Default>(storm: fn(&mut Storm<Q>), crowd: usize) 
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let seed = number("PUNCTUAL_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
     let ops = number("STORM_OPS").map_or(if cfg!(miri) { 100 } else { 60_000 }, |ops| ops as usize);
+    let crowd = number("STORM_TIMERS").map_or(crowd, |timers| timers as usize);
     let crowd = if cfg!(miri) { crowd / 20 } else { crowd };
     let _seed = Seed(seed);
     let mut state = Storm::<Q>::new(seed);
@@ -503,13 +505,67 @@ fn within_budgets<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     }
 }
 
+/// Everything at random. In some storms the clock stands still, so that only sweeps remove the dead
+/// entries of cancels and re-arms.
+fn mixed<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+    // Weights: cancel and arm, re-arm later, re-arm earlier, move the clock, move it to the next deadline.
+    const PHASES: [[u64; 5]; 7] = [
+        [8, 8, 8, 8, 8],
+        [4, 4, 4, 32, 10],
+        [2, 40, 8, 8, 2],
+        [2, 2, 40, 8, 2],
+        [8, 40, 20, 0, 0],
+        [2, 2, 40, 0, 0],
+        [40, 2, 2, 0, 0],
+    ];
+    let weights = PHASES[storm.random.below(PHASES.len() as u64) as usize];
+    let range = 1 << [8, 12, 20, 30, 40, 62][storm.random.below(6) as usize];
+    for _ in 0..storm.random.below(4_000) {
+        if storm.timers.is_empty() {
+            return;
+        }
+        let mut drawn = storm.random.below(weights.iter().sum());
+        let chosen = weights.iter().position(|&weight| {
+            let is_chosen = drawn < weight;
+            drawn = drawn.wrapping_sub(weight);
+            is_chosen
+        });
+        let place = storm.pick();
+        let (old, timeout) = (storm.timers[place].deadline, storm.random.below(range));
+        match chosen {
+            Some(0) => {
+                storm.cancel(place);
+                storm.arm(storm.after(timeout));
+            }
+            Some(1) => storm.rearm(place, old.max(storm.after(timeout))),
+            Some(2) => {
+                let left = old.saturating_sub(storm.now).max(1);
+                let sooner = storm.random.below(left);
+                storm.rearm(place, storm.after(sooner));
+            }
+            Some(3) => {
+                let now = storm.after(timeout / storm.timers.len() as u64);
+                storm.fire(now);
+            }
+            _ => {
+                let now = storm.next().map_or(storm.now, |next| next.max(storm.now));
+                assert!(storm.fire(now) > 0, "the timer of the next deadline fires");
+            }
+        }
+    }
+    // Not so far that the last tick is reached.
+    if storm.now > 1 << 62 {
+        storm.now = storm.random.below(1 << 20);
+    }
+}
+
 /// Runs each storm on each queue.
 macro_rules! storms {
     ($($(#[$only:meta])* $module:ident: $queue:ty),* $(,)?) => {
         $($(#[$only])* mod $module {
             use super::*;
             storms!(@tests $queue: later, earlier, earlier_and_later, at_once, while_firing, reuse, clock_jumps,
-                all_levels, before_the_cursor, ties, growing_and_shrinking, within_budgets);
+                all_levels, before_the_cursor, ties, growing_and_shrinking, within_budgets, mixed);
         })*
     };
     (@tests $queue:ty: $($storm:ident),*) => {
