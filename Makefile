@@ -79,5 +79,5 @@ loom: ## the driver's sleep and wake-up in every order of its threads
 instructions: ## instructions of the hot operations against the table (scripts/instructions --renew writes it)
 	@scripts/instructions
 
-soak: ## 10^9 checked operations on one queue (ARGS="--queue heap --ops 1e8", ARGS=--help)
-	cargo run --release -p punctual --example soak -- $(ARGS)
+soak: ## the queues in long storms of checked operations (STORM_OPS=1000000 STORM_TIMERS=400 PUNCTUAL_SEED=17)
+	STORM_OPS=$${STORM_OPS:-10000000} STORM_TIMERS=$${STORM_TIMERS:-20000} cargo test --release -p punctual --test storms

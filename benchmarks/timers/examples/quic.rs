@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use punctual::{DeadlineQueue, Epoch, TickScale, TimerKey, Wheel};
+use punctual::{Epoch, TickScale, TimerKey, Wheel};
 use quinn::{
     AsyncTimer, AsyncUdpSocket, ClientConfig, Connection, Endpoint, EndpointConfig, Runtime,
     ServerConfig, TokioRuntime, TransportConfig,

@@ -1,6 +1,6 @@
 //! Punctual's own queues. One tick is one microsecond.
 
-use punctual::{DeadlineQueue, Heap, TimerKey, Wheel};
+use punctual::{Heap, TimerKey, Wheel};
 
 use crate::contender::{Contender, Role};
 
@@ -30,11 +30,11 @@ macro_rules! ours {
             }
 
             fn next_deadline(&mut self) -> Option<u64> {
-                DeadlineQueue::next_deadline(self)
+                <$queue>::next_deadline(self)
             }
 
             fn next_wakeup(&mut self) -> Option<u64> {
-                DeadlineQueue::next_wakeup(self)
+                <$queue>::next_wakeup(self)
             }
         }
     };

@@ -1,5 +1,6 @@
 //! Stops panics at the C boundary.
 
+use crate::Status;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Returns the result of `body`, or `refusal` if it panics, after the panic's message was printed.
@@ -8,6 +9,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[inline]
 pub(crate) fn guarded<R>(refusal: R, body: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(refusal)
+}
+
+/// Returns the result of `body` for an object behind a nullable pointer.
+#[inline]
+pub(crate) fn on<T>(object: Option<T>, body: impl FnOnce(T) -> Status) -> Status {
+    match object {
+        Some(object) => guarded(Status::Panicked, || body(object)),
+        None => Status::Null,
+    }
 }
 
 #[cfg(test)]

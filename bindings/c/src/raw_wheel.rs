@@ -4,7 +4,8 @@
 //! wheel.
 
 use crate::Status;
-use crate::boundary::guarded;
+use crate::boundary::{guarded, on};
+use crate::wheel::store_result;
 use punctual::queue::wheel::{Entry, RawWheel, Step, Timers};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -67,13 +68,12 @@ pub struct TimerFiles {
     wheel: RefCell<RawWheel>,
 }
 
-/// The owner, queried only for deadlines.
-struct Unordered<'a>(&'a TimerFiles);
+/// The owner of the timers, queried for the order of armings if `ORDERED`.
+struct Owner<'a, const ORDERED: bool>(&'a TimerFiles);
 
-/// The owner, also queried for the order of armings.
-struct Ordered<'a>(Unordered<'a>);
+impl<const ORDERED: bool> Timers for Owner<'_, ORDERED> {
+    const ORDERED: bool = ORDERED;
 
-impl Timers for Unordered<'_> {
     #[inline]
     fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
         let table = &self.0.table;
@@ -84,45 +84,15 @@ impl Timers for Unordered<'_> {
             unsafe { (table.deadline?)(table.owner, index, generation, &raw mut deadline) };
         stands.then_some(deadline)
     }
-}
-
-impl Timers for Ordered<'_> {
-    const ORDERED: bool = true;
-
-    #[inline]
-    fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
-        self.0.deadline(index, generation)
-    }
 
     #[inline]
     fn sequence(&self, index: u32) -> u32 {
-        let table = &self.0.0.table;
+        let table = &self.0.table;
         // SAFETY: as for `deadline`.
         table
             .order
             .map_or(0, |order| unsafe { order(table.owner, index) })
     }
-}
-
-/// Runs `body` on the wheel, with `timers` as the view of its owner.
-macro_rules! with_timers {
-    ($files:expr, |$wheel:ident, $timers:ident| $body:expr) => {{
-        match $files.wheel.try_borrow_mut() {
-            Err(_) => Status::Reentered,
-            Ok(mut borrowed) => {
-                let $wheel = &mut *borrowed;
-                guarded(Status::Panicked, || {
-                    if $files.table.order.is_some() {
-                        let $timers = &mut Ordered(Unordered($files));
-                        $body
-                    } else {
-                        let $timers = &mut Unordered($files);
-                        $body
-                    }
-                })
-            }
-        }
-    }};
 }
 
 /// Returns the wheel behind a nullable pointer. Shared, because callbacks may hold the pointer too.
@@ -131,6 +101,34 @@ fn wheel_ref<'a>(wheel: Option<NonNull<TimerFiles>>) -> Option<&'a TimerFiles> {
     // SAFETY: the caller passes a pointer from `punctual_raw_wheel_new` that is not freed, and no other thread uses it
     // meanwhile; a RefCell contains everything that changes.
     wheel.map(|wheel| unsafe { wheel.as_ref() })
+}
+
+/// Runs `body` on the wheel behind a nullable pointer, unless one of its callbacks makes the call.
+fn with_wheel(
+    wheel: Option<NonNull<TimerFiles>>,
+    body: impl FnOnce(&TimerFiles, &mut RawWheel) -> Status,
+) -> Status {
+    on(wheel_ref(wheel), |files| {
+        match files.wheel.try_borrow_mut() {
+            Ok(mut wheel) => body(files, &mut wheel),
+            Err(_) => Status::Reentered,
+        }
+    })
+}
+
+/// Runs `body` on the wheel behind a nullable pointer, with `timers` as the view of its owner.
+macro_rules! with_timers {
+    ($pointer:expr, |$wheel:ident, $timers:ident| $body:expr) => {
+        with_wheel($pointer, |files, $wheel| {
+            if files.table.order.is_some() {
+                let $timers = &mut Owner::<true>(files);
+                $body
+            } else {
+                let $timers = &mut Owner::<false>(files);
+                $body
+            }
+        })
+    };
 }
 
 impl From<Entry> for RawDue {
@@ -179,16 +177,10 @@ pub extern "C" fn punctual_raw_wheel_insert(
     index: u32,
     generation: u32,
 ) -> Status {
-    let Some(files) = wheel_ref(wheel) else {
-        return Status::Null;
-    };
-    match files.wheel.try_borrow_mut() {
-        Ok(mut wheel) => guarded(Status::Panicked, || {
-            wheel.insert(deadline, index, generation);
-            Status::Ok
-        }),
-        Err(_) => Status::Reentered,
-    }
+    with_wheel(wheel, |_, wheel| {
+        wheel.insert(deadline, index, generation);
+        Status::Ok
+    })
 }
 
 /// Reports that an entry has died: its owner now returns false for it. The wheel sweeps a few entries from time to
@@ -199,10 +191,7 @@ pub extern "C" fn punctual_raw_wheel_insert(
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_raw_wheel_forget(wheel: Option<NonNull<TimerFiles>>) -> Status {
-    let Some(files) = wheel_ref(wheel) else {
-        return Status::Null;
-    };
-    with_timers!(files, |wheel, timers| {
+    with_timers!(wheel, |wheel, timers| {
         wheel.forget(timers);
         Status::Ok
     })
@@ -219,19 +208,9 @@ pub extern "C" fn punctual_raw_wheel_pop_due(
     now: u64,
     due: Option<&mut MaybeUninit<RawDue>>,
 ) -> Status {
-    let Some(files) = wheel_ref(wheel) else {
-        return Status::Null;
-    };
-    with_timers!(files, |wheel, timers| {
-        match wheel.pop_due(now, timers) {
-            None => Status::Idle,
-            Some(found) => {
-                if let Some(due) = due {
-                    due.write(found.into());
-                }
-                Status::Ok
-            }
-        }
+    with_timers!(wheel, |wheel, timers| {
+        let found = wheel.pop_due(now, timers).map(RawDue::from);
+        store_result(found, due, Status::Idle)
     })
 }
 
@@ -249,19 +228,14 @@ pub extern "C" fn punctual_raw_wheel_poll(
     budget: Option<&mut usize>,
     due: Option<&mut MaybeUninit<RawDue>>,
 ) -> Status {
-    let (Some(files), Some(budget)) = (wheel_ref(wheel), budget) else {
+    let Some(budget) = budget else {
         return Status::Null;
     };
-    with_timers!(files, |wheel, timers| {
+    with_timers!(wheel, |wheel, timers| {
         match wheel.step(now, timers, budget) {
             Step::Idle => Status::Idle,
             Step::Busy => Status::Busy,
-            Step::Due(found) => {
-                if let Some(due) = due {
-                    due.write(found.into());
-                }
-                Status::Ok
-            }
+            Step::Due(found) => store_result(Some(found.into()), due, Status::Ok),
         }
     })
 }
@@ -277,19 +251,8 @@ pub extern "C" fn punctual_raw_wheel_next_deadline(
     wheel: Option<NonNull<TimerFiles>>,
     deadline: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
-    let Some(files) = wheel_ref(wheel) else {
-        return Status::Null;
-    };
-    with_timers!(files, |wheel, timers| {
-        match wheel.next_deadline(timers) {
-            None => Status::Idle,
-            Some(earliest) => {
-                if let Some(deadline) = deadline {
-                    deadline.write(earliest);
-                }
-                Status::Ok
-            }
-        }
+    with_timers!(wheel, |wheel, timers| {
+        store_result(wheel.next_deadline(timers), deadline, Status::Idle)
     })
 }
 
@@ -305,21 +268,9 @@ pub extern "C" fn punctual_raw_wheel_next_wakeup(
     wheel: Option<NonNull<TimerFiles>>,
     tick: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
-    let Some(files) = wheel_ref(wheel) else {
-        return Status::Null;
-    };
-    let Ok(wheel) = files.wheel.try_borrow() else {
-        return Status::Reentered;
-    };
-    match wheel.next_wakeup() {
-        None => Status::Idle,
-        Some(earliest) => {
-            if let Some(tick) = tick {
-                tick.write(earliest);
-            }
-            Status::Ok
-        }
-    }
+    with_wheel(wheel, |_, wheel| {
+        store_result(wheel.next_wakeup(), tick, Status::Idle)
+    })
 }
 
 /// Returns the number of entries inserted and not forgotten, which equals the number of armed timers. 0 if `wheel` is
@@ -340,16 +291,10 @@ pub extern "C" fn punctual_raw_wheel_len(wheel: Option<NonNull<TimerFiles>>) -> 
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_raw_wheel_clear(wheel: Option<NonNull<TimerFiles>>) -> Status {
-    let Some(files) = wheel_ref(wheel) else {
-        return Status::Null;
-    };
-    match files.wheel.try_borrow_mut() {
-        Ok(mut wheel) => guarded(Status::Panicked, || {
-            wheel.clear();
-            Status::Ok
-        }),
-        Err(_) => Status::Reentered,
-    }
+    with_wheel(wheel, |_, wheel| {
+        wheel.clear();
+        Status::Ok
+    })
 }
 
 /// Returns the size of the wheel in bytes; 0 if `wheel` is NULL or is calling a function of its table. O(memory / 64

@@ -1,7 +1,7 @@
 //! `punctual_virtual_time`: a clock that moves only when advanced.
 
 use crate::Status;
-use crate::boundary::guarded;
+use crate::boundary::{guarded, on};
 use crate::time::{duration, origin, since_origin};
 use punctual::time::{Entered, VirtualTime};
 use std::cell::{Cell, RefCell};
@@ -78,10 +78,7 @@ pub extern "C" fn punctual_virtual_time_free(clock: Option<Box<VirtualClock>>) {
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_virtual_time_enter(clock: Option<&VirtualClock>) -> Status {
-    let Some(clock) = clock else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(clock, |clock| {
         let entered = clock.time.enter();
         ENTERED.with_borrow_mut(|entries| entries.push((ptr::from_ref(clock), entered)));
         Status::Ok
@@ -191,10 +188,7 @@ pub extern "C" fn punctual_virtual_time_wait_for_pending(
     clock: Option<&VirtualClock>,
     count: usize,
 ) -> Status {
-    let Some(clock) = clock else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(clock, |clock| {
         clock.time.wait_for_pending(count);
         Status::Ok
     })

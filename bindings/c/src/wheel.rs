@@ -9,8 +9,8 @@ mod tests;
 pub mod whole;
 
 use crate::Status;
-use crate::boundary::guarded;
-use punctual::{DeadlineQueue, TimerKey, Wheel};
+use crate::boundary::{guarded, on};
+use punctual::{TimerKey, Wheel};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -57,7 +57,7 @@ fn from_key(key: Key) -> TimerKey {
 
 /// Stores the result for the caller if there is one and `out` is not null; returns `otherwise` if there is none.
 #[inline]
-fn store_result<T>(
+pub(crate) fn store_result<T>(
     found: Option<T>,
     out: Option<&mut MaybeUninit<T>>,
     otherwise: Status,
@@ -118,10 +118,7 @@ pub extern "C" fn punctual_wheel_remove(
     key: Key,
     value: Option<&mut MaybeUninit<*mut c_void>>,
 ) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel, |wheel| {
         store_result(wheel.queue.remove(from_key(key)), value, Status::Stale)
     })
 }
@@ -137,10 +134,7 @@ pub extern "C" fn punctual_wheel_reset(
     key: Key,
     deadline: u64,
 ) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel, |wheel| {
         if wheel.queue.reset(from_key(key), deadline) {
             Status::Ok
         } else {
@@ -160,10 +154,7 @@ pub extern "C" fn punctual_wheel_get(
     key: Key,
     value: Option<&mut MaybeUninit<*mut c_void>>,
 ) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel, |wheel| {
         store_result(
             wheel.queue.get(from_key(key)).copied(),
             value,
@@ -183,17 +174,12 @@ pub extern "C" fn punctual_wheel_set(
     key: Key,
     value: *mut c_void,
 ) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
-        match wheel.queue.get_mut(from_key(key)) {
-            Some(place) => {
-                *place = value;
-                Status::Ok
-            }
-            None => Status::Stale,
+    on(wheel, |wheel| match wheel.queue.get_mut(from_key(key)) {
+        Some(place) => {
+            *place = value;
+            Status::Ok
         }
+        None => Status::Stale,
     })
 }
 
@@ -221,10 +207,7 @@ pub extern "C" fn punctual_wheel_deadline(
     key: Key,
     deadline: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel, |wheel| {
         store_result(wheel.queue.deadline(from_key(key)), deadline, Status::Stale)
     })
 }

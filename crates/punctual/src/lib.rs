@@ -1,7 +1,7 @@
 //! Timer queues for servers and runtimes, with exact deadlines.
 //!
 //! ```
-//! use punctual::{DeadlineQueue, Wheel};
+//! use punctual::Wheel;
 //!
 //! let mut timeouts = Wheel::new();
 //! let request = timeouts.insert(1_500, "request 1"); // due at tick 1,500
@@ -30,7 +30,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
-//! use punctual::{DeadlineQueue, Epoch, TickScale, Wheel};
+//! use punctual::{Epoch, TickScale, Wheel};
 //! use std::sync::mpsc::{RecvTimeoutError, channel};
 //! use std::time::{Duration, Instant};
 //!
@@ -56,16 +56,14 @@
 //!         Err(RecvTimeoutError::Disconnected) => break,
 //!     }
 //!     let now = epoch.reading(Instant::now());
-//!     while let Some(expired) = timeouts.pop_due(now) {
-//!         timed_out.push(expired.value);
-//!     }
+//!     timed_out.extend(timeouts.due(now).map(|expired| expired.value));
 //! }
 //! assert_eq!(timed_out, ["request 1", "request 2"]);
 //! # }
 //! ```
 //!
 //! A loop that must not be late for its events pops with a budget
-//! ([`poll_due`](DeadlineQueue::poll_due)). A loop that does nothing but timers is the
+//! ([`poll_due`](Wheel::poll_due)). A loop that does nothing but timers is the
 //! [`driver`], which also wakes a sleep for an earlier timer.
 //!
 //! # Other designs

@@ -4,7 +4,8 @@
 //! A storm runs thousands of operations of one kind on many timers and compares each result with a
 //! `BTreeMap` of (deadline, arming). A failure prints the seed.
 //!
-//! - `STORM_OPS=1000000` makes each storm longer (60,000 operations).
+//! - `STORM_OPS=1000000` makes each storm longer (60,000 operations), and `STORM_TIMERS=20000` gives it
+//!   more timers (400). `make soak` sets both.
 //! - `PUNCTUAL_SEED=17` repeats a failure.
 #![allow(missing_docs)]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
@@ -144,6 +145,7 @@ fn bytes_per_timer<Q: Queue>() -> usize {
 /// Runs a storm from a fresh seed, then fires the remaining timers.
 fn run<Q: Queue>(storm: fn(&mut Storm<Q>), crowd: usize) {
     let ops = number("STORM_OPS").unwrap_or(if cfg!(miri) { 100 } else { 60_000 });
+    let crowd = number("STORM_TIMERS").unwrap_or(crowd);
     let crowd = if cfg!(miri) { crowd / 20 } else { crowd };
     let mut state = Storm::<Q>::new(seed(&["PUNCTUAL_SEED"]));
     // Any start: the wheel's levels begin at other ticks each time.
@@ -377,13 +379,70 @@ fn within_budgets<Q: Queue>(storm: &mut Storm<Q>) {
     }
 }
 
+/// Everything at random. In some storms the clock stands still, so that only sweeps remove the dead
+/// entries of cancels and re-arms.
+fn mixed<Q: Queue>(storm: &mut Storm<Q>) {
+    // Weights: cancel and arm, re-arm later, re-arm earlier, move the clock, move it to the next deadline.
+    const PHASES: [[u64; 5]; 7] = [
+        [8, 8, 8, 8, 8],
+        [4, 4, 4, 32, 10],
+        [2, 40, 8, 8, 2],
+        [2, 2, 40, 8, 2],
+        [8, 40, 20, 0, 0],
+        [2, 2, 40, 0, 0],
+        [40, 2, 2, 0, 0],
+    ];
+    let weights = PHASES[storm.random.below(PHASES.len() as u64) as usize];
+    let range = 1 << [8, 12, 20, 30, 40, 62][storm.random.below(6) as usize];
+    for _ in 0..storm.random.below(4_000) {
+        if storm.model.len() == 0 {
+            return;
+        }
+        let mut drawn = storm.random.below(weights.iter().sum());
+        let chosen = weights.iter().position(|&weight| {
+            let is_chosen = drawn < weight;
+            drawn = drawn.wrapping_sub(weight);
+            is_chosen
+        });
+        let key = storm.pick();
+        let (old, timeout) = (storm.model.deadline(key), storm.random.below(range));
+        match chosen {
+            Some(0) => {
+                storm.cancel(key);
+                storm.arm(storm.after(timeout));
+            }
+            Some(1) => storm.rearm(key, old.max(storm.after(timeout))),
+            Some(2) => {
+                let left = old.saturating_sub(storm.model.now).max(1);
+                let sooner = storm.random.below(left);
+                storm.rearm(key, storm.after(sooner));
+            }
+            Some(3) => {
+                let now = storm.after(timeout / storm.model.len() as u64);
+                storm.fire(now);
+            }
+            _ => {
+                let now = storm
+                    .model
+                    .next()
+                    .map_or(storm.model.now, |next| next.max(storm.model.now));
+                assert!(storm.fire(now) > 0, "the timer of the next deadline fires");
+            }
+        }
+    }
+    // Not so far that the last tick is reached.
+    if storm.model.now > 1 << 62 {
+        storm.model.now = storm.random.below(1 << 20);
+    }
+}
+
 /// Runs each storm on each queue.
 macro_rules! storms {
     ($($(#[$only:meta])* $module:ident: $queue:ty),* $(,)?) => {
         $($(#[$only])* mod $module {
             use super::*;
             storms!(@tests $queue: later, earlier, earlier_and_later, at_once, while_firing, reuse, clock_jumps,
-                all_levels, before_the_cursor, ties, growing_and_shrinking, within_budgets);
+                all_levels, before_the_cursor, ties, growing_and_shrinking, within_budgets, mixed);
         })*
     };
     (@tests $queue:ty: $($storm:ident),*) => {

@@ -2,8 +2,8 @@
 
 use super::{TimerWheel, WheelTimer, store_result, to_key};
 use crate::Status;
-use crate::boundary::guarded;
-use punctual::{DeadlineQueue, Expired, Polled};
+use crate::boundary::{guarded, on};
+use punctual::{Expired, Polled};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -30,10 +30,7 @@ pub extern "C" fn punctual_wheel_pop_due(
     now: u64,
     expired: Option<&mut MaybeUninit<WheelTimer>>,
 ) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel, |wheel| {
         let due = wheel.queue.pop_due(now).map(WheelTimer::from);
         store_result(due, expired, Status::Idle)
     })
@@ -88,10 +85,7 @@ pub extern "C" fn punctual_wheel_poll(
     budget: Option<&mut usize>,
     expired: Option<&mut MaybeUninit<WheelTimer>>,
 ) -> Status {
-    let (Some(wheel), Some(budget)) = (wheel, budget) else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel.zip(budget), |(wheel, budget)| {
         match wheel.queue.poll_due(now, budget) {
             Polled::Due(due) => store_result(Some(due.into()), expired, Status::Idle),
             Polled::Busy => Status::Busy,
@@ -111,10 +105,7 @@ pub extern "C" fn punctual_wheel_next_deadline(
     wheel: Option<&mut TimerWheel>,
     deadline: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel, |wheel| {
         store_result(wheel.queue.next_deadline(), deadline, Status::Idle)
     })
 }
@@ -130,10 +121,7 @@ pub extern "C" fn punctual_wheel_next_wakeup(
     wheel: Option<&TimerWheel>,
     tick: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel, |wheel| {
         store_result(wheel.queue.next_wakeup(), tick, Status::Idle)
     })
 }

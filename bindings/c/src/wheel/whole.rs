@@ -2,8 +2,7 @@
 
 use super::{TimerWheel, WheelTimer, to_key};
 use crate::Status;
-use crate::boundary::guarded;
-use punctual::DeadlineQueue;
+use crate::boundary::{guarded, on};
 
 /// Returns the number of armed timers; 0 if `wheel` is NULL. O(1).
 ///
@@ -55,10 +54,7 @@ pub unsafe extern "C" fn punctual_wheel_list(
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_wheel_clear(wheel: Option<&mut TimerWheel>) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel, |wheel| {
         wheel.queue.clear();
         Status::Ok
     })
@@ -72,10 +68,7 @@ pub extern "C" fn punctual_wheel_clear(wheel: Option<&mut TimerWheel>) -> Status
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_wheel_shrink(wheel: Option<&mut TimerWheel>) -> Status {
-    let Some(wheel) = wheel else {
-        return Status::Null;
-    };
-    guarded(Status::Panicked, || {
+    on(wheel, |wheel| {
         wheel.queue.shrink_to_fit();
         Status::Ok
     })

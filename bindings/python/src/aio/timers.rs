@@ -7,7 +7,7 @@ use super::clock;
 use super::handle::TimerHandle;
 use crate::gil::GilLock;
 use crate::kernel::monotonic;
-use punctual::{DeadlineQueue, Polled, TimerKey, Wheel};
+use punctual::{Polled, TimerKey, Wheel};
 use pyo3::gc::PyVisit;
 use pyo3::types::{PyIterator, PyList};
 use pyo3::{PyTraverseError, prelude::*};

@@ -1,7 +1,7 @@
 //! The classes `Wheel` and `Heap`: the same methods on the Rust queues of these names.
 
 use parking_lot::Mutex;
-use punctual::{DeadlineQueue, Expired};
+use punctual::Expired;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyIterator, PyList};
 use pyo3::{PyTraverseError, PyVisit};

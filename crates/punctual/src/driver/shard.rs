@@ -11,7 +11,7 @@ use std::vec::Vec;
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
 use super::{Alarm, Fired, Handle};
 use crate::queue::wheel::Wheel;
-use crate::queue::{DeadlineQueue, Polled, TimerKey};
+use crate::queue::{Polled, TimerKey};
 
 /// Number of entries that are popped or moved under one lock.
 const BATCH: usize = 64;

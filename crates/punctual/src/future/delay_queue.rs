@@ -13,8 +13,8 @@ use std::time::Instant;
 use futures_core::{FusedStream, Stream};
 
 use super::sleep::Sleep;
+use crate::queue::TimerKey;
 use crate::queue::wheel::Wheel;
-use crate::queue::{DeadlineQueue, TimerKey};
 use crate::time::timeline::{self, Timeline};
 
 /// A queue of values with deadlines, and a stream that yields them when they are due.

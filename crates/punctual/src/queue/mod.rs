@@ -9,6 +9,8 @@
 //! | [`Heap`] | a few thousand timers that nearly all fire |
 //! | [`PriorityQueue`] | priorities of any type, without time |
 //! | [`RawWheel`](wheel::RawWheel) | timers that the caller already stores |
+//!
+//! [`DeadlineQueue`] is for code that works with any queue of timers.
 
 mod armings;
 mod heap;
@@ -19,6 +21,8 @@ mod slab;
 pub mod wheel;
 
 pub use heap::Heap;
+#[doc(hidden)] // of the bindings
+pub use heap::placed;
 pub use priority::{PriorityQueue, TotalF64};
 
 // The model against which every queue is tested; tests and fuzzing share it.
@@ -32,7 +36,7 @@ mod model;
 /// is *stale*: the queue refuses it for good, even after the record is reused.
 ///
 /// ```
-/// use punctual::{DeadlineQueue, Wheel};
+/// use punctual::Wheel;
 ///
 /// let mut wheel = Wheel::new();
 /// let old = wheel.insert(10, "old");
@@ -107,7 +111,7 @@ impl TimerKey {
 /// A due timer, removed from its queue.
 ///
 /// ```
-/// use punctual::{DeadlineQueue, Wheel};
+/// use punctual::Wheel;
 ///
 /// let mut wheel = Wheel::new();
 /// let key = wheel.insert(10, "tea");
@@ -124,10 +128,10 @@ pub struct Expired<T> {
     pub value: T,
 }
 
-/// The result of [`DeadlineQueue::poll_due`].
+/// The result of [`Wheel::poll_due`](wheel::Wheel::poll_due).
 ///
 /// ```
-/// use punctual::{DeadlineQueue, Polled, Wheel};
+/// use punctual::{Polled, Wheel};
 ///
 /// let mut wheel = Wheel::new();
 /// wheel.insert(10, "tea");
@@ -144,7 +148,10 @@ pub enum Polled<T> {
     Idle,
 }
 
-/// A queue of values with deadlines.
+/// A queue of values with deadlines, for code that is generic over the queue.
+///
+/// The queues have methods with the names of these; the documentation of
+/// [`Wheel`](wheel::Wheel)'s has an example of each.
 ///
 /// Every implementation guarantees:
 ///
@@ -155,222 +162,152 @@ pub enum Polled<T> {
 /// - A stale handle is refused.
 ///
 /// ```
-/// use punctual::{DeadlineQueue, Wheel};
+/// use punctual::{DeadlineQueue, Heap, Wheel};
 ///
-/// fn drain(queue: &mut impl DeadlineQueue<char>, now: u64) -> String {
+/// fn drain(mut queue: impl DeadlineQueue<char>, now: u64) -> String {
+///     for (deadline, value) in [(20, 'c'), (10, 'a'), (10, 'b'), (30, 'd')] {
+///         queue.insert(deadline, value);
+///     }
 ///     core::iter::from_fn(|| queue.pop_due(now)).map(|expired| expired.value).collect()
 /// }
 ///
-/// let mut wheel = Wheel::new();
-/// wheel.insert(20, 'c');
-/// wheel.insert(10, 'a');
-/// wheel.insert(10, 'b');
-/// wheel.insert(30, 'd');
-/// assert_eq!(drain(&mut wheel, 25), "abc");
+/// assert_eq!(drain(Wheel::new(), 25), "abc");
+/// assert_eq!(drain(Heap::new(), 25), "abc");
 /// ```
 pub trait DeadlineQueue<T> {
-    /// Arms a timer and returns its handle. O(1) for the wheel.
-    ///
-    /// # Panics
-    ///
-    /// If the queue would hold more than 2^32 - 1 timers.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(10, "tea");
-    /// assert_eq!(wheel.get(key), Some(&"tea"));
-    /// ```
+    /// Arms a timer and returns its handle. Panics if the queue would hold more than 2^32 - 1 timers.
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey;
 
-    /// Cancels a timer and returns its value, or `None` if the handle is stale. O(1) for the wheel.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(10, "tea");
-    /// assert_eq!(wheel.remove(key), Some("tea"));
-    /// assert_eq!(wheel.remove(key), None);
-    /// ```
+    /// Cancels a timer and returns its value, or `None` if the handle is stale.
     fn remove(&mut self, key: TimerKey) -> Option<T>;
 
-    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1) for the wheel.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(10, "tea");
-    /// assert!(wheel.reset(key, 20));
-    /// assert_eq!(wheel.pop_due(19), None);
-    /// assert!(wheel.pop_due(20).is_some());
-    /// assert!(!wheel.reset(key, 30));
-    /// ```
+    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale.
     fn reset(&mut self, key: TimerKey, deadline: u64) -> bool;
 
-    /// Returns a timer's value, or `None` if the handle is stale. O(1).
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(10, "tea");
-    /// assert_eq!(wheel.get(key), Some(&"tea"));
-    /// ```
+    /// Returns a timer's value, or `None` if the handle is stale.
     fn get(&self, key: TimerKey) -> Option<&T>;
 
-    /// Returns a timer's value for modification, or `None` if the handle is stale. O(1).
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(10, 1);
-    /// *wheel.get_mut(key).unwrap() += 1;
-    /// assert_eq!(wheel.remove(key), Some(2));
-    /// ```
+    /// Returns a timer's value for modification, or `None` if the handle is stale.
     fn get_mut(&mut self, key: TimerKey) -> Option<&mut T>;
 
-    /// Returns a timer's deadline, or `None` if the handle is stale. O(1).
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(10, "tea");
-    /// assert_eq!(wheel.deadline(key), Some(10));
-    /// ```
+    /// Returns a timer's deadline, or `None` if the handle is stale.
     fn deadline(&self, key: TimerKey) -> Option<u64>;
 
-    /// Returns the number of armed timers. O(1).
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(10, "tea");
-    /// assert_eq!(wheel.len(), 1);
-    /// ```
+    /// Returns the number of armed timers.
     fn len(&self) -> usize;
 
-    /// Returns true if no timer is armed. O(1).
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// assert!(Wheel::<()>::new().is_empty());
-    /// ```
+    /// Returns true if no timer is armed.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Cancels all timers; all handles become stale. O(n).
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(10, "tea");
-    /// wheel.clear();
-    /// assert_eq!(wheel.get(key), None);
-    /// ```
+    /// Cancels all timers; all handles become stale.
     fn clear(&mut self);
 
-    /// Iterates over all timers and their deadlines, in no particular order. O(n) in total.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(10, "tea");
-    /// assert_eq!(wheel.iter().collect::<Vec<_>>(), [(key, 10, &"tea")]);
-    /// ```
+    /// Iterates over all timers and their deadlines, in no particular order.
     fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
     where
         T: 'a;
 
-    /// Removes and returns the first timer due at `now`, or `None` if none is due. O(1) amortised for the wheel.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(10, "tea");
-    /// assert_eq!(wheel.pop_due(9), None);
-    /// assert_eq!(wheel.pop_due(10).map(|expired| expired.value), Some("tea"));
-    /// ```
+    /// Removes and returns the first timer due at `now`, or `None` if none is due.
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>>;
 
-    /// Returns a lower bound of all deadlines, or `None` if no timer is armed. O(1), a few instructions.
-    ///
-    /// After `pop_due(now)` has returned `None`, this bound is later than `now`, so a loop that sleeps until
-    /// then and pops makes progress.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(1_000, "tea");
-    /// assert!(wheel.next_wakeup().is_some_and(|tick| tick <= 1_000));
-    /// ```
+    /// Does what [`pop_due`](Self::pop_due) does, with bounded work.
+    fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T>;
+
+    /// Returns a lower bound of all deadlines, or `None` if no timer is armed.
     fn next_wakeup(&self) -> Option<u64>;
 
-    /// Returns the earliest deadline, or `None` if no timer is armed. O(1) amortised for the wheel.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(1_000, "tea");
-    /// assert_eq!(wheel.next_deadline(), Some(1_000));
-    /// ```
+    /// Returns the earliest deadline, or `None` if no timer is armed.
     fn next_deadline(&mut self) -> Option<u64>;
 
-    /// Does what [`pop_due`](Self::pop_due) does, with bounded work. O(budget) for the wheel.
-    ///
-    /// Every popped timer takes 1 from `budget`, and so does every entry that the queue moves or drops on the
-    /// way. A million timers due at one tick are thus popped over several calls, between which the caller can
-    /// do other work.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Polled, Wheel};
-    ///
-    /// let mut wheel = Wheel::new();
-    /// (0..1_000).for_each(|n| { wheel.insert(7, n); });
-    ///
-    /// let (mut fired, mut turns) = (0, 0);
-    /// loop {
-    ///     let mut budget = 64;
-    ///     match wheel.poll_due(7, &mut budget) {
-    ///         Polled::Due(_) => fired += 1,
-    ///         Polled::Busy => turns += 1, // time for other work
-    ///         Polled::Idle => break,
-    ///     }
-    /// }
-    /// assert_eq!(fired, 1_000);
-    /// ```
-    fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
-        if self.next_deadline().is_none_or(|deadline| deadline > now) {
-            return Polled::Idle;
-        }
-        let Some(left) = budget.checked_sub(1) else {
-            return Polled::Busy;
-        };
-        *budget = left;
-        self.pop_due(now).map_or(Polled::Idle, Polled::Due)
-    }
-
-    /// Frees memory that no armed timer needs. O(n).
-    ///
-    /// A queue also does this when it becomes empty after being large; a wheel in pieces, with the calls that
-    /// find nothing due.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(10, "tea");
-    /// wheel.shrink_to_fit();
-    /// assert_eq!(wheel.len(), 1);
-    /// ```
+    /// Frees memory that no armed timer needs.
     fn shrink_to_fit(&mut self);
 
-    /// Returns the bytes taken by the queue and its allocations, excluding memory that the values own. O(1), or
-    /// nearly so.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// (0..100_000).for_each(|tick| { wheel.insert(tick, tick); });
-    /// assert!(wheel.memory() < 100_000 * 64);
-    /// ```
+    /// Returns the bytes taken by the queue and its allocations, excluding memory that the values own.
     fn memory(&self) -> usize;
 }
+
+/// Implements [`DeadlineQueue`] by the queue's methods of the same names.
+macro_rules! deadline_queue {
+    ($Queue:ty $(, const $D:ident)?) => {
+        impl<T $(, const $D: usize)?> DeadlineQueue<T> for $Queue {
+            #[inline]
+            fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
+                self.insert(deadline, value)
+            }
+
+            #[inline]
+            fn remove(&mut self, key: TimerKey) -> Option<T> {
+                self.remove(key)
+            }
+
+            #[inline]
+            fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
+                self.reset(key, deadline)
+            }
+
+            #[inline]
+            fn get(&self, key: TimerKey) -> Option<&T> {
+                self.get(key)
+            }
+
+            #[inline]
+            fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+                self.get_mut(key)
+            }
+
+            #[inline]
+            fn deadline(&self, key: TimerKey) -> Option<u64> {
+                self.deadline(key)
+            }
+
+            #[inline]
+            fn len(&self) -> usize {
+                self.len()
+            }
+
+            fn clear(&mut self) {
+                self.clear();
+            }
+
+            fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
+            where
+                T: 'a,
+            {
+                self.iter()
+            }
+
+            #[inline]
+            fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
+                self.pop_due(now)
+            }
+
+            #[inline]
+            fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+                self.poll_due(now, budget)
+            }
+
+            #[inline]
+            fn next_wakeup(&self) -> Option<u64> {
+                self.next_wakeup()
+            }
+
+            #[inline]
+            fn next_deadline(&mut self) -> Option<u64> {
+                self.next_deadline()
+            }
+
+            fn shrink_to_fit(&mut self) {
+                self.shrink_to_fit();
+            }
+
+            fn memory(&self) -> usize {
+                self.memory()
+            }
+        }
+    };
+}
+
+deadline_queue!(wheel::Wheel<T>);
+deadline_queue!(Heap<T, D>, const D);

@@ -166,13 +166,8 @@ impl Ticker {
     }
 
     fn arm(&self, period: u64) {
-        let tick = Tick {
-            sender: self.sender.clone(),
-            period,
-            place: Some(self.place.clone()),
-        };
-        let first = self.timeline.now().saturating_add(period);
-        self.timeline.arm(first, Alarm::Tick(Box::new(tick)));
+        let place = Some(self.place.clone());
+        arm(&self.timeline, self.sender.clone(), period, place);
     }
 
     /// Disarms the ticker and empties the channel.
@@ -210,16 +205,20 @@ pub fn tick(period: Duration) -> Receiver<Instant> {
     let Ok(period) = ticks(period) else {
         return never();
     };
-    let timeline = Timeline::current();
     let (sender, receiver) = bounded(1);
+    arm(&Timeline::current(), sender, period, None);
+    receiver
+}
+
+/// Arms an alarm that ticks at every multiple of `period` from now.
+fn arm(timeline: &Timeline, sender: Sender<Instant>, period: u64, place: Option<Arc<Place>>) {
     let first = timeline.now().saturating_add(period);
     let tick = Tick {
         sender,
         period,
-        place: None,
+        place,
     };
     timeline.arm(first, Alarm::Tick(Box::new(tick)));
-    receiver
 }
 
 impl Drop for Ticker {

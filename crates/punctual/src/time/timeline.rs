@@ -218,6 +218,10 @@ impl Simulation {
     pub(crate) fn new() -> Arc<Self> {
         let driver = Driver::virtual_clock(VirtualRunner::default());
         driver.advance(TickScale::NANOSECOND.time(real().now()));
+        Self::of(driver)
+    }
+
+    fn of(driver: Driver<Alarm>) -> Arc<Self> {
         Arc::new(Simulation {
             driver,
             advance_lock: Mutex::new(()),
@@ -231,26 +235,13 @@ impl Simulation {
     #[cfg(all(test, loom))]
     pub(crate) fn modelled() -> (Arc<Self>, impl FnOnce() + 'static) {
         let (driver, thread) = Driver::modelled(VirtualRunner::default());
-        let simulation = Simulation {
-            driver,
-            advance_lock: Mutex::new(()),
-            watchers: AtomicUsize::new(0),
-            watch: Mutex::new(()),
-            armed: Condvar::new(),
-        };
-        (Arc::new(simulation), thread)
+        (Self::of(driver), thread)
     }
 
     /// Returns a clock at 0 that a loom model advances by [`step`](Self::step).
     #[cfg(all(test, loom))]
     pub(crate) fn standing() -> Arc<Self> {
-        Arc::new(Simulation {
-            driver: Driver::virtual_clock(VirtualRunner::default()),
-            advance_lock: Mutex::new(()),
-            watchers: AtomicUsize::new(0),
-            watch: Mutex::new(()),
-            armed: Condvar::new(),
-        })
+        Self::of(Driver::virtual_clock(VirtualRunner::default()))
     }
 
     /// Advances the clock without entering it: all threads of a model share one timeline.

@@ -67,8 +67,8 @@ impl PriorityQueue {
         let priority = Priority::new(priority)?;
         let key = {
             let mut heap = self.heap.lock(py)?;
-            let route = heap.route_in(py, &priority)?;
-            heap.push(priority, value, &route)
+            let to = heap.place_in(py, &priority)?;
+            heap.push(priority, value, to)
         };
         Ok(key::given(py, key))
     }
@@ -112,8 +112,8 @@ impl PriorityQueue {
             drop(heap);
             return Err(key::stale(key));
         };
-        let route = heap.route_from(py, place, &priority)?;
-        Ok(heap.change(place, priority, &route))
+        let to = heap.place_from(py, place, &priority)?;
+        Ok(heap.change(place, priority, to))
     }
 
     /// Returns the priority of an entry. O(1). Raises KeyError if it was popped or removed.
@@ -135,7 +135,12 @@ impl PriorityQueue {
 
     /// Returns all entries in no particular order: a list of (key, priority, value). O(n).
     fn entries<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let all: Vec<_> = self.heap.lock(py)?.all(py).collect();
+        let all: Vec<_> = {
+            let heap = self.heap.lock(py)?;
+            let all = heap.iter();
+            all.map(|(entry, priority, value)| (entry, priority.clone_ref(py), value.clone_ref(py)))
+                .collect()
+        };
         let listed =
             |(entry, priority, value)| -> Listed<'py> { (key::given(py, entry), priority, value) };
         PyList::new(py, all.into_iter().map(listed))
@@ -166,7 +171,9 @@ impl PriorityQueue {
 
     /// Iterates over a snapshot of the keys of all entries, in no particular order.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        let keys: Vec<_> = self.heap.lock(py)?.keys().map(key::bits).collect();
+        let heap = self.heap.lock(py)?;
+        let keys: Vec<_> = heap.iter().map(|(entry, ..)| key::bits(entry)).collect();
+        drop(heap);
         PyList::new(py, keys)?.try_iter()
     }
 
@@ -216,8 +223,8 @@ impl PriorityQueue {
         let Some(place) = find(&heap) else {
             return Ok(None);
         };
-        let route = heap.route_out(py, place)?;
-        Ok(heap.take_out(place, &route))
+        let to = heap.place_out(py, place)?;
+        Ok(heap.take_out(place, to))
     }
 
     /// Returns an entry's priority or value, selected by `which`; `None` if the key is stale.

@@ -1,7 +1,7 @@
 //! A d-ary heap of Ruby values, in the order of scores, and of equal scores in the order of insertion.
 //!
-//! Scores with ranks sift by comparing numbers. Other scores are compared by Ruby, which may fail half-way: such an operation
-//! first finds the *route* of the entry that moves, which changes nothing, and then sends the entry along.
+//! Scores with ranks are compared as numbers, other scores by Ruby, which may fail. So an operation first finds the place of
+//! the entry that moves, which changes nothing, and then moves the entry there.
 //!
 //! A heap with slots also knows the place of each entry, for removal and rescoring.
 
@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use magnus::gc::{Compactor, Marker};
 use magnus::value::Opaque;
 use magnus::{Error, Ruby, Value};
+use punctual::queue::placed::{find_place, relocate};
 
 use crate::ractor::Shareable;
 use crate::score::{self, Kind};
@@ -39,24 +40,6 @@ impl Entry {
 fn key(rank: i64, order: u64) -> u128 {
     // The highest bit turned makes signed ranks sort as unsigned.
     u128::from(rank as u64 ^ 1 << 63) << 64 | u128::from(order)
-}
-
-/// Places through which an entry goes, in this order. A heap of 2^32 entries has at most 33 levels.
-pub(crate) struct Route {
-    places: [u32; 33],
-    len: usize,
-}
-
-impl Route {
-    const NONE: Route = Route {
-        places: [0; 33],
-        len: 0,
-    };
-
-    fn push(&mut self, place: usize) {
-        self.places[self.len] = place as u32;
-        self.len += 1;
-    }
 }
 
 /// The places of entries, by slot.
@@ -166,24 +149,9 @@ impl Heap {
         }
     }
 
-    /// Adds an entry whose score has a rank; returns its slot, if the heap has slots.
+    /// Adds an entry, which moves to the place `to`; returns its slot, if the heap has slots.
     #[inline]
-    pub(crate) fn push(&mut self, rank: i64, score: Value, value: Value) -> u32 {
-        let (place, entry) = self.append(rank, score, value);
-        self.sift_up(place, entry);
-        entry.slot()
-    }
-
-    /// Adds an entry, given its route.
-    pub(crate) fn push_along(&mut self, score: Value, value: Value, route: &Route) -> u32 {
-        let (place, entry) = self.append(0, score, value);
-        self.send(place, entry, route);
-        entry.slot()
-    }
-
-    #[inline]
-    fn append(&mut self, rank: i64, score: Value, value: Value) -> (usize, Entry) {
-        let place = self.entries.len();
+    pub(crate) fn push(&mut self, rank: i64, score: Value, value: Value, to: usize) -> u32 {
         let order = self.next_order(None);
         let entry = Entry {
             key: key(rank, order),
@@ -191,25 +159,16 @@ impl Heap {
             value: value.into(),
         };
         self.entries.push(entry);
-        (place, entry)
+        self.relocate(self.len() - 1, to);
+        entry.slot()
     }
 
-    /// Takes out the entry at `place`. Scores have ranks.
+    /// Removes the entry at `place`. The last entry comes there and moves to the place `to`.
     #[inline]
-    pub(crate) fn remove(&mut self, place: usize) -> Entry {
+    pub(crate) fn remove(&mut self, place: usize, to: usize) -> Entry {
         let entry = self.take(place);
-        if let Some(&last) = self.entries.get(place) {
-            self.sift(place, last);
-        }
-        self.shrink();
-        entry
-    }
-
-    /// Takes out the entry at `place`, given the route of the last entry.
-    pub(crate) fn remove_along(&mut self, place: usize, route: &Route) -> Entry {
-        let entry = self.take(place);
-        if let Some(&last) = self.entries.get(place) {
-            self.send(place, last, route);
+        if place < self.len() {
+            self.relocate(place, to);
         }
         self.shrink();
         entry
@@ -225,24 +184,12 @@ impl Heap {
         entry
     }
 
-    /// Changes the score of the entry at `place`. Scores have ranks.
-    pub(crate) fn rescore(&mut self, place: usize, rank: i64, score: Value) {
-        let entry = self.renewed(place, rank, score);
-        self.sift(place, entry);
-    }
-
-    /// Changes the score of the entry at `place`, given its route.
-    pub(crate) fn rescore_along(&mut self, place: usize, score: Value, route: &Route) {
-        let entry = self.renewed(place, 0, score);
-        self.send(place, entry, route);
-    }
-
-    fn renewed(&mut self, place: usize, rank: i64, score: Value) -> Entry {
-        let old = self.entries[place];
-        let order = self.next_order(Some(old.slot()));
+    /// Changes the score of the entry at `place`, which moves to the place `to`.
+    pub(crate) fn rescore(&mut self, place: usize, rank: i64, score: Value, to: usize) {
+        let order = self.next_order(Some(self.entries[place].slot()));
         self.entries[place].key = key(rank, order);
         self.entries[place].score = score.into();
-        self.entries[place]
+        self.relocate(place, to);
     }
 
     pub(crate) fn clear(&mut self) {
@@ -304,89 +251,15 @@ impl Heap {
         }
     }
 
+    /// Moves the entry at `from` to `to`.
     #[inline]
-    fn put(&mut self, place: usize, entry: Entry) {
-        self.entries[place] = entry;
-        if let Some(slots) = &mut self.slots {
-            slots.places[entry.slot() as usize] = place as u32;
-        }
-    }
-
-    #[inline]
-    fn sift(&mut self, place: usize, entry: Entry) {
-        if place > 0 && entry.key < self.entries[(place - 1) / self.d].key {
-            self.sift_up(place, entry);
-        } else {
-            self.sift_down(place, entry);
-        }
-    }
-
-    #[inline]
-    fn sift_up(&mut self, place: usize, entry: Entry) {
-        // Division by a constant is a shift.
-        if self.d == 4 {
-            self.sift_up_by(4, place, entry);
-        } else {
-            self.sift_up_by(self.d, place, entry);
-        }
-    }
-
-    #[inline(always)]
-    fn sift_up_by(&mut self, d: usize, mut place: usize, entry: Entry) {
-        while place > 0 {
-            let parent = (place - 1) / d;
-            if entry.key >= self.entries[parent].key {
-                break;
+    fn relocate(&mut self, from: usize, to: usize) {
+        let slots = &mut self.slots;
+        relocate(&mut self.entries, self.d, from, to, |entry, place| {
+            if let Some(slots) = slots {
+                slots.places[entry.slot() as usize] = place as u32;
             }
-            self.put(place, self.entries[parent]);
-            place = parent;
-        }
-        self.put(place, entry);
-    }
-
-    #[inline]
-    fn sift_down(&mut self, place: usize, entry: Entry) {
-        if self.d == 4 {
-            self.sift_down_by(4, place, entry);
-        } else {
-            self.sift_down_by(self.d, place, entry);
-        }
-    }
-
-    #[inline(always)]
-    fn sift_down_by(&mut self, d: usize, mut place: usize, entry: Entry) {
-        loop {
-            let first = place * d + 1;
-            let children = if let Some(children) = self.entries.get(first..first + d) {
-                children
-            } else if let Some(children) = self.entries.get(first..)
-                && !children.is_empty()
-            {
-                children
-            } else {
-                break;
-            };
-            let (mut least, mut least_key) = (0, children[0].key);
-            for (child, entry) in children.iter().enumerate().skip(1) {
-                let less = entry.key < least_key;
-                least = if less { child } else { least };
-                least_key = if less { entry.key } else { least_key };
-            }
-            if entry.key <= least_key {
-                break;
-            }
-            self.put(place, self.entries[first + least]);
-            place = first + least;
-        }
-        self.put(place, entry);
-    }
-
-    fn send(&mut self, mut place: usize, entry: Entry, route: &Route) {
-        for &next in &route.places[..route.len] {
-            self.put(place, self.entries[next as usize]);
-            place = next as usize;
-        }
-        self.put(place, entry);
+        });
     }
 
     pub(crate) fn mark(&self, marker: &Marker) {
@@ -405,97 +278,70 @@ impl Heap {
     }
 }
 
-/// Finds routes. Each comparison runs Ruby code, and the heap does not change meanwhile.
-pub(crate) struct Router<'a> {
+/// Finds the places of entries that move. Comparisons may run Ruby code, and the heap does not change meanwhile.
+pub(crate) struct Finder<'a> {
     pub(crate) ruby: &'a Ruby,
     pub(crate) heap: &'a Shareable<Heap>,
 }
 
-impl Router<'_> {
-    fn entry(&self, place: usize) -> (Value, u64) {
+/// The key and the score of an entry.
+type Ranked = (u128, Value);
+
+impl Finder<'_> {
+    #[inline]
+    fn entry(&self, place: usize) -> Ranked {
         self.heap.look(|heap| {
             let entry = heap.at(place);
-            (self.ruby.get_inner(entry.score), entry.order())
+            (entry.key, self.ruby.get_inner(entry.score))
         })
     }
 
-    fn is_before(&self, a: (Value, u64), b: (Value, u64)) -> Result<bool, Error> {
-        Ok(match score::compare(self.ruby, a.0, b.0)? {
+    #[inline]
+    fn is_before(&self, a: Ranked, b: Ranked) -> Result<bool, Error> {
+        if self.heap.look(Heap::kind) != Kind::Objects {
+            return Ok(a.0 < b.0);
+        }
+        Ok(match score::compare(self.ruby, a.1, b.1)? {
             Ordering::Less => true,
-            Ordering::Equal => a.1 < b.1,
+            Ordering::Equal => a.0 < b.0,
             Ordering::Greater => false,
         })
     }
 
-    /// The route of a new entry.
-    pub(crate) fn route_in(&self, score: Value) -> Result<Route, Error> {
+    /// Returns the place of a new entry.
+    #[inline]
+    pub(crate) fn place_in(&self, rank: i64, score: Value) -> Result<usize, Error> {
         let len = self.heap.look(Heap::len);
-        self.up((score, u64::MAX), len)
+        self.find((key(rank, u64::MAX), score), len, len)
     }
 
-    /// The route of the last entry, when the one at `place` goes.
-    pub(crate) fn route_out(&self, place: usize) -> Result<Route, Error> {
+    /// Returns the place of the last entry, when the one at `place` goes.
+    #[inline]
+    pub(crate) fn place_out(&self, place: usize) -> Result<usize, Error> {
         let last = self.heap.look(Heap::len) - 1;
         if place == last {
-            return Ok(Route::NONE);
+            return Ok(place);
         }
-        self.route(self.entry(last), place, last)
+        self.find(self.entry(last), place, last)
     }
 
-    /// The route of the entry at `place`, when it gets another score.
-    pub(crate) fn route_from(&self, place: usize, score: Value) -> Result<Route, Error> {
+    /// Returns the place of the entry at `place`, when it gets another score.
+    pub(crate) fn place_from(&self, place: usize, rank: i64, score: Value) -> Result<usize, Error> {
         let len = self.heap.look(Heap::len);
-        self.route((score, u64::MAX), place, len)
+        self.find((key(rank, u64::MAX), score), place, len)
     }
 
-    fn route(&self, entry: (Value, u64), hole: usize, len: usize) -> Result<Route, Error> {
-        let up = self.up(entry, hole)?;
-        if up.len > 0 {
-            Ok(up)
-        } else {
-            self.down(entry, hole, len)
+    /// Returns the place of an entry that comes to `at`, among the first `len` places.
+    #[inline]
+    fn find(&self, entry: Ranked, at: usize, len: usize) -> Result<usize, Error> {
+        let is_before = |a: Option<usize>, b| {
+            let a = a.map_or(entry, |place| self.entry(place));
+            self.is_before(a, self.entry(b))
+        };
+        // Division by a constant is a shift.
+        match self.heap.look(Heap::d) {
+            4 => find_place(4, len, at, is_before),
+            d => find_place(d, len, at, is_before),
         }
-    }
-
-    fn up(&self, entry: (Value, u64), hole: usize) -> Result<Route, Error> {
-        let d = self.heap.look(Heap::d);
-        let mut route = Route::NONE;
-        let mut place = hole;
-        while place > 0 {
-            place = (place - 1) / d;
-            if !self.is_before(entry, self.entry(place))? {
-                break;
-            }
-            route.push(place);
-        }
-        Ok(route)
-    }
-
-    /// Down to the bottom by the least children, and back up to where the entry belongs: fewer comparisons than comparing
-    /// the entry on every level (Wegener, 1993).
-    fn down(&self, entry: (Value, u64), hole: usize, len: usize) -> Result<Route, Error> {
-        let d = self.heap.look(Heap::d);
-        let mut route = Route::NONE;
-        let mut place = hole;
-        loop {
-            let first = place * d + 1;
-            if first >= len {
-                break;
-            }
-            let mut least = first;
-            for child in first + 1..(first + d).min(len) {
-                if self.is_before(self.entry(child), self.entry(least))? {
-                    least = child;
-                }
-            }
-            route.push(least);
-            place = least;
-        }
-        while route.len > 0
-            && self.is_before(entry, self.entry(route.places[route.len - 1] as usize))?
-        {
-            route.len -= 1;
-        }
-        Ok(route)
     }
 }

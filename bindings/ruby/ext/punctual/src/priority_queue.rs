@@ -8,10 +8,10 @@ use magnus::{
     Class, DataTypeFunctions, Error, Module, RModule, Ruby, TypedData, Value, block::Proc, method,
 };
 
-use crate::heap::{Entry, Heap, MAX_LEN, Route, Router};
+use crate::heap::{Entry, Finder, Heap, MAX_LEN};
 use crate::own::Own;
 use crate::ractor::Shareable;
-use crate::score::{self, Kind};
+use crate::score;
 
 #[derive(TypedData)]
 #[magnus(
@@ -123,15 +123,16 @@ impl PriorityQueue {
         Ok(())
     }
 
-    /// Finds a route; nothing may change the heap meanwhile.
-    fn route(
+    /// Finds the place of an entry; nothing may change the heap meanwhile.
+    #[inline]
+    fn find(
         &self,
         ruby: &Ruby,
-        find: impl FnOnce(&Router<'_>) -> Result<Route, Error>,
-    ) -> Result<Route, Error> {
+        find: impl FnOnce(&Finder<'_>) -> Result<usize, Error>,
+    ) -> Result<usize, Error> {
         self.comparing.change(|comparing| *comparing = true);
         let _comparing = Comparing(&self.comparing);
-        find(&Router {
+        find(&Finder {
             ruby,
             heap: &self.heap,
         })
@@ -159,14 +160,10 @@ impl PriorityQueue {
             ));
         }
         let rank = rb_self.heap.change(|heap| heap.admit(ruby, score));
-        let slot = if rb_self.heap.look(Heap::kind) == Kind::Objects {
-            let route = rb_self.route(ruby, |router| router.route_in(score))?;
-            rb_self
-                .heap
-                .change(|heap| heap.push_along(score, value, &route))
-        } else {
-            rb_self.heap.change(|heap| heap.push(rank, score, value))
-        };
+        let to = rb_self.find(ruby, |finder| finder.place_in(rank, score))?;
+        let slot = rb_self
+            .heap
+            .change(|heap| heap.push(rank, score, value, to));
         rb_self.stored(score);
         rb_self.stored(value);
         Ok(slot)
@@ -212,13 +209,8 @@ impl PriorityQueue {
         if place >= rb_self.heap.look(Heap::len) {
             return Ok(None);
         }
-        if rb_self.heap.look(Heap::kind) == Kind::Objects {
-            let route = rb_self.route(ruby, |router| router.route_out(place))?;
-            return Ok(Some(
-                rb_self.heap.change(|heap| heap.remove_along(place, &route)),
-            ));
-        }
-        Ok(Some(rb_self.heap.change(|heap| heap.remove(place))))
+        let to = rb_self.find(ruby, |finder| finder.place_out(place))?;
+        Ok(Some(rb_self.heap.change(|heap| heap.remove(place, to))))
     }
 
     fn pop(ruby: &Ruby, rb_self: Own<Self>) -> Result<Option<Value>, Error> {
@@ -317,14 +309,10 @@ impl PriorityQueue {
             return Ok(());
         };
         let rank = rb_self.heap.change(|heap| heap.admit(ruby, score));
-        if rb_self.heap.look(Heap::kind) == Kind::Objects {
-            let route = rb_self.route(ruby, |router| router.route_from(place, score))?;
-            rb_self
-                .heap
-                .change(|heap| heap.rescore_along(place, score, &route));
-        } else {
-            rb_self.heap.change(|heap| heap.rescore(place, rank, score));
-        }
+        let to = rb_self.find(ruby, |finder| finder.place_from(place, rank, score))?;
+        rb_self
+            .heap
+            .change(|heap| heap.rescore(place, rank, score, to));
         rb_self.stored(score);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use magnus::gc::{Compactor, Marker};
 use magnus::value::Opaque;
 use magnus::{DataTypeFunctions, Error, Module, RArray, RModule, Ruby, TypedData, Value, method};
-use punctual::{DeadlineQueue, TimerKey, Wheel};
+use punctual::{TimerKey, Wheel};
 
 use crate::own::Own;
 use crate::seconds;

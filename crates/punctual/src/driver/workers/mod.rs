@@ -29,7 +29,7 @@ use std::vec::Vec;
 
 use super::Runner;
 use super::sync::spawn;
-use pool::{Pool, Seat, Wanted};
+use pool::{Pool, Seat};
 
 /// Time without a job being taken, while jobs wait, after which a worker is added.
 const STALL: Duration = Duration::from_micros(100);
@@ -168,7 +168,7 @@ impl<J: Send + 'static> Workers<J> {
             None => self.last_check = Some(now),
             Some(last) if now.saturating_duration_since(last) >= self.interval() => {
                 self.last_check = Some(now);
-                if self.pool.look() == Wanted::Start {
+                if self.pool.look() {
                     self.start();
                 }
             }

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use super::pool::{Pool, Seat, Wanted};
+use super::pool::{Pool, Seat};
 use super::{Jobs, PATIENCE};
 
 fn check(body: impl Fn() + Sync + Send + 'static) {
@@ -61,7 +61,7 @@ fn two_workers_do_each_job_once() {
         let done = Arc::new(AtomicUsize::new(0));
         assert_eq!(pool.add(&mut vec![1]), (true, true));
         let first = worker(&pool, &done);
-        let second = (pool.look() == Wanted::Start).then(|| worker(&pool, &done));
+        let second = pool.look().then(|| worker(&pool, &done));
         pool.add(&mut vec![2, 3]);
         until_done(&done, 3);
         pool.close();
@@ -82,7 +82,7 @@ fn taking_back_a_hand_neither_loses_nor_repeats_jobs() {
         assert_eq!(pool.add(&mut vec![1, 2, 3, 4, 5]), (true, true));
         let thread = worker(&pool, &done);
         let mut others = Vec::new();
-        if pool.look() == Wanted::Start {
+        if pool.look() {
             others.push(worker(&pool, &done));
         }
         until_done(&done, 5);

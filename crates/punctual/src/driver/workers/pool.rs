@@ -54,14 +54,6 @@ struct Hand<J> {
     listed: bool,
 }
 
-/// The result of [`Pool::look`].
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    Nothing,
-    /// One more thread, which the pool already counts.
-    Start,
-}
-
 impl<J> Seat<J> {
     pub(super) fn new() -> Self {
         Seat {
@@ -167,8 +159,9 @@ impl<J> Pool<J> {
 
     /// Checks the workers' progress; called periodically while jobs wait. Takes back the jobs that stuck workers have
     /// in hand, and adds a worker if none has taken a job since the last check or fewer work than there are cores. It
-    /// adds none before the last added worker has come, which may take a while on a busy machine.
-    pub(super) fn look(&self) -> Wanted {
+    /// adds none before the last added worker has come, which may take a while on a busy machine. Returns whether the
+    /// caller must start a thread for the added worker, which the pool already counts.
+    pub(super) fn look(&self) -> bool {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
         let mut progress = state.taken != state.seen;
@@ -189,7 +182,7 @@ impl<J> Pool<J> {
             false
         });
         if state.coming > 0 || (progress && state.busy() >= self.cores) {
-            return Wanted::Nothing;
+            return false;
         }
         let idle = state.next_idle();
         let start = idle.is_none() && !state.queue.is_empty();
@@ -198,11 +191,7 @@ impl<J> Pool<J> {
         }
         drop(guard);
         call(idle);
-        if start {
-            Wanted::Start
-        } else {
-            Wanted::Nothing
-        }
+        start
     }
 
     /// Uncounts the worker that could not be started.

@@ -1,17 +1,10 @@
-//! The entries of a heap, and how they move.
+//! The entries of a heap, and how they are sifted.
 
 use crate::queue::armings::Arming;
 use core::num::NonZeroU32;
 
 /// An entry of a heap.
-///
-/// While an entry is sifted, it is held and other entries are shifted into the gap, so that a level costs
-/// one assignment. Safe code can do that only with entries that are `Copy`; other entries swap places with
-/// the held one.
-pub(in crate::queue) trait Entry: Ord + Sized {
-    /// The entry that is being sifted.
-    type Held;
-
+pub trait Entry {
     /// Returns the index of the entry's timer.
     fn index(&self) -> u32;
 
@@ -20,6 +13,16 @@ pub(in crate::queue) trait Entry: Ord + Sized {
 
     /// Sets the order of its arming, after a renumbering.
     fn set_order(&mut self, order: NonZeroU32);
+}
+
+/// An entry whose comparisons cannot fail.
+///
+/// While an entry is sifted, it is held and other entries are shifted into the gap, so that a level costs
+/// one assignment. Safe code can do that only with entries that are `Copy`; other entries swap places with
+/// the held one.
+pub trait Sifted: Entry + Ord + Sized {
+    /// The entry that is being sifted.
+    type Held;
 
     /// Holds the entry at `at`.
     fn hold(entries: &[Self], at: usize) -> Self::Held;
@@ -35,8 +38,6 @@ pub(in crate::queue) trait Entry: Ord + Sized {
 }
 
 impl Entry for Arming {
-    type Held = Arming;
-
     #[inline]
     fn index(&self) -> u32 {
         Arming::index(*self)
@@ -50,6 +51,10 @@ impl Entry for Arming {
     fn set_order(&mut self, order: NonZeroU32) {
         *self = self.renumbered(order);
     }
+}
+
+impl Sifted for Arming {
+    type Held = Arming;
 
     #[inline]
     fn hold(entries: &[Self], at: usize) -> Arming {

@@ -4,13 +4,14 @@
 //! [`PriorityQueue`](crate::PriorityQueue) uses the same heap.
 
 pub(super) mod entry;
+pub mod placed;
 pub(super) mod sift;
 #[cfg(test)]
 mod tests;
 pub(super) mod tracked;
 
 use super::armings::Arming;
-use super::{DeadlineQueue, Expired, TimerKey};
+use super::{Expired, Polled, TimerKey};
 use core::mem::size_of;
 use tracked::TrackedHeap;
 
@@ -25,7 +26,7 @@ use tracked::TrackedHeap;
 /// # Examples
 ///
 /// ```
-/// use punctual::{DeadlineQueue, Heap};
+/// use punctual::Heap;
 ///
 /// let mut timeouts = Heap::new();
 /// let slow = timeouts.insert(1_000, "slow request");
@@ -46,7 +47,7 @@ impl<T> Heap<T> {
     /// Returns an empty heap with 4 children per timer. Allocates nothing. O(1).
     ///
     /// ```
-    /// use punctual::{DeadlineQueue, Heap};
+    /// use punctual::Heap;
     /// let heap: Heap<u32> = Heap::new();
     /// assert!(heap.is_empty());
     /// ```
@@ -60,7 +61,7 @@ impl<T, const D: usize> Heap<T, D> {
     /// Allocates nothing. O(1).
     ///
     /// ```
-    /// use punctual::{DeadlineQueue, Heap};
+    /// use punctual::Heap;
     /// let mut heap = Heap::<_, 8>::with_arity();
     /// heap.insert(10, "tea");
     /// assert_eq!(heap.next_deadline(), Some(10));
@@ -71,75 +72,80 @@ impl<T, const D: usize> Heap<T, D> {
     /// ```
     pub const fn with_arity() -> Self {
         Heap {
-            heap: TrackedHeap::new(),
+            heap: TrackedHeap::new(0),
         }
     }
-}
 
-impl<T, const D: usize> Default for Heap<T, D> {
-    fn default() -> Self {
-        Self::with_arity()
-    }
-}
-
-impl<T, const D: usize> DeadlineQueue<T> for Heap<T, D> {
-    /// O(log n); O(1) if the timer is due after all others.
+    /// Arms a timer and returns its handle. O(log n); O(1) if the timer is due after all others.
+    ///
+    /// # Panics
+    ///
+    /// If the heap would hold more than 2^32 - 1 timers.
     #[inline]
-    fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
+    pub fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         self.heap
             .insert(value, |order, index| Arming::new(deadline, order, index))
     }
 
-    /// O(log n).
+    /// Cancels a timer and returns its value, or `None` if the handle is stale. O(log n).
     #[inline]
-    fn remove(&mut self, key: TimerKey) -> Option<T> {
+    pub fn remove(&mut self, key: TimerKey) -> Option<T> {
         self.heap.remove(key).map(|(_, value)| value)
     }
 
-    /// O(log n).
+    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(log n).
     #[inline]
-    fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
+    pub fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
         self.heap
             .reset(key, |order, index| Arming::new(deadline, order, index))
             .is_some()
     }
 
+    /// Returns a timer's value, or `None` if the handle is stale. O(1).
     #[inline]
-    fn get(&self, key: TimerKey) -> Option<&T> {
+    pub fn get(&self, key: TimerKey) -> Option<&T> {
         self.heap.get(key).map(|(_, value)| value)
     }
 
+    /// Returns a timer's value for modification, or `None` if the handle is stale. O(1).
     #[inline]
-    fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
         self.heap.get_mut(key)
     }
 
+    /// Returns a timer's deadline, or `None` if the handle is stale. O(1).
     #[inline]
-    fn deadline(&self, key: TimerKey) -> Option<u64> {
+    pub fn deadline(&self, key: TimerKey) -> Option<u64> {
         self.heap.get(key).map(|(due, _)| due.deadline())
     }
 
+    /// Returns the number of armed timers. O(1).
     #[inline]
-    fn len(&self) -> usize {
-        self.heap.len()
+    pub fn len(&self) -> usize {
+        self.heap.entries().len()
     }
 
-    fn clear(&mut self) {
+    /// Returns true if no timer is armed. O(1).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Cancels all timers; all handles become stale. O(n).
+    pub fn clear(&mut self) {
         self.heap.clear();
     }
 
-    fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
-    where
-        T: 'a,
-    {
+    /// Iterates over all timers and their deadlines, in no particular order. O(n) in total.
+    pub fn iter(&self) -> impl Iterator<Item = (TimerKey, u64, &T)> {
         self.heap
             .iter()
             .map(|(key, due, value)| (key, due.deadline(), value))
     }
 
-    /// O(log n).
+    /// Removes and returns the first timer due at `now`, or `None` if none is due. O(log n).
     #[inline]
-    fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
+    pub fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
         let (key, due, value) = self.heap.pop_if(|due| due.deadline() <= now)?;
         Some(Expired {
             key,
@@ -148,24 +154,43 @@ impl<T, const D: usize> DeadlineQueue<T> for Heap<T, D> {
         })
     }
 
-    /// Returns the exact next deadline. O(1).
-    #[inline]
-    fn next_wakeup(&self) -> Option<u64> {
-        self.heap.first().map(|due| due.deadline())
+    /// Does what [`pop_due`](Self::pop_due) does if `budget` is above 0, and takes 1 from it. O(log n).
+    pub fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+        if self.next_wakeup().is_none_or(|deadline| deadline > now) {
+            return Polled::Idle;
+        }
+        let Some(left) = budget.checked_sub(1) else {
+            return Polled::Busy;
+        };
+        *budget = left;
+        self.pop_due(now).map_or(Polled::Idle, Polled::Due)
     }
 
-    /// O(1).
+    /// Returns the earliest deadline, or `None` if no timer is armed. O(1).
     #[inline]
-    fn next_deadline(&mut self) -> Option<u64> {
+    pub fn next_wakeup(&self) -> Option<u64> {
+        self.heap.entries().first().map(|due| due.deadline())
+    }
+
+    /// Returns the earliest deadline, or `None` if no timer is armed. O(1).
+    #[inline]
+    pub fn next_deadline(&mut self) -> Option<u64> {
         self.next_wakeup()
     }
 
-    fn shrink_to_fit(&mut self) {
+    /// Frees memory that no armed timer needs. O(n).
+    pub fn shrink_to_fit(&mut self) {
         self.heap.shrink_to_fit();
     }
 
-    /// O(1).
-    fn memory(&self) -> usize {
+    /// Returns the bytes taken by the heap and its allocations, excluding memory that the values own. O(1).
+    pub fn memory(&self) -> usize {
         size_of::<Self>() + self.heap.memory()
+    }
+}
+
+impl<T, const D: usize> Default for Heap<T, D> {
+    fn default() -> Self {
+        Self::with_arity()
     }
 }

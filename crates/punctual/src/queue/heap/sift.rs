@@ -7,7 +7,7 @@
 //! Information Processing Letters 4 (1975). Heapify in O(n): R. W. Floyd, "Algorithm 245:
 //! Treesort 3", Communications of the ACM 7 (1964).
 
-use super::entry::Entry;
+use super::entry::Sifted;
 use core::hint::select_unpredictable;
 use core::mem::size_of;
 
@@ -25,7 +25,7 @@ type Child<'a, E> = (&'a E, usize);
 
 /// Returns the least child of the entry at `at` and its position, if it has children.
 #[inline(always)]
-fn least_child<E: Entry, const D: usize>(entries: &[E], at: usize) -> Option<Child<'_, E>> {
+fn least_child<E: Sifted, const D: usize>(entries: &[E], at: usize) -> Option<Child<'_, E>> {
     const { assert!(size_of::<E>() >= 8) };
     let first = at * D + 1;
     let rest = entries.get(first..)?;
@@ -82,7 +82,7 @@ fn least_in_turn<E: Ord>(entries: &[E]) -> Option<Child<'_, E>> {
 /// Sifts the entry at `at`, which may be greater than its children, down. O(log n), with
 /// one assignment per level.
 #[inline]
-pub(in crate::queue) fn sift_down<E: Entry, const D: usize>(
+pub(in crate::queue) fn sift_down<E: Sifted, const D: usize>(
     entries: &mut [E],
     mut at: usize,
     mut moved: impl FnMut(&E, usize),
@@ -103,7 +103,7 @@ pub(in crate::queue) fn sift_down<E: Entry, const D: usize>(
 /// Sifts the entry at `at`, which may be less than its parent, up. O(log n), with one
 /// assignment per level.
 #[inline]
-pub(in crate::queue) fn sift_up<E: Entry, const D: usize>(
+pub(in crate::queue) fn sift_up<E: Sifted, const D: usize>(
     entries: &mut [E],
     mut at: usize,
     mut moved: impl FnMut(&E, usize),
@@ -124,7 +124,7 @@ pub(in crate::queue) fn sift_up<E: Entry, const D: usize>(
 
 /// Sifts the entry at `at` up or down. O(log n).
 #[inline]
-pub(in crate::queue) fn sift<E: Entry, const D: usize>(
+pub(in crate::queue) fn sift<E: Sifted, const D: usize>(
     entries: &mut [E],
     at: usize,
     moved: impl FnMut(&E, usize),
@@ -137,7 +137,7 @@ pub(in crate::queue) fn sift<E: Entry, const D: usize>(
 }
 
 /// Makes a heap of unordered entries. O(n).
-pub(in crate::queue) fn heapify<E: Entry, const D: usize>(entries: &mut [E]) {
+pub(in crate::queue) fn heapify<E: Sifted, const D: usize>(entries: &mut [E]) {
     let Some(last) = entries.len().checked_sub(1) else {
         return;
     };
@@ -149,7 +149,7 @@ pub(in crate::queue) fn heapify<E: Entry, const D: usize>(entries: &mut [E]) {
 
 /// Panics if an entry is less than its parent.
 #[cfg(test)]
-pub(in crate::queue) fn check<E: Entry, const D: usize>(entries: &[E]) {
+pub(in crate::queue) fn check<E: Sifted, const D: usize>(entries: &[E]) {
     for at in 1..entries.len() {
         assert!(entries[(at - 1) / D] <= entries[at], "a heap at {at}");
     }
@@ -159,6 +159,7 @@ pub(in crate::queue) fn check<E: Entry, const D: usize>(entries: &[E]) {
 mod tests {
     use super::*;
     use crate::queue::armings::Arming;
+    use crate::queue::heap::entry::Entry;
     use core::num::NonZeroU32;
     use proptest::prelude::*;
 

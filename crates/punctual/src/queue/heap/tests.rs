@@ -1,7 +1,6 @@
 //! Tests of the heap against the model, and of its memory bounds.
 
 use super::Heap;
-use crate::DeadlineQueue;
 use crate::queue::model::random::{cases, ops};
 use crate::queue::model::{Model, Op, Subject, sized};
 use proptest::prelude::*;

@@ -1,9 +1,9 @@
 //! A heap whose entries are found by handle: every timer's record has the position of its entry.
 //!
 //! [`Heap`](super::Heap) uses it with deadlines, [`PriorityQueue`](crate::PriorityQueue) with
-//! priorities.
+//! priorities, and the Python package with Python's objects (`placed`).
 
-use super::entry::Entry;
+use super::entry::{Entry, Sifted};
 use super::sift::{Arity, sift, sift_down, sift_up};
 use crate::TimerKey;
 use crate::queue::armings::Armings;
@@ -14,18 +14,18 @@ use core::num::NonZeroU32;
 
 /// A record: 16 bytes for an 8-byte value.
 #[derive(Debug)]
-struct Tracked<T> {
+pub(super) struct Tracked<T> {
     /// The entry's position, counted from 1: a free record has 0 there.
     place: NonZeroU32,
     generation: u32,
-    value: T,
+    pub(super) value: T,
 }
 
 const _: () = assert!(Slab::<Tracked<u64>>::RECORD == 16);
 
 impl<T> Tracked<T> {
     #[inline]
-    fn place(&self) -> usize {
+    pub(super) fn place(&self) -> usize {
         self.place.get() as usize - 1
     }
 }
@@ -48,22 +48,123 @@ fn numbered(place: usize) -> NonZeroU32 {
 
 /// Entries in a heap of arity `D`, and the records of their timers.
 #[derive(Debug)]
-pub(in crate::queue) struct TrackedHeap<E, T, const D: usize> {
-    entries: Vec<E>,
-    slab: Slab<Tracked<T>>,
+pub struct TrackedHeap<E, T, const D: usize> {
+    pub(super) entries: Vec<E>,
+    pub(super) slab: Slab<Tracked<T>>,
     armings: Armings,
 }
 
 impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
-    pub(in crate::queue) const fn new() -> Self {
+    /// Returns an empty heap whose first handles have this generation.
+    pub const fn new(generation: u32) -> Self {
         const { Arity::<D>::CHECKED };
         TrackedHeap {
             entries: Vec::new(),
-            slab: Slab::new(),
+            slab: Slab::new(generation),
             armings: Armings::new(),
         }
     }
 
+    /// Returns the entry and the value of a handle. O(1).
+    #[inline]
+    pub(in crate::queue) fn get(&self, key: TimerKey) -> Option<(&E, &T)> {
+        let timer = self.slab.get(key)?;
+        Some((self.entries.get(timer.place())?, &timer.value))
+    }
+
+    /// Returns the value of an entry. O(1).
+    #[inline]
+    pub fn value(&self, entry: &E) -> Option<&T> {
+        self.slab.at(entry.index()).map(|timer| &timer.value)
+    }
+
+    #[inline]
+    pub(in crate::queue) fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+        self.slab.get_mut(key).map(|timer| &mut timer.value)
+    }
+
+    /// Returns the entries, the first one first.
+    #[inline]
+    pub fn entries(&self) -> &[E] {
+        &self.entries
+    }
+
+    /// Iterates over all timers, in the order of their entries.
+    pub fn iter(&self) -> impl Iterator<Item = (TimerKey, &E, &T)> {
+        self.entries.iter().filter_map(|entry| {
+            let index = entry.index();
+            let timer = self.slab.at(index)?;
+            Some((timer.key(index), entry, &timer.value))
+        })
+    }
+
+    /// Returns the bytes of the allocations. O(1).
+    pub fn memory(&self) -> usize {
+        self.entries.capacity() * size_of::<E>() + self.slab.memory()
+    }
+
+    /// Adds a timer whose entry comes last, without sifting it.
+    #[inline]
+    pub(super) fn append(&mut self, value: T, make: impl FnOnce(NonZeroU32, u32) -> E) -> TimerKey {
+        let order = self.next_order();
+        let place = numbered(self.entries.len());
+        let (key, _) = self.slab.insert(|generation| Tracked {
+            place,
+            generation,
+            value,
+        });
+        self.entries.push(make(order, key.index()));
+        key
+    }
+
+    /// Returns the entries, and a function that stores an entry's new position in its record.
+    #[inline]
+    pub(super) fn parts(&mut self) -> (&mut [E], impl FnMut(&E, usize)) {
+        let slab = &mut self.slab;
+        let moved = |entry: &E, place| {
+            if let Some(timer) = slab.at_mut(entry.index()) {
+                timer.place = numbered(place);
+            }
+        };
+        (&mut self.entries, moved)
+    }
+
+    /// Frees memory if a large heap has just become empty. O(1) otherwise.
+    #[inline]
+    pub(super) fn release(&mut self) {
+        self.slab.release();
+        if self.entries.is_empty() && self.entries.capacity() > RECORDS_KEPT {
+            self.entries.shrink_to(RECORDS_KEPT);
+        }
+    }
+
+    #[inline]
+    pub(super) fn next_order(&mut self) -> NonZeroU32 {
+        if self.armings.must_renumber() {
+            self.renumber();
+        }
+        self.armings.next()
+    }
+
+    /// Renumbers the arming order. The entries keep their positions, because their sequence does not change.
+    #[cold]
+    fn renumber(&mut self) {
+        let armed = (0..)
+            .zip(&self.entries)
+            .map(|(place, entry)| (entry.order(), place));
+        for (order, place) in self.armings.renumber(armed.collect::<Vec<(_, usize)>>()) {
+            self.entries[place].set_order(order);
+        }
+    }
+
+    /// Makes the heap renumber its armings after `left` more.
+    #[cfg(test)]
+    pub(in crate::queue) fn wear(&mut self, left: u32) {
+        self.armings = Armings::with_remaining(left);
+    }
+}
+
+impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
     /// Adds a value with the entry that `make` builds from its order and its index. O(log n).
     #[inline]
     pub(in crate::queue) fn insert(
@@ -120,7 +221,12 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
     #[inline]
     pub(in crate::queue) fn remove(&mut self, key: TimerKey) -> Option<(E, T)> {
         let timer = self.slab.remove(key)?;
-        let entry = self.remove_at(timer.place())?;
+        let place = timer.place();
+        let entry = self.entries.swap_remove(place);
+        if place < self.entries.len() {
+            let (entries, moved) = self.parts();
+            sift::<E, D>(entries, place, moved);
+        }
         self.release();
         Some((entry, timer.value))
     }
@@ -167,54 +273,10 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         (key, popped)
     }
 
-    #[inline]
-    pub(in crate::queue) fn first(&self) -> Option<&E> {
-        self.entries.first()
-    }
-
-    /// Returns the entry and the value of a handle. O(1).
-    #[inline]
-    pub(in crate::queue) fn get(&self, key: TimerKey) -> Option<(&E, &T)> {
-        let timer = self.slab.get(key)?;
-        Some((self.entries.get(timer.place())?, &timer.value))
-    }
-
-    /// Returns the value of an entry. O(1).
-    #[inline]
-    pub(in crate::queue) fn value(&self, entry: &E) -> Option<&T> {
-        self.slab.at(entry.index()).map(|timer| &timer.value)
-    }
-
-    #[inline]
-    pub(in crate::queue) fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
-        self.slab.get_mut(key).map(|timer| &mut timer.value)
-    }
-
-    #[inline]
-    pub(in crate::queue) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub(in crate::queue) fn iter(&self) -> impl Iterator<Item = (TimerKey, &E, &T)> {
-        self.entries.iter().filter_map(|entry| {
-            let index = entry.index();
-            let timer = self.slab.at(index)?;
-            Some((timer.key(index), entry, &timer.value))
-        })
-    }
-
     /// Returns all timers in order. O(n log n).
-    pub(in crate::queue) fn into_sorted(mut self) -> impl ExactSizeIterator<Item = (E, T)> {
+    pub(in crate::queue) fn into_sorted(mut self) -> Vec<(E, T)> {
         self.entries.sort_unstable();
-        let values: Vec<_> = self
-            .entries
-            .iter()
-            .filter_map(|entry| self.slab.take(entry.index()))
-            .collect();
-        self.entries
-            .into_iter()
-            .zip(values)
-            .map(|(entry, timer)| (entry, timer.value))
+        self.take_all()
     }
 
     pub(in crate::queue) fn clear(&mut self) {
@@ -226,85 +288,6 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
     pub(in crate::queue) fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
         self.slab.shrink_to_fit(usize::MAX);
-    }
-
-    /// Returns the bytes of the allocations. O(1).
-    pub(in crate::queue) fn memory(&self) -> usize {
-        self.entries.capacity() * size_of::<E>() + self.slab.memory()
-    }
-
-    /// Adds a timer whose entry comes last, without sifting it.
-    #[inline]
-    fn append(&mut self, value: T, make: impl FnOnce(NonZeroU32, u32) -> E) -> TimerKey {
-        let order = self.next_order();
-        let place = numbered(self.entries.len());
-        let (key, _) = self.slab.insert(|generation| Tracked {
-            place,
-            generation,
-            value,
-        });
-        self.entries.push(make(order, key.index()));
-        key
-    }
-
-    /// Removes the entry at `place`.
-    #[inline]
-    fn remove_at(&mut self, place: usize) -> Option<E> {
-        if place >= self.entries.len() {
-            return None;
-        }
-        let entry = self.entries.swap_remove(place);
-        if place < self.entries.len() {
-            let (entries, moved) = self.parts();
-            sift::<E, D>(entries, place, moved);
-        }
-        Some(entry)
-    }
-
-    /// Returns the entries, and a function that stores an entry's new position in its record.
-    #[inline]
-    fn parts(&mut self) -> (&mut [E], impl FnMut(&E, usize)) {
-        let slab = &mut self.slab;
-        let moved = |entry: &E, place| {
-            if let Some(timer) = slab.at_mut(entry.index()) {
-                timer.place = numbered(place);
-            }
-        };
-        (&mut self.entries, moved)
-    }
-
-    /// Frees memory if a large heap has just become empty. O(1) otherwise.
-    #[inline]
-    fn release(&mut self) {
-        self.slab.release();
-        if self.entries.is_empty() && self.entries.capacity() > RECORDS_KEPT {
-            self.entries.shrink_to(RECORDS_KEPT);
-        }
-    }
-
-    #[inline]
-    fn next_order(&mut self) -> NonZeroU32 {
-        if self.armings.must_renumber() {
-            self.renumber();
-        }
-        self.armings.next()
-    }
-
-    /// Renumbers the arming order. The entries keep their positions, because their sequence does not change.
-    #[cold]
-    fn renumber(&mut self) {
-        let armed = (0..)
-            .zip(&self.entries)
-            .map(|(place, entry)| (entry.order(), place));
-        for (order, place) in self.armings.renumber(armed.collect::<Vec<(_, usize)>>()) {
-            self.entries[place].set_order(order);
-        }
-    }
-
-    /// Makes the heap renumber its armings after `left` more.
-    #[cfg(test)]
-    pub(in crate::queue) fn wear(&mut self, left: u32) {
-        self.armings = Armings::with_remaining(left);
     }
 
     /// Panics if an invariant is violated.

@@ -7,7 +7,7 @@ mod tests;
 pub use float::TotalF64;
 
 use super::TimerKey;
-use super::heap::entry::Entry;
+use super::heap::entry::{Entry, Sifted};
 use super::heap::tracked::TrackedHeap;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -57,10 +57,7 @@ impl<P: Ord> PartialEq for Ranked<P> {
 
 impl<P: Ord> Eq for Ranked<P> {}
 
-/// Priorities may be of any type and cannot be copied, so entries swap places while one is sifted.
-impl<P: Ord> Entry for Ranked<P> {
-    type Held = ();
-
+impl<P> Entry for Ranked<P> {
     #[inline]
     fn index(&self) -> u32 {
         self.index
@@ -74,6 +71,11 @@ impl<P: Ord> Entry for Ranked<P> {
     fn set_order(&mut self, order: NonZeroU32) {
         self.order = order;
     }
+}
+
+/// Priorities may be of any type and cannot be copied, so entries swap places while one is sifted.
+impl<P: Ord> Sifted for Ranked<P> {
+    type Held = ();
 
     #[inline]
     fn hold(_: &[Self], _: usize) {}
@@ -154,7 +156,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
     /// ```
     pub const fn with_arity() -> Self {
         PriorityQueue {
-            heap: TrackedHeap::new(),
+            heap: TrackedHeap::new(0),
         }
     }
 
@@ -228,7 +230,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
     /// ```
     #[inline]
     pub fn peek(&self) -> Option<(&P, &T)> {
-        let entry = self.heap.first()?;
+        let entry = self.heap.entries().first()?;
         Some((&entry.priority, self.heap.value(entry)?))
     }
 
@@ -241,7 +243,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
     /// ```
     #[inline]
     pub fn peek_priority(&self) -> Option<&P> {
-        self.heap.first().map(|entry| &entry.priority)
+        self.heap.entries().first().map(|entry| &entry.priority)
     }
 
     /// Changes a value's priority as if it were pushed now, and returns the old priority, or `None` if
@@ -324,7 +326,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
     /// ```
     #[inline]
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.heap.entries().len()
     }
 
     /// Returns true if the queue is empty. O(1).
@@ -372,8 +374,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
     /// assert_eq!(queue.into_sorted_vec(), [(3, "milk"), (7, "tea")]);
     /// ```
     pub fn into_sorted_vec(self) -> Vec<(P, T)> {
-        self.heap
-            .into_sorted()
+        let sorted = self.heap.into_sorted().into_iter();
+        sorted
             .map(|(entry, value)| (entry.priority, value))
             .collect()
     }

@@ -89,15 +89,24 @@ impl<R: Tenant> Slab<R> {
     /// Size of a record in bytes.
     pub(super) const RECORD: usize = size_of::<Record<R>>();
 
-    pub(super) const fn new() -> Self {
+    /// Returns an empty slab whose new records have this generation.
+    pub(super) const fn new(floor: u32) -> Self {
         Slab {
             records: Vec::new(),
             free: NONE,
             live: 0,
-            floor: 0,
+            floor,
             tail: 0,
             never_shrinks: false,
             pieces: Pieces::Freed,
+        }
+    }
+
+    /// Returns an empty slab with room for this many records.
+    pub(super) fn with_capacity(records: usize) -> Self {
+        Slab {
+            records: Vec::with_capacity(records),
+            ..Self::new(0)
         }
     }
 

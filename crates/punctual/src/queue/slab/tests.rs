@@ -37,7 +37,7 @@ fn restarts(slab: &mut Slab<TestTimer>) -> bool {
 
 #[test]
 fn a_reused_record_refuses_its_old_handle() {
-    let mut slab = Slab::new();
+    let mut slab = Slab::new(0);
     let old = insert(&mut slab, 10);
     assert_eq!(slab.remove(old).map(|timer| timer.value), Some(10));
     let new = insert(&mut slab, 20);
@@ -48,7 +48,7 @@ fn a_reused_record_refuses_its_old_handle() {
 
 #[test]
 fn a_record_without_generations_is_not_reused() {
-    let mut slab = Slab::new();
+    let mut slab = Slab::new(0);
     let index = insert(&mut slab, 0).index;
     slab.at_mut(index).expect("alive").generation = LAST_GENERATION;
     let last = TimerKey::new(index, LAST_GENERATION);
@@ -65,7 +65,7 @@ fn a_record_without_generations_is_not_reused() {
 #[test]
 #[cfg_attr(miri, ignore = "takes thousands of records")]
 fn handles_stay_stale_after_their_records_were_freed() {
-    let mut slab = Slab::new();
+    let mut slab = Slab::new(0);
     let keys: Vec<_> = (0..3 * RECORDS_KEPT as u32)
         .map(|value| insert(&mut slab, value))
         .collect();
@@ -100,7 +100,7 @@ fn free_piece(slab: &mut Slab<TestTimer>) -> Vec<usize> {
 fn many_records_are_freed_in_pieces() {
     let orders: [fn(u32) -> u32; 3] = [|n| n, |n| MANY - 1 - n, |n| n * 7919 % MANY];
     for order in orders {
-        let mut slab = Slab::new();
+        let mut slab = Slab::new(0);
         let keys: Vec<_> = (0..MANY).map(|value| insert(&mut slab, value)).collect();
         for n in 0..MANY {
             let (left, records) = (MANY - n, slab.records());
@@ -120,7 +120,7 @@ fn many_records_are_freed_in_pieces() {
 #[test]
 #[cfg_attr(miri, ignore = "takes thousands of records")]
 fn records_of_the_tail_are_reused() {
-    let mut slab = Slab::new();
+    let mut slab = Slab::new(0);
     let first: Vec<_> = (0..MANY).map(|value| insert(&mut slab, value)).collect();
     for &key in &first {
         slab.remove(key);
@@ -142,7 +142,7 @@ fn records_of_the_tail_are_reused() {
 #[test]
 #[cfg_attr(miri, ignore = "takes thousands of records")]
 fn records_without_generations_are_not_freed() {
-    let mut slab = Slab::new();
+    let mut slab = Slab::new(0);
     let keys: Vec<_> = (0..MANY).map(|n| insert(&mut slab, n)).collect();
     let worn = keys[MANY as usize / 2];
     slab.at_mut(worn.index).expect("alive").generation = LAST_GENERATION;
@@ -196,7 +196,7 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "takes thousands of records")]
     fn it_matches_a_map(steps in prop::collection::vec(step(), 1..20)) {
-        let mut slab = Slab::new();
+        let mut slab = Slab::new(0);
         let mut live: Vec<(TimerKey, u32)> = Vec::new();
         let mut gone: Vec<TimerKey> = Vec::new();
         let mut value = 0;

@@ -15,11 +15,11 @@
 
 use super::Wheel;
 use super::chunk::Entry;
+use super::filing::Undecided;
 use super::records::Filed;
-use super::undecided::Undecided;
+use crate::queue::Expired;
 use crate::queue::armings::Arming;
 use crate::queue::slab::Tenant;
-use crate::queue::{DeadlineQueue, Expired};
 use alloc::vec::Vec;
 
 /// Number of records that are looked at.

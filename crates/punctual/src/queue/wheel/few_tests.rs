@@ -3,10 +3,10 @@
 use super::Wheel;
 use super::few::FEW_MAX;
 use super::records::Filed;
+use crate::TimerKey;
 use crate::queue::model::random::{cases, ops, span, when};
 use crate::queue::model::{Model, Op, Subject, sized};
 use crate::queue::slab::Tenant;
-use crate::{DeadlineQueue, TimerKey};
 use proptest::prelude::*;
 
 impl Wheel<u64> {

@@ -70,11 +70,13 @@ mod earliest;
 mod few;
 #[cfg(test)]
 mod few_tests;
+mod filing;
 mod front;
 #[cfg(test)]
 mod invariants;
 mod level;
 mod memory;
+mod popping;
 mod raw;
 mod records;
 mod serve;
@@ -82,19 +84,19 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod undecided;
 
 pub use chunk::Entry;
+pub use popping::Due;
 pub use raw::RawWheel;
 pub use timers::{Step, Timers};
 
 use super::armings::Armings;
 use super::slab::{Slab, Tenant};
-use super::{DeadlineQueue, Expired, Polled, TimerKey};
+use super::{Expired, Polled, TimerKey};
 use core::mem::size_of;
 use few::FEW_MAX;
+use filing::Undecided;
 use records::{Filed, Timer};
-use undecided::Undecided;
 
 /// A hierarchical timing wheel that stores its timers. Arming, cancelling and re-arming take O(1);
 /// popping in exact order and finding the next deadline take O(1) amortised.
@@ -110,7 +112,7 @@ use undecided::Undecided;
 /// # Examples
 ///
 /// ```
-/// use punctual::{DeadlineQueue, Wheel};
+/// use punctual::Wheel;
 ///
 /// let mut timeouts = Wheel::new();
 /// let slow = timeouts.insert(1_000, "slow request");
@@ -143,13 +145,13 @@ impl<T> Wheel<T> {
     /// Returns an empty wheel. Allocates nothing. O(1).
     ///
     /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
+    /// use punctual::Wheel;
     /// let wheel: Wheel<u32> = Wheel::new();
     /// assert!(wheel.is_empty());
     /// ```
     pub const fn new() -> Self {
         Wheel {
-            records: Slab::new(),
+            records: Slab::new(0),
             raw: RawWheel::new(),
             armings: Armings::new(),
             undecided: Undecided::new(),
@@ -157,235 +159,44 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Files an entry for the timer `index`, instead of the one that its record has.
-    #[inline(always)]
-    fn file_instead(&mut self, deadline: u64, index: u32, filed: Filed) {
-        let to = Filed::at(deadline);
-        self.records.keep(index, to);
-        self.raw.add(to.entry(to.tick(), index));
-        if filed != Filed::NOT {
-            self.raw.forget_among(self.records.len(), &mut self.records);
+    /// Returns an empty wheel with room for the records of `capacity` timers. O(1).
+    ///
+    /// A record takes 24 bytes plus its value, padded to 8 bytes. The entries are in blocks of 4 KiB, which
+    /// the wheel allocates as it files them.
+    ///
+    /// # Panics
+    ///
+    /// If the records would take more than `isize::MAX` bytes.
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let wheel: Wheel<u64> = Wheel::with_capacity(1_000);
+    /// assert!(wheel.is_empty());
+    /// assert!(wheel.memory() > 1_000 * 32);
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        Wheel {
+            records: Slab::with_capacity(capacity),
+            ..Self::new()
         }
     }
 
-    /// Files an entry for the timer `index` if it is not due before all others, but before the
-    /// entry of its record. Returns whether it did. The common case of
-    /// [`place_early`](Self::place_early).
-    #[inline(always)]
-    fn file_later(&mut self, deadline: u64, index: u32, filed: Filed) -> bool {
-        let is_later = deadline >= self.raw.earliest.first() && deadline < filed.tick();
-        if is_later {
-            self.file_instead(deadline, index, filed);
-        }
-        is_later
-    }
-
-    /// Files an entry for the timer `index`, which may be due before all others.
-    #[inline(never)]
-    fn file(&mut self, deadline: u64, index: u32, filed: Filed) {
-        if deadline < self.raw.earliest.first() {
-            self.raw.settle_held(&mut self.records);
-        }
-        self.file_instead(deadline, index, filed);
-    }
-
-    /// Has the timer of `key` fire at `deadline`, given the tick under which an entry of its record
-    /// is filed. Returns the key, so that `insert` ends with a jump and saves no registers.
-    #[inline(never)]
-    fn place_early(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
-        let index = key.index();
-        if self.is_few {
-            self.note_early(deadline, index);
-            return key;
-        }
-        let is_covered = deadline > filed.tick() && deadline != u64::MAX;
-        if is_covered || self.file_later(deadline, index, filed) {
-            return key;
-        }
-        if self.raw.earliest.holds_at(index, filed.tick()) {
-            if deadline < filed.tick() {
-                let to = Filed::at(deadline);
-                self.records.keep(index, to);
-                self.raw.hold_earlier(to.entry(deadline, index));
-            }
-        } else if filed != Filed::at(deadline) {
-            self.file(deadline, index, filed);
-        } else if deadline == u64::MAX - 1 {
-            // The entry may serve `u64::MAX`, and be filed there by now.
-            self.file(deadline - 1, index, filed);
-        } else {
-            self.raw.mark_unordered(filed.tick());
-        }
-        key
-    }
-
-    /// Re-arms a timer whose entry may be found too late.
-    #[inline(never)]
-    fn reset_early(&mut self, key: TimerKey, deadline: u64) -> bool {
-        if self.armings.must_renumber() {
-            self.renumber();
-        }
-        // In the sequence of arming, and while this timer still has the deadline that its entry has.
-        self.decide();
-        if let Some((timer, filed)) = self.records.get_kept_mut(key) {
-            timer.sequence = self.armings.next();
-            timer.deadline = deadline;
-            self.place_early(deadline, key, filed);
-        }
-        true
-    }
-
-    /// Files entries for the undecided timers that still need one. O(1).
+    /// Arms a timer and returns its handle. O(1).
+    ///
+    /// A deadline in the past is due at once.
+    ///
+    /// # Panics
+    ///
+    /// If the wheel would hold more than 2^32 - 1 timers.
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(10, "tea");
+    /// assert_eq!(wheel.get(key), Some(&"tea"));
+    /// ```
     #[inline]
-    fn decide(&mut self) {
-        if !self.undecided.is_empty() {
-            self.decide_all(TimerKey::new(0, 0));
-        }
-    }
-
-    /// Returns the key, as the other outlined parts of `insert` do: `insert` ends with a jump and
-    /// saves no registers.
-    #[inline(never)]
-    fn decide_all(&mut self, key: TimerKey) -> TimerKey {
-        for at in 0..self.undecided.take() {
-            let index = self.undecided.taken(at);
-            if let Some((timer, filed)) = self.records.kept_at(index) {
-                let (deadline, key) = (timer.deadline, timer.key(index));
-                if !self.file_later(deadline, index, filed) {
-                    self.place_early(deadline, key, filed);
-                }
-            }
-        }
-        key
-    }
-
-    /// Inserts into a wheel that needs room or has run out of armings.
-    #[cold]
-    #[inline(never)]
-    fn insert_slowly(&mut self, deadline: u64, value: T) -> TimerKey {
-        if self.armings.must_renumber() {
-            self.renumber();
-        }
-        if self.is_few {
-            self.reserve_few();
-        }
-        if !self.is_few {
-            self.records.reserve(usize::MAX);
-        }
-        self.insert(deadline, value)
-    }
-
-    /// Frees memory if the removed timer was the last one.
-    #[inline]
-    fn release(&mut self) {
-        if self.records.len() == 0 && !self.is_few {
-            self.release_all();
-        }
-    }
-
-    /// Starts anew after the last of many timers was removed. The entries of fewer timers stay
-    /// until a call finds nothing due: if other timers come before, they reuse them.
-    #[inline(never)]
-    fn release_all(&mut self) {
-        if self.records.is_large() {
-            self.become_few();
-        }
-        self.raw.has_memory_to_free = true;
-    }
-
-    /// Frees a piece of memory if some is pending. Called when nothing is due.
-    #[inline]
-    fn free_piece_if_any(&mut self) {
-        if self.has_memory_to_free() {
-            self.free_piece();
-        }
-    }
-
-    /// Returns whether memory may be waiting to be freed. O(1).
-    #[inline]
-    pub(crate) fn has_memory_to_free(&self) -> bool {
-        self.raw.has_memory_to_free
-    }
-
-    /// Frees a piece of memory. Returns whether more is waiting. O(1), about 10 us.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn free_piece(&mut self) -> bool {
-        if self.is_empty() && !self.is_few {
-            self.become_few();
-        }
-        let more = self.raw.pool.free_piece() | self.records.free_piece();
-        self.raw.has_memory_to_free = more;
-        more
-    }
-
-    /// Number of entries, dead ones included, which `next_deadline` may have to move. O(1).
-    #[cfg(feature = "std")]
-    pub(crate) fn entries(&self) -> usize {
-        self.raw.entries()
-    }
-
-    /// Pops the earliest timer if it is due. Both ways are jumps, so a wheel of few timers saves no
-    /// registers for the other.
-    #[inline(never)]
-    fn pop_next(&mut self, now: u64) -> Option<Expired<T>> {
-        if self.is_few {
-            return self.pop_few(now);
-        }
-        self.pop_run(now)
-    }
-
-    /// Does so in a wheel with entries. The common case is the next entry of the run, whose timer is
-    /// unchanged: one access to the record.
-    #[inline(never)]
-    fn pop_run(&mut self, now: u64) -> Option<Expired<T>> {
-        if self.undecided.is_empty()
-            && let Some(next) = self.raw.peek_run(now)
-            && let Some(timer) = self.records.take_if(next.index, |timer| {
-                (timer.deadline, timer.sequence.get()) == (next.deadline, next.sequence)
-            })
-        {
-            self.raw.front.advance();
-            self.raw.fired(next.deadline);
-            return Some(self.expire(next.index, timer));
-        }
-        self.pop_slowly(now)
-    }
-
-    #[inline(never)]
-    fn pop_slowly(&mut self, now: u64) -> Option<Expired<T>> {
-        self.decide();
-        let Some(due) = self.raw.pop_due(now, &mut self.records) else {
-            self.free_piece_if_any();
-            return None;
-        };
-        let timer = self.records.take(due.index)?;
-        Some(self.expire(due.index, timer))
-    }
-
-    /// Ends the removal of a due timer, whose entry was removed.
-    #[inline]
-    fn expire(&mut self, index: u32, timer: Timer<T>) -> Expired<T> {
-        self.records.keep(index, Filed::NOT);
-        self.release();
-        Expired {
-            key: timer.key(index),
-            deadline: timer.deadline,
-            value: timer.value,
-        }
-    }
-
-    /// Numbers the armings of all timers anew. O(n log n), once in two billion armings.
-    #[cold]
-    fn renumber(&mut self) {
-        self.records.renumber(&mut self.armings);
-        self.raw.front.restage();
-    }
-}
-
-impl<T> DeadlineQueue<T> for Wheel<T> {
-    #[inline]
-    fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
+    pub fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         if self.armings.must_renumber() || !self.records.has_room() {
             return self.insert_slowly(deadline, value);
         }
@@ -407,15 +218,37 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         key
     }
 
+    /// Cancels a timer and returns its value, or `None` if the handle is stale. O(1).
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(10, "tea");
+    /// assert_eq!(wheel.remove(key), Some("tea"));
+    /// assert_eq!(wheel.remove(key), None);
+    /// ```
     #[inline]
-    fn remove(&mut self, key: TimerKey) -> Option<T> {
+    pub fn remove(&mut self, key: TimerKey) -> Option<T> {
         let timer = self.records.remove(key)?;
         self.release();
         Some(timer.value)
     }
 
+    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1).
+    ///
+    /// The timer becomes the last of the timers with an equal deadline.
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(10, "tea");
+    /// assert!(wheel.reset(key, 20));
+    /// assert_eq!(wheel.pop_due(19), None);
+    /// assert!(wheel.pop_due(20).is_some());
+    /// assert!(!wheel.reset(key, 30));
+    /// ```
     #[inline]
-    fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
+    pub fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
         let Some((timer, filed)) = self.records.get_kept_mut(key) else {
             return false;
         };
@@ -428,43 +261,110 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         true
     }
 
+    /// Returns a timer's value, or `None` if the handle is stale. O(1).
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(10, "tea");
+    /// assert_eq!(wheel.get(key), Some(&"tea"));
+    /// ```
     #[inline]
-    fn get(&self, key: TimerKey) -> Option<&T> {
+    pub fn get(&self, key: TimerKey) -> Option<&T> {
         self.records.get(key).map(|timer| &timer.value)
     }
 
+    /// Returns a timer's value for modification, or `None` if the handle is stale. O(1).
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(10, 1);
+    /// *wheel.get_mut(key).unwrap() += 1;
+    /// assert_eq!(wheel.remove(key), Some(2));
+    /// ```
     #[inline]
-    fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
         self.records.get_mut(key).map(|timer| &mut timer.value)
     }
 
+    /// Returns a timer's deadline, or `None` if the handle is stale. O(1).
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(10, "tea");
+    /// assert_eq!(wheel.deadline(key), Some(10));
+    /// ```
     #[inline]
-    fn deadline(&self, key: TimerKey) -> Option<u64> {
+    pub fn deadline(&self, key: TimerKey) -> Option<u64> {
         self.records.get(key).map(|timer| timer.deadline)
     }
 
+    /// Returns the number of armed timers. O(1).
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(10, "tea");
+    /// assert_eq!(wheel.len(), 1);
+    /// ```
     #[inline]
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    fn clear(&mut self) {
+    /// Returns true if no timer is armed. O(1).
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// assert!(Wheel::<()>::new().is_empty());
+    /// ```
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Cancels all timers; all handles become stale. O(n).
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(10, "tea");
+    /// wheel.clear();
+    /// assert_eq!(wheel.get(key), None);
+    /// ```
+    pub fn clear(&mut self) {
         self.records.clear();
         self.raw.clear();
         self.become_few();
     }
 
-    fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
-    where
-        T: 'a,
-    {
+    /// Iterates over all timers and their deadlines, in no particular order. O(n) in total.
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(10, "tea");
+    /// assert_eq!(wheel.iter().collect::<Vec<_>>(), [(key, 10, &"tea")]);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (TimerKey, u64, &T)> {
         self.records
             .iter()
             .map(|(index, timer)| (timer.key(index), timer.deadline, &timer.value))
     }
 
+    /// Removes and returns the first timer due at `now`, or `None` if none is due. O(1) amortised.
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(10, "tea");
+    /// assert_eq!(wheel.pop_due(9), None);
+    /// assert_eq!(wheel.pop_due(10).map(|expired| expired.value), Some("tea"));
+    /// ```
     #[inline]
-    fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
+    pub fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
         if self.raw.is_idle(now) {
             self.free_piece_if_any();
             return None;
@@ -472,18 +372,51 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         self.pop_next(now)
     }
 
+    /// Returns an iterator that pops the timers due at `now`, one with each step. O(1) amortised per timer.
+    ///
+    /// A timer that is not popped when the iterator is dropped stays due. To arm timers between two steps,
+    /// call [`pop_due`](Self::pop_due) in a loop instead.
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// for deadline in [30, 10, 20] {
+    ///     wheel.insert(deadline, deadline);
+    /// }
+    /// let first = wheel.due(20).next();
+    /// assert_eq!(first.map(|expired| expired.value), Some(10));
+    /// let rest: Vec<_> = wheel.due(30).map(|expired| expired.value).collect();
+    /// assert_eq!(rest, [20, 30]);
+    /// ```
     #[inline]
-    fn next_wakeup(&self) -> Option<u64> {
-        (!self.is_empty()).then_some(self.raw.earliest.bound())
+    pub fn due(&mut self, now: u64) -> Due<'_, T> {
+        Due { wheel: self, now }
     }
 
-    #[inline]
-    fn next_deadline(&mut self) -> Option<u64> {
-        let known = self.raw.earliest.known(&self.records);
-        known.or_else(|| self.find_first())
-    }
-
-    fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+    /// Does what [`pop_due`](Self::pop_due) does, with bounded work. O(budget).
+    ///
+    /// Every popped timer takes 1 from `budget`, and so does every entry that the wheel moves or drops on the
+    /// way. A million timers due at one tick are thus popped over several calls, between which the caller can
+    /// do other work.
+    ///
+    /// ```
+    /// use punctual::{Polled, Wheel};
+    ///
+    /// let mut wheel = Wheel::new();
+    /// (0..1_000).for_each(|n| { wheel.insert(7, n); });
+    ///
+    /// let (mut fired, mut turns) = (0, 0);
+    /// loop {
+    ///     let mut budget = 64;
+    ///     match wheel.poll_due(7, &mut budget) {
+    ///         Polled::Due(_) => fired += 1,
+    ///         Polled::Busy => turns += 1, // time for other work
+    ///         Polled::Idle => break,
+    ///     }
+    /// }
+    /// assert_eq!(fired, 1_000);
+    /// ```
+    pub fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
         if self.raw.is_idle(now) {
             self.free_piece_if_any();
             return Polled::Idle;
@@ -511,7 +444,46 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         }
     }
 
-    fn shrink_to_fit(&mut self) {
+    /// Returns a lower bound of all deadlines, or `None` if no timer is armed. O(1), a few instructions.
+    ///
+    /// After `pop_due(now)` has returned `None`, this bound is later than `now`, so a loop that sleeps until
+    /// then and pops makes progress.
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(1_000, "tea");
+    /// assert!(wheel.next_wakeup().is_some_and(|tick| tick <= 1_000));
+    /// ```
+    #[inline]
+    pub fn next_wakeup(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.raw.earliest.bound())
+    }
+
+    /// Returns the earliest deadline, or `None` if no timer is armed. O(1) amortised.
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(1_000, "tea");
+    /// assert_eq!(wheel.next_deadline(), Some(1_000));
+    /// ```
+    #[inline]
+    pub fn next_deadline(&mut self) -> Option<u64> {
+        let known = self.raw.earliest.known(&self.records);
+        known.or_else(|| self.find_first())
+    }
+
+    /// Frees memory that no armed timer needs. O(n).
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(10, "tea");
+    /// wheel.shrink_to_fit();
+    /// assert_eq!(wheel.len(), 1);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
         if self.is_empty() {
             self.become_few();
         }
@@ -527,8 +499,16 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         }
     }
 
+    /// Returns the bytes taken by the wheel and its allocations, excluding memory that the values own.
     /// O(number of pool segments).
-    fn memory(&self) -> usize {
+    ///
+    /// ```
+    /// use punctual::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// (0..100_000).for_each(|tick| { wheel.insert(tick, tick); });
+    /// assert!(wheel.memory() < 100_000 * 64);
+    /// ```
+    pub fn memory(&self) -> usize {
         size_of::<Self>() - size_of::<RawWheel>() + self.raw.memory() + self.records.memory()
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mio::{Interest, Token};
-use punctual::DeadlineQueue;
 use punctual_resp::Protocol;
 use punctual_store::Now;
 

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::Events;
-use punctual::DeadlineQueue;
 use punctual_resp::CHUNK;
 
 use super::{EventLoop, LoopTimer};

@@ -1,7 +1,5 @@
 //! A loop's part in returning memory to the system; see [`crate::reclaim`].
 
-use punctual::DeadlineQueue;
-
 use super::{EventLoop, LoopTimer};
 use crate::reclaim::{DELAY_MS, Share, rounds};
 

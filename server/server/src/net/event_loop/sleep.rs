@@ -3,8 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use punctual::DeadlineQueue;
-
 use super::EventLoop;
 use crate::clock::stopwatch_ms;
 use crate::persist;

@@ -1,6 +1,5 @@
 //! Connections whose command waits for a key; see [`crate::client::waiting`].
 
-use punctual::DeadlineQueue;
 use punctual_store::{Now, Turn};
 
 use super::{EventLoop, LoopTimer};
