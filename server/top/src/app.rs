@@ -1,8 +1,8 @@
 //! The live page: one thread asks the server, the other one draws and reads keys.
 //!
 //! Ground rules: the asking thread owns the connection, opens a new one when it breaks, and sleeps for the interval between two
-//! refreshes. The drawing thread owns the terminal, never waits for the server, and looks for signals between two waits for keys. The terminal is as
-//! it was before however the program ends: at the end of `live`, in a panic, and on SIGTERM, SIGINT, SIGHUP and SIGQUIT.
+//! refreshes. The drawing thread owns the terminal, never waits for the server, and looks for signals between two waits for keys. SIGTERM, SIGINT,
+//! SIGHUP and SIGQUIT end `live`, which restores the terminal.
 
 use std::io;
 use std::sync::Arc;
@@ -11,12 +11,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::connection::{Connection, Target};
 use crate::sample::Sample;
-use crate::screen::{State, View, draw};
+use crate::screen::{State, View};
+use crate::terminal::Terminal;
 
 /// Longest wait for a key.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -27,10 +28,7 @@ type Look = Result<Sample, String>;
 fn watch(target: &Target, interval: Duration, looks: &Sender<Look>, stop: &Receiver<()>) {
     let mut connection: Option<Connection> = None;
     loop {
-        let look = match connection.take() {
-            Some(connection) => Ok(connection),
-            None => target.connect(),
-        };
+        let look = connection.take().map_or_else(|| target.connect(), Ok);
         let look = look.and_then(|mut open| {
             let sample = Sample::take(&mut open)?;
             connection = Some(open);
@@ -46,9 +44,8 @@ fn watch(target: &Target, interval: Duration, looks: &Sender<Look>, stop: &Recei
         } else {
             interval
         };
-        match stop.recv_timeout(wait) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        if stop.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            return;
         }
     }
 }
@@ -72,15 +69,6 @@ fn press(state: &mut State, key: KeyEvent) -> bool {
     true
 }
 
-/// The terminal as it was before, when this is dropped.
-struct Restored;
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        ratatui::restore();
-    }
-}
-
 /// Shows the page until the user or a signal ends it.
 ///
 /// # Errors
@@ -94,9 +82,7 @@ pub(crate) fn live(target: Target, interval: Duration) -> io::Result<()> {
         address: target.address(),
         ..State::default()
     };
-    // Its panic hook restores the terminal before the message is printed.
-    let mut terminal = ratatui::try_init()?;
-    let _restored = Restored;
+    let mut terminal = Terminal::open()?;
     let (send, looks) = channel();
     let (_stop, stopped) = channel();
     // Not joined: it may wait for a server that hangs.
@@ -105,9 +91,8 @@ pub(crate) fn live(target: Target, interval: Duration) -> io::Result<()> {
         .spawn(move || watch(&target, interval, &send, &stopped))?;
     while !ended.load(Ordering::Relaxed) {
         looks.try_iter().for_each(|look| state.take(look));
-        terminal.draw(|frame| draw(frame, &mut state))?;
-        let waited = event::poll(PATIENCE);
-        match waited {
+        terminal.show(&mut state)?;
+        match event::poll(PATIENCE) {
             Ok(false) => continue,
             Ok(true) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

@@ -84,14 +84,9 @@ impl Target {
             stream: self.stream()?,
             decoder: Decoder::new(),
         };
-        let Options {
-            user,
-            password,
-            database,
-            ..
-        } = &self.options;
-        let (database, mut first) = (database.to_string(), Vec::new());
-        match password {
+        let (user, database) = (&self.options.user, self.options.database.to_string());
+        let mut first = Vec::new();
+        match &self.options.password {
             // Older servers know no users.
             Some(password) if user == "default" => first.push(vec!["AUTH", password]),
             Some(password) => first.push(vec!["AUTH", user, password]),
@@ -106,10 +101,7 @@ impl Target {
             first.push(vec!["SELECT", &database]);
         }
         let refused = connection.ask(&first)?.into_iter().find(Value::is_error);
-        match refused {
-            Some(error) => Err(io::Error::other(text(&error))),
-            None => Ok(connection),
-        }
+        refused.map_or(Ok(connection), |error| Err(io::Error::other(text(&error))))
     }
 }
 

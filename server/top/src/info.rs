@@ -2,20 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use crate::connection::printable;
+
 /// The fields of INFO by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Info(BTreeMap<String, String>);
 
 impl Info {
     pub(crate) fn parse(text: &str) -> Self {
-        let fields = text
-            .lines()
-            .filter_map(|line| line.trim_end().split_once(':'));
-        Self(
-            fields
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .collect(),
-        )
+        let lines = text.lines();
+        let fields = lines.filter_map(|line| line.trim_end().split_once(':'));
+        let shown = |text: &str| printable(text.as_bytes());
+        let fields = fields.map(|(name, value)| (shown(name), shown(value)));
+        Self(fields.collect())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {

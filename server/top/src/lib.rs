@@ -1,7 +1,7 @@
 //! `punctual top`: what a Redis-compatible server does now, and what is due next, over any connection that clients may have.
 //!
 //! A look at the server ([`Sample`]) is some commands and their replies; a refused command leaves its pane empty, with the reason. `panes` makes
-//! text of two looks, which `screen` draws and `--once` prints. `app` has the threads and the terminal.
+//! text of two looks, which `screen` draws and `--once` prints. `app` has the threads; `terminal` writes what has changed.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -13,6 +13,7 @@ mod options;
 mod panes;
 mod sample;
 mod screen;
+mod terminal;
 mod tls;
 
 use std::ffi::OsString;
@@ -22,17 +23,22 @@ use std::process::ExitCode;
 pub use connection::{Connection, Target};
 pub use options::Options;
 pub use sample::Sample;
-pub use screen::{State, View, draw};
+pub use screen::{Line, State, View, draw};
 
 /// Runs the program with these arguments, without its name.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let options = match Options::read(args) {
         Ok(options) => options,
         Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            let hint = "try 'punctual top --help'";
+            let _ = writeln!(io::stderr(), "punctual top: {error}; {hint}");
+            return ExitCode::from(2);
         }
     };
+    if options.help {
+        print(options::HELP);
+        return ExitCode::SUCCESS;
+    }
     let address = options.address();
     match show(options) {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,12 +55,12 @@ fn show(options: Options) -> io::Result<()> {
     if !once {
         return app::live(target, interval);
     }
-    let sample = Sample::take(&mut target.connect()?)?;
-    let looks = panes::Looks {
-        now: &sample,
-        before: None,
-    };
-    // Ignores a closed pipe, as in `punctual top --once | head -1`.
-    let _ = io::stdout().write_all(looks.page().as_bytes());
+    let (now, before) = (&Sample::take(&mut target.connect()?)?, None);
+    print(&panes::Looks { now, before }.page());
     Ok(())
+}
+
+/// Writes to standard output. Ignores a closed pipe, as in `punctual top --once | head -1`.
+fn print(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
 }

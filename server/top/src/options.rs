@@ -2,89 +2,130 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{ArgAction, Parser};
+use lexopt::{Arg, Error, Parser};
 
-const EXAMPLES: &str = "\
-Keys: 1 to 6 or Tab choose a view, the arrows scroll, q quits.
-
-Examples:
-  punctual top                                    the server on 127.0.0.1:6379
-  punctual top -h db.example -p 6380 --tls --cacert ca.pem --user watcher
-  punctual top -s /run/punctual.sock --interval 0.5
-  punctual top --once                             one page of text, for scripts
-
-The password is better in the environment variable REDISCLI_AUTH than in an option, which other users of the machine can see. A user
-needs +info +slowlog|get and the read commands of TIMER and JOB, and the keys of the queues; a pane whose command is refused says so.";
+/// Text of `--help`.
+pub(crate) const HELP: &str = include_str!("help.txt");
 
 /// What to show, and of which server.
-#[derive(Clone, Debug, Parser)]
-#[command(
-    name = "punctual top",
-    about = "Shows what a Redis-compatible server does now, and what is due next",
-    after_help = EXAMPLES,
-    disable_help_flag = true,
-    disable_version_flag = true
-)]
+#[derive(Clone, Debug)]
 pub struct Options {
-    /// Host name or address
-    #[arg(short = 'h', long, default_value = "127.0.0.1")]
+    /// Host name or address.
     pub host: String,
-    /// TCP port
-    #[arg(short = 'p', long, default_value_t = 6379)]
+    /// TCP port.
     pub port: u16,
-    /// Unix socket, in place of a host and a port
-    #[arg(short = 's', long, value_name = "PATH", conflicts_with = "tls")]
+    /// Unix socket, in place of a host and a port.
     pub socket: Option<PathBuf>,
-    /// User name
-    #[arg(long, default_value = "default")]
+    /// User name.
     pub user: String,
-    /// Password; by default that of the environment variable REDISCLI_AUTH
-    #[arg(short = 'a', long = "pass", alias = "password")]
+    /// Password.
     pub password: Option<String>,
-    /// Database whose timers and queues are shown
-    #[arg(short = 'n', long = "db", default_value_t = 0)]
+    /// Database whose timers and queues are shown.
     pub database: u32,
-    /// Use TLS
-    #[arg(long)]
+    /// Whether to use TLS.
     pub tls: bool,
-    /// File with certificates to trust, in place of the system's
-    #[arg(long, value_name = "FILE", requires = "tls")]
+    /// File with certificates to trust, in place of the system's.
     pub cacert: Option<PathBuf>,
-    /// Certificate of this client
-    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
+    /// Certificate of this client.
     pub cert: Option<PathBuf>,
-    /// Private key of this client's certificate
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    /// Private key of this client's certificate.
     pub key: Option<PathBuf>,
-    /// Name that the server's certificate must have; by default the host
-    #[arg(long, value_name = "NAME", requires = "tls")]
+    /// Name that the server's certificate must have; by default the host.
     pub sni: Option<String>,
-    /// Accept any certificate of the server
-    #[arg(long, requires = "tls")]
+    /// Whether to accept any certificate of the server.
     pub insecure: bool,
-    /// Seconds between two looks at the server, from 0.1 to 3600
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    /// Time between two looks at the server.
     pub interval: Duration,
-    /// Print one page of text and exit
-    #[arg(long)]
+    /// Whether to print one page of text and exit.
     pub once: bool,
-    /// Print this help
-    #[arg(long, action = ArgAction::Help)]
-    pub help: Option<bool>,
+    /// Whether to print the help and exit.
+    pub help: bool,
 }
 
 impl Options {
-    /// Reads an option list without a program's name.
+    /// Reads an option list without a program's name. The last one of two equal options counts; nothing after `--help` is read.
     ///
     /// # Errors
-    /// The text for the user; also for `--help`.
-    pub fn read<I: Into<OsString>>(
-        words: impl IntoIterator<Item = I>,
-    ) -> Result<Self, clap::Error> {
-        let words = words.into_iter().map(Into::into);
-        Self::try_parse_from(std::iter::once(OsString::from("punctual top")).chain(words))
+    /// The text for the user, which names the option.
+    pub fn read<I: Into<OsString>>(words: impl IntoIterator<Item = I>) -> Result<Self, Error> {
+        let mut words = Parser::from_args(words.into_iter().map(Into::into));
+        let mut options = Self {
+            host: "127.0.0.1".to_owned(),
+            port: 6379,
+            socket: None,
+            user: "default".to_owned(),
+            password: None,
+            database: 0,
+            tls: false,
+            cacert: None,
+            cert: None,
+            key: None,
+            sni: None,
+            insecure: false,
+            interval: Duration::from_secs(1),
+            once: false,
+            help: false,
+        };
+        while let Some(word) = words.next()? {
+            let name = match word {
+                Arg::Short(letter) => format!("-{letter}"),
+                Arg::Long(name) => format!("--{name}"),
+                Arg::Value(_) => return Err(word.unexpected()),
+            };
+            let mut given = Given(&name, &mut words);
+            match name.as_str() {
+                "-h" | "--host" => options.host = given.text("UTF-8")?,
+                "-p" | "--port" => options.port = given.text("a number from 0 to 65535")?,
+                "-s" | "--socket" => options.socket = Some(given.path()?),
+                "--user" => options.user = given.text("UTF-8")?,
+                "-a" | "--pass" | "--password" => options.password = Some(given.text("UTF-8")?),
+                "-n" | "--db" => options.database = given.text("the number of a database")?,
+                "--tls" => options.tls = true,
+                "--cacert" => options.cacert = Some(given.path()?),
+                "--cert" => options.cert = Some(given.path()?),
+                "--key" => options.key = Some(given.path()?),
+                "--sni" => options.sni = Some(given.text("UTF-8")?),
+                "--insecure" => options.insecure = true,
+                "--interval" => {
+                    let seconds = given.text("a number of seconds")?;
+                    options.interval = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+                }
+                "--once" => options.once = true,
+                "--help" => {
+                    options.help = true;
+                    return Ok(options);
+                }
+                _ => return Err(Error::UnexpectedOption(name)),
+            }
+        }
+        if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&options.interval) {
+            return Err("option '--interval' takes 0.1 to 3600 seconds".into());
+        }
+        options.agree().map(|()| options)
+    }
+
+    /// Checks that the options go together.
+    fn agree(&self) -> Result<(), Error> {
+        let (cert, key) = (self.cert.is_some(), self.key.is_some());
+        for (name, given, needed, there) in [
+            ("--cacert", self.cacert.is_some(), "--tls", self.tls),
+            ("--cert", cert, "--tls", self.tls),
+            ("--cert", cert, "--key", key),
+            ("--key", key, "--cert", cert),
+            ("--sni", self.sni.is_some(), "--tls", self.tls),
+            ("--insecure", self.insecure, "--tls", self.tls),
+        ] {
+            if given && !there {
+                return Err(format!("option '{name}' needs '{needed}'").into());
+            }
+        }
+        match self.tls && self.socket.is_some() {
+            true => Err("options '--socket' and '--tls' exclude each other".into()),
+            false => Ok(()),
+        }
     }
 
     /// Returns the server as people write it.
@@ -97,12 +138,20 @@ impl Options {
     }
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if !(0.1..=3600.0).contains(&seconds) {
-        return Err("from 0.1 to 3600 seconds".to_owned());
+/// An option's name, and the words after it.
+struct Given<'a>(&'a str, &'a mut Parser);
+
+impl Given<'_> {
+    fn path(&mut self) -> Result<PathBuf, Error> {
+        Ok(self.1.value()?.into())
     }
-    Ok(Duration::from_secs_f64(seconds))
+
+    /// Returns the option's value, or the error that it is not `wanted`. The error leaves out the value, which may be a password.
+    fn text<T: FromStr>(&mut self, wanted: &str) -> Result<T, Error> {
+        let word = self.1.value()?;
+        let value = word.to_str().and_then(|text| text.parse().ok());
+        value.ok_or_else(|| format!("the value of option '{}' is not {wanted}", self.0).into())
+    }
 }
 
 #[cfg(test)]
@@ -121,15 +170,73 @@ mod tests {
         assert_eq!(options.interval, Duration::from_millis(500));
         assert_eq!(parse("top -h ::1").unwrap().address(), "[::1]:6379");
         assert_eq!(parse("top -s /a/b").unwrap().address(), "/a/b");
-        for line in [
-            "top --interval 0",
-            "top --interval NaN",
-            "top --interval 1e9",
-            "top --cert a",
-            "top -s a --tls",
-            "top x",
+        let same = "top --host=db -p7 --password=x --socket /a --db 4294967295 --once";
+        let options = parse(same).unwrap();
+        assert_eq!((options.host.as_str(), options.port), ("db", 7));
+        assert_eq!(options.password.as_deref(), Some("x"));
+        assert_eq!((options.database, options.once), (u32::MAX, true));
+        assert!(parse("top --once --help --nonsense").unwrap().help);
+        for word in HELP.split_whitespace().filter(|word| word.starts_with('-')) {
+            let word = word.trim_matches([',', ';']);
+            let error = parse(&format!("top {word}")).err().map(|e| e.to_string());
+            assert!(
+                !error.unwrap_or_default().contains("invalid option"),
+                "{word}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_option() {
+        for (line, error) in [
+            (
+                "--interval 0",
+                "option '--interval' takes 0.1 to 3600 seconds",
+            ),
+            (
+                "--interval NaN",
+                "option '--interval' takes 0.1 to 3600 seconds",
+            ),
+            (
+                "--interval=1e9",
+                "option '--interval' takes 0.1 to 3600 seconds",
+            ),
+            (
+                "--interval x",
+                "the value of option '--interval' is not a number of seconds",
+            ),
+            (
+                "-p 65536",
+                "the value of option '-p' is not a number from 0 to 65535",
+            ),
+            (
+                "--db -1",
+                "the value of option '--db' is not the number of a database",
+            ),
+            ("--port", "missing argument for option '--port'"),
+            ("-h", "missing argument for option '-h'"),
+            ("--cacert a", "option '--cacert' needs '--tls'"),
+            ("--cert a --key b", "option '--cert' needs '--tls'"),
+            ("--sni a", "option '--sni' needs '--tls'"),
+            ("--insecure", "option '--insecure' needs '--tls'"),
+            ("--tls --cert a", "option '--cert' needs '--key'"),
+            ("--tls --key a", "option '--key' needs '--cert'"),
+            (
+                "-s a --tls",
+                "options '--socket' and '--tls' exclude each other",
+            ),
+            (
+                "--tls=yes",
+                "unexpected argument for option '--tls': \"yes\"",
+            ),
+            ("--colour", "invalid option '--colour'"),
+            ("-x", "invalid option '-x'"),
+            ("x", "unexpected argument \"x\""),
         ] {
-            assert!(parse(line).is_err(), "{line}");
+            assert_eq!(
+                Options::read(line.split(' ')).unwrap_err().to_string(),
+                error
+            );
         }
     }
 }

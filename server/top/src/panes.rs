@@ -3,10 +3,11 @@
 //! Ground rules: everything here is a function of one sample and the one before it, if there is one; nothing reads a clock or a socket.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use crate::figures::{bars, bytes, duration, percentile, thousands, until};
 use crate::info::{Info, part};
-use crate::sample::{Answer, Queue, SPANS, Sample, Slow};
+use crate::sample::{Answer, Queue, SPANS, Sample};
 
 /// A part of the page.
 #[derive(Clone, Debug)]
@@ -26,6 +27,14 @@ fn pane<T>(title: &str, answer: &Answer<T>, lines: impl FnOnce(&T) -> Vec<String
             Err(reason) => vec![reason.clone()],
         },
         refused: answer.is_err(),
+    }
+}
+
+/// Returns a line for each of these things, or a line that says that there are none.
+fn list<T>(all: &[T], none: &str, line: impl Fn(&T) -> String) -> Vec<String> {
+    match all.is_empty() {
+        true => vec![none.to_owned()],
+        false => all.iter().map(line).collect(),
     }
 }
 
@@ -65,103 +74,70 @@ impl Looks<'_> {
     pub(crate) fn server(&self) -> Pane {
         pane("server", &self.now.info, |info| {
             let number = |name| info.number(name).unwrap_or(0.0);
-            let rate = |name, instant| {
-                let rate = self.rate(info, name);
-                rate.or_else(|| info.number(instant)).unwrap_or(0.0)
-            };
+            let count = |name| thousands(number(name));
             let name = match info.get("punctual_version") {
                 Some(version) => format!("punctual {version}"),
                 None => format!("redis {}", info.shown("redis_version")),
             };
+            let (role, port) = (info.shown("role"), info.shown("tcp_port"));
             let up = duration((number("uptime_in_seconds") * 1000.0) as u64);
-            let kilobytes = |name| bytes(1024.0 * number(name));
-            let (input, output) = (
-                self.rate(info, "total_net_input_bytes")
-                    .map_or_else(|| kilobytes("instantaneous_input_kbps"), bytes),
-                self.rate(info, "total_net_output_bytes")
-                    .map_or_else(|| kilobytes("instantaneous_output_kbps"), bytes),
-            );
-            let cpu = match (
-                self.rate(info, "used_cpu_user"),
-                self.rate(info, "used_cpu_sys"),
-            ) {
-                (Some(user), Some(system)) => format!(
-                    "{:.1}% of one processor ({:.1} user, {:.1} system)",
-                    100.0 * (user + system),
-                    100.0 * user,
-                    100.0 * system
-                ),
-                _ => format!(
-                    "{:.1}s user and {:.1}s system since start",
-                    number("used_cpu_user"),
-                    number("used_cpu_sys")
-                ),
+            let commands = self.rate(info, "total_commands_processed");
+            let commands = thousands(commands.unwrap_or(number("instantaneous_ops_per_sec")));
+            let traffic = |name, kilobytes| {
+                let rate = self.rate(info, name);
+                bytes(rate.unwrap_or(1024.0 * number(kilobytes)))
             };
-            let maxmemory = match number("maxmemory") {
-                0.0 => String::new(),
-                most => format!(
-                    ", at most {} ({})",
-                    bytes(most),
-                    info.shown("maxmemory_policy")
-                ),
-            };
-            let hits = self
-                .rate(info, "keyspace_hits")
-                .unwrap_or_else(|| number("keyspace_hits"));
-            let misses = self
-                .rate(info, "keyspace_misses")
-                .unwrap_or_else(|| number("keyspace_misses"));
-            let found = match hits + misses {
+            let input = traffic("total_net_input_bytes", "instantaneous_input_kbps");
+            let output = traffic("total_net_output_bytes", "instantaneous_output_kbps");
+            let recent = |name| self.rate(info, name).unwrap_or(number(name));
+            let hits = recent("keyspace_hits");
+            let found = match hits + recent("keyspace_misses") {
                 0.0 => "-".to_owned(),
                 all => format!("{:.1}%", 100.0 * hits / all),
             };
-            let mut lines = vec![
-                format!(
-                    "{name}, {}, up {up}, port {}",
-                    info.shown("role"),
-                    info.shown("tcp_port")
-                ),
-                format!(
-                    "commands  {} a second, in {input}/s, out {output}/s, found {found}",
-                    thousands(rate(
-                        "total_commands_processed",
-                        "instantaneous_ops_per_sec"
-                    ))
-                ),
-                format!(
-                    "clients   {}, {} blocked, at most {}",
-                    thousands(number("connected_clients")),
-                    thousands(number("blocked_clients")),
-                    thousands(number("maxclients"))
-                ),
-                format!(
-                    "memory    {} used, {} resident, {} peak{maxmemory}",
-                    bytes(number("used_memory")),
-                    bytes(number("used_memory_rss")),
-                    bytes(number("used_memory_peak"))
-                ),
-                format!("cpu       {cpu}"),
-            ];
-            let gone = |name| {
-                self.rate(info, name).map_or_else(
-                    || format!("{} since start", thousands(number(name))),
-                    |rate| format!("{} a second", thousands(rate)),
-                )
+            let maxmemory = match number("maxmemory") {
+                0.0 => String::new(),
+                most => {
+                    let policy = info.shown("maxmemory_policy");
+                    format!(", at most {} ({policy})", bytes(most))
+                }
             };
-            lines.push(format!(
-                "keys      expired {}, evicted {}",
-                gone("expired_keys"),
-                gone("evicted_keys")
-            ));
+            let [used, resident, peak] = ["used_memory", "used_memory_rss", "used_memory_peak"]
+                .map(|name| bytes(number(name)));
+            let busy = ["used_cpu_user", "used_cpu_sys"];
+            let cpu = match busy.map(|name| Some(100.0 * self.rate(info, name)?)) {
+                [Some(user), Some(system)] => {
+                    let all = user + system;
+                    format!("{all:.1}% of one processor ({user:.1} user, {system:.1} system)")
+                }
+                _ => {
+                    let [user, system] = busy.map(number);
+                    format!("{user:.1}s user and {system:.1}s system since start")
+                }
+            };
+            let gone = |name| match self.rate(info, name) {
+                Some(rate) => format!("{} a second", thousands(rate)),
+                None => format!("{} since start", count(name)),
+            };
             let keys = info.named("db").filter_map(|(db, value)| {
-                Some(format!(
-                    "db{db} {} ({} with a deadline)",
-                    thousands(part(value, "keys")?),
-                    thousands(part(value, "expires")?)
-                ))
+                let [keys, deadlines] =
+                    ["keys", "expires"].map(|name| part(value, name).map(thousands));
+                Some(format!("db{db} {} ({} with a deadline)", keys?, deadlines?))
             });
-            lines.push(format!("          {}", keys.collect::<Vec<_>>().join(", ")));
-            lines
+            let [clients, blocked, most] =
+                ["connected_clients", "blocked_clients", "maxclients"].map(count);
+            let [expired, evicted] = ["expired_keys", "evicted_keys"].map(gone);
+            vec![
+                format!("{name}, {role}, up {up}, port {port}"),
+                format!(
+                    "commands  {commands} a second, in {input}/s, out {output}/s, found {found}"
+                ),
+                format!("clients   {clients}, {blocked} blocked, at most {most}"),
+                format!("memory    {used} used, {resident} resident, {peak} peak{maxmemory}"),
+                format!("cpu       {cpu}"),
+                format!("keys      expired {expired}, evicted {evicted}"),
+                format!("          {}", keys.collect::<Vec<_>>().join(", ")),
+            ]
         })
     }
 
@@ -173,212 +149,153 @@ impl Looks<'_> {
             false => Err("this needs Punctual: redis-server does not measure it".to_owned()),
         });
         pane(title, &answer, |info| {
-            let titles = PERCENTILES
-                .iter()
-                .map(|(_, title, _)| format!("{title:>9}"));
-            let head: String = titles.collect();
-            let since = PERCENTILES.iter().map(|(name, ..)| {
-                format!("{:>9}", info.shown(&format!("timers_lateness_usec_{name}")))
-            });
-            let since: String = since.collect();
-            let recent = self.recent_lateness(info);
+            let row = |name, cells: [String; 4], max, due: &str| {
+                let cells = cells.map(|cell| format!("{cell:>9}")).concat();
+                format!("{name:<12}{cells}{max:>9}{due:>12}")
+            };
+            let titles = PERCENTILES.map(|(_, title, _)| title.to_owned());
+            let recent = self.recent_lateness(info).unwrap_or_default();
             let fired: u64 = recent.iter().map(|bucket| bucket.1).sum();
-            let now = PERCENTILES.iter().map(|(.., percent)| {
-                let bound = percentile(&recent, *percent);
-                format!(
-                    "{:>9}",
-                    bound.map_or("-".to_owned(), |bound| format!("≤{bound}"))
-                )
+            let now = PERCENTILES.map(|(.., percent)| {
+                let bound = percentile(&recent, percent);
+                bound.map_or("-".to_owned(), |bound| format!("≤{bound}"))
             });
-            let now: String = now.collect();
+            let field = |name| info.shown(&format!("timers_lateness_usec_{name}"));
+            let since = PERCENTILES.map(|(name, ..)| field(name).to_owned());
+            let due = ["timers_fired", "timer_commands_run"].map(|name| info.number(name));
+            let due = due.into_iter().flatten().sum();
             vec![
-                format!("{:<12}{head}{:>9}{:>12}", "", "max", "due"),
-                format!("{:<12}{now}{:>9}{:>12}", "now", "", thousands(fired as f64)),
-                format!(
-                    "{:<12}{since}{:>9}{:>12}",
-                    "since start",
-                    info.shown("timers_lateness_usec_max"),
-                    thousands(
-                        info.number("timers_fired").unwrap_or(0.0)
-                            + info.number("timer_commands_run").unwrap_or(0.0)
-                    )
-                ),
+                row("", titles, "max", "due"),
+                row("now", now, "", &thousands(fired as f64)),
+                row("since start", since, field("max"), &thousands(due)),
             ]
         })
     }
 
     /// Returns the counts of the histogram of lateness by upper bound, since the look before.
-    fn recent_lateness(&self, info: &Info) -> Vec<(u64, u64)> {
+    fn recent_lateness(&self, info: &Info) -> Option<Vec<(u64, u64)>> {
         const NAME: &str = "timers_lateness_usec_histogram";
         let buckets = |info: &Info| -> BTreeMap<u64, u64> {
             let parts = info.get(NAME).unwrap_or_default().split(',');
-            let parts = parts.filter_map(|part| part.split_once('='));
-            parts
-                .filter_map(|(bound, count)| Some((bound.parse().ok()?, count.parse().ok()?)))
-                .collect()
+            let buckets = parts.filter_map(|part| {
+                let (bound, count) = part.split_once('=')?;
+                Some((bound.parse().ok()?, count.parse().ok()?))
+            });
+            buckets.collect()
         };
-        let Some((old, _)) = self.earlier(info) else {
-            return Vec::new();
+        let old = buckets(self.earlier(info)?.0);
+        let grown = |(bound, count): (u64, u64)| {
+            let before = old.get(&bound).copied().unwrap_or(0);
+            (bound, count.saturating_sub(before))
         };
-        let old = buckets(old);
-        let new = buckets(info).into_iter();
-        new.map(|(bound, count)| {
-            (
-                bound,
-                count.saturating_sub(old.get(&bound).copied().unwrap_or(0)),
-            )
-        })
-        .collect()
+        Some(buckets(info).into_iter().map(grown).collect())
     }
 
     pub(crate) fn future(&self) -> Pane {
         let mut lines = Vec::new();
-        let mut refused = true;
         for (of, due) in [
             ("timers", &self.now.timers_due),
             ("jobs", &self.now.jobs_due),
         ] {
             for ((name, ..), answer) in SPANS.iter().zip(due) {
-                match answer {
+                lines.push(match answer {
                     Ok(counts) => {
-                        refused = false;
                         let all = thousands(counts.iter().sum::<u64>() as f64);
-                        lines.push(format!("{of:<7}{name:<7}{all:>11}  {}", bars(counts)));
+                        format!("{of:<7}{name:<7}{all:>11}  {}", bars(counts))
                     }
-                    Err(reason) => {
-                        let line = format!("{of:<7}{reason}");
-                        if lines.last() != Some(&line) {
-                            lines.push(line);
-                        }
-                    }
-                }
+                    Err(reason) => format!("{of:<7}{reason}"),
+                });
             }
         }
+        // A reason stands once, not for each span.
+        lines.dedup();
+        let mut answers = self.now.timers_due.iter().chain(&self.now.jobs_due);
         Pane {
             title: "due in the next minute, hour and day".to_owned(),
             lines,
-            refused,
+            refused: answers.all(Result::is_err),
         }
     }
 
     pub(crate) fn timers(&self) -> Pane {
         pane("timers, the next one first", &self.now.timers, |timers| {
-            let line = |(key, at): &(String, Option<u64>)| {
+            list(timers, "there are no timers", |(key, at)| {
                 let when = at.map_or("paused".to_owned(), |at| until(at, self.now.now_ms));
                 format!("{when:<16}{key}")
-            };
-            match timers.is_empty() {
-                true => vec!["there are no timers".to_owned()],
-                false => timers.iter().map(line).collect(),
-            }
+            })
         })
     }
 
     pub(crate) fn queues(&self) -> Pane {
         pane("queues of jobs", &self.now.queues, |queues| {
-            if queues.is_empty() {
-                return vec!["there are no queues".to_owned()];
+            let mut lines = list(queues, "there are no queues", |queue| self.queue(queue));
+            if !queues.is_empty() {
+                let head = "     ready   delayed   leased     dead  waits for         next  queue";
+                lines.insert(0, head.to_owned());
             }
-            let head = format!(
-                "{:>10}{:>10}{:>9}{:>9}{:>11}{:>13}  {}",
-                "ready", "delayed", "leased", "dead", "waits for", "next", "queue"
-            );
-            std::iter::once(head)
-                .chain(queues.iter().map(|queue| self.queue(queue)))
-                .collect()
+            lines
         })
     }
 
     fn queue(&self, queue: &Queue) -> String {
         let count = |name| thousands(queue.number(name).unwrap_or(0) as f64);
+        let [ready, delayed, leased, dead] = ["ready", "delayed", "leased", "dead"].map(count);
         let time = |name: &str| queue.number(name).and_then(|ms| u64::try_from(ms).ok());
         let oldest = time("oldest-ready-ms").map_or("-".to_owned(), duration);
         let next = time("next-due").map_or("-".to_owned(), |at| until(at, self.now.now_ms));
-        let paused = match queue.number("paused") {
-            Some(1) => " (paused)",
-            _ => "",
-        };
+        let (name, paused) = (&queue.name, queue.number("paused") == Some(1));
+        let paused = if paused { " (paused)" } else { "" };
         format!(
-            "{:>10}{:>10}{:>9}{:>9}{oldest:>11}{next:>13}  {}{paused}",
-            count("ready"),
-            count("delayed"),
-            count("leased"),
-            count("dead"),
-            queue.name
+            "{ready:>10}{delayed:>10}{leased:>9}{dead:>9}{oldest:>11}{next:>13}  {name}{paused}"
         )
     }
 
     pub(crate) fn slow(&self) -> Pane {
         pane("slow log, the last one first", &self.now.slow, |slow| {
-            let line = |entry: &Slow| {
-                let when = until(
-                    entry.at_s * 1000,
-                    self.now.now_ms.max(entry.at_s * 1000 + 1),
-                );
-                format!(
-                    "{when:<16}{:>10} us  {}",
-                    thousands(entry.micros as f64),
-                    entry.words
-                )
-            };
-            match slow.is_empty() {
-                true => vec!["no command was slow".to_owned()],
-                false => slow.iter().map(line).collect(),
-            }
+            list(slow, "no command was slow", |entry| {
+                let at_ms = entry.at_s * 1000;
+                let when = until(at_ms, self.now.now_ms.max(at_ms + 1));
+                let micros = thousands(entry.micros as f64);
+                format!("{when:<16}{micros:>10} us  {}", entry.words)
+            })
         })
     }
 
     /// Commands by the time that they take.
     pub(crate) fn commands(&self) -> Pane {
-        pane(
-            "commands, by their share of the time",
-            &self.now.info,
-            |info| {
-                let earlier = self.earlier(info);
-                let mut rows: Vec<(f64, String)> = Vec::new();
-                for (name, value) in info.named("cmdstat_") {
-                    let old = earlier.and_then(|(old, _)| old.get(&format!("cmdstat_{name}")));
-                    let grown = |field: &str| {
-                        let new = part(value, field).unwrap_or(0.0);
-                        (new - old.and_then(|old| part(old, field)).unwrap_or(0.0)).max(0.0)
-                    };
-                    let (calls, micros) = (grown("calls"), grown("usec"));
-                    let seconds = earlier.map(|earlier| earlier.1);
-                    let all = format!("latency_percentiles_usec_{name}");
-                    let quantile = |name| {
-                        info.get(&all)
-                            .and_then(|value| part(value, name))
-                            .map_or("-".to_owned(), |us| format!("{us:.1}"))
-                    };
-                    let row = format!(
-                        "{:>12}{:>12.2}{:>10}{:>10}{:>10}{:>9}  {name}",
-                        thousands(seconds.map_or(calls, |seconds| calls / seconds)),
-                        micros / calls.max(1.0),
-                        quantile("p50"),
-                        quantile("p99"),
-                        quantile("p99.9"),
-                        thousands(
-                            part(value, "failed_calls").unwrap_or(0.0)
-                                + part(value, "rejected_calls").unwrap_or(0.0)
-                        ),
-                    );
-                    rows.push((micros, row));
-                }
-                rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-                let calls = if earlier.is_some() {
-                    "calls/s"
-                } else {
-                    "calls"
+        let title = "commands, by their share of the time";
+        pane(title, &self.now.info, |info| {
+            let earlier = self.earlier(info);
+            let row = |(name, value): (&str, &str)| {
+                let old = earlier.and_then(|(old, _)| old.get(&format!("cmdstat_{name}")));
+                let grown = |field: &str| {
+                    let old = old.and_then(|old| part(old, field)).unwrap_or(0.0);
+                    (part(value, field).unwrap_or(0.0) - old).max(0.0)
                 };
-                let head = format!(
-                    "{calls:>12}{:>12}{:>10}{:>10}{:>10}{:>9}  command",
-                    "us/call", "p50", "p99", "p99.9", "errors"
+                let (calls, micros) = (grown("calls"), grown("usec"));
+                let each = micros / calls.max(1.0);
+                let calls = thousands(calls / earlier.map_or(1.0, |(_, seconds)| seconds));
+                let latency = info.get(&format!("latency_percentiles_usec_{name}"));
+                let [p50, p99, p999] = ["p50", "p99", "p99.9"].map(|percentile| {
+                    let us = latency.and_then(|value| part(value, percentile));
+                    us.map_or("-".to_owned(), |us| format!("{us:.1}"))
+                });
+                let errors = ["failed_calls", "rejected_calls"].map(|field| part(value, field));
+                let errors = thousands(errors.into_iter().flatten().sum());
+                let row = format!(
+                    "{calls:>12}{each:>12.2}{p50:>10}{p99:>10}{p999:>10}{errors:>9}  {name}"
                 );
-                std::iter::once(head)
-                    .chain(rows.into_iter().map(|row| row.1))
-                    .collect()
-            },
-        )
+                (micros, row)
+            };
+            let mut rows: Vec<_> = info.named("cmdstat_").map(row).collect();
+            rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+            let calls = earlier.map_or("calls", |_| "calls/s");
+            let head =
+                format!("{calls:>12}     us/call       p50       p99     p99.9   errors  command");
+            iter::once(head)
+                .chain(rows.into_iter().map(|row| row.1))
+                .collect()
+        })
     }
 
     /// Returns the whole page as text.
@@ -392,19 +309,11 @@ impl Looks<'_> {
             self.slow(),
             self.commands(),
         ];
-        let mut page = String::new();
-        for Pane { title, lines, .. } in panes {
-            page.push_str(&title);
-            page.push('\n');
-            for line in lines {
-                page.push_str("  ");
-                page.push_str(line.trim_end());
-                page.push('\n');
-            }
-            page.push('\n');
-        }
-        page.truncate(page.trim_end().len());
-        page.push('\n');
-        page
+        let panes = panes.map(|pane| {
+            let lines = pane.lines.iter().map(|line| line.trim_end());
+            let lines = lines.map(|line| format!("  {line}\n"));
+            format!("{}\n{}", pane.title, lines.collect::<String>())
+        });
+        panes.join("\n")
     }
 }

@@ -1,5 +1,6 @@
 //! One look at a server: what it answers to a few commands, each of which may be refused without harm to the others.
 
+use std::array::from_fn;
 use std::io;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -29,7 +30,7 @@ pub(crate) struct Slow {
 }
 
 /// A queue of jobs: its name, and the numbers of JOB INFO.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) name: String,
     numbers: Vec<(String, i64)>,
@@ -102,10 +103,7 @@ fn counts(reply: &Value) -> Option<Vec<u64>> {
 fn queues(reply: &Value) -> Option<Vec<Queue>> {
     let queue = |map: &Value| {
         let pairs = map.as_slice()?.chunks_exact(2);
-        let mut queue = Queue {
-            name: String::new(),
-            numbers: Vec::new(),
-        };
+        let mut queue = Queue::default();
         for pair in pairs {
             match (text(&pair[0]).as_str(), &pair[1]) {
                 ("name", name) => queue.name = printable(name.as_bytes()?),
@@ -145,10 +143,7 @@ impl Sample {
             let part = |at: usize| text(parts.get(at)?).parse::<u64>().ok();
             Some(part(0)? * 1000 + part(1)? / 1000)
         });
-        let told = info
-            .as_ref()
-            .ok()
-            .and_then(|info| info.number("server_time_usec"));
+        let told = info.iter().find_map(|info| info.number("server_time_usec"));
         let now_ms = match (told, time) {
             (Some(micros), _) => (micros / 1000.0) as u64,
             (None, Ok(ms)) => ms,
@@ -159,9 +154,9 @@ impl Sample {
             now_ms,
             slow: accept(&first[2], slow),
             timers: Err(NEEDS.to_owned()),
-            timers_due: [(); 3].map(|()| Err(NEEDS.to_owned())),
+            timers_due: from_fn(|_| Err(NEEDS.to_owned())),
             queues: Err(NEEDS.to_owned()),
-            jobs_due: [(); 3].map(|()| Err(NEEDS.to_owned())),
+            jobs_due: from_fn(|_| Err(NEEDS.to_owned())),
             info,
         };
         if sample.info.as_ref().is_ok_and(|info| !info.is_punctual()) {
@@ -169,23 +164,20 @@ impl Sample {
         }
         let from = now_ms.to_string();
         let spans = SPANS.map(|(_, ms, parts)| ((now_ms + ms).to_string(), parts.to_string()));
-        let count = |of: &'static str| {
-            let from = from.as_str();
-            let spans = spans.iter();
-            spans.map(move |(to, parts)| vec![of, "COUNT", from, to, "BUCKETS", parts])
-        };
         let mut commands = vec![
             vec!["TIMER", "LIST", "COUNT", LINES],
             vec!["JOB", "QUEUES", "COUNT", LINES],
         ];
-        commands.extend(count("TIMER").chain(count("JOB")));
+        for of in ["TIMER", "JOB"] {
+            let spans = spans.iter();
+            commands
+                .extend(spans.map(|(to, parts)| vec![of, "COUNT", &from, to, "BUCKETS", parts]));
+        }
         let replies = connection.ask(&commands)?;
         sample.timers = accept(&replies[0], timers);
         sample.queues = accept(&replies[1], queues);
-        for span in 0..SPANS.len() {
-            sample.timers_due[span] = accept(&replies[2 + span], counts);
-            sample.jobs_due[span] = accept(&replies[5 + span], counts);
-        }
+        sample.timers_due = from_fn(|span| accept(&replies[2 + span], counts));
+        sample.jobs_due = from_fn(|span| accept(&replies[5 + span], counts));
         Ok(sample)
     }
 }

@@ -1,10 +1,7 @@
-//! Drawing: a frame is a function of the state, so tests draw into memory.
+//! Drawing: a frame is a function of the state and of the terminal's size, so tests draw without a terminal.
 
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{Block, Borders, Paragraph, Wrap};
+use crossterm::style::{StyledContent, Stylize};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::panes::{Looks, Pane};
 use crate::sample::Sample;
@@ -38,14 +35,31 @@ impl View {
         Self::Slow,
     ];
 
-    fn name(self) -> &'static str {
+    /// Names of the views, in the same order.
+    const NAMES: [&str; 6] = [
+        "overview", "future", "timers", "queues", "commands", "slow log",
+    ];
+
+    /// Returns the panes of a view and their heights. The last ones have none and share the other rows equally.
+    fn panes(self, looks: Looks<'_>) -> Vec<(Pane, Option<usize>)> {
         match self {
-            Self::Overview => "overview",
-            Self::Future => "future",
-            Self::Timers => "timers",
-            Self::Queues => "queues",
-            Self::Commands => "commands",
-            Self::Slow => "slow log",
+            Self::Overview => vec![
+                (looks.server(), Some(8)),
+                (looks.lateness(), Some(4)),
+                (looks.future(), Some(7)),
+                (looks.timers(), None),
+                (looks.queues(), None),
+                (looks.commands(), None),
+            ],
+            Self::Future => vec![
+                (looks.lateness(), Some(4)),
+                (looks.future(), Some(7)),
+                (looks.timers(), None),
+            ],
+            Self::Timers => vec![(looks.timers(), None)],
+            Self::Queues => vec![(looks.queues(), None)],
+            Self::Commands => vec![(looks.commands(), None)],
+            Self::Slow => vec![(looks.slow(), None)],
         }
     }
 }
@@ -64,7 +78,7 @@ pub struct State {
     /// The chosen view.
     pub view: View,
     /// Number of lines that are scrolled away.
-    pub scroll: u16,
+    pub scroll: usize,
 }
 
 impl State {
@@ -87,111 +101,182 @@ impl State {
 
     /// Chooses the next view.
     pub fn show_next(&mut self) {
-        let at = View::ALL.iter().position(|view| *view == self.view);
-        self.show(View::ALL[at.map_or(0, |at| (at + 1) % View::ALL.len())]);
+        self.show(View::ALL[(self.view as usize + 1) % View::ALL.len()]);
     }
 
     /// Scrolls, at most as far as there are lines.
-    pub fn scroll(&mut self, by: i16) {
+    pub fn scroll(&mut self, by: isize) {
         self.scroll = self.scroll.saturating_add_signed(by);
     }
 }
 
-fn draw_pane(frame: &mut Frame<'_>, area: Rect, pane: &Pane, scroll: u16) {
-    let style = match pane.refused {
-        true => Style::new().fg(Color::Yellow),
-        false => Style::new(),
-    };
-    let title = Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD);
-    let block = Block::new()
-        .borders(Borders::TOP)
-        .border_style(Style::new().fg(Color::DarkGray))
-        .title(Line::styled(format!(" {} ", pane.title), title));
-    let last = u16::try_from(pane.lines.len()).unwrap_or(u16::MAX);
-    let lines: Vec<Line<'_>> = pane
-        .lines
-        .iter()
-        .map(|line| Line::raw(line.as_str()))
-        .collect();
-    let mut text = Paragraph::new(lines).style(style).block(block);
-    if pane.refused {
-        text = text.wrap(Wrap { trim: true });
+/// A line of the screen: pieces of printable text, each with its style.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line(pub(crate) Vec<StyledContent<String>>);
+
+impl Line {
+    /// Returns the line without its styles.
+    pub fn text(&self) -> String {
+        let pieces = self.0.iter().map(|piece| piece.content().as_str());
+        pieces.collect()
     }
-    let page = area.height.saturating_sub(1);
-    let text = text.scroll((scroll.min(last.saturating_sub(page)), 0));
-    frame.render_widget(text, area);
 }
 
-/// Draws a state.
-pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
-    let [head, body, foot] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Min(0),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let address = format!("punctual top  {}", state.address);
-    frame.render_widget(Line::styled(address, bold), head);
-    let tabs = View::ALL
-        .iter()
-        .enumerate()
-        .map(|(at, view)| match *view == state.view {
-            true => format!("[{} {}]", at + 1, view.name()),
-            false => format!(" {} {} ", at + 1, view.name()),
-        });
-    let tabs = tabs
-        .chain([" q quit".to_owned()])
-        .collect::<Vec<_>>()
-        .join(" ");
-    let tabs = match &state.trouble {
-        None => Line::styled(tabs, Style::new().fg(Color::DarkGray)),
-        Some(trouble) => Line::styled(
-            format!("no connection, trying again: {trouble}  (q quits)"),
-            Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
-        ),
-    };
-    frame.render_widget(tabs, foot);
-    let Some(now) = &state.now else {
-        return;
-    };
-    let looks = Looks {
-        now,
-        before: state.before.as_ref(),
-    };
-    let panes: Vec<(Pane, Constraint)> = match state.view {
-        View::Overview => vec![
-            (looks.server(), Constraint::Length(8)),
-            (looks.lateness(), Constraint::Length(4)),
-            (looks.future(), Constraint::Length(7)),
-            (looks.timers(), Constraint::Fill(1)),
-            (looks.queues(), Constraint::Fill(1)),
-            (looks.commands(), Constraint::Fill(1)),
-        ],
-        View::Future => vec![
-            (looks.lateness(), Constraint::Length(4)),
-            (looks.future(), Constraint::Length(7)),
-            (looks.timers(), Constraint::Fill(1)),
-        ],
-        View::Timers => vec![(looks.timers(), Constraint::Fill(1))],
-        View::Queues => vec![(looks.queues(), Constraint::Fill(1))],
-        View::Commands => vec![(looks.commands(), Constraint::Fill(1))],
-        View::Slow => vec![(looks.slow(), Constraint::Fill(1))],
-    };
-    let areas = Layout::vertical(panes.iter().map(|pane| pane.1)).split(body);
-    // The last pane is the one that scrolls.
-    let last = panes.len() - 1;
-    if let (Some((pane, _)), Some(area)) = (panes.last(), areas.last()) {
-        let page = usize::from(area.height.saturating_sub(1));
-        let most = u16::try_from(pane.lines.len().saturating_sub(page)).unwrap_or(u16::MAX);
-        state.scroll = state.scroll.min(most);
+/// Returns whether a terminal may get a character: not control characters, which command it, and not invisible ones that
+/// reorder, join or restyle their neighbours, because how wide those become is the terminal's choice.
+fn is_drawable(c: &char) -> bool {
+    match c {
+        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => false,
+        '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => false,
+        c => !c.is_control(),
     }
-    for (at, ((pane, _), area)) in panes.iter().zip(areas.iter()).enumerate() {
-        draw_pane(
-            frame,
-            *area,
-            pane,
-            if at == last { state.scroll } else { 0 },
+}
+
+/// Returns as much of a text as fits into these columns.
+fn fit(text: &str, columns: usize) -> String {
+    let mut used = 0;
+    let fitting = text.chars().filter(is_drawable).take_while(|c| {
+        used += c.width().unwrap_or(0);
+        used <= columns
+    });
+    fitting.collect()
+}
+
+/// Breaks a text into lines of at most this many columns: between words, and inside a word that is longer.
+fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let text = fit(text, usize::MAX);
+    let (mut rest, mut lines) = (text.trim(), Vec::new());
+    loop {
+        let most = fit(rest, columns).len();
+        let end = match rest.len() == most || rest[most..].starts_with(' ') {
+            true => most,
+            false => rest[..most].rfind(' ').unwrap_or(most),
+        };
+        if end == 0 {
+            return lines;
+        }
+        lines.push(rest[..end].trim_end().to_owned());
+        rest = rest[end..].trim_start();
+    }
+}
+
+/// Draws a pane; the last pane of a page is scrolled, at most to its end.
+fn draw_pane(pane: &Pane, columns: usize, rows: usize, scroll: Option<&mut usize>) -> Vec<Line> {
+    let lines = pane.lines.iter().flat_map(|line| match pane.refused {
+        true => wrap(line, columns)
+            .into_iter()
+            .map(Stylize::dark_yellow)
+            .collect(),
+        false => vec![fit(line, columns).stylize()],
+    });
+    let mut text: Vec<_> = lines.map(|line| Line(vec![line])).collect();
+    if let Some(scroll) = scroll {
+        *scroll = (*scroll).min((text.len() + 1).saturating_sub(rows.max(1)));
+        text.drain(..*scroll);
+    }
+    let title = fit(&format!(" {} ", pane.title), columns);
+    let rule = "─".repeat(columns - title.width());
+    text.insert(0, Line(vec![title.dark_cyan().bold(), rule.dark_grey()]));
+    text.resize(rows, Line::default());
+    text
+}
+
+/// Draws a state: as many lines as the screen has rows, each at most as wide as the screen.
+pub fn draw(state: &mut State, columns: u16, rows: u16) -> Vec<Line> {
+    let (columns, rows) = (usize::from(columns), usize::from(rows));
+    let head = fit(&format!("punctual top  {}", state.address), columns);
+    let mut lines = vec![Line(vec![head.bold()])];
+    let panes = state.now.as_ref().map_or_else(Vec::new, |now| {
+        let before = state.before.as_ref();
+        state.view.panes(Looks { now, before })
+    });
+    let mut free = rows.saturating_sub(2);
+    for (at, (pane, height)) in panes.iter().enumerate() {
+        let left = panes.len() - at;
+        let height = height.unwrap_or(free.div_ceil(left)).min(free);
+        let scroll = (left == 1).then_some(&mut state.scroll);
+        lines.extend(draw_pane(pane, columns, height, scroll));
+        free -= height;
+    }
+    let (chosen, tabs) = (state.view as usize + 1, View::NAMES.iter().zip(1..));
+    let tabs = tabs.map(|(name, key)| match key == chosen {
+        true => format!("[{key} {name}] "),
+        false => format!(" {key} {name}  "),
+    });
+    let foot = match &state.trouble {
+        None => fit(&format!("{} q quit", tabs.collect::<String>()), columns).dark_grey(),
+        Some(trouble) => {
+            let trouble = format!("no connection, trying again: {trouble}  (q quits)");
+            fit(&trouble, columns).dark_red().bold()
+        }
+    };
+    lines.resize(rows.saturating_sub(1), Line::default());
+    lines.push(Line(vec![foot]));
+    lines.truncate(rows);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_printable_text_that_fits_is_drawn() {
+        assert_eq!(fit("abc", 2), "ab");
+        assert_eq!(fit("時間切れ", 5), "時間");
+        assert_eq!(fit("e\u{301}e\u{301}", 1), "e\u{301}");
+        assert_eq!(
+            fit("a\x1b[2J\r\n\u{9b}b\u{202e}c\u{200d}d\u{7f}", 9),
+            "a[2Jbcd"
         );
+        assert_eq!(fit("a", 0), "");
+    }
+
+    #[test]
+    fn texts_break_between_words() {
+        assert_eq!(
+            wrap("jobs   this needs it", 11),
+            ["jobs   this", "needs it"]
+        );
+        assert_eq!(
+            wrap("jobs   this needs it", 10),
+            ["jobs", "this needs", "it"]
+        );
+        assert_eq!(wrap(" abcdef gh ", 4), ["abcd", "ef", "gh"]);
+        assert_eq!(wrap("時間切れ", 3), ["時", "間", "切", "れ"]);
+        assert_eq!(wrap("時", 1), [""; 0]);
+        assert_eq!(wrap("a", 0), [""; 0]);
+        assert_eq!(wrap("", 9), [""; 0]);
+    }
+
+    #[test]
+    fn a_pane_has_a_rule_and_scrolls_to_its_end() {
+        let mut pane = Pane {
+            title: "keys".to_owned(),
+            lines: ["a", "b", "c", "d e"].map(str::to_owned).to_vec(),
+            refused: false,
+        };
+        let mut scroll = 9;
+        let shown = draw_pane(&pane, 8, 3, Some(&mut scroll));
+        let text: Vec<_> = shown.iter().map(Line::text).collect();
+        assert_eq!(
+            (text, scroll),
+            ([" keys ──", "c", "d e"].map(str::to_owned).to_vec(), 2)
+        );
+        let rule = [
+            " keys ".to_owned().dark_cyan().bold(),
+            "──".to_owned().dark_grey(),
+        ];
+        assert_eq!(shown[0].0, rule);
+        assert_eq!(draw_pane(&pane, 8, 6, None)[5], Line::default());
+        pane.refused = true;
+        // Wrapped lines are five; a pane without a row shows none.
+        for (rows, end) in [(3, 3), (1, 5), (0, 5), (9, 0)] {
+            scroll = 9;
+            let shown = draw_pane(&pane, 2, rows, Some(&mut scroll));
+            assert_eq!((shown.len(), scroll), (rows, end));
+        }
+        let yellow = Line(vec!["e".to_owned().dark_yellow()]);
+        assert_eq!(draw_pane(&pane, 2, 6, None)[5], yellow);
     }
 }

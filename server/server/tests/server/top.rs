@@ -4,9 +4,7 @@ use std::process::{Command, Output};
 
 use punctual_harness::free_port;
 use punctual_server::Server;
-use punctual_top::{Options, Sample, State, Target, View, draw};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
+use punctual_top::{Line, Options, Sample, State, Target, View, draw};
 
 use crate::killed::start;
 use crate::tls::Authority;
@@ -41,17 +39,17 @@ fn refused(words: &[&str], password: Option<&str>) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Draws a state, and returns the lines of the screen without the blanks at their ends.
+/// Draws a state, and returns the lines of the screen.
 fn drawn(state: &mut State, width: u16, height: u16) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, state)).unwrap();
-    let buffer = terminal.backend().buffer();
-    let rows = buffer.content().chunks(usize::from(width));
-    let rows = rows.map(|row| {
-        let row: String = row.iter().map(|cell| cell.symbol()).collect();
-        row.trim_end().to_owned()
-    });
-    rows.collect::<Vec<_>>().join("\n")
+    let lines = draw(state, width, height);
+    assert_eq!(lines.len(), usize::from(height));
+    let lines: Vec<_> = lines.iter().map(Line::text).collect();
+    for line in &lines {
+        // These tests have no characters of two columns.
+        assert!(line.chars().count() <= usize::from(width), "{line}");
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+    lines.join("\n")
 }
 
 /// A server with a clock that stands still, three timers and two queues.
@@ -142,6 +140,13 @@ fn every_view_is_drawn_and_rates_are_those_between_two_looks() {
             "calls/s",
         ],
     );
+    // Panes of 8, 4 and 7 rows, and three that share the other 39; the head and the foot.
+    let titles = overview.lines().enumerate();
+    let titles = titles.filter_map(|(row, line)| line.ends_with("──").then_some(row));
+    assert_eq!(titles.collect::<Vec<_>>(), [1, 9, 13, 20, 33, 46]);
+    assert!(overview.ends_with(
+        "\n[1 overview]  2 future   3 timers   4 queues   5 commands   6 slow log   q quit"
+    ));
     for (view, shown) in [
         (View::Future, "due in the next minute, hour and day"),
         (View::Timers, "in 1h 59m       later"),
@@ -153,13 +158,19 @@ fn every_view_is_drawn_and_rates_are_those_between_two_looks() {
         assert_shows(&drawn(&mut state, 100, 24), &[shown]);
     }
     // No size is too small.
-    for (width, height) in [(1, 1), (20, 3), (80, 5), (300, 100)] {
+    for (width, height) in [(0, 0), (0, 9), (9, 0), (1, 1), (20, 3), (80, 5), (300, 100)] {
         for view in View::ALL {
             state.show(view);
-            state.scroll(i16::MAX);
+            state.scroll(isize::MAX);
             drawn(&mut state, width, height);
         }
     }
+    state.show(View::Commands);
+    state.scroll(isize::MAX);
+    let last = drawn(&mut state, 100, 5);
+    let all = drawn(&mut state, 100, 100);
+    let end = all.trim_end().lines().filter(|line| !line.is_empty());
+    assert_eq!(last.lines().nth(3), end.rev().nth(1), "the last command");
     state.take(Err("gone".to_owned()));
     let gone = drawn(&mut state, 100, 24);
     assert_shows(&gone, &["no connection, trying again: gone"]);
