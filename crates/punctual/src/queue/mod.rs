@@ -231,34 +231,34 @@ pub trait DeadlineQueue<T> {
 /// Implements [`DeadlineQueue`] by the queue's methods of the same names.
 macro_rules! deadline_queue {
     ($Queue:ty $(, const $D:ident)?) => {
-        impl<T $(, const $D: usize)?> DeadlineQueue<T> for $Queue {
+        impl<T $(, const $D: usize)?> $crate::DeadlineQueue<T> for $Queue {
             #[inline]
-            fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
+            fn insert(&mut self, deadline: u64, value: T) -> $crate::TimerKey {
                 self.insert(deadline, value)
             }
 
             #[inline]
-            fn remove(&mut self, key: TimerKey) -> Option<T> {
+            fn remove(&mut self, key: $crate::TimerKey) -> Option<T> {
                 self.remove(key)
             }
 
             #[inline]
-            fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
+            fn reset(&mut self, key: $crate::TimerKey, deadline: u64) -> bool {
                 self.reset(key, deadline)
             }
 
             #[inline]
-            fn get(&self, key: TimerKey) -> Option<&T> {
+            fn get(&self, key: $crate::TimerKey) -> Option<&T> {
                 self.get(key)
             }
 
             #[inline]
-            fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+            fn get_mut(&mut self, key: $crate::TimerKey) -> Option<&mut T> {
                 self.get_mut(key)
             }
 
             #[inline]
-            fn deadline(&self, key: TimerKey) -> Option<u64> {
+            fn deadline(&self, key: $crate::TimerKey) -> Option<u64> {
                 self.deadline(key)
             }
 
@@ -271,7 +271,7 @@ macro_rules! deadline_queue {
                 self.clear();
             }
 
-            fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
+            fn iter<'a>(&'a self) -> impl Iterator<Item = ($crate::TimerKey, u64, &'a T)>
             where
                 T: 'a,
             {
@@ -279,12 +279,12 @@ macro_rules! deadline_queue {
             }
 
             #[inline]
-            fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
+            fn pop_due(&mut self, now: u64) -> Option<$crate::Expired<T>> {
                 self.pop_due(now)
             }
 
             #[inline]
-            fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+            fn poll_due(&mut self, now: u64, budget: &mut usize) -> $crate::Polled<T> {
                 self.poll_due(now, budget)
             }
 
@@ -308,6 +308,4 @@ macro_rules! deadline_queue {
         }
     };
 }
-
-deadline_queue!(wheel::Wheel<T>);
-deadline_queue!(Heap<T, D>, const D);
+pub(in crate::queue) use deadline_queue;

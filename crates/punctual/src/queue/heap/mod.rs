@@ -43,6 +43,8 @@ pub struct Heap<T, const D: usize = 4> {
     heap: TrackedHeap<Arming, T, D>,
 }
 
+super::deadline_queue!(Heap<T, D>, const D);
+
 impl<T> Heap<T> {
     /// Returns an empty heap with 4 children per timer. Allocates nothing. O(1).
     ///

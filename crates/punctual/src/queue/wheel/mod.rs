@@ -135,6 +135,8 @@ pub struct Wheel<T> {
     is_few: bool,
 }
 
+super::deadline_queue!(Wheel<T>);
+
 impl<T> Default for Wheel<T> {
     fn default() -> Self {
         Self::new()
