@@ -1,7 +1,7 @@
 //! The terminal: raw mode, the alternate screen, and the lines that it shows.
 //!
-//! Ground rules: a line is written only if it has changed, all changes of a frame in one write. The terminal is as it was before
-//! however the program ends: when [`Terminal`] is dropped, and in a panic of any thread.
+//! Ground rules: a line is written only if it has changed, and all changes of a frame are one write. The terminal is
+//! restored when [`Terminal`] is dropped and in a panic of any thread, so however the program ends.
 
 use std::io::{self, Write as _};
 use std::panic;
@@ -72,7 +72,7 @@ fn restore() {
     }
 }
 
-/// Writes the lines of a frame that differ from those of the frame before.
+/// Writes the lines of a frame that differ from the lines of the frame before.
 fn changes(out: &mut Vec<u8>, before: &[Line], now: &[Line]) -> io::Result<()> {
     for ((row, line), at) in now.iter().enumerate().zip(0..) {
         if before.get(row) != Some(line) {
