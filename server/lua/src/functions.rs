@@ -149,7 +149,7 @@ impl Functions {
     /// Calls a function with two tables of arguments, and writes its reply, in the protocol of `reply`.
     ///
     /// # Errors
-    /// The error that ended the function; nothing is written then.
+    /// The error that ended the function. A function that fails writes no reply.
     pub fn call(
         &mut self,
         function: &Function,

@@ -99,7 +99,7 @@ impl Interpreter {
     /// Runs a script and writes its reply, in the protocol of `reply`.
     ///
     /// # Errors
-    /// The error that ended the script; nothing is written then.
+    /// The error that ended the script. A script that fails writes no reply.
     pub fn run(
         &mut self,
         script: &Script,

@@ -193,7 +193,8 @@ pub(crate) fn write(
             Some(table) => open.push(table),
             None => stack.pop(1),
         }
-        // Tables that share their parts are small until they are a reply.
+        // Tables that share their parts are small until they are a reply. A reply beyond its limit has lost its beginning, and may
+        // be shorter than `start`.
         if stack
             .context()
             .is_out_of_memory(reply.len().saturating_sub(start))

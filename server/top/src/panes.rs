@@ -30,7 +30,7 @@ fn pane<T>(title: &str, answer: &Answer<T>, lines: impl FnOnce(&T) -> Vec<String
     }
 }
 
-/// Returns a line for each of these things, or a line that says that there are none.
+/// Returns a line for each element, or the line `none` for an empty slice.
 fn list<T>(all: &[T], none: &str, line: impl Fn(&T) -> String) -> Vec<String> {
     match all.is_empty() {
         true => vec![none.to_owned()],

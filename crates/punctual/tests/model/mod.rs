@@ -367,7 +367,7 @@ impl<Q: Subject> Model<Q> {
         timer.value
     }
 
-    /// Pops a due timer. Returns false if there is none.
+    /// Pops a due timer. Returns false if no timer is due.
     pub fn pop(&mut self) -> bool {
         let popped = self.queue.pop_due(self.now);
         self.expect(popped);

@@ -44,13 +44,13 @@ pub use self::settings::{
     AppendSync, BindAddress, ClockKind, Permission, ReplicaSettings, Settings, ShutdownOptions,
     Supervised,
 };
+pub(crate) use self::source::names;
 pub use self::tls::{AuthClients, TlsSettings};
 pub use self::value::{OutputLimit, SavePoint};
 
 use self::directive::{Change, Effect};
 use self::settings::Values;
 use self::source::Reader;
-pub(crate) use self::source::names;
 use self::table::DIRECTIVES;
 use self::value::Value;
 

@@ -135,16 +135,14 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: 
         let Some(policy) = turn.limits.eviction else {
             break full;
         };
-        let (before, discarded) = (counters::own(), turn.discarded.evicted_bytes());
-        let invalidations = || memory.invalidations.load(Ordering::Relaxed) as i64;
-        let invalidations_before = invalidations();
+        let own = || counters::own() - memory.invalidations.load(Ordering::Relaxed) as i64;
+        let (before, discarded) = (own(), turn.discarded.evicted_bytes());
         let mut evicted = 0;
         let mut late = false;
         let mut enough = |turn: &mut Turn<'_>| {
-            let freed = (before - counters::own())
+            let freed = (before - own())
                 + (evicted * PLACE) as i64
-                + (turn.discarded.evicted_bytes() - discarded) as i64
-                + (invalidations() - invalidations_before);
+                + (turn.discarded.evicted_bytes() - discarded) as i64;
             late = evicted > 0 && evicted % BETWEEN_LOOKS == 0 && elapsed_us() >= most_us;
             evicted += 1;
             freed >= excess + slack || late || evicted > 4 * BETWEEN_LOOKS

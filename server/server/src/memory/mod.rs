@@ -33,7 +33,7 @@ pub(crate) struct Memory {
     replica_ignores: AtomicBool,
     /// Bytes of evicted values that the worker will drop.
     pub(crate) dropping: AtomicU64,
-    /// Bytes of invalidations that turns which have not ended have left for clients.
+    /// Bytes of the invalidations that the current turns of all loops have sent.
     pub(crate) invalidations: AtomicU64,
     /// Unix time in µs since which eviction has not reached the limit, or 0.
     over_since_us: AtomicU64,

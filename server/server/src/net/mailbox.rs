@@ -4,8 +4,8 @@
 //! to the mailbox wakes the loop if the loop has announced that it sleeps ([`Announcement`]); further threads do not
 //! wake it again before it has emptied the mailbox.
 //!
-//! A single command can cause more messages for a client than its output may have. Such a client is *cut off* when it has much more
-//! than that in the mailbox: its messages are dropped, and its loop closes it.
+//! A single command can cause more messages for a client than the hard limit of the client's output. The mailbox then *cuts off* the
+//! client: it drops the client's messages, and the loop closes the connection.
 //!
 //! While a client runs commands, the mailbox can *separate* its messages, so that the loop inserts them between the
 //! client's replies, in the order of events.
@@ -80,7 +80,7 @@ impl<O> Mail<O> {
             .map(|d| (*d, &self.bytes[d.start..d.end]))
     }
 
-    /// Cuts off the clients that have more bytes of an origin than it may have. O(deliveries + bytes).
+    /// Cuts off each client whose messages of an origin have more bytes than `most` returns for the origin. O(deliveries + bytes).
     #[cold]
     fn cut_off_full(&mut self, most: impl Fn(Origin) -> u64) {
         let mut sums: HashMap<(u64, Origin), usize, RandomState> = HashMap::default();
@@ -188,7 +188,7 @@ impl<O> Mailbox<O> {
         let end = start + bytes.len();
         let (mut stored, cut_off) = (false, mail.cut_off.len());
         for (client, slot) in clients {
-            if !mail.cut_off.is_empty() && mail.is_cut_off(client) {
+            if mail.is_cut_off(client) {
                 continue;
             }
             if client == mail.separated_client {

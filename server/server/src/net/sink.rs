@@ -114,8 +114,11 @@ fn write_channel(channel: &mut Vec<u8>, prefix: &str, db: usize) {
 impl Drop for LoopSink<'_> {
     fn drop(&mut self) {
         self.send_batch();
-        let all = &self.shared.memory.invalidations;
-        all.fetch_sub(self.invalidations, Ordering::Relaxed);
+        // All loops share the counter, and few turns have invalidations.
+        if self.invalidations > 0 {
+            let all = &self.shared.memory.invalidations;
+            all.fetch_sub(self.invalidations, Ordering::Relaxed);
+        }
     }
 }
 

@@ -144,13 +144,7 @@ fn changes_of_libraries_are_changes_of_the_data() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path(), 1);
     let mut c = Wire::open(&server);
-    let field = |c: &mut Wire, name: &str| -> u64 {
-        let info = c.text("INFO everything");
-        let line = info
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.unwrap_or_else(|| panic!("{name}")).parse().unwrap()
-    };
+    let field = |c: &mut Wire, name: &str| -> u64 { c.info("everything", name).parse().unwrap() };
     let code = format!("#!lua name=lib\n{CALLBACK}redis.register_function('F', redis.log)");
     let saved = field(&mut c, "rdb_changes_since_last_save");
     c.ask(&["FUNCTION", "LOAD", &code]);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
 
-/// Returns what a command prints. It must succeed.
+/// Returns the output of a command that must succeed.
 fn output(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
@@ -20,7 +20,7 @@ fn options(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| word.len() > 2 && word.starts_with("--"))
 }
 
-/// Returns what bash offers for the last of these words.
+/// Returns bash's completions of the last word of a command line.
 fn completed(script: &Path, program: &Path, words: &str) -> Vec<String> {
     let offered = output(Command::new("bash").arg("-c").arg(format!(
         "source {script:?}; COMP_WORDS=({program:?} {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, fill_large, fill_small};
 use punctual_server::{Builder, LoadError, Server, StartError};
 
 fn builder(folder: &Path) -> Builder {
@@ -22,35 +22,14 @@ fn file(folder: &Path) -> Vec<u8> {
 
 /// Writes values of every type and encoding of Redis 7.0.
 fn fill(c: &mut Wire) {
-    for line in [
-        "SET int 12345678901",
-        "SET negative -7",
-        "SET text hello",
-        "SET timed soon PX 100000000",
-        "SETBIT bits 5000 1",
-        "PFADD hll a b c",
-        "RPUSH list a 1 -300 b",
-        "SADD ints 1 2 70000 -5",
-        "SADD words a b 3",
-        "HSET hash f v g 12",
-        "ZADD zset 1 a 2.5 b inf c -inf d 3.0000000000000004 e",
-        "GEOADD geo 13.361389 38.115556 Palermo",
-    ] {
-        let answer = c.ask(&line.split(' ').collect::<Vec<_>>());
-        assert!(!answer.is_error(), "{line}: {answer:?}");
-    }
+    fill_small(c);
+    c.run("SET negative -7");
     let long = "x".repeat(10_000);
     c.ask(&["SET", "compressible", &long]);
     c.ask(&["RPUSH", "wide list", &long, "after"]);
     c.ask(&["HSET", "wide hash", "field", &long]);
     c.ask(&["SELECT", "3"]);
-    for n in 0..700 {
-        let (name, score) = (format!("element:{n}"), format!("{}.25", n * 7 % 500));
-        c.ask(&["RPUSH", "long list", &name]);
-        c.ask(&["SADD", "large set", &name]);
-        c.ask(&["HSET", "large hash", &name, &n.to_string()]);
-        c.ask(&["ZADD", "large zset", &score, &name]);
-    }
+    fill_large(c);
     c.ask(&["SELECT", "0"]);
 }
 
@@ -294,13 +273,7 @@ fn save_points_trigger_saves() {
         .spawn()
         .unwrap();
     let mut c = Wire::open(&server);
-    let info = |c: &mut Wire, field: &str| -> u64 {
-        let text = c.text("INFO persistence");
-        let line = text
-            .lines()
-            .find_map(|l| l.strip_prefix(field)?.strip_prefix(':'));
-        line.unwrap().trim().parse().unwrap()
-    };
+    let info = |c: &mut Wire, field: &str| -> u64 { c.info("persistence", field).parse().unwrap() };
     let saves = |c: &mut Wire, wanted: u64| {
         let end = Instant::now() + Duration::from_secs(20);
         while info(c, "rdb_saves") != wanted || info(c, "rdb_bgsave_in_progress") != 0 {

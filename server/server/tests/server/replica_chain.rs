@@ -10,14 +10,7 @@ use crate::wire::{Open as _, Wire, eventually};
 
 /// Returns a field of INFO's section `stats`.
 fn stat(c: &mut Wire, name: &str) -> u64 {
-    let text = c.text("INFO stats");
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value
-        .unwrap_or_else(|| panic!("no field {name}"))
-        .parse()
-        .unwrap()
+    c.info("stats", name).parse().unwrap()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::thread;
 use punctual_server::{Builder, Server};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually, fill_large, fill_small};
 
 /// A primary that starts full synchronizations at once.
 pub fn primary(options: &[&str]) -> Redis {
@@ -63,30 +63,9 @@ pub fn same_data(theirs: &mut Wire, ours: &mut Wire) {
 pub fn fill(c: &mut Wire) {
     for db in ["0", "5"] {
         c.ask(&["SELECT", db]);
-        for line in [
-            "SET int 12345678901",
-            "SET text hello",
-            "SET timed soon PX 100000000",
-            "SETBIT bits 5000 1",
-            "PFADD hll a b c",
-            "RPUSH list a 1 -300 b",
-            "SADD ints 1 2 70000 -5",
-            "SADD words a b 3",
-            "HSET hash f v g 12",
-            "ZADD zset 1 a 2.5 b inf c -inf d 3.0000000000000004 e",
-            "GEOADD geo 13.361389 38.115556 Palermo",
-            "PEXPIRE zset 200000000",
-        ] {
-            let reply = c.ask(&line.split(' ').collect::<Vec<_>>());
-            assert!(!reply.is_error(), "{line}: {reply:?}");
-        }
-        for n in 0..700 {
-            let (name, score) = (format!("element:{n}"), format!("{}.25", n * 7 % 500));
-            c.ask(&["RPUSH", "long list", &name]);
-            c.ask(&["SADD", "large set", &name]);
-            c.ask(&["HSET", "large hash", &name, &n.to_string()]);
-            c.ask(&["ZADD", "large zset", &score, &name]);
-        }
+        fill_small(c);
+        c.run("PEXPIRE zset 200000000");
+        fill_large(c);
     }
     c.ask(&["SELECT", "0"]);
     load(c, "lib", "answer", "42");
@@ -98,8 +77,7 @@ pub fn load(c: &mut Wire, library: &str, function: &str, value: &str) {
         "#!lua name={library}\nredis.register_function{{function_name='{function}', \
          callback=function() return {value} end, flags={{'no-writes'}}}}"
     );
-    let reply = c.ask(&["FUNCTION", "LOAD", "REPLACE", &code]);
-    assert!(!reply.is_error(), "{reply:?}");
+    c.succeed(&["FUNCTION", "LOAD", "REPLACE", &code]);
 }
 
 /// Starts a redis-server that follows the one on `port`.

@@ -1,7 +1,7 @@
 //! The engine's binary heap with comparisons that run Python code and may raise.
 //!
-//! An operation finds the place of an entry first, which compares and changes nothing, and then moves the entry there,
-//! which cannot fail.
+//! An operation first finds the new place of an entry: comparisons may fail, and the heap does not change. Then it moves the
+//! entry to the new place, which cannot fail.
 
 use std::num::NonZeroU32;
 
@@ -106,7 +106,7 @@ impl Heap {
         self.find(py, self.ranked(last), place, last)
     }
 
-    /// Removes the entry at `place`; `to` is the place of the last entry then.
+    /// Removes the entry at `place`. The last entry fills the gap and moves on to the place `to`.
     #[inline]
     pub(super) fn take_out(&mut self, place: usize, to: usize) -> Option<(Py<PyAny>, Py<PyAny>)> {
         let (entry, value) = self.entries.remove_at(place, to)?;
@@ -123,7 +123,7 @@ impl Heap {
         self.find(py, (priority, NonZeroU32::MAX), place, self.len())
     }
 
-    /// Changes the priority of the entry at `place`, whose place is `to` then. Returns the old priority.
+    /// Changes the priority of the entry at `place`, moves the entry to the place `to`, and returns the old priority.
     pub(super) fn change(&mut self, place: usize, priority: Priority, to: usize) -> Py<PyAny> {
         let old = self.entries.reset_at(place, to, ranked(priority));
         old.priority.into_object()

@@ -1,7 +1,7 @@
 //! A d-ary heap of Ruby values, in the order of scores, and of equal scores in the order of insertion.
 //!
-//! Scores with ranks are compared as numbers, other scores by Ruby, which may fail. So an operation first finds the place of
-//! the entry that moves, which changes nothing, and then moves the entry there.
+//! Scores with ranks are compared as numbers, other scores by Ruby, which may fail. So an operation first finds the
+//! new place of the entry that moves, without a change of the heap, and then moves the entry to the new place.
 //!
 //! A heap with slots also knows the place of each entry, for removal and rescoring.
 

@@ -156,7 +156,7 @@ mod tests {
     use core::convert::Infallible;
     use proptest::prelude::*;
 
-    /// Sorts by finding places and moving entries there.
+    /// Sorts keys by finding the place of each key and moving the key to its place.
     fn sorts(arity: usize, keys: &[u8]) {
         let find = |entries: &[u8], len, at, moving: u8| {
             let entry = |place: Option<usize>| place.map_or(moving, |place| entries[place]);

@@ -30,6 +30,35 @@ pub fn run(c: &mut Wire, lines: &[&str]) {
     }
 }
 
+/// Writes small values of every type to the selected database.
+pub fn fill_small(c: &mut Wire) {
+    let lines = [
+        "SET int 12345678901",
+        "SET text hello",
+        "SET timed soon PX 100000000",
+        "SETBIT bits 5000 1",
+        "PFADD hll a b c",
+        "RPUSH list a 1 -300 b",
+        "SADD ints 1 2 70000 -5",
+        "SADD words a b 3",
+        "HSET hash f v g 12",
+        "ZADD zset 1 a 2.5 b inf c -inf d 3.0000000000000004 e",
+        "GEOADD geo 13.361389 38.115556 Palermo",
+    ];
+    run(c, &lines);
+}
+
+/// Writes a list, a set, a hash and a sorted set of 700 elements to the selected database.
+pub fn fill_large(c: &mut Wire) {
+    for n in 0..700 {
+        let (name, score) = (format!("element:{n}"), format!("{}.25", n * 7 % 500));
+        c.ask(&["RPUSH", "long list", &name]);
+        c.ask(&["SADD", "large set", &name]);
+        c.ask(&["HSET", "large hash", &name, &n.to_string()]);
+        c.ask(&["ZADD", "large zset", &score, &name]);
+    }
+}
+
 /// Runs a line and returns its reply as text.
 #[track_caller]
 pub fn show(c: &mut Wire, line: &str) -> String {
