@@ -13,9 +13,6 @@ const LAST: u32 = 1 << 31;
 pub(super) struct Arming(u128);
 
 impl Arming {
-    /// Later than every arming.
-    pub(super) const NONE: Arming = Arming(u128::MAX);
-
     #[inline]
     pub(super) fn new(deadline: u64, order: NonZeroU32, index: u32) -> Self {
         let low = u64::from(order.get()) << 32 | u64::from(index);

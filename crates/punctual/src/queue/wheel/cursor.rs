@@ -39,11 +39,7 @@ impl RawWheel {
         self.set_back(self.now);
         if was_at_end {
             for entry in self.front.take_all() {
-                if entry.deadline < self.cursor {
-                    self.front.stage(entry);
-                } else {
-                    self.place(entry, true);
-                }
+                self.file_unordered(entry);
             }
         }
         true

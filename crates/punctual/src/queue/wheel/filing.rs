@@ -7,6 +7,7 @@
 //! records have arrived.
 
 use super::Wheel;
+use super::few::FEW_MAX;
 use super::records::Filed;
 use crate::queue::TimerKey;
 use crate::queue::slab::Tenant;
@@ -108,7 +109,7 @@ impl<T> Wheel<T> {
             if deadline < filed.tick() {
                 let to = Filed::at(deadline);
                 self.records.keep(index, to);
-                self.raw.hold_earlier(to.entry(deadline, index));
+                self.raw.hold(to.entry(deadline, index));
             }
         } else if filed != Filed::at(deadline) {
             self.file(deadline, index, filed);
@@ -168,10 +169,12 @@ impl<T> Wheel<T> {
         if self.armings.must_renumber() {
             self.renumber();
         }
-        if self.is_few {
-            self.reserve_few();
+        if self.is_few && !self.records.reserve(FEW_MAX) {
+            self.become_many();
         }
-        if !self.is_few {
+        if self.is_few {
+            self.records.all_keep(Filed::FEW);
+        } else {
             self.records.reserve(usize::MAX);
         }
         self.insert(deadline, value)

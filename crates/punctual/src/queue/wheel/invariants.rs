@@ -85,7 +85,7 @@ pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
             }
         }
     }
-    assert_eq!(chunks, raw.pool.used(), "no chunk is lost");
+    assert_eq!(chunks, raw.pool.used, "no chunk is lost");
     let all = filed(raw);
     assert_eq!(all.len(), raw.entries, "entries are counted");
     let mut dead = 0;

@@ -85,13 +85,11 @@ impl<T> Tenant for Timer<T> {
 }
 
 impl<T> Slab<Timer<T>> {
-    /// Returns the arming of the first timer to fire. O(records).
+    /// Returns the armings of all timers, by index. O(records).
     #[inline]
-    pub(super) fn first_armed(&self) -> Option<Arming> {
-        let first = self.least(Arming::NONE, |index, timer| {
-            Arming::new(timer.deadline, timer.sequence, index)
-        });
-        (first != Arming::NONE).then_some(first)
+    pub(super) fn armings(&self) -> impl Iterator<Item = Arming> {
+        self.iter()
+            .map(|(index, timer)| Arming::new(timer.deadline, timer.sequence, index))
     }
 
     /// Numbers the armings of all timers anew, in the same sequence. O(n log n).
