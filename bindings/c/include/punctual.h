@@ -185,7 +185,7 @@ typedef struct {
    */
   bool (*deadline)(void *owner, uint32_t index, uint32_t generation, uint64_t *deadline);
   /**
-   * Returns the sequence number of the timer's last arming, compared modulo 2^32: equal deadlines are popped in this
+   * Returns the number of the timer's last arming; a later arming has a larger number. Equal deadlines are popped in this
    * order. NULL: equal deadlines are popped in no particular order, and the wheel never sorts them.
    */
   uint32_t (*order)(void *owner, uint32_t index);
@@ -257,7 +257,7 @@ void punctual_wheel_free(punctual_wheel *wheel);
 /**
  * Arms a timer with a deadline and a value, which may be anything, including NULL. O(1).
  *
- * Returns its key; PUNCTUAL_NO_KEY if `wheel` is NULL or would hold more than 2^32 - 1 timers.
+ * Returns its key; PUNCTUAL_NO_KEY if `wheel` is NULL or would hold more than 2^32 - 2 timers.
  *
  * Threads: one at a time.
  */

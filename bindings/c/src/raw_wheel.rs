@@ -35,7 +35,7 @@ pub struct TimerTable {
             deadline: *mut u64,
         ) -> bool,
     >,
-    /// Returns the sequence number of the timer's last arming, compared modulo 2^32: equal deadlines are popped in this
+    /// Returns the number of the timer's last arming; a later arming has a larger number. Equal deadlines are popped in this
     /// order. NULL: equal deadlines are popped in no particular order, and the wheel never sorts them.
     pub order: Option<unsafe extern "C-unwind" fn(owner: *mut c_void, index: u32) -> u32>,
 }

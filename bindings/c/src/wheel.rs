@@ -92,7 +92,7 @@ pub extern "C" fn punctual_wheel_free(wheel: Option<Box<TimerWheel>>) {
 
 /// Arms a timer with a deadline and a value, which may be anything, including NULL. O(1).
 ///
-/// Returns its key; PUNCTUAL_NO_KEY if `wheel` is NULL or would hold more than 2^32 - 1 timers.
+/// Returns its key; PUNCTUAL_NO_KEY if `wheel` is NULL or would hold more than 2^32 - 2 timers.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// The wheel compares orders modulo 2^32, so all timers are renumbered before orders span half of it.
-const LAST: u32 = 1 << 31;
+/// All timers are renumbered before an order would be this one: orders are compared as numbers.
+const LAST: u32 = u32::MAX;
 
 /// An arming: deadline, order and the timer's index, in one number. One comparison orders two
 /// armings, and no two are equal. (A struct would be written field by field and copied as a whole,
@@ -13,9 +13,6 @@ const LAST: u32 = 1 << 31;
 pub(super) struct Arming(u128);
 
 impl Arming {
-    /// Later than every arming.
-    pub(super) const NONE: Arming = Arming(u128::MAX);
-
     #[inline]
     pub(super) fn new(deadline: u64, order: NonZeroU32, index: u32) -> Self {
         let low = u64::from(order.get()) << 32 | u64::from(index);
@@ -88,9 +85,7 @@ impl Armings {
     }
 
     /// Renumbers from 1 on: takes all timers with their orders and returns them with their new orders, in the
-    /// same sequence. O(n log n), once in two billion armings.
-    ///
-    /// With two billion live timers, every arming would renumber again.
+    /// same sequence. O(n log n), once in four billion armings.
     #[cold]
     pub(super) fn renumber<I: Ord>(
         &mut self,

@@ -70,6 +70,17 @@ struct Record<R: Tenant> {
     kept: R::Kept,
 }
 
+impl<R: Tenant> Record<R> {
+    /// Returns the body of a live record.
+    #[inline]
+    fn tenant(&self) -> Option<&R> {
+        match &self.state {
+            State::Live(tenant) => Some(tenant),
+            State::Free { .. } => None,
+        }
+    }
+}
+
 /// The records.
 #[derive(Debug)]
 pub(super) struct Slab<R: Tenant> {
@@ -221,19 +232,14 @@ impl<R: Tenant> Slab<R> {
     /// Returns the body at `index`, whatever its generation.
     #[inline]
     pub(super) fn at(&self, index: u32) -> Option<&R> {
-        self.kept_at(index).map(|(tenant, _)| tenant)
+        self.records.get(index as usize)?.tenant()
     }
 
     /// Returns the body at `index` and what its record keeps.
     #[inline]
     pub(super) fn kept_at(&self, index: u32) -> Option<(&R, R::Kept)> {
-        match self.records.get(index as usize) {
-            Some(Record {
-                state: State::Live(tenant),
-                kept,
-            }) => Some((tenant, *kept)),
-            _ => None,
-        }
+        let record = self.records.get(index as usize)?;
+        Some((record.tenant()?, record.kept))
     }
 
     #[inline]
@@ -314,25 +320,12 @@ impl<R: Tenant> Slab<R> {
         self.live
     }
 
-    /// Returns the least `key` of all live bodies, or `none` if there are none. O(records), without
-    /// branches.
-    #[inline]
-    pub(super) fn least<K: Ord + Copy>(&self, none: K, key: impl Fn(u32, &R) -> K) -> K {
-        let used = (0..).zip(&self.records[..self.tail.min(self.records.len())]);
-        used.fold(none, |least, (index, record)| match &record.state {
-            State::Live(tenant) => least.min(key(index, tenant)),
-            State::Free { .. } => least,
-        })
-    }
-
     /// Returns all live bodies, by index. O(records).
+    #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &R)> {
         (0..)
             .zip(&self.records[..self.tail])
-            .filter_map(|(index, record)| match &record.state {
-                State::Live(tenant) => Some((index, tenant)),
-                State::Free { .. } => None,
-            })
+            .filter_map(|(index, record)| Some((index, record.tenant()?)))
     }
 
     /// Removes all timers and frees their memory. O(records).
@@ -395,7 +388,7 @@ impl<R: Tenant> Slab<R> {
     /// records keep nothing of their last timers. O(records).
     #[cold]
     pub(super) fn shrink_to_fit(&mut self, limit: usize) {
-        let is_live = |record: &Record<R>| matches!(record.state, State::Live(_));
+        let is_live = |record: &Record<R>| record.tenant().is_some();
         let last = self.records.iter().rposition(is_live);
         let len = last.map_or(0, |last| last + 1).max(RECORDS_KEPT);
         if len < self.records.len() {

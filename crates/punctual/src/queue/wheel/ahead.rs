@@ -1,6 +1,7 @@
 //! Fetching the timers that are popped next, for an owner who pops several in a row.
 
 use super::chunk::{Chunk, Slot};
+use super::front::Ready;
 use super::raw::RawWheel;
 use super::timers::Timers;
 
@@ -9,23 +10,15 @@ impl RawWheel {
     /// `now` will be queried soon, so that their cache misses overlap. A series of
     /// [`step`](RawWheel::step) would wait for each of them in turn. Changes nothing. O(count).
     pub fn prefetch_due(&self, now: u64, count: usize, timers: &impl Timers) {
-        let slot = match self.first_slot() {
-            Some(first) if first.level == 0 && first.start <= now => {
-                self.levels[0].slot(first.slot)
-            }
-            _ => Slot::EMPTY,
-        };
-        let heap = self.front.in_heap().take(count);
-        let run = self
-            .front
-            .coming()
-            .iter()
-            .take_while(|ready| ready.deadline <= now);
+        let is_due = |ready: &&Ready| ready.deadline <= now;
+        let heap = self.front.in_heap().take(count).filter(is_due);
+        let run = self.front.coming().iter().take_while(is_due);
+        let first = self.first_slot();
+        let first = first.filter(|first| first.level == 0 && first.start <= now);
+        let slot = first.map_or(Slot::EMPTY, |first| self.levels[0].slot(first.slot));
         let filed = self.pool.chunks(slot).flat_map(Chunk::entries);
-        let ready = heap.filter(|ready| ready.deadline <= now).chain(run);
-        let due = ready
-            .map(|ready| ready.index)
-            .chain(filed.map(|entry| entry.index));
+        let due = heap.chain(run).map(|ready| ready.index);
+        let due = due.chain(filed.map(|entry| entry.index));
         due.take(count).for_each(|index| timers.prefetch(index));
     }
 }

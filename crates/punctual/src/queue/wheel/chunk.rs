@@ -56,7 +56,7 @@ impl Entry {
 
 /// An entry in a slot. The slot gives the upper bits of its deadline, so the lower 32 bits are
 /// enough.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packed {
     pub(super) low: u32,
     pub(super) index: u32,
@@ -64,12 +64,6 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    pub(super) const NONE: Packed = Packed {
-        low: 0,
-        index: 0,
-        generation: 0,
-    };
-
     /// Returns the entry, given its deadline.
     #[inline]
     pub(super) fn at(self, deadline: u64) -> Entry {
@@ -81,26 +75,18 @@ impl Packed {
     }
 }
 
-/// A list node with the entries `entries[begin..end]`, never empty while it is in a slot's list.
+/// A list node with the entries `entries[..len]`, never empty while it is in a slot's list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) next: u32,
-    begin: u8,
-    end: u8,
+    len: u8,
     entries: [Packed; CHUNK],
 }
 
 impl Chunk {
-    const EMPTY: Chunk = Chunk {
-        next: NONE,
-        begin: 0,
-        end: 0,
-        entries: [Packed::NONE; CHUNK],
-    };
-
     #[inline]
     pub(super) fn entries(&self) -> &[Packed] {
-        &self.entries[usize::from(self.begin)..usize::from(self.end)]
+        &self.entries[..usize::from(self.len)]
     }
 }
 
@@ -109,7 +95,7 @@ impl Chunk {
 pub(super) struct Pool {
     segments: Vec<Segment>,
     free: u32,
-    used: u32,
+    pub(super) used: u32,
     /// The last chunk that the sweep visits in its slot; `NONE` as soon as that chunk is freed.
     pub(super) watched: u32,
     /// Segments of an earlier pool, to be reused or freed.
@@ -185,18 +171,14 @@ impl Pool {
         }
     }
 
-    /// Takes an empty chunk. O(1).
+    /// Takes a free chunk. O(1).
     #[inline]
     fn take(&mut self) -> u32 {
         if self.free == NONE {
             self.grow();
         }
         let id = self.free;
-        let chunk = self.get_mut(id);
-        let next = replace(&mut chunk.next, NONE);
-        chunk.begin = 0;
-        chunk.end = 0;
-        self.free = next;
+        self.free = replace(&mut self.get_mut(id).next, NONE);
         self.used += 1;
         id
     }
@@ -209,7 +191,11 @@ impl Pool {
             "a wheel holds at most 2^32 - 1 chunks of entries"
         );
         let reused = self.leftovers.pop();
-        let mut segment = reused.unwrap_or_else(|| Box::new([Chunk::EMPTY; SEGMENT]));
+        let mut segment = reused.unwrap_or_else(|| {
+            let (next, len) = (NONE, 0);
+            let entries = [Packed::default(); CHUNK];
+            Box::new([Chunk { next, len, entries }; SEGMENT])
+        });
         for (id, chunk) in (first as u32..).zip(&mut segment[..]) {
             chunk.next = id + 1;
         }
@@ -236,36 +222,9 @@ impl Pool {
         made > 512 && (self.used as usize) < made / 8
     }
 
-    /// Removes the entries of a chunk that do not stand, and copies them to `dead`. Returns the
-    /// number of entries checked, and of those removed. Without a branch, so that the cache misses
-    /// of the checks overlap.
-    pub(super) fn compact(
-        &mut self,
-        id: u32,
-        stands: impl Fn(&Packed) -> bool,
-        dead: &mut [Packed; CHUNK],
-    ) -> (usize, usize) {
-        let chunk = self.get_mut(id);
-        let range = usize::from(chunk.begin)..usize::from(chunk.end);
-        let (looked, mut kept) = (range.len(), 0);
-        for (count, at) in range.enumerate() {
-            let entry = chunk.entries[at];
-            chunk.entries[kept] = entry;
-            dead[count - kept] = entry;
-            kept += usize::from(stands(&entry));
-        }
-        (chunk.begin, chunk.end) = (0, kept as u8);
-        (looked, looked - kept)
-    }
-
     pub(super) fn memory(&self) -> usize {
         (self.segments.len() + self.leftovers.len()) * size_of::<[Chunk; SEGMENT]>()
             + (self.segments.capacity() + self.leftovers.capacity()) * size_of::<Segment>()
-    }
-
-    #[cfg(test)]
-    pub(super) fn used(&self) -> usize {
-        self.used as usize
     }
 }
 
@@ -292,82 +251,32 @@ impl Slot {
     pub(super) fn push(&mut self, pool: &mut Pool, entry: Packed) -> bool {
         if self.tail != NONE {
             let chunk = pool.get_mut(self.tail);
-            if let Some(place) = chunk.entries.get_mut(usize::from(chunk.end)) {
+            if let Some(place) = chunk.entries.get_mut(usize::from(chunk.len)) {
                 *place = entry;
-                chunk.end += 1;
+                chunk.len += 1;
                 return false;
             }
         }
         let id = pool.take();
-        if self.tail == NONE {
-            self.head = id;
-        } else {
-            pool.get_mut(self.tail).next = id;
-        }
-        self.tail = id;
+        self.append(pool, Slot { head: id, tail: id });
         let chunk = pool.get_mut(id);
         chunk.entries[0] = entry;
-        chunk.end = 1;
+        chunk.len = 1;
         true
-    }
-
-    /// Removes the first entry; the slot must not be empty. O(1).
-    #[inline]
-    pub(super) fn pop(&mut self, pool: &mut Pool) -> Packed {
-        let chunk = pool.get_mut(self.head);
-        let entry = chunk.entries[usize::from(chunk.begin)];
-        chunk.begin += 1;
-        if chunk.begin == chunk.end {
-            self.drop_head(pool);
-        }
-        entry
     }
 
     /// Removes the first chunk and returns a copy of it; the slot must not be empty. O(1).
     #[inline]
     pub(super) fn pop_chunk(&mut self, pool: &mut Pool) -> Chunk {
-        let chunk = *pool.get(self.head);
-        self.drop_head(pool);
-        pool.prefetch(self.head);
-        chunk
-    }
-
-    /// Removes the first chunk from the list and frees it.
-    #[inline]
-    fn drop_head(&mut self, pool: &mut Pool) {
         let id = self.head;
-        self.unlink_head(pool);
-        pool.give(id);
-    }
-
-    /// Removes the first chunk from the list; the slot must not be empty.
-    #[inline]
-    pub(super) fn unlink_head(&mut self, pool: &mut Pool) {
-        self.head = replace(&mut pool.get_mut(self.head).next, NONE);
+        let chunk = *pool.get(id);
+        self.head = chunk.next;
         if self.head == NONE {
             self.tail = NONE;
         }
-    }
-
-    /// Adds a chunk at the end of the list, or its entries if the last chunk has room for them.
-    pub(super) fn link_tail(&mut self, pool: &mut Pool, id: u32) {
-        let entries = pool.get(id).entries().len();
-        let room = match self.tail {
-            NONE => 0,
-            tail => CHUNK - usize::from(pool.get(tail).end),
-        };
-        if entries > room {
-            self.append(pool, Slot { head: id, tail: id });
-            return;
-        }
-        if entries > 0 {
-            let packed = pool.get(id).entries;
-            let chunk = pool.get_mut(self.tail);
-            let end = usize::from(chunk.end);
-            chunk.entries[end..end + entries].copy_from_slice(&packed[..entries]);
-            chunk.end += entries as u8;
-        }
         pool.give(id);
+        pool.prefetch(self.head);
+        chunk
     }
 
     /// Returns whether the slot has at most `limit` entries. O(limit).
@@ -378,6 +287,7 @@ impl Slot {
     }
 
     /// Appends all of `other`. O(1).
+    #[inline]
     pub(super) fn append(&mut self, pool: &mut Pool, other: Slot) {
         if self.is_empty() {
             *self = other;

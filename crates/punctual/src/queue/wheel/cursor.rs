@@ -1,7 +1,8 @@
 //! Setting the cursor back after it ran ahead of the clock and many timers are armed before it.
 //!
-//! The cursor of an empty wheel is at the end of time. So up to [`FRONT_MAX`] entries are in front,
-//! where they take less memory than in slots with a chunk each, and no more time.
+//! A step that finds no entry sets the cursor to the end of time. From then on up to [`FRONT_MAX`]
+//! entries are in front, where they take less memory than in slots with a chunk each, and no more
+//! time.
 
 use super::chunk::{NONE, Slot};
 use super::level::{digit, level_of};
@@ -39,11 +40,7 @@ impl RawWheel {
         self.set_back(self.now);
         if was_at_end {
             for entry in self.front.take_all() {
-                if entry.deadline < self.cursor {
-                    self.front.stage(entry);
-                } else {
-                    self.place(entry, true);
-                }
+                self.file_unordered(entry);
             }
         }
         true

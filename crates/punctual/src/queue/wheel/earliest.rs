@@ -1,7 +1,7 @@
 //! What is known about the earliest deadline.
 //!
-//! - `first` is a lower bound of all live deadlines but that of the entry that is held. If its
-//!   timer confirms it, it is the earliest of them.
+//! - `first` is a lower bound of all live deadlines and of the ticks of spare entries, without the
+//!   entry that is held. If its timer confirms it, it is the earliest of them.
 //! - One entry that is due before all others may be `held`: it is in no slot and not in front. So a
 //!   timer that is the first while it lives, and is cancelled before it is due, is never filed, and
 //!   the one that was first before is known. The entry stays held when its timer is cancelled or
@@ -76,10 +76,12 @@ impl Earliest {
         self.set(no_timer_before(bound));
     }
 
-    /// Holds an entry that is due before `first`, while no other one is held.
+    /// Holds an entry that is due before `first`, while no other one is held, or the held entry under
+    /// an earlier tick.
     #[inline]
     pub(super) fn hold(&mut self, entry: Entry) {
-        debug_assert!(!self.is_held() && entry.deadline < self.first.deadline);
+        debug_assert!(!self.is_held() || self.held.index == entry.index);
+        debug_assert!(entry.deadline < self.named().deadline);
         self.bound = entry.deadline;
         self.held = entry;
     }
@@ -90,29 +92,10 @@ impl Earliest {
         self.is_held() && self.held.index == index
     }
 
-    /// Returns whether an entry of this index is held under `deadline`.
-    #[inline]
-    pub(super) fn holds_at(&self, index: u32, deadline: u64) -> bool {
-        self.holds(index) && self.held.deadline == deadline
-    }
-
-    /// Holds the entry that is held under an earlier tick.
-    #[inline]
-    pub(super) fn hold_earlier(&mut self, entry: Entry) {
-        debug_assert!(self.holds(entry.index) && entry.deadline < self.held.deadline);
-        self.bound = entry.deadline;
-        (self.held.deadline, self.held.generation) = (entry.deadline, entry.generation);
-    }
-
     /// Returns the held entry, which is held no longer; its timer stays the earliest.
     #[inline]
     pub(super) fn release(&mut self) -> Option<Entry> {
-        let held = self.held;
-        self.is_held().then(|| {
-            self.held = NEVER;
-            self.set(held);
-            held
-        })
+        self.release_if(|_| true).inspect(|&held| self.set(held))
     }
 
     /// Returns the held entry if `condition` holds for it, and holds it no longer.

@@ -2,8 +2,8 @@
 //!
 //! The first timer to fire is found by a look at all records in use, at most [`FEW_MAX`]. That is
 //! faster than filing an entry and finding it again, and an insert, a cancel or a re-arm does what
-//! it does in a wheel of many timers: a record that keeps [`Filed::FEW`] needs no entry for any
-//! deadline but the earliest.
+//! it does in a wheel of many timers: for a record that keeps [`Filed::FEW`] no deadline needs an
+//! entry. The earliest one is noted.
 //!
 //! - The raw wheel's cache of the earliest deadline names timers here too, with the generation of
 //!   `Filed::FEW`. Every timer that is armed for its tick or earlier passes
@@ -15,6 +15,7 @@
 
 use super::Wheel;
 use super::chunk::Entry;
+use super::earliest::Earliest;
 use super::filing::Undecided;
 use super::records::Filed;
 use crate::queue::Expired;
@@ -26,34 +27,13 @@ use alloc::vec::Vec;
 pub(super) const FEW_MAX: usize = 32;
 
 impl<T> Wheel<T> {
-    /// Returns an empty wheel that files entries.
-    #[cfg(test)]
-    pub(super) fn many() -> Self {
-        let mut wheel = Wheel::new();
-        wheel.become_many();
-        wheel
-    }
-
-    /// Makes room for another timer, and files entries if all records that are looked at are in
-    /// use.
-    pub(super) fn reserve_few(&mut self) {
-        if self.records.reserve(FEW_MAX) {
-            self.records.all_keep(Filed::FEW);
-        } else {
-            self.become_many();
-        }
-    }
-
     /// Files an entry for each timer, while the raw wheel has no entries. O(n log n).
     #[cold]
     pub(super) fn become_many(&mut self) {
-        let armed = self.records.iter();
-        let mut armed: Vec<Arming> = armed
-            .map(|(index, timer)| Arming::new(timer.deadline, timer.sequence, index))
-            .collect();
+        let mut armed: Vec<Arming> = self.records.armings().collect();
         armed.sort_unstable();
         self.records.all_keep(Filed::NOT);
-        self.raw.restart();
+        self.raw.earliest = Earliest::new();
         self.undecided = Undecided::new();
         self.is_few = false;
         for arming in armed {
@@ -78,7 +58,7 @@ impl<T> Wheel<T> {
         let entry = Filed::FEW.entry(deadline, index);
         if earliest.holds(index) {
             if deadline < earliest.bound() {
-                earliest.hold_earlier(entry);
+                earliest.hold(entry);
             }
             return;
         }
@@ -97,7 +77,7 @@ impl<T> Wheel<T> {
     #[inline(never)]
     pub(super) fn find_first(&mut self) -> Option<u64> {
         if self.is_few {
-            self.raw.earliest.release_if(|_| true);
+            self.raw.earliest.release();
             self.look();
             return (!self.is_empty()).then_some(self.raw.earliest.bound());
         }
@@ -108,13 +88,10 @@ impl<T> Wheel<T> {
     /// Finds the first timer, while no entry is held. O(FEW_MAX).
     #[inline]
     fn look(&mut self) {
-        match self.records.first_armed() {
-            Some(first) => self.raw.earliest.set(Entry {
-                deadline: first.deadline(),
-                index: first.index(),
-                generation: Filed::FEW.generation(),
-            }),
-            None => self.raw.earliest.set_bound(u64::MAX),
+        let earliest = &mut self.raw.earliest;
+        match self.records.armings().min() {
+            Some(first) => earliest.set(Filed::FEW.entry(first.deadline(), first.index())),
+            None => earliest.set_bound(u64::MAX),
         }
     }
 

@@ -9,6 +9,15 @@ use crate::queue::model::{Model, Op, Subject, sized};
 use crate::queue::slab::Tenant;
 use proptest::prelude::*;
 
+impl<T> Wheel<T> {
+    /// Returns an empty wheel that files entries.
+    pub(super) fn many() -> Self {
+        let mut wheel = Wheel::new();
+        wheel.become_many();
+        wheel
+    }
+}
+
 impl Wheel<u64> {
     /// Checks a wheel of few timers.
     pub(super) fn check_few(&self) {

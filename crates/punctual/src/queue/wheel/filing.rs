@@ -7,10 +7,14 @@
 //! records have arrived.
 
 use super::Wheel;
+use super::few::FEW_MAX;
 use super::records::Filed;
 use crate::queue::TimerKey;
 use crate::queue::slab::Tenant;
 use core::mem::take;
+
+/// Largest number of timers: each needs an index and an order of arming.
+const TIMERS_MAX: usize = u32::MAX as usize - 1;
 
 /// Number of timers that are filed together.
 const BATCH: usize = 32;
@@ -100,15 +104,16 @@ impl<T> Wheel<T> {
             self.note_early(deadline, index);
             return key;
         }
+        // Not at the last tick: an entry of the tick before may lie there too, out of order.
         let is_covered = deadline > filed.tick() && deadline != u64::MAX;
         if is_covered || self.file_later(deadline, index, filed) {
             return key;
         }
-        if self.raw.earliest.holds_at(index, filed.tick()) {
+        if self.raw.earliest.holds(index) {
             if deadline < filed.tick() {
                 let to = Filed::at(deadline);
                 self.records.keep(index, to);
-                self.raw.hold_earlier(to.entry(deadline, index));
+                self.raw.hold(to.entry(deadline, index));
             }
         } else if filed != Filed::at(deadline) {
             self.file(deadline, index, filed);
@@ -168,11 +173,14 @@ impl<T> Wheel<T> {
         if self.armings.must_renumber() {
             self.renumber();
         }
-        if self.is_few {
-            self.reserve_few();
+        if self.is_few && !self.records.reserve(FEW_MAX) {
+            self.become_many();
         }
-        if !self.is_few {
-            self.records.reserve(usize::MAX);
+        if self.is_few {
+            self.records.all_keep(Filed::FEW);
+        } else {
+            let has_room = self.records.reserve(TIMERS_MAX);
+            assert!(has_room, "a wheel holds at most 2^32 - 2 timers");
         }
         self.insert(deadline, value)
     }

@@ -1,6 +1,6 @@
 //! The front: entries in the order of (deadline, sequence of arming), ready to be popped.
 //!
-//! - The *run* is the sorted entries of a slot that became due. (The bottom of the ladder queue of
+//! - The *run* is the sorted entries of what was the first slot. (The bottom of the ladder queue of
 //!   Tang, Goh and Thng, 2005.) A slot of few entries comes here from any level at once, instead of
 //!   being distributed over the levels below, one after another.
 //! - The *heap* has entries that cannot wait for the next run: entries before the cursor (deadlines

@@ -6,7 +6,6 @@
 
 use super::chunk::Slot;
 use alloc::boxed::Box;
-use core::mem::size_of;
 
 /// Number of levels: eleven digits of six bits hold 64 bits.
 pub(super) const LEVELS: usize = 11;
@@ -90,12 +89,6 @@ impl Level {
     pub(super) fn vacate(&mut self, slot: usize) {
         self.occupied &= !(1 << slot);
         self.unordered &= !(1 << slot);
-    }
-
-    pub(super) fn memory(&self) -> usize {
-        self.slots
-            .as_ref()
-            .map_or(0, |_| size_of::<[Slot; SLOTS]>())
     }
 }
 

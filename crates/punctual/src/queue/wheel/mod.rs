@@ -26,15 +26,16 @@
 //! new entry ---- before the cursor: staged ------> heap ---+
 //! ```
 //!
-//! Insert 900 and 5,000 while the cursor is at 0. 900 is 14 x 64 + 4: its highest digit belongs to
-//! level 1, so it is filed in slot 14 of level 1. 5,000 is 1 x 4,096 + 14 x 64 + 8 and is filed in
-//! slot 1 of level 2. The bitmaps of occupied levels and slots give the first slot, which starts at
-//! 896: the wheel can sleep until then. At 896 the slot is opened and its timers are sorted into
-//! the run; 900 is popped when it is due. Now the first slot starts at 4,096. When the clock is
-//! there, the slot is opened in one of two ways. Up to 512 entries go to the run at once, 5,000
-//! among them. If there are more, the cursor moves to 4,096, the slot is *pending*, and its entries
-//! are filed again below: 5,000 differs from 4,096 in the digit of level 1, so it goes to slot 14
-//! of that level, which now spans 4,992 to 5,055.
+//! File entries for 900 and 5,000 while the cursor is at 0. (The states below tell when an entry is
+//! not filed in a slot: few timers have none, and the earliest entry is often held.) 900 is
+//! 14 x 64 + 4: its highest digit belongs to level 1, so it is filed in slot 14 of level 1. 5,000 is
+//! 1 x 4,096 + 14 x 64 + 8 and is filed in slot 1 of level 2. The bitmaps of occupied levels and
+//! slots give the first slot, which starts at 896: the wheel can sleep until then. At 896 the slot is
+//! opened and its timers are sorted into the run; 900 is popped when it is due. Now the first slot
+//! starts at 4,096. When the clock is there, the slot is opened in one of two ways. Up to 512 entries
+//! go to the run at once, 5,000 among them. If there are more, the cursor moves to 4,096, the slot is
+//! *pending*, and its entries are filed again below: 5,000 differs from 4,096 in the digit of level
+//! 1, so it goes to slot 14 of that level, which now spans 4,992 to 5,055.
 //!
 //! # What is different from linked lists of timers
 //!
@@ -51,16 +52,16 @@
 //! | state | set by | cleared by | invariant |
 //! |---|---|---|---|
 //! | few (`Wheel::is_few`) | a call that finds the wheel empty; the removal of the last of over a thousand timers | the 33rd timer | There are no entries; all timers are in the first 32 records |
-//! | undecided | `insert` of a timer that is not due before all others | any other call that files or pops; the 32nd such timer | The timer is not due before `earliest.first` |
+//! | undecided | `insert` of a timer that is due after `earliest.first` | any other call that files or pops; the 32nd such timer | The timer is still due after `earliest.first` |
 //! | held | an entry due before all others | another such entry, a pop, a search | It is in no slot and not in front; `first` is a bound of all others |
 //! | spare | the removal of a timer | the record's next timer; its slot, when opened | The record keeps the entry's tick, and no other entry |
 //! | stale | a re-arm to later | its slot, when opened | An entry is never filed later than its timer is due |
-//! | dead | a re-arm to earlier, [`RawWheel::forget`] | its slot, when opened; the sweep | Fewer than the live timers plus about 512 |
+//! | dead | a re-arm to earlier, an `insert` before the record's spare entry, [`RawWheel::forget`] | its slot, when opened; the sweep | Fewer than the live timers plus some hundreds |
 //! | staged | an entry before the cursor | the next step or search | Its sequence is not known yet |
 //! | run, heap | an opened slot; a staged or unordered entry | a pop | In order of (deadline, sequence); the run's entries before `clear_until` precede all others |
 //! | pending (`floor` > 1) | an opened slot of over 512 entries | its last entry | It is the slot of the cursor's digit; new entries for the levels below go into it |
 //! | unordered (a bit for each slot) | a stale entry, a re-arm to the same tick, a sweep, an entry while others are dead | the slot, when empty | Without it, equal deadlines are in the sequence of arming |
-//! | cursor at the end | the last entry's removal | the 513th entry | All entries are in front, where a few hundred take less memory |
+//! | cursor at the end | `few`; a step that finds no entry | the 513th entry | All entries before the last tick are in front, where a few hundred take less memory |
 //! | leftovers, tail | `few`; packing | calls that find nothing due | No call frees more than some ten kilobytes |
 
 mod ahead;
@@ -72,8 +73,6 @@ mod few;
 mod few_tests;
 mod filing;
 mod front;
-#[cfg(test)]
-mod invariants;
 mod level;
 mod memory;
 mod popping;
@@ -102,9 +101,9 @@ use records::{Filed, Timer};
 /// popping in exact order and finding the next deadline take O(1) amortised.
 ///
 /// A timer takes 36 bytes plus its value, padded to 8 bytes. Dead entries take 12 bytes each; there
-/// are fewer of them than live timers plus about 512. The record and the entry of a cancelled timer
-/// are reused by the next timer. An empty wheel takes about 950 bytes and allocates nothing. While
-/// it has at most 32 timers it files no entries and looks at all timers instead, which is faster.
+/// are fewer of them than live timers plus some hundreds. The record and the entry of a cancelled timer
+/// are reused by the next timer. An empty wheel takes about 950 bytes and allocates nothing. Until
+/// it has more than 32 timers it files no entries and looks at all timers instead, which is faster.
 ///
 /// A wheel that a call finds empty, or whose last of over a thousand timers is gone, frees its
 /// memory in pieces, one with each call that finds nothing due.
@@ -189,7 +188,7 @@ impl<T> Wheel<T> {
     ///
     /// # Panics
     ///
-    /// If the wheel would hold more than 2^32 - 1 timers.
+    /// If the wheel would hold more than 2^32 - 2 timers.
     ///
     /// ```
     /// use punctual::Wheel;
@@ -210,6 +209,7 @@ impl<T> Wheel<T> {
             value,
         });
         let first = self.raw.earliest.first();
+        // `<=`, because a wheel of few timers notes an arming for the first tick too.
         if deadline <= first {
             return self.place_early(deadline, key, filed);
         }

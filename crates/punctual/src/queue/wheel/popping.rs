@@ -63,16 +63,14 @@ impl<T> Wheel<T> {
         self.raw.has_memory_to_free
     }
 
-    /// Frees a piece of memory. Returns whether more is waiting. O(1), about 10 us.
+    /// Frees a piece of memory, and notes whether more is waiting. O(1), about 10 us.
     #[cold]
     #[inline(never)]
-    pub(super) fn free_piece(&mut self) -> bool {
+    fn free_piece(&mut self) {
         if self.is_empty() && !self.is_few {
             self.become_few();
         }
-        let more = self.raw.pool.free_piece() | self.records.free_piece();
-        self.raw.has_memory_to_free = more;
-        more
+        self.raw.has_memory_to_free = self.raw.pool.free_piece() | self.records.free_piece();
     }
 
     /// Number of entries, dead ones included, which `next_deadline` may have to move. O(1).
@@ -91,8 +89,8 @@ impl<T> Wheel<T> {
         self.pop_run(now)
     }
 
-    /// Does so in a wheel with entries. The common case is the next entry of the run, whose timer is
-    /// unchanged: one access to the record.
+    /// Pops the earliest timer of a wheel with entries if it is due. The common case is the next entry
+    /// of the run, whose timer is unchanged: one access to the record. A held entry is due after it.
     #[inline(never)]
     fn pop_run(&mut self, now: u64) -> Option<Expired<T>> {
         if self.undecided.is_empty()

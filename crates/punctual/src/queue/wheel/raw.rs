@@ -4,8 +4,8 @@
 //!
 //! - The owner keeps the timers, and the wheel reads a timer only through [`Timers`]. So a cancel
 //!   touches nothing here: the owner changes the timer's generation, which makes the entry dead.
-//! - Every live timer has exactly one entry with its own generation, filed at its deadline or
-//!   earlier.
+//! - Every live timer has an entry with its own generation, filed at its deadline or earlier. (In
+//!   a [`Wheel`](super::Wheel), undecided timers have none yet; `records` tells when one has two.)
 //! - The cursor may run ahead of the clock; entries before it go to `front`, and stay there
 //!   wherever the cursor is. An entry armed later for the same tick comes after them.
 //!
@@ -19,7 +19,7 @@ use super::front::Front;
 use super::level::{LEVELS, Level, digit, level_of};
 use super::sweep::{EVERY, Sweep};
 use super::timers::{Step, Timers};
-use core::mem::size_of;
+use core::mem::{size_of, size_of_val};
 
 /// A hierarchical timing wheel whose caller stores the timers.
 ///
@@ -70,7 +70,7 @@ pub struct RawWheel {
     pub(super) pool: Pool,
     pub(super) front: Front,
     pub(super) earliest: Earliest,
-    /// Number of entries in the levels and in front.
+    /// Number of entries in the levels, in front and held.
     pub(super) entries: usize,
     /// Number of entries that the owner has invalidated.
     pub(super) dead: usize,
@@ -122,17 +122,11 @@ impl RawWheel {
         }
     }
 
-    /// Starts anew with a wheel that has no entries.
-    pub(super) fn restart(&mut self) {
-        (self.cursor, self.behind) = (AT_END, 0);
-        self.earliest = Earliest::new();
-    }
-
     /// Files an entry for the timer `index` with the given deadline. O(1).
     ///
     /// # Panics
     ///
-    /// If the entries need more than 2^32 chunks.
+    /// If the entries need almost 2^32 chunks.
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -172,16 +166,11 @@ impl RawWheel {
         }
     }
 
-    /// Holds an entry that is due before all others, while no other one is held.
-    fn hold(&mut self, entry: Entry) {
+    /// Holds an entry that is due before all others, while no other one is held, or the held entry
+    /// under an earlier tick.
+    pub(super) fn hold(&mut self, entry: Entry) {
         self.front.clear_only_before(entry.deadline);
         self.earliest.hold(entry);
-    }
-
-    /// Holds the entry that is held under an earlier tick.
-    pub(super) fn hold_earlier(&mut self, entry: Entry) {
-        self.front.clear_only_before(entry.deadline);
-        self.earliest.hold_earlier(entry);
     }
 
     /// Files an entry that is counted already.
@@ -214,7 +203,8 @@ impl RawWheel {
         true
     }
 
-    /// Files the entry that is held, if there is one. All work on entries starts with this.
+    /// Files the entry that is held, if there is one. All work on entries starts with this, except a
+    /// pop from the run before `clear_until`, which the held entry has set to its tick.
     #[inline]
     pub(super) fn release_held(&mut self) {
         if let Some(held) = self.earliest.release() {
@@ -238,7 +228,7 @@ impl RawWheel {
     /// Notes that one filed entry is dead: [`Timers::deadline`] now returns `None` for it.
     ///
     /// O(1). Some calls also sweep a few entries, so that there are fewer dead entries than live
-    /// ones plus about 256.
+    /// ones plus some hundreds.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -285,17 +275,20 @@ impl RawWheel {
     ///     wheel.insert(7, index, 0);
     /// });
     ///
-    /// let mut fired = 0;
+    /// let (mut fired, mut turns) = (0, 0);
     /// let mut budget = 100;
-    /// while let Step::Due(due) = wheel.step(7, &mut sessions, &mut budget) {
-    ///     fired += 1;
+    /// loop {
+    ///     match wheel.step(7, &mut sessions, &mut budget) {
+    ///         Step::Due(_) => fired += 1,
+    ///         Step::Busy => (turns, budget) = (turns + 1, 100), // time for other work
+    ///         Step::Idle => break,
+    ///     }
     /// }
-    /// assert_eq!((fired, budget), (100, 0));
+    /// assert!(fired == 1_000 && turns >= 10);
     /// ```
     #[inline]
     pub fn step(&mut self, now: u64, timers: &mut impl Timers, budget: &mut usize) -> Step {
-        self.now = now;
-        if self.earliest.bound() > now {
+        if self.is_idle(now) {
             return Step::Idle;
         }
         self.release_held();
@@ -416,7 +409,11 @@ impl RawWheel {
     /// assert!(RawWheel::new().memory() < 1_024);
     /// ```
     pub fn memory(&self) -> usize {
-        let levels: usize = self.levels.iter().map(Level::memory).sum();
+        let levels = self
+            .levels
+            .iter()
+            .filter_map(|level| level.slots.as_deref());
+        let levels: usize = levels.map(size_of_val).sum();
         size_of::<Self>() + levels + self.pool.memory() + self.front.memory()
     }
 
@@ -477,9 +474,13 @@ impl RawWheel {
         to.unordered |= u64::from(is_unordered) << slot;
     }
 
-    /// Files an entry again after its timer was re-armed, and marks its slot unordered.
+    /// Files an entry again after its timer was re-armed.
     pub(super) fn refile(&mut self, entry: Entry, timers: &mut impl Timers) {
-        let entry = timers.refiled(entry);
+        self.file_unordered(timers.refiled(entry));
+    }
+
+    /// Files an entry that is counted already, and marks its slot unordered.
+    pub(super) fn file_unordered(&mut self, entry: Entry) {
         if entry.deadline < self.cursor {
             self.front.stage(entry);
         } else {

@@ -11,7 +11,8 @@
 //!
 //! An entry that is dead may match again, when its record files another entry under the same tick.
 //! Then its timer has two entries, and the first of them fires it. So slots are marked unordered
-//! while there are dead entries.
+//! while there are dead entries. The same happens, rarely, if two ticks have the same hash: an
+//! entry that is found before its timer is due is filed again, and then the other one is dead.
 
 use super::chunk::Entry;
 use super::timers::Timers;
@@ -85,13 +86,11 @@ impl<T> Tenant for Timer<T> {
 }
 
 impl<T> Slab<Timer<T>> {
-    /// Returns the arming of the first timer to fire. O(records).
+    /// Returns the armings of all timers, by index. O(records).
     #[inline]
-    pub(super) fn first_armed(&self) -> Option<Arming> {
-        let first = self.least(Arming::NONE, |index, timer| {
-            Arming::new(timer.deadline, timer.sequence, index)
-        });
-        (first != Arming::NONE).then_some(first)
+    pub(super) fn armings(&self) -> impl Iterator<Item = Arming> {
+        self.iter()
+            .map(|(index, timer)| Arming::new(timer.deadline, timer.sequence, index))
     }
 
     /// Numbers the armings of all timers anew, in the same sequence. O(n log n).

@@ -5,15 +5,14 @@
 //! - moves to the front as a whole, as a sorted run, if it has up to [`RUN_MAX`] entries;
 //! - becomes the pending slot if it has more and is above level 0: it is emptied into the levels
 //!   below, one chunk at a time;
-//! - is popped entry by entry if it has more and is on level 0, a single tick; entries out of
-//!   arming order go through the heap in front.
+//! - moves to the front in pieces if it has more and is on level 0, a single tick.
 
-use super::chunk::{CHUNK, Entry, Slot};
+use super::chunk::{CHUNK, Entry};
+use super::cursor::AT_END;
 use super::front::Ready;
 use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
 use super::raw::RawWheel;
 use super::timers::{Step, Timers};
-use core::mem::replace;
 
 /// Maximum number of entries of a slot that moves to the front. A larger slot gives the slots of
 /// the level below 4 or more entries each, which share the fixed cost per slot.
@@ -55,7 +54,9 @@ impl RawWheel {
                 *budget -= 1;
                 self.front.pop();
                 if self.front.is_run_only() {
-                    self.front.clear_until = start;
+                    let wins_ties = self.is_front_first::<T>(start, first.as_ref());
+                    // Before the entry is resolved, which may file another one and lower this.
+                    self.front.clear_until = start.saturating_add(u64::from(wins_ties));
                 }
                 if let Some(due) = self.resolve_ready(ready, timers) {
                     return Step::Due(due);
@@ -64,22 +65,10 @@ impl RawWheel {
                 if start > self.now {
                     return self.idle_until(start, start);
                 }
-                if first.level > 0 || self.is_short(&first) {
-                    *budget = budget.saturating_sub(self.open(&first, timers));
-                    continue;
-                }
-                *budget -= 1;
-                let is_unordered = T::ORDERED && self.is_unordered(&first);
-                let entry = self.take_out(&first);
-                if let Some(due) = self.resolve(entry, timers) {
-                    if !is_unordered {
-                        self.fired(due.deadline);
-                        return Step::Due(due);
-                    }
-                    self.move_to_heap(due, timers);
-                }
+                *budget = budget.saturating_sub(self.open(&first, timers));
             } else {
-                self.restart();
+                (self.cursor, self.behind) = (AT_END, 0);
+                self.earliest.set_bound(u64::MAX);
                 self.trim();
                 return Step::Idle;
             }
@@ -92,7 +81,8 @@ impl RawWheel {
     fn is_front_first<T: Timers>(&self, deadline: u64, first: Option<&First>) -> bool {
         first.is_none_or(|first| {
             deadline < first.start
-                || deadline == first.start && !(T::ORDERED && self.is_unordered(first))
+                || deadline == first.start
+                    && !(T::ORDERED && self.levels[first.level].is_unordered(first.slot))
         })
     }
 
@@ -209,60 +199,36 @@ impl RawWheel {
         })
     }
 
-    /// Returns whether a slot's entries may be out of arming order.
-    #[inline]
-    fn is_unordered(&self, place: &First) -> bool {
-        self.levels[place.level].is_unordered(place.slot)
-    }
-
-    /// Removes the first entry of a slot of level 0.
-    #[inline]
-    fn take_out(&mut self, place: &First) -> Entry {
-        self.cursor = place.start;
-        let list = self.levels[0].slot_mut(place.slot);
-        let entry = list.pop(&mut self.pool);
-        if list.is_empty() {
-            self.vacate(0, place.slot);
-        }
-        entry.at(place.start)
-    }
-
     /// Moves entries of the slot at `place` nearer to the front. Returns their number.
     #[inline(never)]
     fn open(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         self.trim();
+        let list = self.levels[place.level].slot(place.slot);
         // A slot that is already pending must be cascaded to the end, so that equal deadlines keep their order.
-        if self.floor == 1 && self.is_short(place) {
+        if place.level == 0 || self.floor == 1 && list.has_at_most(&self.pool, RUN_MAX) {
             self.gather(place, timers)
         } else {
             self.cascade(place, timers)
         }
     }
 
-    /// Returns whether the slot at `place` has few enough entries to move to the front.
-    #[inline]
-    fn is_short(&self, place: &First) -> bool {
-        let list = self.levels[place.level].slot(place.slot);
-        list.has_at_most(&self.pool, RUN_MAX)
-    }
-
-    /// Moves the slot at `place` to the front, as a run unless the front has a run. The cursor stays:
-    /// entries armed for this slot later are filed in it again.
+    /// Moves the slot at `place` to the front, or up to [`RUN_MAX`] entries of a slot of level 0, as a
+    /// run unless the front has a run. The cursor stays: entries armed for this slot later are filed in
+    /// it again.
     ///
     /// All timers are prefetched before the first is read, so that the cache misses overlap.
     fn gather(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         let &First { level, slot, start } = place;
         let bits = BITS * level as u32;
-        let mut list = replace(self.levels[level].slot_mut(slot), Slot::EMPTY);
-        self.vacate(level, slot);
-        for chunk in self.pool.chunks(list) {
+        let mut list = self.levels[level].slot(slot);
+        for chunk in self.pool.chunks(list).take(RUN_MAX / CHUNK + 1) {
             for entry in chunk.entries() {
                 timers.prefetch(entry.index);
             }
         }
         let has_run = self.front.next().is_some();
         let mut looked = 0;
-        while !list.is_empty() {
+        while !list.is_empty() && (level > 0 || looked <= RUN_MAX - CHUNK) {
             let chunk = list.pop_chunk(&mut self.pool);
             looked += chunk.entries().len();
             for entry in chunk.entries() {
@@ -288,7 +254,12 @@ impl RawWheel {
                 }
             }
         }
+        *self.levels[level].slot_mut(slot) = list;
+        if list.is_empty() {
+            self.vacate(level, slot);
+        }
         if !has_run {
+            self.front.clear_only_before(start);
             self.front.sort(start, bits);
         }
         looked
@@ -302,7 +273,7 @@ impl RawWheel {
     fn cascade(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         let &First { level, slot, .. } = place;
         let start = slot_start(self.cursor, level, slot);
-        let was_unordered = self.is_unordered(place);
+        let was_unordered = self.levels[level].is_unordered(slot);
         self.cursor = start;
         self.floor = 1 << (BITS * level as u32);
         let list = self.levels[level].slot_mut(slot);
@@ -326,6 +297,7 @@ impl RawWheel {
                 }
                 _ if !reads => self.put_below(entry.at(filed), was_unordered),
                 None => self.drop_dead(entry.index, entry.generation, timers),
+                // By an owner that breaks the rule of `Timers`, or ticks with the same hash.
                 Some(deadline) if deadline < start => self.refile(entry.at(deadline), timers),
                 Some(deadline) if deadline == filed => {
                     self.put_below(entry.at(filed), was_unordered);
@@ -350,7 +322,7 @@ impl RawWheel {
 
     /// Returns the earliest live deadline, and caches its timer.
     #[inline(never)]
-    pub(super) fn find_first<T: Timers>(&mut self, timers: &mut T) -> Option<u64> {
+    pub(super) fn find_first(&mut self, timers: &mut impl Timers) -> Option<u64> {
         if self.settle_held(timers)
             && let Some(deadline) = self.earliest.known(timers)
         {
@@ -362,37 +334,24 @@ impl RawWheel {
                 self.place_staged(entry, timers);
                 continue;
             }
-            let place = self.first_slot();
-            let ready = self.front.peek().copied();
-            let ready = ready.filter(|top| self.is_front_first::<T>(top.deadline, place.as_ref()));
-            let first = match (ready, place) {
-                (Some(ready), _) => ready.entry(),
-                (None, Some(place)) if place.level == 0 && !self.is_short(&place) => {
-                    let mut chunks = self.pool.chunks(self.levels[0].slot(place.slot));
-                    let entry = chunks.next().and_then(|chunk| chunk.entries().first());
-                    entry.map(|entry| entry.at(place.start))?
+            let slot = self.first_slot();
+            if let Some(&ready) = self.front.peek()
+                && slot.is_none_or(|slot| ready.deadline <= slot.start)
+            {
+                let first = ready.entry();
+                if timers.deadline(first.index, first.generation) == Some(first.deadline) {
+                    self.earliest.set(first);
+                    return Some(first.deadline);
                 }
-                (None, Some(place)) => {
-                    self.open(&place, timers);
-                    continue;
+                self.front.pop();
+                if let Some(early) = self.resolve(first, timers) {
+                    self.refile(early, timers);
                 }
-                (None, None) => {
-                    self.earliest.set_bound(u64::MAX);
-                    return None;
-                }
-            };
-            if timers.deadline(first.index, first.generation) == Some(first.deadline) {
-                self.earliest.set(first);
-                return Some(first.deadline);
-            }
-            match place {
-                Some(place) if ready.is_none() => {
-                    self.take_out(&place);
-                }
-                _ => self.front.pop(),
-            }
-            if let Some(early) = self.resolve(first, timers) {
-                self.refile(early, timers);
+            } else if let Some(slot) = slot {
+                self.open(&slot, timers);
+            } else {
+                self.earliest.set_bound(u64::MAX);
+                return None;
             }
         }
     }

@@ -8,7 +8,7 @@
 //!
 //! [`forget`]: super::RawWheel::forget
 
-use super::chunk::{CHUNK, NONE, Packed};
+use super::chunk::{CHUNK, NONE};
 use super::level::LEVELS;
 use super::raw::RawWheel;
 use super::timers::Timers;
@@ -65,22 +65,22 @@ impl RawWheel {
     /// entries checked.
     fn sweep_chunk(&mut self, level: usize, slot: usize, timers: &mut impl Timers) -> usize {
         let list = self.levels[level].slot_mut(slot);
-        let id = list.head;
-        list.unlink_head(&mut self.pool);
-        self.pool.prefetch(list.head);
-        if self.pool.watched == id {
-            self.pool.watched = NONE;
+        let chunk = list.pop_chunk(&mut self.pool);
+        // All timers are read before the first entry moves, so that the cache misses overlap.
+        let mut standing = [false; CHUNK];
+        for (stands, entry) in standing.iter_mut().zip(chunk.entries()) {
+            *stands = timers.stands(entry.index, entry.generation);
         }
-        let mut dead = [Packed::NONE; CHUNK];
-        let stands = |entry: &Packed| timers.stands(entry.index, entry.generation);
-        let (looked, dropped) = self.pool.compact(id, stands, &mut dead);
-        list.link_tail(&mut self.pool, id);
-        if list.is_empty() {
+        for (stands, &entry) in standing.into_iter().zip(chunk.entries()) {
+            if stands {
+                self.put(level, slot, entry, true);
+            } else {
+                self.drop_dead(entry.index, entry.generation, timers);
+            }
+        }
+        if self.levels[level].slot(slot).is_empty() {
             self.vacate(level, slot);
         }
-        for entry in &dead[..dropped] {
-            self.drop_dead(entry.index, entry.generation, timers);
-        }
-        looked
+        chunk.entries().len()
     }
 }

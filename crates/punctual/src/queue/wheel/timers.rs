@@ -27,7 +27,7 @@ pub trait Timers {
         let _ = index;
     }
 
-    /// Returns the position of the timer's last arming among all armings, compared modulo 2^32.
+    /// Returns the number of the timer's last arming. A later arming has a larger number.
     fn sequence(&self, index: u32) -> u32 {
         let _ = index;
         0

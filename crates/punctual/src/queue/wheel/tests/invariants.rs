@@ -1,8 +1,8 @@
 //! The invariants of a raw wheel between any two calls.
 
-use super::level::{FAR, LEVELS, deadline_in, digit, slot_start};
-use super::raw::RawWheel;
-use super::timers::Timers;
+use super::super::level::{FAR, LEVELS, deadline_in, digit, slot_start};
+use super::super::raw::RawWheel;
+use super::super::timers::Timers;
 use std::collections::HashMap;
 
 /// Returns every entry with the tick it is filed under (`None` on the far levels).
@@ -85,7 +85,7 @@ pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
             }
         }
     }
-    assert_eq!(chunks, raw.pool.used(), "no chunk is lost");
+    assert_eq!(chunks, raw.pool.used, "no chunk is lost");
     let all = filed(raw);
     assert_eq!(all.len(), raw.entries, "entries are counted");
     let mut dead = 0;
