@@ -3,13 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
-use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
+use punctual_store::{Error, Stats};
 
 use crate::config::{Config, RewriteError, SetError};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::log;
-use crate::observe::stats::lateness_histogram;
 use crate::persist::aof::switch;
 use crate::shared::Shared;
 
@@ -180,13 +179,12 @@ pub(super) fn rewrite_file(shared: &Shared, all: bool) -> Result<(), RewriteErro
 
 fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     for stats in &call.shared.stats {
-        stats
-            .counters()
-            .for_each(crate::observe::stats::Counter::reset);
-        *stats.lateness_us.lock() = lateness_histogram();
-        stats.by_command.iter().for_each(|c| c.latency.reset());
+        stats.reset();
     }
-    call.turn.stats = Default::default();
+    call.turn.stats = Stats {
+        dirty: call.turn.stats.dirty,
+        ..Stats::default()
+    };
     call.shared.replicas.counts.reset();
     call.shared.errors.reset();
     call.shared.users.log.reset_counts();

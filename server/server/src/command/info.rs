@@ -15,7 +15,7 @@ use hdrhistogram::Histogram;
 use punctual_resp::{Args, Reply};
 use punctual_store::keyspace::db::DbMemory;
 use punctual_store::spec::{Flags, Group};
-use punctual_store::{Error, Turn};
+use punctual_store::{Error, Stats, Turn};
 
 use super::table;
 use crate::acl::log::Reason;
@@ -143,6 +143,13 @@ impl Page<'_, '_> {
 
     fn sum(&self, counter: impl Fn(&LoopStats) -> &Counter) -> u64 {
         self.shared.stats.iter().map(|s| counter(s).get()).sum()
+    }
+
+    /// Returns the counts of all turns, this one included.
+    fn counted(&self) -> Stats {
+        let mut sums = self.shared.counted();
+        sums += self.turn.stats;
+        sums
     }
 }
 
@@ -346,14 +353,9 @@ fn stats(page: &mut Page<'_, '_>) {
     let repl_input = page.shared.upstream.input_bytes.load(Relaxed);
     page.line("total_net_repl_input_bytes", repl_input);
     page.line("total_net_repl_output_bytes", counts.bytes.load(Relaxed));
-    page.line(
-        "instantaneous_input_kbps",
-        format_args!("{:.2}", net_in as f64 / 1024.0),
-    );
-    page.line(
-        "instantaneous_output_kbps",
-        format_args!("{:.2}", net_out as f64 / 1024.0),
-    );
+    let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    page.line("instantaneous_input_kbps", kib(net_in));
+    page.line("instantaneous_output_kbps", kib(net_out));
     page.line("instantaneous_input_repl_kbps", "0.00");
     page.line("instantaneous_output_repl_kbps", "0.00");
     page.line(
@@ -366,67 +368,31 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("sync_full", counts.full.load(Relaxed));
     page.line("sync_partial_ok", counts.partial_ok.load(Relaxed));
     page.line("sync_partial_err", counts.partial_err.load(Relaxed));
-    page.line(
-        "expired_subkeys",
-        page.sum(|s| &s.expired_fields) + page.turn.stats.expired_fields,
-    );
-    page.line(
-        "expired_keys",
-        page.sum(|s| &s.expired) + page.turn.stats.expired,
-    );
-    let counted = page.turn.stats;
-    page.line(
-        "stream_entries_retained_out",
-        page.sum(|s| &s.retained_out) + counted.retained_out,
-    );
-    page.line(
-        "stream_entries_redelivered",
-        page.sum(|s| &s.redelivered) + counted.redelivered,
-    );
-    page.line(
-        "stream_dead_letters",
-        page.sum(|s| &s.dead_letters) + counted.dead_letters,
-    );
-    page.line(
-        "stream_dead_letter_errors",
-        page.sum(|s| &s.dead_letter_errors) + counted.dead_letter_errors,
-    );
-    page.line(
-        "timer_commands_run",
-        page.sum(|s| &s.timers_run) + counted.timers_run,
-    );
-    page.line(
-        "timer_commands_failed",
-        page.sum(|s| &s.timers_failed) + counted.timers_failed,
-    );
-    page.line(
-        "jobs_made_ready",
-        page.sum(|s| &s.jobs_moved) + counted.jobs_moved,
-    );
-    page.line("jobs_died", page.sum(|s| &s.jobs_died) + counted.jobs_died);
+    let counted = page.counted();
+    page.line("expired_subkeys", counted.expired_fields);
+    page.line("expired_keys", counted.expired);
+    page.line("stream_entries_retained_out", counted.retained_out);
+    page.line("stream_entries_redelivered", counted.redelivered);
+    page.line("stream_dead_letters", counted.dead_letters);
+    page.line("stream_dead_letter_errors", counted.dead_letter_errors);
+    page.line("timer_commands_run", counted.timers_run);
+    page.line("timer_commands_failed", counted.timers_failed);
+    page.line("jobs_made_ready", counted.jobs_moved);
+    page.line("jobs_died", counted.jobs_died);
     page.line("expired_stale_perc", "0.00");
     page.line("expired_time_cap_reached_count", 0);
     page.line(
         "expire_cycle_cpu_milliseconds",
         page.sum(|s| &s.expiry_nanos) / 1_000_000,
     );
-    page.line(
-        "evicted_keys",
-        page.sum(|s| &s.evicted) + page.turn.stats.evicted,
-    );
+    page.line("evicted_keys", counted.evicted);
     let memory = &page.shared.memory;
     page.line("evicted_clients", memory.evicted_clients.load(Relaxed));
     let (total_ms, current_ms) = memory.over_ms(page.turn.now);
     page.line("total_eviction_exceeded_time", total_ms);
     page.line("current_eviction_exceeded_time", current_ms);
-    page.line(
-        "keyspace_hits",
-        page.sum(|s| &s.hits) + page.turn.stats.hits,
-    );
-    page.line(
-        "keyspace_misses",
-        page.sum(|s| &s.misses) + page.turn.stats.misses,
-    );
+    page.line("keyspace_hits", counted.hits);
+    page.line("keyspace_misses", counted.misses);
     page.line("pubsub_channels", channels);
     page.line("pubsub_patterns", patterns);
     page.line("pubsubshard_channels", shard_channels);

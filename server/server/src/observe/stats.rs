@@ -2,14 +2,16 @@
 //!
 //! Invariant: one thread (the loop) writes a [`Counter`]; any thread may read it.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use punctual_store::Now;
+use punctual_store::{Now, Stats};
 
 use crate::client::registry::RecentPeak;
 use crate::observe::command_latency::CommandLatency;
+use crate::shared::Shared;
 
 /// A counter with one writer: an addition costs a load and a store.
 #[derive(Debug, Default)]
@@ -49,139 +51,113 @@ pub struct CommandStats {
     pub latency: CommandLatency,
 }
 
-/// Counters of one event loop, on its own cache lines.
+/// Declares [`Counters`]: each counter once.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters of one event loop.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: Counter,)*
+        }
+
+        impl Counters {
+            fn all(&self) -> impl Iterator<Item = &Counter> {
+                [$(&self.$name),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Commands that ran.
+    commands,
+    /// Connections accepted.
+    connections,
+    /// Connections refused at `maxclients`.
+    rejected_connections,
+    /// Bytes read.
+    net_in,
+    /// Bytes written.
+    net_out,
+    /// Nanoseconds spent on expiry.
+    expiry_nanos,
+    /// Error replies.
+    errors,
+    /// Reads from sockets.
+    reads,
+    /// Writes to sockets.
+    writes,
+    /// Turns of the loop.
+    turns,
+    /// Clients closed because an incomplete command exceeded the limit.
+    input_limit_closed,
+    /// Clients closed because their unread output exceeded the limit.
+    output_limit_closed,
+    /// Protocol errors.
+    protocol_errors,
+}
+
+/// Figures of one event loop, on its own cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct LoopStats {
-    /// Commands that ran.
-    pub commands: Counter,
-    /// Connections accepted.
-    pub connections: Counter,
-    /// Connections refused at `maxclients`.
-    pub rejected_connections: Counter,
-    /// Bytes read.
-    pub net_in: Counter,
-    /// Bytes written.
-    pub net_out: Counter,
-    /// Reads of existing keys.
-    pub hits: Counter,
-    /// Reads of missing keys.
-    pub misses: Counter,
-    /// Expired keys.
-    pub expired: Counter,
-    /// Expired hash fields.
-    pub expired_fields: Counter,
-    /// Keys evicted for memory.
-    pub evicted: Counter,
-    /// Entries that have left streams by their retention.
-    pub retained_out: Counter,
-    /// Entries of streams that another reader has taken over.
-    pub redelivered: Counter,
-    /// Entries that have moved to dead-letter streams.
-    pub dead_letters: Counter,
-    /// Failed attempts to move entries to a dead-letter stream.
-    pub dead_letter_errors: Counter,
-    /// Commands of timers that have run.
-    pub timers_run: Counter,
-    /// Commands of timers that have failed.
-    pub timers_failed: Counter,
-    /// Jobs whose due time has come, or whose lease has ended.
-    pub jobs_moved: Counter,
-    /// Jobs that have died.
-    pub jobs_died: Counter,
-    /// Changes to the keyspace.
-    pub dirty: Counter,
+    /// The loop's own counters.
+    counters: Counters,
+    /// Sums of the counters of its turns.
+    turns: [Counter; Stats::NAMES.len()],
     /// Id of the client whose commands ran last, for crash reports; 0 if there was none.
     pub client: AtomicU64,
-    /// Nanoseconds spent on expiry.
-    pub expiry_nanos: Counter,
     /// Bytes of the interpreter of scripts.
     pub scripts_bytes: AtomicU64,
     /// Bytes of the interpreter of functions.
     pub functions_bytes: AtomicU64,
-    /// Error replies.
-    pub errors: Counter,
-    /// Reads from sockets.
-    pub reads: Counter,
-    /// Writes to sockets.
-    pub writes: Counter,
-    /// Turns of the loop.
-    pub turns: Counter,
     /// Largest input of one client, in bytes.
     pub input_peak: RecentPeak,
     /// Largest unread output of one client, in bytes beyond the size of Redis's reply buffer.
     pub output_peak: RecentPeak,
-    /// Clients closed because an incomplete command exceeded the limit.
-    pub input_limit_closed: Counter,
-    /// Clients closed because their unread output exceeded the limit.
-    pub output_limit_closed: Counter,
-    /// Protocol errors.
-    pub protocol_errors: Counter,
     /// Counters of the commands, indexed by their number in the table.
     pub by_command: Box<[CommandStats]>,
     /// Time from a key's or field's deadline to its expiry, in microseconds.
     pub lateness_us: Mutex<Histogram<u64>>,
 }
 
-impl LoopStats {
-    /// Creates the counters of a loop, for `commands` commands and subcommands.
-    pub(crate) fn new(commands: usize) -> Self {
-        Self {
-            commands: Counter::default(),
-            connections: Counter::default(),
-            rejected_connections: Counter::default(),
-            net_in: Counter::default(),
-            net_out: Counter::default(),
-            hits: Counter::default(),
-            misses: Counter::default(),
-            expired: Counter::default(),
-            expired_fields: Counter::default(),
-            evicted: Counter::default(),
-            retained_out: Counter::default(),
-            redelivered: Counter::default(),
-            dead_letters: Counter::default(),
-            dead_letter_errors: Counter::default(),
-            timers_run: Counter::default(),
-            timers_failed: Counter::default(),
-            jobs_moved: Counter::default(),
-            jobs_died: Counter::default(),
-            dirty: Counter::default(),
-            client: AtomicU64::new(0),
-            expiry_nanos: Counter::default(),
-            scripts_bytes: AtomicU64::new(0),
-            functions_bytes: AtomicU64::new(0),
-            errors: Counter::default(),
-            reads: Counter::default(),
-            writes: Counter::default(),
-            turns: Counter::default(),
-            input_peak: RecentPeak::default(),
-            output_peak: RecentPeak::default(),
-            input_limit_closed: Counter::default(),
-            output_limit_closed: Counter::default(),
-            protocol_errors: Counter::default(),
-            by_command: (0..commands).map(|_| CommandStats::default()).collect(),
-            lateness_us: Mutex::new(lateness_histogram()),
-        }
+impl Deref for LoopStats {
+    type Target = Counters;
+
+    #[inline]
+    fn deref(&self) -> &Counters {
+        &self.counters
     }
 }
 
 impl LoopStats {
+    /// Creates the figures of a loop, for `commands` commands and subcommands.
+    pub(crate) fn new(commands: usize) -> Self {
+        Self {
+            counters: Counters::default(),
+            turns: Default::default(),
+            client: AtomicU64::new(0),
+            scripts_bytes: AtomicU64::new(0),
+            functions_bytes: AtomicU64::new(0),
+            input_peak: RecentPeak::default(),
+            output_peak: RecentPeak::default(),
+            by_command: (0..commands).map(|_| CommandStats::default()).collect(),
+            lateness_us: Mutex::new(lateness_histogram()),
+        }
+    }
+
     /// Adds the counts of a turn.
-    pub(crate) fn add(&self, counted: &punctual_store::Stats) {
-        self.hits.add(counted.hits);
-        self.misses.add(counted.misses);
-        self.expired.add(counted.expired);
-        self.expired_fields.add(counted.expired_fields);
-        self.evicted.add(counted.evicted);
-        self.retained_out.add(counted.retained_out);
-        self.redelivered.add(counted.redelivered);
-        self.dead_letters.add(counted.dead_letters);
-        self.dead_letter_errors.add(counted.dead_letter_errors);
-        self.timers_run.add(counted.timers_run);
-        self.timers_failed.add(counted.timers_failed);
-        self.jobs_moved.add(counted.jobs_moved);
-        self.jobs_died.add(counted.jobs_died);
-        self.dirty.add(counted.dirty);
+    pub(crate) fn add(&self, mut counted: Stats) {
+        for (sum, count) in self.turns.iter().zip(counted.each()) {
+            sum.add(*count);
+        }
+    }
+
+    /// Adds the counts of the loop's turns to `sums`.
+    pub(crate) fn add_to(&self, sums: &mut Stats) {
+        for (sum, count) in sums.each().into_iter().zip(&self.turns) {
+            *sum += count.get();
+        }
     }
 
     /// Records the memory of the loop's scripts.
@@ -194,42 +170,31 @@ impl LoopStats {
         self.functions_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Returns the counters that CONFIG RESETSTAT resets.
-    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
-        [
-            &self.commands,
-            &self.connections,
-            &self.rejected_connections,
-            &self.net_in,
-            &self.net_out,
-            &self.hits,
-            &self.misses,
-            &self.expired,
-            &self.expired_fields,
-            &self.evicted,
-            &self.retained_out,
-            &self.redelivered,
-            &self.dead_letters,
-            &self.dead_letter_errors,
-            &self.timers_run,
-            &self.timers_failed,
-            &self.jobs_moved,
-            &self.jobs_died,
-            &self.expiry_nanos,
-            &self.errors,
-            &self.reads,
-            &self.writes,
-            &self.turns,
-            &self.input_limit_closed,
-            &self.output_limit_closed,
-            &self.protocol_errors,
-        ]
-        .into_iter()
-        .chain(
-            self.by_command
-                .iter()
-                .flat_map(|c| [&c.calls, &c.nanos, &c.rejected, &c.failed]),
-        )
+    /// Sets all counts to 0 (CONFIG RESETSTAT). The count of changes stays: the server saves by it.
+    pub(crate) fn reset(&self) {
+        let turns = self.turns.iter().zip(Stats::NAMES);
+        let turns = turns.filter_map(|(count, name)| (*name != "dirty").then_some(count));
+        self.counters.all().chain(turns).for_each(Counter::reset);
+        for command in &self.by_command {
+            let counts = [
+                &command.calls,
+                &command.nanos,
+                &command.rejected,
+                &command.failed,
+            ];
+            counts.into_iter().for_each(Counter::reset);
+            command.latency.reset();
+        }
+        *self.lateness_us.lock() = lateness_histogram();
+    }
+}
+
+impl Shared {
+    /// Returns the counts of all turns that have ended.
+    pub(crate) fn counted(&self) -> Stats {
+        let mut sums = Stats::default();
+        self.stats.iter().for_each(|stats| stats.add_to(&mut sums));
+        sums
     }
 }
 

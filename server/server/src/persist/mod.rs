@@ -28,7 +28,7 @@ pub(crate) use schedule::{next_check_ms, save_if_due};
 impl Shared {
     /// Returns the number of keyspace changes since the start, except those of running turns.
     pub(crate) fn changes(&self) -> u64 {
-        self.stats.iter().map(|stats| stats.dirty.get()).sum()
+        self.counted().dirty
     }
 
     /// Completes FLUSHALL: aborts a running save and, with save points, replaces the file before the client gets its

@@ -192,7 +192,7 @@ impl Fixture {
         }
         let counted = turn.stats;
         drop(turn);
-        self.add_stats(counted);
+        self.stats += counted;
         out
     }
 
@@ -202,7 +202,7 @@ impl Fixture {
         let done = act(&mut turn);
         let counted = turn.stats;
         drop(turn);
-        self.add_stats(counted);
+        self.stats += counted;
         done
     }
 
@@ -316,7 +316,7 @@ impl Fixture {
         }
         let counted = turn.stats;
         drop(turn);
-        self.add_stats(counted);
+        self.stats += counted;
     }
 
     /// Moves the clock to `ms` after the epoch and expires due keys in exact order, as CLOCK ADVANCE does.
@@ -326,7 +326,7 @@ impl Fixture {
         self.now = turn.now;
         let counted = turn.stats;
         drop(turn);
-        self.add_stats(counted);
+        self.stats += counted;
     }
 
     /// Returns the events since the last call, separated by commas: `set k`, or `set k @3` for database 3.
@@ -355,19 +355,5 @@ impl Fixture {
             let actual = format!("{reply}{suffix}");
             assert_eq!(actual.trim_end(), expected.trim_end(), "{command}");
         }
-    }
-
-    fn add_stats(&mut self, counted: Stats) {
-        self.stats.hits += counted.hits;
-        self.stats.misses += counted.misses;
-        self.stats.expired += counted.expired;
-        self.stats.expired_on_touch += counted.expired_on_touch;
-        self.stats.expired_fields += counted.expired_fields;
-        self.stats.evicted += counted.evicted;
-        self.stats.retained_out += counted.retained_out;
-        self.stats.redelivered += counted.redelivered;
-        self.stats.dead_letters += counted.dead_letters;
-        self.stats.dead_letter_errors += counted.dead_letter_errors;
-        self.stats.dirty += counted.dirty;
     }
 }

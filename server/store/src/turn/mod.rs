@@ -20,6 +20,7 @@ mod waiters;
 mod watch;
 
 use std::collections::VecDeque;
+use std::ops::AddAssign;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
@@ -53,39 +54,64 @@ pub type Handler = fn(&mut Cx<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), E
 /// A row of a keyspace command.
 pub type Command = Row<Handler>;
 
-/// Counts of commands and expiries, which the caller adds up and resets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+/// Declares [`Stats`]: each counter once.
+macro_rules! stats {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts of commands and expiries, which the caller adds up and resets.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Stats {
+            /// The names of the counters.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            /// Returns the counters in the order of their names.
+            pub fn each(&mut self) -> [&mut u64; Self::NAMES.len()] {
+                [$(&mut self.$name),*]
+            }
+        }
+
+        impl AddAssign for Stats {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+stats! {
     /// Reads of keys that existed.
-    pub hits: u64,
+    hits,
     /// Reads of keys that did not exist.
-    pub misses: u64,
+    misses,
     /// Expired keys.
-    pub expired: u64,
+    expired,
     /// Expired keys that a command met before the wheel did.
-    pub expired_on_touch: u64,
+    expired_on_touch,
     /// Expired hash fields.
-    pub expired_fields: u64,
+    expired_fields,
     /// Keys evicted for memory.
-    pub evicted: u64,
+    evicted,
     /// Entries of streams that have left because of their age or number (XRETAIN).
-    pub retained_out: u64,
+    retained_out,
     /// Entries of streams that another reader has taken over at the end of a lease, or because of their idle time.
-    pub redelivered: u64,
+    redelivered,
     /// Entries that have moved to a dead-letter stream.
-    pub dead_letters: u64,
+    dead_letters,
     /// Attempts to move entries to a dead-letter stream that have failed.
-    pub dead_letter_errors: u64,
+    dead_letter_errors,
     /// Commands of timers that have run.
-    pub timers_run: u64,
+    timers_run,
     /// Those that have ended with an error, and timers that were stopped because their user may not run the command.
-    pub timers_failed: u64,
+    timers_failed,
     /// Jobs whose due time has come, and whose lease has ended.
-    pub jobs_moved: u64,
+    jobs_moved,
     /// Jobs that have died.
-    pub jobs_died: u64,
+    jobs_died,
     /// Changes to the keyspace.
-    pub dirty: u64,
+    dirty,
 }
 
 /// Number of elements above which a removed value is dropped after the turn.

@@ -63,14 +63,8 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     page.line("timers_pending", pending);
     page.line("timers_entries", entries);
     page.line("timers_next_deadline_ms", next.map_or(-1, |at| at as i64));
-    let counted = page.turn.stats;
-    page.line(
-        "timers_fired",
-        page.sum(|s| &s.expired)
-            + page.sum(|s| &s.expired_fields)
-            + counted.expired
-            + counted.expired_fields,
-    );
+    let counted = page.counted();
+    page.line("timers_fired", counted.expired + counted.expired_fields);
     page.line(
         "timers_lateness_usec_mean",
         format_args!("{:.1}", late.mean()),

@@ -381,7 +381,7 @@ impl EventLoop {
     fn count(&mut self, turn: &mut Turn) {
         // Taken, so that no count is added twice.
         let counted = std::mem::take(&mut turn.stats);
-        self.shared.stats[self.number].add(&counted);
+        self.shared.stats[self.number].add(counted);
     }
 
     /// Ends a transaction, and frees the values that it has removed from the keyspace.
