@@ -50,7 +50,7 @@ impl Invocation {
     /// value means `save ""`. An option and its value may also be one argument: `'--port 7000'`.
     ///
     /// # Errors
-    /// A word that belongs to no option, and unbalanced quotes inside an option.
+    /// Unbalanced quotes inside an option.
     pub fn parse<I>(args: I) -> Result<Self, ConfigError>
     where
         I: IntoIterator,
@@ -86,9 +86,6 @@ impl Invocation {
                 }
                 value_expected = invocation.add_option(&text)?;
             } else {
-                if invocation.overrides.is_empty() {
-                    return Err(stray(&text));
-                }
                 invocation.add_value(text);
                 value_expected = false;
             }
@@ -115,9 +112,14 @@ impl Invocation {
         Ok(lacks_value)
     }
 
+    /// Adds a value to the last option. As in Redis, the first option may lack its `--`.
     fn add_value(&mut self, value: Vec<u8>) {
-        if let Some(option) = self.overrides.last_mut() {
-            option.words.push(value);
+        match self.overrides.last_mut() {
+            Some(option) => option.words.push(value),
+            None => self.overrides.push(Override {
+                argument: String::from_utf8_lossy(&value).into_owned(),
+                words: vec![value],
+            }),
         }
     }
 }
@@ -125,16 +127,6 @@ impl Invocation {
 impl Override {
     fn is_save(&self) -> bool {
         matches!(self.words.as_slice(), [name] if name.eq_ignore_ascii_case(b"save"))
-    }
-}
-
-fn stray(text: &[u8]) -> ConfigError {
-    let shown = String::from_utf8_lossy(text).into_owned();
-    ConfigError::Line {
-        place: Place::Argument(shown.clone()),
-        line: shown,
-        reason: "Bad directive or wrong number of arguments (options look like --name value)"
-            .to_owned(),
     }
 }
 
@@ -185,13 +177,10 @@ mod tests {
     }
 
     #[test]
-    fn stray_words_are_named() {
-        for args in [&["a.conf", "b.conf"][..], &["-p", "7000"]] {
-            let error = Invocation::parse(args).unwrap_err().to_string();
-            assert!(
-                error.contains("*** FATAL CONFIG FILE ERROR") && error.contains("Bad directive"),
-                "{error}"
-            );
-        }
+    fn the_first_option_may_lack_its_dashes() {
+        assert_eq!(
+            lines(&["a.conf", "loglevel", "verbose", "--port", "1"]),
+            ["loglevel \"verbose\"", "port \"1\""]
+        );
     }
 }

@@ -296,7 +296,13 @@ impl ScriptHost<'_, '_, '_> {
         {
             Some(OUT_OF_MEMORY)
         } else if shared.gate_closed.load(Ordering::Relaxed) && !self.session.replays {
-            self.dispatcher.refusal(self.session, entry, args)
+            let refusal = self.dispatcher.refusal(self.session, entry, args);
+            refusal.map(|error| match error.bytes() {
+                text if text.starts_with(b"MASTERDOWN") => {
+                    Error::fixed("ERR Can not execute the command on a stale replica")
+                }
+                _ => error,
+            })
         } else {
             None
         };

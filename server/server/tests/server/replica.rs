@@ -259,6 +259,11 @@ fn a_killed_primary_leaves_the_data() {
         ours.text("PING"),
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
     );
+    let script = "#!lua flags=no-writes,allow-stale\nreturn redis.pcall('GET', 'k').err";
+    assert_eq!(
+        ours.ask(&["EVAL", script, "1", "k"]).as_bytes(),
+        Some(&b"ERR Can not execute the command on a stale replica"[..])
+    );
     assert_eq!(ours.text("REPLICAOF NO ONE"), "OK");
     assert_eq!(ours.text("SET k w"), "OK");
 }

@@ -157,12 +157,9 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if cx.is_logged() {
         let mut buffer = itoa::Buffer::new();
         let at = buffer.format(deadline.unwrap_or(0)).as_bytes();
-        let words = [b"RESTORE", key, at, &args[3], b"REPLACE", b"ABSTTL"];
-        let uses = args
-            .skip(4)
-            .iter()
-            .filter(|word| !is(word, "REPLACE") && !is(word, "ABSTTL"));
-        let words: Vec<&[u8]> = words.into_iter().chain(uses).collect();
+        let absolute = (deadline.is_some() && !options.absolute).then_some(&b"ABSTTL"[..]);
+        let words = [b"RESTORE", key, at].into_iter().chain(args.skip(3).iter());
+        let words: Vec<&[u8]> = words.chain(absolute).collect();
         cx.effect(&words);
     }
     reply.ok();
@@ -247,6 +244,31 @@ mod tests {
         assert_eq!(fixture.run_words(&words), "+OK");
         // The test's clock is at 1000 s, so no key can be idle for longer.
         assert_eq!(fixture.run("OBJECT IDLETIME r"), ":1000");
+    }
+
+    /// As in Redis, whose suite compares it: the words of the client, with the deadline as an absolute time.
+    #[test]
+    fn the_log_has_the_words_of_the_client() {
+        let mut fixture = Fixture::new();
+        fixture.set_logged(true);
+        let payload = crate::value::encode::dump(&crate::value::Value::string(b"v"));
+        let mut logged = |ttl: &[u8], options: &[&[u8]]| {
+            let words = [&[b"RESTORE", &b"k"[..], ttl, &payload][..], options].concat();
+            assert_eq!(fixture.run_words(&words), "+OK");
+            let log = String::from_utf8_lossy(&fixture.take_log()).replace("\r\n", " ");
+            let (command, options) = log.split_once(&*String::from_utf8_lossy(&payload)).unwrap();
+            let words = command.split(' ').filter(|word| !word.starts_with('$'));
+            format!(
+                "{}{}",
+                words.collect::<Vec<_>>().join(" "),
+                options.trim_end()
+            )
+        };
+        let options = logged(b"100", &[b"IDLETIME", b"3"]);
+        assert_eq!(options, "*7 RESTORE k 1000100  $8 IDLETIME $1 3 $6 ABSTTL");
+        assert_eq!(logged(b"0", &[b"REPLACE"]), "*5 RESTORE k 0  $7 REPLACE");
+        let options = logged(b"2000000", &[b"ABSTTL", b"REPLACE"]);
+        assert_eq!(options, "*6 RESTORE k 2000000  $6 ABSTTL $7 REPLACE");
     }
 
     #[test]

@@ -131,12 +131,13 @@ impl Turn<'_> {
             shard.waiters.clear_ready(db, key);
         }
         let part = &shard.dbs[db];
-        let record = part.find(key).map(|id| part.get(id));
-        if record.is_some_and(|record| record.has_expired(now)) {
+        let id = part.find(key);
+        if let Some(id) = id.filter(|id| part.get(*id).has_expired(now)) {
             // Its expiry notes the key again.
+            self.expire_touched(db, key, id);
             return None;
         }
-        let value = record.map(|record| &record.value);
+        let value = id.map(|id| &part.get(id).value);
         let next = shard.waiters.next(db, key, after, value, now);
         if next.is_none() {
             self.renew_claims(number, db, key);
