@@ -45,7 +45,7 @@ impl Wire {
         self.stream.local_addr().unwrap().port()
     }
 
-    /// Expects that no byte arrives for [`SILENCE`].
+    /// Expects that no byte arrives for 60 ms.
     #[track_caller]
     pub fn expect_silence(&mut self) {
         self.stream.set_read_timeout(Some(SILENCE)).unwrap();
