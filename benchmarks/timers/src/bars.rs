@@ -40,7 +40,11 @@ const BARS: [Limit; 20] = [
         AtMost(24.0 * 1024.0 / FEW_HUNDRED as f64),
     ),
     (Figure::Memory, 1_000_000..=1_000_000, AtMost(48.0)),
-    (Figure::MemoryPeak, FEW_HUNDRED + 1..=usize::MAX, AtMost(2.0)),
+    (
+        Figure::MemoryPeak,
+        FEW_HUNDRED + 1..=usize::MAX,
+        AtMost(2.0),
+    ),
 ];
 
 /// Returns the table of the bars whose figures were measured. If the machine was `busy`, durations get no verdict.
