@@ -7,6 +7,7 @@
 use punctual_compat::Command;
 use punctual_compat::Oracle;
 use punctual_compat::link::{Link, Side};
+use punctual_harness::number;
 use punctual_resp::{Value, encode_command};
 use punctual_server::Server;
 use rand::seq::IndexedRandom as _;
@@ -387,9 +388,8 @@ fn rules_of(line: &str, known: &[Known]) -> Vec<String> {
 
 #[test]
 fn rules_and_checks_are_those_of_redis() {
-    let seed = std::env::var("PUNCTUAL_SEED").map_or(1, |seed| seed.parse().expect("a number"));
-    let commands =
-        std::env::var("PUNCTUAL_COMMANDS").map_or(COMMANDS, |n| n.parse().expect("a number"));
+    let seed = number("PUNCTUAL_SEED").unwrap_or(1);
+    let commands = number("PUNCTUAL_COMMANDS").unwrap_or(COMMANDS);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let server = Server::builder().port(0).spawn().unwrap();
     let oracle = Oracle::start().unwrap_or_else(|error| panic!("{error}"));

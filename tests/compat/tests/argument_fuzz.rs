@@ -7,9 +7,6 @@ use punctual_server::Server;
 
 #[test]
 fn no_client_is_left_without_a_reply() {
-    let seed = std::env::var("PUNCTUAL_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let server = Server::builder()
         .port(0)
@@ -23,7 +20,7 @@ fn no_client_is_left_without_a_reply() {
     let options = Options {
         address: server.addr().expect("it listens on TCP"),
         documented: None,
-        seed: seed.unwrap_or(29),
+        seed: punctual_harness::number("PUNCTUAL_SEED").unwrap_or(29),
         duration: Duration::from_secs(6),
         // However busy the machine is.
         silence: Duration::from_secs(20),

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::str::FromStr;
 
 use punctual_compat::{Addresses, Duel, Family, Options, Oracle, Protocol};
+use punctual_harness::number;
 use punctual_server::Server;
 
 /// Seeds of every run. Outside CI a run also sends a fresh stream; CI must not fail by chance.
@@ -19,14 +19,6 @@ const COMMANDS: u64 = 520_000;
 
 /// Total number of commands of the streams of scripts alone.
 const SCRIPTS: u64 = 200_000;
-
-fn from_environment<T: FromStr>(name: &str) -> Option<T> {
-    let text = env::var(name).ok()?;
-    match text.parse() {
-        Ok(value) => Some(value),
-        Err(_) => panic!("{name}={text} is no number"),
-    }
-}
 
 /// Starts a Punctual server on a free port, with settings for the streams.
 fn punctual(threads: usize) -> Server {
@@ -70,7 +62,7 @@ fn run(options: &Options, threads: usize) -> BTreeMap<Family, u64> {
 /// Runs streams of the seeds in both protocols and with one loop and four, of `commands` in total; `families` limits what they
 /// draw.
 fn streams(commands: u64, families: Option<&[Family]>) {
-    let seeds = match from_environment("PUNCTUAL_SEED") {
+    let seeds = match number("PUNCTUAL_SEED") {
         Some(seed) => vec![seed],
         None => {
             let fresh = env::var_os("CI").is_none().then(rand::random);
@@ -102,14 +94,11 @@ fn streams(commands: u64, families: Option<&[Family]>) {
 
 #[test]
 fn replies_events_and_state_are_those_of_redis() {
-    streams(
-        from_environment("PUNCTUAL_COMMANDS").unwrap_or(COMMANDS),
-        None,
-    );
+    streams(number("PUNCTUAL_COMMANDS").unwrap_or(COMMANDS), None);
 }
 
 #[test]
 fn scripts_and_functions_are_those_of_redis() {
-    let commands = from_environment("PUNCTUAL_SCRIPTS").unwrap_or(SCRIPTS);
+    let commands = number("PUNCTUAL_SCRIPTS").unwrap_or(SCRIPTS);
     streams(commands, Some(&[Family::Scripts]));
 }

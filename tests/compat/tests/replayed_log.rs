@@ -10,12 +10,9 @@ use punctual_compat::command::Command;
 use punctual_compat::link::{Link, Side};
 use punctual_compat::replayed::Groups;
 use punctual_compat::{Addresses, Duel, Family, Options, Oracle, Protocol, replayed};
+use punctual_harness::{number, seed};
 use punctual_server::Server;
 use tempfile::TempDir;
-
-fn from_environment(name: &str) -> Option<u64> {
-    Some(std::env::var(name).ok()?.parse().expect("a number"))
-}
 
 /// Returns a folder with a copy of the append-only file.
 fn copied(folder: &Path) -> TempDir {
@@ -37,14 +34,10 @@ fn check(what: &str, ours: SocketAddr, other: SocketAddr) {
 
 #[test]
 fn whoever_replays_the_log_has_the_same_data() {
-    let seed = from_environment("PUNCTUAL_SEED");
-    let seed = seed.unwrap_or_else(|| match std::env::var_os("CI") {
-        Some(_) => 1,
-        None => rand::random(),
-    });
-    let commands = from_environment("PUNCTUAL_COMMANDS").unwrap_or(40_000);
+    let seed = seed(&["PUNCTUAL_SEED", "PROPTEST_RNG_SEED"]);
+    let commands = number("PUNCTUAL_COMMANDS").unwrap_or(40_000);
     for threads in [1, 4] {
-        println!("PUNCTUAL_SEED={seed}, {threads} threads");
+        println!("{threads} threads");
         let folder = tempfile::tempdir().unwrap();
         let punctual = |folder: &Path| {
             let server = Server::builder()

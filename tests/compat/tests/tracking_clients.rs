@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use punctual_compat::generate::{Act, Generator};
 use punctual_compat::link::{Link, Side};
 use punctual_compat::{Command, Family, Oracle, Protocol};
+use punctual_harness::{number, seed};
 use punctual_resp::Value;
 use punctual_server::Server;
 use rand::seq::IndexedRandom as _;
@@ -235,9 +236,8 @@ fn draw(rng: &mut ChaCha8Rng, source: &mut Source) -> Vec<Vec<Vec<u8>>> {
 
 #[test]
 fn both_servers_invalidate_the_same_keys() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let seed = number("PUNCTUAL_SEED").unwrap_or_else(|| rand::random::<u32>().into());
-    let commands = number("PUNCTUAL_COMMANDS").unwrap_or(COMMANDS as u64) as usize;
+    let seed = seed(&["PUNCTUAL_SEED"]);
+    let commands = number("PUNCTUAL_COMMANDS").unwrap_or(COMMANDS);
     let oracle = Oracle::start().unwrap_or_else(|error| panic!("{error}"));
     for threads in [1, 3] {
         println!("seed {seed}, {threads} threads");

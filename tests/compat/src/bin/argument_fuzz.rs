@@ -96,7 +96,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     };
     let started = server
         .as_ref()
-        .map(|server| (server.borrow().address(), server.borrow().pid()));
+        .map(|server| (server.borrow().address(), server.borrow().id()));
     let options = Options {
         address: arguments
             .address
@@ -112,7 +112,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let ended = || {
         server
             .as_ref()
-            .is_some_and(|server| server.borrow_mut().ended().is_some())
+            .is_some_and(|server| server.borrow_mut().try_exit().is_some())
     };
     let report = fuzz::run(&options, &ended, &|| {
         started.map_or_else(String::new, |(_, pid)| threads_of(pid))
@@ -133,7 +133,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     if let Some(server) = &server {
         let mut server = server.borrow_mut();
         let log = server.log();
-        if let Some(status) = server.ended() {
+        if let Some(status) = server.try_exit() {
             println!("the server has ended: {status}");
             fine = false;
         }

@@ -3,24 +3,19 @@
 //!
 //! `PUNCTUAL_LINK_CUTS` is the number of cuts of each pair, `PUNCTUAL_SEED` the seed of commands and cuts.
 
-mod proxy;
-
 use std::collections::BTreeSet;
-use std::env;
 use std::net::SocketAddr;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use punctual_compat::generate::{Act, Generator};
 use punctual_compat::link::{Link, Side};
 use punctual_compat::replayed::{self, Groups};
 use punctual_compat::{Command, Family, Oracle, Protocol};
-use punctual_resp::{Value, encode_command};
+use punctual_harness::{PATIENCE, Proxy, Wire, eventually, number, seed};
+use punctual_resp::encode_command;
 use punctual_server::Server;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-use proxy::Proxy;
 
 /// Number of cuts of each pair, unless `PUNCTUAL_LINK_CUTS` sets another.
 const CUTS: u64 = 8;
@@ -28,10 +23,6 @@ const CUTS: u64 = 8;
 const BACKLOG: &str = "65536";
 /// One of so many outages is long.
 const LONG_OUTAGES: u32 = 6;
-/// Time limit of what a replica does by itself; it retries once a second.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Interval of the checks.
-const POLL: Duration = Duration::from_millis(5);
 /// Families that change no data of keys, or the connection or the server itself.
 const WITHOUT: [Family; 5] = [
     Family::Server,
@@ -40,14 +31,6 @@ const WITHOUT: [Family; 5] = [
     Family::Wire,
     Family::Fields,
 ];
-
-fn number(name: &str) -> Option<u64> {
-    let text = env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
-    )
-}
 
 /// A server of either kind.
 enum Node {
@@ -83,48 +66,8 @@ impl Node {
         }
     }
 
-    fn client(&self, side: Side) -> Client {
-        Client(Link::connect(side, self.address()).unwrap_or_else(|error| panic!("{error}")))
-    }
-}
-
-/// A connection for questions.
-struct Client(Link);
-
-impl Client {
-    fn ask(&mut self, words: &[&str]) -> Value {
-        let reply = self.0.ask(&Command::of(words));
-        reply.unwrap_or_else(|error| panic!("{words:?}: {error}"))
-    }
-
-    fn text(&mut self, words: &[&str]) -> String {
-        let reply = self.ask(words);
-        let text = reply
-            .as_bytes()
-            .unwrap_or_else(|| panic!("{words:?}: {reply:?}"));
-        String::from_utf8_lossy(text).into_owned()
-    }
-
-    /// Returns a field of INFO.
-    fn info(&mut self, section: &str, field: &str) -> String {
-        let info = self.text(&["INFO", section]);
-        let value = |line: &str| Some(line.strip_prefix(field)?.strip_prefix(':')?.to_owned());
-        let found = info.lines().find_map(value);
-        found.unwrap_or_else(|| panic!("no {field} in {info}"))
-    }
-
-    fn is_up(&mut self) -> bool {
-        self.info("replication", "master_link_status") == "up"
-    }
-}
-
-/// Blocks until a condition holds.
-#[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
-        thread::sleep(POLL);
+    fn wire(&self) -> Wire {
+        Wire::to(self.address().port())
     }
 }
 
@@ -157,10 +100,10 @@ impl Writer {
     fn new(primary: &Node, replica: &Node, seed: u64) -> Self {
         let without: BTreeSet<Family> = WITHOUT.into();
         let families = Family::ALL.into_iter().filter(|f| !without.contains(f));
-        let Client(link) = primary.client(Side::A);
+        let link = Link::connect(Side::A, primary.address());
         Self {
             generator: Generator::new(seed, Protocol::Resp2, families),
-            link,
+            link: link.unwrap_or_else(|error| panic!("{error}")),
             rng: ChaCha8Rng::seed_from_u64(seed),
             of_redis: matches!(primary, Node::Redis(_)),
             to_redis: matches!(replica, Node::Redis(_)),
@@ -195,24 +138,23 @@ impl Writer {
     }
 }
 
+fn is_up(replica: &mut Wire) -> bool {
+    replica.info("replication", "master_link_status") == "up"
+}
+
 /// Cuts the link of a pair again and again, and compares both in the end.
 fn run(primary: &Node, replica: &Node) {
-    let seed = number("PUNCTUAL_SEED").unwrap_or_else(|| match env::var_os("CI") {
-        Some(_) => 1,
-        None => rand::random(),
-    });
-    println!("PUNCTUAL_SEED={seed}");
+    let seed = seed(&["PUNCTUAL_SEED", "PROPTEST_RNG_SEED"]);
     let mut writer = Writer::new(primary, replica, seed);
     let mut rng = ChaCha8Rng::seed_from_u64(!seed);
-    let (mut upper, mut lower) = (primary.client(Side::A), replica.client(Side::B));
-    let proxy = Proxy::to(primary.address());
-    let port = proxy.address().port().to_string();
-    assert_eq!(lower.text(&["REPLICAOF", "127.0.0.1", &port]), "OK");
+    let (mut upper, mut lower) = (primary.wire(), replica.wire());
+    let proxy = Proxy::to(primary.address().port());
+    lower.run(&format!("REPLICAOF 127.0.0.1 {}", proxy.port));
     let cuts = number("PUNCTUAL_LINK_CUTS").unwrap_or(CUTS);
     while proxy.cuts() < cuts {
         // A cut in the stream, or (one of four) perhaps in a handshake or a full sync.
         if rng.random_range(0..4) > 0 {
-            eventually("the link is up", || lower.is_up());
+            eventually(|| is_up(&mut lower));
         }
         let before = proxy.cuts();
         // As many cuts within the first bytes as within the last ones.
@@ -220,7 +162,7 @@ fn run(primary: &Node, replica: &Node) {
         proxy.cut_after(10_f64.powf(magnitude) as u64);
         // With much written while the link is down, the backlog does not reach.
         let busy = rng.random_range(0.05..1.0);
-        eventually("the link is cut", || {
+        eventually(|| {
             if rng.random_bool(busy) {
                 writer.write();
             }
@@ -235,7 +177,7 @@ fn run(primary: &Node, replica: &Node) {
         }
         proxy.close(false);
     }
-    eventually("the link is up", || lower.is_up());
+    eventually(|| is_up(&mut lower));
     // Expired keys go until then; the primary may ping.
     let end = Instant::now() + PATIENCE;
     let groups = match primary {
@@ -258,7 +200,7 @@ fn run(primary: &Node, replica: &Node) {
     let size: i64 = (0..3)
         .map(|db| {
             upper.ask(&["SELECT", &db.to_string()]);
-            upper.ask(&["DBSIZE"]).as_int().unwrap()
+            upper.int("DBSIZE")
         })
         .sum();
     assert!(size > 0, "nothing was compared");
