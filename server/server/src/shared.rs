@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use punctual_store::events::Classes;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::spec::Flags;
-use punctual_store::{Now, Store, Turn};
+use punctual_store::{Now, Stats, Store, Turn};
 
 use crate::acl::registry::Users;
 use crate::changelog::ChangeLog;
@@ -482,6 +482,13 @@ impl Shared {
         let fast = slow.entry.row.flags.has(Flags::FAST);
         let event = if fast { FAST_COMMAND } else { COMMAND };
         record_latency(self, &settings, event, slow.now, slow.nanos);
+    }
+
+    /// Returns the counts of all turns that have ended.
+    pub(crate) fn counted(&self) -> Stats {
+        let mut sums = Stats::default();
+        self.stats.iter().for_each(|stats| stats.add_to(&mut sums));
+        sums
     }
 
     /// Records the duration of a batch of expiries.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 /// All timers are renumbered before an order would be this one: orders are compared as numbers.
-const LAST: u32 = u32::MAX;
+const LAST: NonZeroU32 = NonZeroU32::MAX;
 
 /// An arming: deadline, order and the timer's index, in one number. One comparison orders two
 /// armings, and no two are equal. (A struct would be written field by field and copied as a whole,
@@ -64,7 +64,7 @@ impl Armings {
     /// Returns a counter that needs renumbering after this many more armings.
     #[cfg(test)]
     pub(super) const fn with_remaining(armings: u32) -> Self {
-        match NonZeroU32::new(LAST - armings) {
+        match NonZeroU32::new(LAST.get() - armings) {
             Some(next) => Armings { next },
             None => Self::new(),
         }
@@ -73,7 +73,7 @@ impl Armings {
     /// Returns whether all timers must be [renumbered](Self::renumber) before the next arming.
     #[inline]
     pub(super) fn must_renumber(&self) -> bool {
-        self.next.get() >= LAST
+        self.next == LAST
     }
 
     /// Returns the order of a new arming.

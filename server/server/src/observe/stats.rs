@@ -11,7 +11,6 @@ use punctual_store::{Now, Stats};
 
 use crate::client::registry::RecentPeak;
 use crate::observe::command_latency::CommandLatency;
-use crate::shared::Shared;
 
 /// A counter with one writer: an addition costs a load and a store.
 #[derive(Debug, Default)]
@@ -186,15 +185,6 @@ impl LoopStats {
             command.latency.reset();
         }
         *self.lateness_us.lock() = lateness_histogram();
-    }
-}
-
-impl Shared {
-    /// Returns the counts of all turns that have ended.
-    pub(crate) fn counted(&self) -> Stats {
-        let mut sums = Stats::default();
-        self.stats.iter().for_each(|stats| stats.add_to(&mut sums));
-        sums
     }
 }
 
