@@ -98,7 +98,7 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
     log::notice!(
         logger,
-        "Punctual version={}, speaks as Redis version={}, bits={}, pid={}, just started",
+        "Punctual version={}, speaks as Redis version={}, bits={}, PID: {}, just started",
         env!("CARGO_PKG_VERSION"),
         config.settings().redis_version,
         usize::BITS,

@@ -1,5 +1,8 @@
 //! What a session has applied of its primary's stream.
 
+/// Memory that is kept for the bytes of the stream.
+const KEPT_BYTES: usize = 1 << 20;
+
 /// How much of the stream is in the append-only file, and synced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InFile {
@@ -72,6 +75,7 @@ impl Applied {
     /// Removes these bytes.
     pub(crate) fn forget_complete(&mut self) {
         self.bytes.drain(..self.complete);
+        self.bytes.shrink_to(KEPT_BYTES);
         self.complete = 0;
     }
 }
@@ -79,6 +83,15 @@ impl Applied {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_command_leaves_no_memory() {
+        let mut applied = Applied::new(1);
+        applied.note(&vec![0; 8 * KEPT_BYTES], false);
+        applied.forget_complete();
+        applied.note(b"next", true);
+        assert!(applied.bytes.capacity() <= KEPT_BYTES);
+    }
 
     #[test]
     fn the_file_is_never_ahead_of_its_device() {

@@ -362,7 +362,7 @@ fn the_program_reads_its_options_and_rewrites_its_file() {
     );
     assert!(
         log.iter()
-            .any(|l| l.ends_with(&format!("pid={id}, just started"))),
+            .any(|l| l.ends_with(&format!("PID: {id}, just started"))),
         "{log:?}"
     );
     assert!(

@@ -449,3 +449,19 @@ fn clients_are_evicted_by_their_memory() {
         server.stop();
     }
 }
+
+/// A command counts as a whole, although it runs as soon as its last byte is there.
+#[test]
+fn a_command_above_the_limit_disconnects_its_client() {
+    let server = Process::start(&["--maxmemory-clients", "10mb"]);
+    let mut c = Wire::to(server.port);
+    c.expect(&["CLIENT NO-EVICT ON"], "+OK|");
+    let mut large = Wire::to(server.port);
+    large.expect(&["PING"], "+PONG|");
+    let value = "x".repeat(10 << 20);
+    // The server may disconnect it before it has read everything.
+    let command = format!("*2\r\n$4\r\nECHO\r\n${}\r\n{value}\r\n", value.len());
+    let _ = large.stream.write_all(command.as_bytes());
+    eventually(|| info(&mut c, "stats", "evicted_clients") == 1);
+    large.ends();
+}

@@ -121,6 +121,17 @@ fn a_damaged_append_only_file() {
         // The suite of Redis looks at the last line.
         assert!(log.lines().last().unwrap().contains(expected), "{log}");
     }
+    fs::remove_file(files.join("appendonly.aof.1.incr.aof")).unwrap();
+    let log = refused(folder.path(), &["--appendonly", "yes"]);
+    let expected = "appendonly.aof.1.incr.aof (No such file or directory";
+    assert!(log.lines().last().unwrap().contains(expected), "{log}");
+    // The suite of Redis waits for the process's number, which comes before anything that may fail.
+    fs::write(files.join("appendonly.aof.manifest"), "file a\n").unwrap();
+    let log = refused(folder.path(), &["--appendonly", "yes"]);
+    assert!(
+        log.contains(" PID: ") && log.contains("FATAL AOF MANIFEST FILE ERROR"),
+        "{log}"
+    );
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn a_daemon_detaches_from_the_shell() {
     assert!(!pidfile.exists() && folder.path().join("dump.rdb").exists());
     let log = fs::read_to_string(folder.path().join("log")).unwrap();
     assert!(
-        log.contains(&format!("{id}:C ")) && log.contains(&format!(" pid={id}, just started")),
+        log.contains(&format!("{id}:C ")) && log.contains(&format!(" PID: {id}, just started")),
         "{log}"
     );
 }

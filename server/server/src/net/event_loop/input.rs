@@ -115,6 +115,14 @@ impl EventLoop {
         let held = connection.input_len() + bytes.len();
         info.query_bytes.store(held as u64, Ordering::Relaxed);
         stats.input_peak.record(held as u64, turn.now.read_ms());
+        if self.settings.maxmemory_clients > 0 && connection.input_len() > 0 {
+            // The bytes may complete a command: after it ran they would be gone.
+            self.count_client(slot);
+            self.keep_clients();
+        }
+        let Some(connection) = self.connection(slot) else {
+            return;
+        };
         if connection.holds_input() {
             connection.held_input.append(bytes);
             self.count_client(slot);

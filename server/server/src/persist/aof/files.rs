@@ -23,7 +23,7 @@ pub enum AofError {
         error: ManifestError,
     },
     /// An operation on a file has failed.
-    #[error("{what} {}: {source}", path.display())]
+    #[error("{what} {} ({source})", path.display())]
     File {
         /// The operation.
         what: &'static str,
