@@ -4,7 +4,7 @@ use punctual_rdb::dump::{self, Restore};
 use punctual_rdb::{Contents, Kind};
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::{TimeUnit, int, is};
+use crate::arguments::{TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::shard::Store;

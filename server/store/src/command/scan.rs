@@ -7,7 +7,7 @@
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::glob;
 use crate::keyspace::records::Record;

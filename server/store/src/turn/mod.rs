@@ -6,14 +6,14 @@
 mod ahead;
 mod commit;
 pub(crate) mod cx;
-pub(crate) mod effects;
+mod effects;
 mod evict;
 mod expiry;
 pub(crate) mod jobs;
 mod locks;
 mod notify;
-mod restore;
-mod stats;
+pub(crate) mod restore;
+pub(crate) mod stats;
 mod streams;
 pub(crate) mod timers;
 mod tracking;
@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
+use crate::effects::Effects;
 use crate::error::Error;
 use crate::events::{Classes, Sink};
 use crate::hash_table::{Hash, KeyHash};
@@ -40,13 +41,9 @@ use crate::time::Now;
 use crate::value::Value;
 
 use ahead::{Name, Names};
-use effects::Effects;
-pub use jobs::{JobCensus, JobCounts, SPANS_MS};
 use notify::Recorder;
-pub use restore::{RestoreBatch, Restored, Taken};
-pub use stats::Stats;
-pub use timers::{DueTimer, Firing};
-pub(crate) use tracking::Tracking;
+use stats::Stats;
+use timers::DueTimer;
 use waiters::ReadyKey;
 
 /// Function that runs a command on the keyspace.

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use super::{Cx, Turn};
 use crate::error::Error;
 use crate::events::Classes;
+use crate::keyspace::notify::{Payload, Rule, Rules};
 use crate::keyspace::shard::Touched;
-use crate::notify::{Payload, Rule, Rules};
 use crate::value::stream::Stream;
 use crate::value::{Value, encode};
 
@@ -55,7 +55,7 @@ impl Turn<'_> {
         self.held.is_empty() || !notify.any() || notify.rules().shards().iter().all(holds)
     }
 
-    /// Adds a rule from a snapshot's [`FIELD`](crate::notify::FIELD). Locks every shard.
+    /// Adds a rule from a snapshot's [`FIELD`](crate::keyspace::notify::FIELD). Locks every shard.
     ///
     /// # Errors
     /// [`Store::notify_rules`](crate::Store::notify_rules) does not return such a text, or it names a database that does not exist.

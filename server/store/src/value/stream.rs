@@ -18,7 +18,7 @@ mod sorted;
 mod tests;
 mod timeline;
 mod trim;
-mod walk;
+pub mod walk;
 
 use settings::Aside;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,7 +31,6 @@ pub use retention::Retention;
 pub use sorted::{Identified, Sorted};
 pub use timeline::{DeadLetter, Delivered, Lease, Timeline};
 pub use trim::{Bound, Trim};
-pub use walk::{Walk, WalkBack};
 
 use crate::limits::Limits;
 
