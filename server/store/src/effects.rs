@@ -28,7 +28,7 @@ pub(crate) struct Frame {
 }
 
 impl Effects {
-    /// Returns true if there are none.
+    /// Returns true if there are no effects.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::notify::{Payload, Rule, Rules};
 use crate::keyspace::shard::Touched;
+use crate::value::Value;
 use crate::value::stream::Stream;
-use crate::value::{Value, encode};
 
 /// What a turn knows of the rules, and the events that it has not appended yet.
 #[derive(Default)]
@@ -153,7 +153,7 @@ fn shown(payload: Payload, value: &Value) -> Option<Box<[u8]>> {
     match payload {
         Payload::None => None,
         Payload::String => Some(value.as_str()?.bytes().as_ref().into()),
-        Payload::Dump => Some(encode::dump(value).into()),
+        Payload::Dump => Some(value.dump().into()),
     }
 }
 
