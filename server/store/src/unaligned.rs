@@ -20,6 +20,13 @@ impl<T: ?Sized> From<Box<T>> for UnalignedBox<T> {
     }
 }
 
+impl<T> From<T> for UnalignedBox<T> {
+    #[inline]
+    fn from(content: T) -> Self {
+        Self(Box::new(content))
+    }
+}
+
 impl<T: ?Sized> Deref for UnalignedBox<T> {
     type Target = T;
 

@@ -115,10 +115,7 @@ fn grow_string<'c>(
     let len = usize::try_from(last + 1).map_err(|_| BAD_OFFSET)?;
     let (place, found) = cx.seek_as::<Str>(key)?;
     let (id, longer) = match found {
-        None => (
-            cx.add_at(place, key, Value::from_str(Str::zeros(len))),
-            true,
-        ),
+        None => (cx.add_at(place, key, Value::Str(Str::zeros(len))), true),
         Some(id) => (id, cx.view::<Str>(place, id)?.len() < len),
     };
     Ok((cx.edit::<Str>(place, id)?.at_least(len), longer))

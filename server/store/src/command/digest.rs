@@ -32,7 +32,7 @@ pub const DEBUG_DIGEST_VALUE: Command = Command::new(
 /// Adds a key's value, and whether it has a deadline.
 fn add_record(to: &mut Digest, record: &Record) {
     let content = record.value.content();
-    to.chain(&content.number().to_be_bytes());
+    to.chain(&content.facts().number.to_be_bytes());
     content.digest(to);
     if record.deadline != NEVER {
         to.add(b"!!expire!!");

@@ -158,7 +158,7 @@ fn exists(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn type_of(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.simple(match cx.peek(&args[1]) {
-        Some(id) => cx.db_of(&args[1]).get(id).value.content().type_name(),
+        Some(id) => cx.db_of(&args[1]).get(id).value.facts().name,
         None => "none",
     });
     Ok(())

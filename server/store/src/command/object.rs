@@ -97,14 +97,8 @@ fn look_up(cx: &mut Cx, key: &[u8], reply: &mut Reply) -> Option<Id> {
 
 fn encoding(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(id) = look_up(cx, &args[2], reply) {
-        reply.bulk(
-            cx.db_of(&args[2])
-                .get(id)
-                .value
-                .content()
-                .encoding()
-                .as_bytes(),
-        );
+        let value = &cx.db_of(&args[2]).get(id).value;
+        reply.bulk(value.content().encoding().as_bytes());
     }
     Ok(())
 }

@@ -135,7 +135,7 @@ impl<'a> Filter<'a> {
 
     fn is_of_type(&self, record: &Record) -> bool {
         self.type_name
-            .is_none_or(|name| is(name, record.value.content().type_name()))
+            .is_none_or(|name| is(name, record.value.facts().name))
     }
 }
 

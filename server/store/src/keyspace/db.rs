@@ -561,12 +561,8 @@ impl Db {
             value if value.timeline_timer().is_some() => FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES,
             _ => 0,
         };
-        RECORD_BYTES
-            + record.key.heap_bytes()
-            + record.value.content().heap_bytes()
-            + table
-            + entry
-            + fields
+        let value = record.value.content().heap_bytes();
+        RECORD_BYTES + record.key.heap_bytes() + value + table + entry + fields
     }
 
     /// Returns the number of entries in the wheel, stale ones included.

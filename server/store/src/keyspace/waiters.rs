@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::keyspace::db::Db;
 use crate::time::Now;
 use crate::value::Value;
+use crate::value::content::Facts;
 use crate::value::stream::{Id, Stream};
 
 /// What a command waits for.
@@ -327,7 +328,7 @@ impl Waiters {
         let Some(queue) = self.queue(db, key) else {
             return false;
         };
-        let awaited = |id| part.get(id).value.is_awaited();
+        let awaited = |id| part.get(id).value.facts().has(Facts::AWAITED);
         let ready = part.find(key).is_some_and(awaited) || queue.groups > 0;
         ready && !std::mem::replace(&mut queue.ready, true)
     }

@@ -115,11 +115,8 @@ impl Walk {
     /// Writes the rest of an opened record at once, because its value moves to another database or shard. O(bytes).
     pub(crate) fn finish(&mut self, id: Id, value: &mut Value) {
         self.displace(id, |encoder, kind| {
-            let mut rest = Vec::new();
-            while !value
-                .content_mut()
-                .walk_on(kind, encoder, &mut rest, usize::MAX)
-            {}
+            let (content, mut rest) = (value.content_mut(), Vec::new());
+            while !content.walk_on(kind, encoder, &mut rest, usize::MAX) {}
             Place::Written(rest)
         });
     }
@@ -159,10 +156,8 @@ impl Walk {
                         None
                     }
                 };
-                let encoder = &mut self.encoder;
-                if !value.is_none_or(|value| {
-                    value.content_mut().walk_on(opened.kind, encoder, out, full)
-                }) {
+                let content = value.map(Value::content_mut);
+                if !content.is_none_or(|c| c.walk_on(opened.kind, &mut self.encoder, out, full)) {
                     return step;
                 }
                 step.keys += 1;

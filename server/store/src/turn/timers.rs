@@ -14,6 +14,7 @@ use super::Turn;
 use crate::events::Classes;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::Touched;
+use crate::value::content::Facts;
 use crate::value::timer::{Plan, Timer};
 use crate::value::{Kind, Value};
 
@@ -126,7 +127,7 @@ impl Turn<'_> {
         self.lock_one(number);
         let part = self.shard_db(number, db);
         part.find(key)
-            .is_some_and(|id| part.get(id).value.acts_by_itself())
+            .is_some_and(|id| part.get(id).value.facts().has(Facts::ACTS))
     }
 
     /// Finds a timer that was due, if it still is the same. Its shard must be held.

@@ -9,7 +9,7 @@
 //! ([`Keyed`](super::keyed::Keyed), `list/content.rs`, `stream/content.rs`). So the walk finds the value as it was when it began.
 //! A walked value keeps its form.
 
-use punctual_rdb::{Encoder, Failure, Kind};
+use punctual_rdb::{Encoder, Failure, Kind, Source};
 use punctual_resp::Args;
 
 use super::digest::Digest;
@@ -25,30 +25,53 @@ pub(super) const LARGE_PIECES: usize = if cfg!(test) { 3 } else { 32 };
 /// Preallocation limit in elements: a length read from the input is not trustworthy.
 pub(super) const PREALLOC_MAX: u64 = 1 << 16;
 
+/// Facts about a type: all its values have them in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The type's name for TYPE.
+    pub name: &'static str,
+    /// The type's number in Redis, with which DEBUG DIGEST begins.
+    pub number: u32,
+    marks: u8,
+}
+
+impl Facts {
+    /// The number of types that Redis does not have: the number of its modules.
+    pub(super) const MODULE: u32 = 5;
+
+    /// Mark of a type whose keys stay when they have no elements.
+    pub(crate) const STAYS_EMPTY: u8 = 1;
+    /// Mark of a type that acts at its time: it must not be evicted, nor exist in two places.
+    pub(crate) const ACTS: u8 = 2;
+    /// Mark of a type whose keys blocking commands wait for.
+    pub(crate) const AWAITED: u8 = 4;
+    /// Mark of a type whose values may have a timer of their own.
+    pub(crate) const TIMED: u8 = 8;
+
+    /// Creates the facts of a type; `marks` is a sum.
+    pub(super) const fn new(name: &'static str, number: u32, marks: u8) -> Self {
+        Self {
+            name,
+            number,
+            marks,
+        }
+    }
+
+    /// Returns whether the type has a mark.
+    #[inline]
+    pub(crate) const fn has(self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+}
+
 /// The content of one type of value.
 pub trait Content {
-    /// Returns the content as a trait object.
-    fn as_dyn(&self) -> &dyn Content
-    where
-        Self: Sized + 'static,
-    {
-        self
-    }
-
-    /// Returns the content as a trait object for changes.
-    fn as_dyn_mut(&mut self) -> &mut dyn Content
-    where
-        Self: Sized + 'static,
-    {
-        self
-    }
-
-    /// Returns the type's name for TYPE.
-    fn type_name(&self) -> &'static str;
+    /// Returns the facts about the type.
+    fn facts(&self) -> Facts;
 
     /// Returns the encoding's name for OBJECT ENCODING.
     fn encoding(&self) -> &'static str {
-        self.type_name()
+        self.facts().name
     }
 
     /// Returns the number of elements of a collection, 1 for other types. O(1).
@@ -59,24 +82,6 @@ pub trait Content {
 
     /// Returns the number of bytes outside of the record. At most O(elements).
     fn heap_bytes(&self) -> usize;
-
-    /// Returns whether a key of this type stays when it has no elements.
-    #[inline]
-    fn stays_empty(&self) -> bool {
-        false
-    }
-
-    /// Returns whether the value acts at its time: it must not be evicted, nor exist in two places.
-    #[inline]
-    fn acts_by_itself(&self) -> bool {
-        false
-    }
-
-    /// Returns whether blocking commands wait for keys of this type.
-    #[inline]
-    fn is_awaited(&self) -> bool {
-        false
-    }
 
     /// Returns whether a removed value is dropped after the turn. O(1).
     #[inline]
@@ -98,12 +103,6 @@ pub trait Content {
         Self: Sized,
     {
         drop(commands);
-    }
-
-    /// Returns whether values of this type may have a timer of their own.
-    #[inline]
-    fn has_timeline(&self) -> bool {
-        false
     }
 
     /// Returns the value's own timer and its next deadline. `None` if the timer may stay as it is.
@@ -160,14 +159,12 @@ pub trait Content {
     /// Ends a walk before its end.
     fn end_walk(&mut self) {}
 
-    /// Returns the type's number in Redis, with which DEBUG DIGEST begins; the number of modules for other types.
-    fn number(&self) -> u32 {
-        5
-    }
-
     /// Adds the value to DEBUG DIGEST.
     fn digest(&self, to: &mut Digest);
 }
+
+/// The result of reading a `T` from a source.
+pub(crate) type Read<T, S> = Result<T, Unreadable<<S as Source>::Error>>;
 
 /// An error of [`read_value`](super::decode::read_value).
 #[derive(Debug, thiserror::Error)]

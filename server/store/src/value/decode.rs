@@ -3,7 +3,7 @@
 use punctual_rdb::{Contents, Source};
 
 use crate::limits::Limits;
-use crate::value::hash::{self, Hash};
+use crate::value::hash::{self, Hash, read_field};
 use crate::value::jobs::Jobs;
 use crate::value::list::List;
 use crate::value::packed::Packed;
@@ -35,9 +35,25 @@ pub fn read_value<S: Source>(
         Contents::HashListpack(pack) => Hash::of_packed(pack.entries(), pack.count(), limits)
             .ok_or(Unreadable::ELEMENTS)?
             .into_value(),
-        Contents::Hash(pairs) => Hash::read(pairs, limits)?.into_value(),
-        Contents::HashExpiry(pairs) => Hash::read_timed(pairs, limits)?.into_value(),
-        Contents::HashExpiryListpack(pack) => Hash::read_timed_pack(pack, limits)?.into_value(),
+        Contents::Hash(mut pairs) => Value::Hash(Hash::read(pairs.remaining(), limits, || {
+            let pair = pairs.next()?;
+            Ok(pair.map(|(name, value)| read_field(name, value, None)))
+        })?),
+        Contents::HashExpiry(mut pairs) => {
+            Value::Hash(Hash::read(pairs.remaining(), limits, || {
+                let field = pairs.next()?;
+                Ok(field.map(|(name, value, expire_ms)| read_field(name, value, expire_ms)))
+            })?)
+        }
+        Contents::HashExpiryListpack(pack) => {
+            let mut elements = pack.iter();
+            let mut next = || {
+                let (name, value) = (elements.next()?, elements.next()?);
+                let expire_ms = elements.next()?.as_int().filter(|ms| *ms > 0);
+                Some(read_field(name, value, expire_ms))
+            };
+            Value::Hash(Hash::read(pack.count() as u64 / 3, limits, || Ok(next()))?)
+        }
         Contents::ZsetListpack(pack) => {
             let packed = Packed::from_entries(pack.entries(), pack.count());
             Zset::from_packed(packed, *limits)

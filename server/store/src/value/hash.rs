@@ -25,6 +25,7 @@ use crate::value::keyed::Keyed;
 use crate::value::packed::Packed;
 use crate::value::string::Str;
 
+pub(crate) use content::read_field;
 pub(crate) use table::{Field, Table};
 
 /// Largest block in bytes.

@@ -1,7 +1,6 @@
 //! Values of keys, one type per file or folder.
 //!
-//! To add a type, implement [`Content`] for it, add it to the three lists in this file (`Value`, `content!`, `kinds!`), and
-//! read it in `decode.rs`.
+//! To add a type, implement [`Content`] for it, add it to the list `types!`, and read it in `decode.rs`.
 
 pub mod content;
 pub mod decode;
@@ -24,15 +23,14 @@ use punctual_rdb::{Encoder, dump};
 use punctual_resp::Args;
 
 use crate::unaligned::UnalignedBox;
-use content::Content;
+use content::{Content, Facts};
 use hash::Hash;
 use jobs::Jobs;
 use list::List;
 use set::Set;
 use stream::Stream;
-use timer::Timer;
-
 use string::Str;
+use timer::Timer;
 use zset::Zset;
 
 /// Name of the auxiliary field of a snapshot that has the settings of the next key, a stream.
@@ -42,9 +40,75 @@ pub const SETTINGS_FIELD: &[u8] = b"punctual-stream";
 /// there would be without them. No version of Redis has this type, so it refuses the payload.
 pub(crate) const WITH_SETTINGS: u8 = 200;
 
-/// A key's value, in 20 bytes; larger content is behind one pointer.
-#[derive(Clone, Debug)]
-pub enum Value {
+/// A type of value, as a variant of [`Value`].
+pub trait Kind: Sized {
+    /// Returns the value's content if it has this type.
+    fn of(value: &Value) -> Option<&Self>;
+    /// Returns the value's content for changes if it has this type.
+    fn of_mut(value: &mut Value) -> Option<&mut Self>;
+    /// Wraps the content into a value.
+    fn into_value(self) -> Value;
+}
+
+/// Declares [`Value`], its conversions, and `content!`, the only match over all types.
+macro_rules! types {
+    ($dollar:tt $($(#[$doc:meta])* $name:ident($stored:ty),)*) => {
+        /// A key's value, in 20 bytes; larger content is behind one pointer.
+        #[derive(Clone, Debug)]
+        pub enum Value {
+            $($(#[$doc])* $name($stored),)*
+        }
+
+        $(impl Kind for $name {
+            #[inline]
+            fn of(value: &Value) -> Option<&Self> {
+                match value {
+                    Value::$name(content) => Some(content),
+                    _ => None,
+                }
+            }
+            #[inline]
+            fn of_mut(value: &mut Value) -> Option<&mut Self> {
+                match value {
+                    Value::$name(content) => Some(content),
+                    _ => None,
+                }
+            }
+            #[inline]
+            fn into_value(self) -> Value {
+                Value::$name(self.into())
+            }
+        })*
+
+        impl Value {
+            /// Returns the content, off hot paths: each call of a method is indirect.
+            pub fn content(&self) -> &dyn Content {
+                match self {
+                    $(Self::$name(content) => { let content: &$name = content; content })*
+                }
+            }
+
+            /// Returns the content for changes, off hot paths.
+            pub(crate) fn content_mut(&mut self) -> &mut dyn Content {
+                match self {
+                    $(Self::$name(content) => { let content: &mut $name = content; content })*
+                }
+            }
+        }
+
+        /// Calls a method of a value's [`Content`].
+        macro_rules! content {
+            ($dollar value:expr, $dollar content:ident => $dollar call:expr) => {
+                match $dollar value {
+                    $(Value::$name($dollar content) => $dollar call,)*
+                }
+            };
+        }
+    };
+}
+
+types! {
+    $
     /// A string.
     Str(Str),
     /// A list; never empty in a database.
@@ -65,78 +129,10 @@ pub enum Value {
 
 const _: () = assert!(size_of::<Value>() == 20);
 
-/// Calls a method of a value's [`Content`]: the only match over all types.
-macro_rules! content {
-    ($value:expr, $content:ident => $call:expr) => {
-        match $value {
-            Value::Str($content) => $call,
-            Value::List($content) => $call,
-            Value::Hash($content) => $call,
-            Value::Set($content) => $call,
-            Value::Zset($content) => $call,
-            Value::Stream($content) => $call,
-            Value::Timer($content) => $call,
-            Value::Jobs($content) => $call,
-        }
-    };
-}
-
-/// A type of value, as a variant of [`Value`].
-pub trait Kind: Sized {
-    /// Returns the value's content if it has this type.
-    fn of(value: &Value) -> Option<&Self>;
-    /// Returns the value's content for changes if it has this type.
-    fn of_mut(value: &mut Value) -> Option<&mut Self>;
-    /// Wraps the content into a value.
-    fn into_value(self) -> Value;
-}
-
-macro_rules! kinds {
-    ($($type:ty: $variant:ident, $content:ident => $wrapped:expr;)*) => {$(
-        impl Kind for $type {
-            #[inline]
-            fn of(value: &Value) -> Option<&Self> {
-                match value {
-                    Value::$variant(content) => Some(content),
-                    _ => None,
-                }
-            }
-            #[inline]
-            fn of_mut(value: &mut Value) -> Option<&mut Self> {
-                match value {
-                    Value::$variant(content) => Some(content),
-                    _ => None,
-                }
-            }
-            #[inline]
-            fn into_value(self) -> Value {
-                let $content = self;
-                Value::$variant($wrapped)
-            }
-        }
-    )*};
-}
-
-kinds! {
-    Str: Str, content => content;
-    List: List, content => Box::new(content).into();
-    Hash: Hash, content => content;
-    Set: Set, content => content;
-    Zset: Zset, content => content;
-    Stream: Stream, content => Box::new(content).into();
-    Timer: Timer, content => content;
-    Jobs: Jobs, content => Box::new(content).into();
-}
-
 impl Value {
     /// Creates a string value.
     pub fn string(bytes: &[u8]) -> Self {
         Self::Str(Str::new(bytes))
-    }
-
-    /// Wraps a string.
-    pub const fn from_str(string: Str) -> Self {
-        Self::Str(string)
     }
 
     /// Returns the string if the value is one.
@@ -149,16 +145,6 @@ impl Value {
     #[inline]
     pub fn as_str_mut(&mut self) -> Option<&mut Str> {
         Str::of_mut(self)
-    }
-
-    /// Returns the content, off hot paths: each call of a method is indirect.
-    pub fn content(&self) -> &dyn Content {
-        content!(self, content => content.as_dyn())
-    }
-
-    /// Returns the content for changes, off hot paths.
-    pub(crate) fn content_mut(&mut self) -> &mut dyn Content {
-        content!(self, content => content.as_dyn_mut())
     }
 
     /// See [`Content::warm`].
@@ -179,12 +165,6 @@ impl Value {
         self.content_mut().apply_settings(settings).is_some()
     }
 
-    /// See [`Content::has_timeline`].
-    #[inline]
-    pub(crate) fn has_timeline(&self) -> bool {
-        content!(self, content => content.has_timeline())
-    }
-
     /// See [`Content::timeline`].
     #[inline]
     pub(crate) fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
@@ -197,21 +177,10 @@ impl Value {
         content!(self, content => content.timer())
     }
 
-    /// See [`Content::set_timer`].
-    pub(crate) fn set_timeline_timer(&mut self, timer: Option<u32>) {
-        content!(self, content => content.set_timer(timer));
-    }
-
-    /// See [`Content::acts_by_itself`].
+    /// Returns the facts about the type.
     #[inline]
-    pub(crate) fn acts_by_itself(&self) -> bool {
-        content!(self, content => content.acts_by_itself())
-    }
-
-    /// See [`Content::is_awaited`].
-    #[inline]
-    pub(crate) fn is_awaited(&self) -> bool {
-        content!(self, content => content.is_awaited())
+    pub fn facts(&self) -> Facts {
+        content!(self, content => content.facts())
     }
 
     /// See [`Content::drops_late`].
@@ -222,7 +191,7 @@ impl Value {
 
     /// Returns true for a collection without elements, whose key must be removed.
     pub fn is_empty_collection(&self) -> bool {
-        content!(self, content => content.elements() == 0 && !content.stays_empty())
+        content!(self, content => content.elements() == 0) && !self.facts().has(Facts::STAYS_EMPTY)
     }
 
     /// Returns DUMP's payload: the value with its type, version and checksum. O(bytes).

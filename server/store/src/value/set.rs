@@ -102,11 +102,11 @@ impl Set {
     }
 
     fn ints(ints: Ints) -> Self {
-        Self(Form::Boxed(Box::new(Boxed::Ints(ints)).into()))
+        Self(Form::Boxed(Boxed::Ints(ints).into()))
     }
 
     fn table(table: Table) -> Self {
-        Self(Form::Boxed(Box::new(Boxed::Table(Box::new(table))).into()))
+        Self(Form::Boxed(Boxed::Table(Box::new(table)).into()))
     }
 
     /// Creates an empty set in the form of integers, for results whose members may all be integers.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use punctual_rdb::{Encoder, Kind};
 use punctual_resp::decimal::parse_i64;
 
-use super::content::Content;
+use super::content::{Content, Facts};
 use super::digest::Digest;
 use super::float::Float;
 use crate::unaligned::{UnalignedBox, UnalignedI64};
@@ -201,8 +201,9 @@ impl Str {
 }
 
 impl Content for Str {
-    fn type_name(&self) -> &'static str {
-        "string"
+    #[inline]
+    fn facts(&self) -> Facts {
+        Facts::new("string", 0, 0)
     }
 
     fn encoding(&self) -> &'static str {
@@ -240,10 +241,6 @@ impl Content for Str {
             Self::Int(int) => to.int(out, int.get()),
             string => to.string(out, string.text(&mut itoa::Buffer::new())),
         }
-    }
-
-    fn number(&self) -> u32 {
-        0
     }
 
     fn digest(&self, to: &mut Digest) {

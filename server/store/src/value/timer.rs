@@ -18,7 +18,7 @@ pub use schedule::{CatchUp, Repeat, When};
 
 use crate::unaligned::UnalignedBox;
 
-use super::content::{Content, Unreadable};
+use super::content::{Content, Facts, Unreadable};
 use super::digest::Digest;
 use super::varint::{Input, write_number, write_text};
 
@@ -151,8 +151,9 @@ impl Timer {
 }
 
 impl Content for Timer {
-    fn type_name(&self) -> &'static str {
-        "timer"
+    #[inline]
+    fn facts(&self) -> Facts {
+        Facts::new("timer", Facts::MODULE, Facts::ACTS)
     }
 
     fn encoding(&self) -> &'static str {
@@ -161,11 +162,6 @@ impl Content for Timer {
 
     fn heap_bytes(&self) -> usize {
         self.0.len()
-    }
-
-    #[inline]
-    fn acts_by_itself(&self) -> bool {
-        true
     }
 
     fn warm(&self) -> u8 {

@@ -159,7 +159,7 @@ pub(super) fn bitop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
         if !operation.is_old() {
             cx.effect(&[b"SET", target, &all]);
         }
-        cx.overwrite(target, Value::from_str(Str::from_vec(all)));
+        cx.overwrite(target, Value::Str(Str::from_vec(all)));
         cx.commit(target, Classes::STRING, "set", 1);
     } else if cx.remove(target).is_some() {
         cx.commit(target, Classes::GENERIC, "del", 1);

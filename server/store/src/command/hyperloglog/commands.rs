@@ -17,7 +17,7 @@ pub(super) fn pfadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     let (id, mut updated) = match found {
         Some(id) => (id, 0),
         None => (
-            cx.add_at(at, key, Value::from_str(Str::from_vec(sketch::empty()))),
+            cx.add_at(at, key, Value::Str(Str::from_vec(sketch::empty()))),
             1,
         ),
     };
@@ -83,7 +83,7 @@ pub(super) fn pfmerge(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
     let (at, found) = cx.seek_as::<Str>(target)?;
     let id = match found {
         Some(id) => id,
-        None => cx.add_at(at, target, Value::from_str(Str::from_vec(sketch::empty()))),
+        None => cx.add_at(at, target, Value::Str(Str::from_vec(sketch::empty()))),
     };
     let string = cx.edit::<Str>(at, id)?.raw();
     if any_dense {

@@ -43,7 +43,7 @@ fn add(cx: &mut Cx, key: &[u8], by: i64, reply: &mut Reply) -> Result<(), Error>
             sum
         }
         None => {
-            cx.add_at(place, key, Value::from_str(Str::Int(by.into())));
+            cx.add_at(place, key, Value::Str(Str::Int(by.into())));
             by
         }
     };
@@ -70,7 +70,7 @@ pub(super) fn incrbyfloat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
     match found {
         Some(id) => *cx.str_at(place, id)? = string,
         None => {
-            cx.add_at(place, key, Value::from_str(string));
+            cx.add_at(place, key, Value::Str(string));
         }
     }
     cx.commit(key, Classes::STRING, "incrbyfloat", 1);
@@ -126,7 +126,7 @@ pub(super) fn setrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(),
         None => {
             let mut string = Str::plain(b"");
             string.overwrite(offset, text);
-            cx.add_at(place, key, Value::from_str(string));
+            cx.add_at(place, key, Value::Str(string));
         }
     }
     cx.commit(key, Classes::STRING, "setrange", 1);

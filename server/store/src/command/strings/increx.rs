@@ -270,7 +270,7 @@ impl Change {
             }
             return;
         }
-        let value = Value::from_str(value);
+        let value = Value::Str(value);
         let id = match found {
             Some(id) => {
                 cx.db_at(place).replace(id, value);

@@ -7,6 +7,7 @@ use super::Db;
 use crate::keyspace::field_timers::{Armed, OF_FIELD};
 use crate::keyspace::records::{Id, RECORD_BYTES, Record};
 use crate::value::Value;
+use crate::value::content::Facts;
 
 /// Timers of fields and streams that are due before the first key, and are set aside to find it.
 const ASIDE_MAX: usize = 1_000;
@@ -21,7 +22,7 @@ impl Db {
     /// Returns whether a record may be evicted: a timer may not, because it must fire, nor jobs, which must be done.
     #[inline]
     pub(crate) fn may_leave(record: &Record) -> bool {
-        !record.value.acts_by_itself()
+        !record.value.facts().has(Facts::ACTS)
     }
 
     /// Returns a number that is greater than every index of a record.

@@ -11,6 +11,7 @@ use crate::keyspace::field_timers::{FieldTimer, OF_FIELD};
 use crate::keyspace::records::Id;
 use crate::limits::Limits;
 use crate::time::NEVER;
+use crate::value::content::Facts;
 use crate::value::hash::{Field, Hash, Table};
 use crate::value::{Kind, Value};
 
@@ -161,9 +162,9 @@ impl Db {
                 self.timers.insert((record.deadline, id));
                 return;
             }
-            value if value.has_timeline() => {
+            value if value.facts().has(Facts::TIMED) => {
                 // A number from the database that the value comes from.
-                value.set_timeline_timer(None);
+                value.content_mut().set_timer(None);
                 if let Value::Jobs(_) = value {
                     self.queues.insert(id);
                 }

@@ -31,7 +31,7 @@ impl Db {
     /// Notes the timer of a value, which is no change of it.
     fn note_timer(&mut self, id: Id, timer: Option<u32>) {
         if let Some(record) = self.records.get_mut(id) {
-            record.value.set_timeline_timer(timer);
+            record.value.content_mut().set_timer(timer);
         }
     }
 

@@ -1,13 +1,12 @@
 //! Hashes as the keyspace and snapshots see them.
 
-use punctual_rdb::listpack::Listpack;
-use punctual_rdb::{Element, Encoder, ExpiringPairs, Kind, Pairs, Source};
+use punctual_rdb::{Element, Encoder, Kind};
 use punctual_resp::Args;
 
 use super::{Hash, Table, element};
 use crate::limits::Limits;
 use crate::time::NEVER;
-use crate::value::content::{Content, LARGE, PREALLOC_MAX, Unreadable, millis};
+use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Unreadable, millis};
 use crate::value::digest::Digest;
 use crate::value::keyed::Keyed;
 
@@ -15,8 +14,9 @@ use crate::value::keyed::Keyed;
 const DEADLINE_BASE: i64 = 0;
 
 impl Content for Hash {
-    fn type_name(&self) -> &'static str {
-        "hash"
+    #[inline]
+    fn facts(&self) -> Facts {
+        Facts::new("hash", 4, 0)
     }
 
     fn encoding(&self) -> &'static str {
@@ -103,10 +103,6 @@ impl Content for Hash {
         self.keyed_mut().into_iter().for_each(Keyed::end_walk);
     }
 
-    fn number(&self) -> u32 {
-        4
-    }
-
     fn digest(&self, to: &mut Digest) {
         for field in self.iter() {
             let mut entry = Digest::default();
@@ -126,50 +122,16 @@ fn deadline(ms: u64) -> Option<i64> {
 }
 
 impl Hash {
-    /// Reads fields without deadlines. O(bytes).
-    pub(crate) fn read<S: Source>(
-        mut pairs: Pairs<'_, S>,
+    /// Creates a hash of about `count` fields that `next` reads. O(bytes).
+    pub(crate) fn read<E>(
+        count: u64,
         limits: &Limits,
-    ) -> Result<Self, Unreadable<S::Error>> {
-        let mut fields = Vec::with_capacity(pairs.remaining().min(PREALLOC_MAX) as usize);
-        while let Some((name, value)) = pairs.next()? {
-            fields.push((owned(name), owned(value), NEVER));
-        }
-        Self::of_read(&fields, limits)
-    }
-
-    /// Reads fields with deadlines. O(bytes).
-    pub(crate) fn read_timed<S: Source>(
-        mut pairs: ExpiringPairs<'_, S>,
-        limits: &Limits,
-    ) -> Result<Self, Unreadable<S::Error>> {
-        let mut fields = Vec::with_capacity(pairs.remaining().min(PREALLOC_MAX) as usize);
-        while let Some((name, value, expire_ms)) = pairs.next()? {
-            fields.push((owned(name), owned(value), read_deadline(expire_ms)));
-        }
-        Self::of_read(&fields, limits)
-    }
-
-    /// Reads a listpack of names, values and deadlines. O(bytes).
-    pub(crate) fn read_timed_pack<E>(
-        pack: Listpack<'_>,
-        limits: &Limits,
+        mut next: impl FnMut() -> Result<Option<Read>, Unreadable<E>>,
     ) -> Result<Self, Unreadable<E>> {
-        let mut fields = Vec::with_capacity(pack.count() / 3);
-        let mut elements = pack.iter();
-        while let (Some(name), Some(value), Some(time)) =
-            (elements.next(), elements.next(), elements.next())
-        {
-            let expire_ms = time.as_int().filter(|ms| *ms > 0);
-            fields.push((owned(name), owned(value), read_deadline(expire_ms)));
+        let mut fields = Vec::with_capacity(count.min(PREALLOC_MAX) as usize);
+        while let Some(field) = next()? {
+            fields.push(field);
         }
-        Self::of_read(&fields, limits)
-    }
-
-    fn of_read<E>(
-        fields: &[(Vec<u8>, Vec<u8>, u64)],
-        limits: &Limits,
-    ) -> Result<Self, Unreadable<E>> {
         let entries = fields
             .iter()
             .map(|(name, value, deadline)| (&name[..], &value[..], *deadline));
@@ -177,10 +139,12 @@ impl Hash {
     }
 }
 
-fn owned(element: Element<'_>) -> Vec<u8> {
-    element.with_text(<[u8]>::to_vec)
-}
+/// A field that has been read: name, value and deadline.
+type Read = (Vec<u8>, Vec<u8>, u64);
 
-fn read_deadline(expire_ms: Option<i64>) -> u64 {
-    expire_ms.map_or(NEVER, |ms| u64::try_from(ms).unwrap_or(0))
+/// Copies a field from a snapshot.
+pub(crate) fn read_field(name: Element<'_>, value: Element<'_>, expire_ms: Option<i64>) -> Read {
+    let owned = |element: Element<'_>| element.with_text(<[u8]>::to_vec);
+    let deadline = expire_ms.map_or(NEVER, |ms| u64::try_from(ms).unwrap_or(0));
+    (owned(name), owned(value), deadline)
 }

@@ -3,7 +3,7 @@
 use punctual_rdb::{Encoder, Kind, Source};
 
 use super::{Job, Jobs, NUMBER_MAX, REFERENCE_BYTES, Totals};
-use crate::value::content::{Content, LARGE, Unreadable};
+use crate::value::content::{Content, Facts, LARGE, Read, Unreadable};
 use crate::value::digest::Digest;
 use crate::value::keyed::{Element as _, hash_of};
 use crate::value::varint::{Input, write_number};
@@ -11,9 +11,12 @@ use crate::value::varint::{Input, write_number};
 /// The error of a queue whose parts are not understood.
 const DAMAGED: &str = "a queue of jobs that is not understood";
 
+const MARKS: u8 = Facts::STAYS_EMPTY + Facts::ACTS + Facts::AWAITED + Facts::TIMED;
+
 impl Content for Jobs {
-    fn type_name(&self) -> &'static str {
-        "jobs"
+    #[inline]
+    fn facts(&self) -> Facts {
+        Facts::new("jobs", Facts::MODULE, MARKS)
     }
 
     #[inline]
@@ -26,26 +29,6 @@ impl Content for Jobs {
         let references = self.len() + self.expiring.len();
         let jobs: usize = self.iter().map(Job::heap_bytes).sum();
         size_of::<Self>() + self.jobs.memory() + references * REFERENCE_BYTES + jobs
-    }
-
-    #[inline]
-    fn stays_empty(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn acts_by_itself(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn is_awaited(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn has_timeline(&self) -> bool {
-        true
     }
 
     #[inline]
@@ -137,9 +120,7 @@ impl Jobs {
     ///
     /// # Errors
     /// [`Unreadable`].
-    pub(crate) fn read<S: Source>(
-        mut parts: punctual_rdb::Jobs<'_, S>,
-    ) -> Result<Self, Unreadable<S::Error>> {
+    pub(crate) fn read<S: Source>(mut parts: punctual_rdb::Jobs<'_, S>) -> Read<Self, S> {
         let mut jobs = Self::default();
         let start = parts.next()?.ok_or(Unreadable::Content(DAMAGED))?;
         let read = start.with_text(|text| jobs.read_start(text));

@@ -9,12 +9,13 @@ use punctual_rdb::{Encoder, Kind, Node, Nodes, Source};
 use super::{Chunk, End, List, Piece, PieceSize, Rest};
 use crate::limits::Limits;
 use crate::unwritten::{Next, UnwrittenPieces};
-use crate::value::content::{Content, LARGE_PIECES, Unreadable};
+use crate::value::content::{Content, Facts, LARGE_PIECES, Read};
 use crate::value::digest::Digest;
 
 impl Content for List {
-    fn type_name(&self) -> &'static str {
-        "list"
+    #[inline]
+    fn facts(&self) -> Facts {
+        Facts::new("list", 1, Facts::AWAITED)
     }
 
     /// `listpack` for one small piece, otherwise `quicklist`.
@@ -37,11 +38,6 @@ impl Content for List {
             size_of::<Rest>() + rest.chunks.capacity() * size_of::<Chunk>() + buffers
         });
         size_of::<Self>() + self.first.heap_bytes() + rest
-    }
-
-    #[inline]
-    fn is_awaited(&self) -> bool {
-        true
     }
 
     #[inline]
@@ -101,10 +97,6 @@ impl Content for List {
         }
     }
 
-    fn number(&self) -> u32 {
-        1
-    }
-
     fn digest(&self, to: &mut Digest) {
         self.iter()
             .for_each(|element| element.with_text(|text| to.chain(text)));
@@ -120,10 +112,7 @@ fn write_piece(to: &mut Encoder, out: &mut Vec<u8>, piece: Piece<'_>) {
 
 impl List {
     /// Reads the nodes of a list. O(bytes).
-    pub(crate) fn read<S: Source>(
-        mut nodes: Nodes<'_, S>,
-        limits: &Limits,
-    ) -> Result<Self, Unreadable<S::Error>> {
+    pub(crate) fn read<S: Source>(mut nodes: Nodes<'_, S>, limits: &Limits) -> Read<Self, S> {
         let mut list = Self::new();
         while let Some(node) = nodes.next()? {
             match node {

@@ -5,13 +5,14 @@ use punctual_resp::Args;
 
 use super::{Boxed, Set, Table, View};
 use crate::limits::Limits;
-use crate::value::content::{Content, LARGE, PREALLOC_MAX, Unreadable};
+use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Read, Unreadable};
 use crate::value::digest::Digest;
 use crate::value::keyed::{Element as _, Keyed};
 
 impl Content for Set {
-    fn type_name(&self) -> &'static str {
-        "set"
+    #[inline]
+    fn facts(&self) -> Facts {
+        Facts::new("set", 2, 0)
     }
 
     fn encoding(&self) -> &'static str {
@@ -82,10 +83,6 @@ impl Content for Set {
         self.keyed_mut().into_iter().for_each(Keyed::end_walk);
     }
 
-    fn number(&self) -> u32 {
-        2
-    }
-
     fn digest(&self, to: &mut Digest) {
         self.iter()
             .for_each(|member| member.with_text(|text| to.add(text)));
@@ -94,10 +91,7 @@ impl Content for Set {
 
 impl Set {
     /// Reads the members of a set. Returns an empty set if there are none. O(bytes).
-    pub(crate) fn read<S: Source>(
-        mut members: Members<'_, S>,
-        limits: &Limits,
-    ) -> Result<Self, Unreadable<S::Error>> {
+    pub(crate) fn read<S: Source>(mut members: Members<'_, S>, limits: &Limits) -> Read<Self, S> {
         let about = members.remaining().min(PREALLOC_MAX) as usize;
         let mut set = None;
         while let Some(member) = members.next()? {

@@ -6,7 +6,7 @@ use punctual_rdb::{Element, Encoder, Kind, Source};
 use super::settings::Aside;
 use super::{Group, Id, Pending, Stream};
 use crate::unwritten::{Next, UnwrittenPieces};
-use crate::value::content::{Content, DROPPED_MAX, LARGE_PIECES, Unreadable, millis};
+use crate::value::content::{Content, DROPPED_MAX, Facts, LARGE_PIECES, Read, Unreadable, millis};
 use crate::value::digest::Digest;
 
 /// The kind of record that is written; redis-server 7.0 reads it.
@@ -26,9 +26,12 @@ pub(super) struct SnapshotWalk {
     rest: Vec<u8>,
 }
 
+const MARKS: u8 = Facts::STAYS_EMPTY + Facts::AWAITED + Facts::TIMED;
+
 impl Content for Stream {
-    fn type_name(&self) -> &'static str {
-        "stream"
+    #[inline]
+    fn facts(&self) -> Facts {
+        Facts::new("stream", 6, MARKS)
     }
 
     #[inline]
@@ -49,16 +52,6 @@ impl Content for Stream {
         size_of::<Self>() + blocks + groups + aside + self.idempotence_bytes()
     }
 
-    #[inline]
-    fn stays_empty(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn is_awaited(&self) -> bool {
-        true
-    }
-
     /// Estimates the number of allocations as Redis does: blocks, groups and pending entries, of which the first group has as
     /// many as each other one.
     fn drops_late(&self) -> bool {
@@ -66,11 +59,6 @@ impl Content for Stream {
         let pending = first.map_or(0, |group| group.pending().len());
         let allocations = self.blocks() + self.groups.len() * (1 + pending);
         self.elements() > DROPPED_MAX || allocations > ALLOCATIONS_MAX
-    }
-
-    #[inline]
-    fn has_timeline(&self) -> bool {
-        true
     }
 
     #[inline]
@@ -146,10 +134,6 @@ impl Content for Stream {
         self.drop_empty_aside();
     }
 
-    fn number(&self) -> u32 {
-        6
-    }
-
     fn digest(&self, to: &mut Digest) {
         for entry in self.iter() {
             to.chain(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
@@ -211,7 +195,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`Unreadable`].
-    pub(crate) fn read<S: Source>(mut parts: Parts<'_, S>) -> Result<Self, Unreadable<S::Error>> {
+    pub(crate) fn read<S: Source>(mut parts: Parts<'_, S>) -> Read<Self, S> {
         let mut stream = Self::new();
         let mut reading: Option<Reading> = None;
         while let Some(part) = parts.next()? {

@@ -7,14 +7,15 @@ use smallvec::SmallVec;
 use super::{Form, Scores, Table, Zset, parse_score};
 use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
-use crate::value::content::{Content, LARGE, PREALLOC_MAX, Unreadable};
+use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Read, Unreadable};
 use crate::value::digest::Digest;
 use crate::value::keyed::{Element as _, Keyed, WARM_FROM};
 use crate::value::text::Text;
 
 impl Content for Zset {
-    fn type_name(&self) -> &'static str {
-        "zset"
+    #[inline]
+    fn facts(&self) -> Facts {
+        Facts::new("zset", 3, Facts::AWAITED)
     }
 
     fn encoding(&self) -> &'static str {
@@ -35,11 +36,6 @@ impl Content for Zset {
             Form::Packed(pairs) => pairs.packed().heap_bytes(),
             Form::Table(table) => size_of::<Table>() + table.heap_bytes(),
         }
-    }
-
-    #[inline]
-    fn is_awaited(&self) -> bool {
-        true
     }
 
     /// The commands name an element in their last argument.
@@ -105,10 +101,6 @@ impl Content for Zset {
         self.keyed_mut().into_iter().for_each(Keyed::end_walk);
     }
 
-    fn number(&self) -> u32 {
-        3
-    }
-
     fn digest(&self, to: &mut Digest) {
         let mut score_text = Vec::new();
         for (name, score) in self.iter() {
@@ -127,7 +119,7 @@ impl Zset {
     pub(crate) fn read<S: Source>(
         mut entries: punctual_rdb::Scored<'_, S>,
         limits: &Limits,
-    ) -> Result<Self, Unreadable<S::Error>> {
+    ) -> Read<Self, S> {
         let mut pairs = Vec::with_capacity(entries.remaining().min(PREALLOC_MAX) as usize);
         while let Some((name, score)) = entries.next()? {
             pairs.push((name.with_text(Text::new), score));
