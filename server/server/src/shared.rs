@@ -79,7 +79,6 @@ pub struct Shared {
     pub(crate) functions: Registry,
     /// The slow log.
     pub slowlog: SlowLog,
-    pub(crate) hot_keys: crate::observe::hot_keys::HotKeys,
     /// Latency events of LATENCY.
     pub latency: LatencyMonitor,
     /// `latency-tracking`.
@@ -187,7 +186,6 @@ impl Shared {
             running: Running::default(),
             functions: Registry::default(),
             slowlog: SlowLog::default(),
-            hot_keys: Default::default(),
             latency: LatencyMonitor::default(),
             latency_tracking: AtomicBool::new(true),
             startup_bytes: AtomicU64::new(0),

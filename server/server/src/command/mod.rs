@@ -12,7 +12,6 @@ pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod debug;
 pub(crate) mod function;
-pub(crate) mod hotkeys;
 pub(crate) mod info;
 pub(crate) mod job;
 pub(crate) mod latency;
@@ -69,7 +68,6 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     script::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,
-    hotkeys::COMMANDS,
     timer::COMMANDS,
     transaction::COMMANDS,
     wait::COMMANDS,

@@ -84,8 +84,6 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) command_start: u64,
     slow_ns: u64,
     latency_tracking: bool,
-    /// HOTKEYS tracks.
-    charges_keys: bool,
     /// The loop, to serve its other clients during a long wait; `None` if it does just that.
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
     /// The client's output that is set aside; `None` if replies must be in one piece.
@@ -120,7 +118,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
             stats: &shared.stats[loop_number],
             slow_ns: shared.slow_ns.load(Ordering::Relaxed),
             latency_tracking: shared.latency_tracking.load(Ordering::Relaxed),
-            charges_keys: shared.hot_keys.is_active(),
             shared,
             loop_number,
             turn,
@@ -360,7 +357,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
         out: &mut Vec<u8>,
     ) -> Flow {
         let flags = entry.row.flags;
-        let charged_from = self.charges_keys.then_some(self.output_len(out));
         let start = self.output_len(out);
         let aside = self.chunks.as_mut();
         let mut reply = Reply::chunked(&mut *out, aside, self.reply_max, session.protocol);
@@ -413,7 +409,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 self.turn.limits = self.shared.store.limits();
                 self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
                 self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
-                self.charges_keys = self.shared.hot_keys.is_active();
                 match session.executing.take() {
                     // Monitors see scripts and functions that are not found, too.
                     None if flags.has(Flags::SKIP_MONITOR) && self.shared.monitors.any() => {
@@ -465,11 +460,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
         stats.nanos.add(nanos);
         if self.latency_tracking {
             stats.latency.record(nanos);
-        }
-        if let Some(before) = charged_from {
-            let reply_bytes = self.output_len(out).saturating_sub(before);
-            let hot_keys = &self.shared.hot_keys;
-            hot_keys.charge(entry, args, reply_bytes, nanos, self.turn.now);
         }
         if nanos >= self.slow_ns && !flags.has(Flags::SKIP_SLOWLOG) {
             self.shared.record_slow_command(&Slow {
