@@ -575,6 +575,7 @@ fn announce(shared: &Shared, settings: &Settings, port: u16) {
             "The clock is virtual: time stands still until CLOCK ADVANCE or CLOCK SET."
         );
     }
+    shared.warn_of_base_format(settings);
     log::notice!(logger, "Server initialized");
 }
 

@@ -293,6 +293,9 @@ impl Shared {
             self.note_ports(plain.as_deref(), tls.as_deref());
             self.mailboxes[0].order(Order::Listen { plain, tls });
         }
+        if changes.contains("aof-use-rdb-preamble") {
+            self.warn_of_base_format(settings);
+        }
         if changes.contains("maxmemory") && settings.maxmemory > 0 {
             let used = self.memory.used();
             if counters::used().is_none() {
@@ -359,6 +362,16 @@ impl Shared {
         // Periods and limits may have changed.
         self.call_upkeep();
         self.order_all(|| Order::Reconfigure);
+    }
+
+    /// Warns that a base file is a snapshot although `aof-use-rdb-preamble` is `no`.
+    pub(crate) fn warn_of_base_format(&self, settings: &Settings) {
+        if !settings.aof_preamble {
+            crate::log::warning!(
+                self.logger,
+                "aof-use-rdb-preamble no is ignored: the base of the append-only file is always written as RDB."
+            );
+        }
     }
 
     /// Sets the directive `replicaof`, for CONFIG GET and CONFIG REWRITE.

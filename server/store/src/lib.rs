@@ -47,7 +47,7 @@ pub mod value;
 pub use error::Error;
 pub use hash_table::KeyHash;
 pub use keyspace::shard::{Shard, Store, StoreOptions, Writers, hash_slot};
-pub use notify::{FIELD as NOTIFY_FIELD, notify_rule_parts};
+pub use notify::FIELD as NOTIFY_FIELD;
 pub use time::Now;
 pub use turn::effects::{Effects, write_select};
 pub use turn::{

@@ -147,7 +147,7 @@ pub struct Settings {
     pub rewrite_min_bytes: u64,
     /// Write the time into the append-only file.
     pub aof_timestamps: bool,
-    /// Base files are snapshots.
+    /// Base files may be snapshots. With `no`, the server only warns that they are.
     pub aof_preamble: bool,
     /// Cut off the torn end of an append-only file when it is loaded.
     pub aof_load_truncated: bool,

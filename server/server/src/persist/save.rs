@@ -93,7 +93,7 @@ impl NewFile {
         move |source| SaveError::File { what, path, source }
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), SaveError> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SaveError> {
         let failed = self.failed("Write error saving DB on disk in");
         self.file.write_all(bytes).map_err(failed)?;
         self.unsynced += bytes.len() as u64;
@@ -105,13 +105,8 @@ impl NewFile {
         Ok(())
     }
 
-    /// Returns the path until the file is renamed.
-    pub(super) fn temporary(&self) -> &Path {
-        &self.temporary
-    }
-
     /// Syncs the contents.
-    pub(super) fn sync(&self) -> Result<(), SaveError> {
+    fn sync(&self) -> Result<(), SaveError> {
         let failed = self.failed("Failed syncing");
         self.file.sync().map_err(failed)
     }

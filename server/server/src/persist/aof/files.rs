@@ -297,9 +297,7 @@ impl AofFiles {
 
     /// Returns the next base and its path.
     pub(super) fn next_base(&self, settings: &Settings) -> (Entry, PathBuf) {
-        let base = self
-            .manifest
-            .next_base(&settings.append_file, settings.aof_preamble);
+        let base = self.manifest.next_base(&settings.append_file);
         let path = self.folder.join(&base.name);
         (base, path)
     }

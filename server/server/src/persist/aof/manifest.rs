@@ -146,12 +146,11 @@ impl Manifest {
         name
     }
 
-    /// Returns the number and the name of the next base file. `rdb` if it is a snapshot.
-    pub(crate) fn next_base(&self, prefix: &str, rdb: bool) -> Entry {
+    /// Returns the number and the name of the next base file, which is a snapshot.
+    pub(crate) fn next_base(&self, prefix: &str) -> Entry {
         let number = self.base.as_ref().map_or(0, |base| base.number) + 1;
-        let suffix = if rdb { "rdb" } else { "aof" };
         Entry {
-            name: format!("{prefix}.{number}.base.{suffix}"),
+            name: format!("{prefix}.{number}.base.rdb"),
             number,
             file_type: FileType::Base,
         }
@@ -253,12 +252,12 @@ mod tests {
     fn a_rewrite_replaces_all_but_the_last_file() {
         let mut manifest = Manifest::default();
         assert_eq!(manifest.add_incremental("a b"), "a b.1.incr.aof");
-        manifest.replace_base(manifest.next_base("a b", true), true);
+        manifest.replace_base(manifest.next_base("a b"), true);
         assert_eq!(manifest.add_incremental("a b"), "a b.2.incr.aof");
-        manifest.replace_base(manifest.next_base("a b", false), true);
+        manifest.replace_base(manifest.next_base("a b"), true);
         assert_eq!(
             manifest.to_string(),
-            "file \"a b.2.base.aof\" seq 2 type b\nfile \"a b.1.base.rdb\" seq 1 type h\n\
+            "file \"a b.2.base.rdb\" seq 2 type b\nfile \"a b.1.base.rdb\" seq 1 type h\n\
              file \"a b.1.incr.aof\" seq 1 type h\nfile \"a b.2.incr.aof\" seq 2 type i\n"
         );
     }
