@@ -42,6 +42,7 @@ mod writer;
 pub mod ziplist;
 pub mod zipmap;
 
+pub use contents::stream::{Parts, StreamPart};
 pub use contents::{
     Contents, ExpiringPair, ExpiringPairs, Jobs, Members, Node, Nodes, Pairs, Scored, Value,
 };

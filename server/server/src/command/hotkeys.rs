@@ -7,7 +7,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 use crate::observe::hot_keys::Asked;
 
 const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCommand {
@@ -189,7 +189,7 @@ fn get(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "HOTKEYS",
         &[

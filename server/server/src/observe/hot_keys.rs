@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use punctual_resp::Args;
 use punctual_store::Now;
 
-use crate::dispatch::table::Entry;
-use crate::program::process;
+use crate::table::Entry;
+use crate::world::process;
 
 /// Number of keys whose sums are kept.
 const KEYS: usize = 4096;
