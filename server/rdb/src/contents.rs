@@ -2,6 +2,8 @@
 //!
 //! Old encodings are converted: ziplists are returned as listpacks.
 
+pub(crate) mod stream;
+
 use punctual_resp::decimal;
 
 use crate::corrupt::Corrupt;
@@ -12,8 +14,8 @@ use crate::kind::{FIELD_EXPIRY_MAX, Kind, container};
 use crate::listpack::{Element, Listpack};
 use crate::opaque::{Own, read_end, read_own, read_part, skip_module_parts};
 use crate::source::Source;
-use crate::stream::{Parts, Progress};
 use crate::ziplist::Ziplist;
+use stream::{Parts, Progress};
 
 /// The unread rest of a value.
 pub(crate) enum Rest {

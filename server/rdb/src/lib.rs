@@ -41,6 +41,7 @@ pub mod stream;
 mod writer;
 pub mod ziplist;
 
+pub use contents::stream::{Parts, StreamPart};
 pub use contents::{
     Contents, ExpiringPair, ExpiringPairs, Jobs, Members, Node, Nodes, Pairs, Scored, Value,
 };

@@ -6,9 +6,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_rdb::{
-    Blocks, Contents, Element, Event, Failure, Intset, Listpack, Node, Reader, Source, dump,
-    listpack, lzf,
-    stream::{Block, Parts, StreamId, StreamPart},
+    Blocks, Contents, Element, Event, Failure, Intset, Listpack, Node, Parts, Reader, Source,
+    StreamPart, dump, listpack, lzf,
+    stream::{Block, StreamId},
     ziplist::Ziplist,
 };
 

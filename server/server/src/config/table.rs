@@ -2,10 +2,10 @@
 //!
 //! Names, bounds and defaults are those of Redis 7.2; differences have a comment.
 
-use super::directive::{
+use crate::config::directive::{
     Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
 };
-use super::value::{Kind, TextRule};
+use crate::config::value::{Kind, TextRule};
 use crate::version;
 
 const INT: i64 = i32::MAX as i64;

@@ -3,16 +3,13 @@
 //! The checks run in Redis's order: name and arity, authentication, the user's rules, loading and save errors, subscribed mode,
 //! pause.
 
-pub(crate) mod access;
 pub(crate) mod blocking;
-pub(crate) mod call;
 mod denial;
 pub(crate) mod from_file;
 mod memory;
-pub(crate) mod names;
 mod refusal;
 mod replay;
-pub(crate) mod table;
+mod script;
 pub(crate) mod timers;
 mod writes;
 
@@ -28,19 +25,17 @@ use quanta::Clock;
 use crate::acl::check::{check, sort_denial};
 use crate::acl::log::Context;
 use crate::changelog::Hold;
-use crate::client::session::{Executing, ReplyMode, Session};
-use crate::client::transaction::{self, Transaction, aborted_by};
-use crate::command;
-use crate::dispatch::call::Call;
-use crate::dispatch::table::{Entry, Run};
 use crate::log;
 use crate::memory::counters;
 use crate::net::cross_protocol::is_http;
-use crate::observe::monitor;
+use crate::node::Shared;
+use crate::node::call::Call;
+use crate::node::scripts::Scripts;
 use crate::observe::slowlog::Slow;
 use crate::observe::stats::LoopStats;
-use crate::script::compiled::Scripts;
-use crate::shared::Shared;
+use crate::session::transaction::{self, Transaction, aborted_by};
+use crate::session::{Executing, ReplyMode, Session};
+use crate::table::{Entry, Run};
 use writes::touches_data;
 
 /// Maximum length of one command's reply in bytes, if the client's output has no lower limit.
@@ -254,7 +249,13 @@ impl<'a, 's> Dispatcher<'a, 's> {
     /// Sends a command to the clients in MONITOR mode.
     #[cold]
     pub(crate) fn feed_monitors(&self, session: &Session, entry: &Entry, args: Args) {
-        monitor::feed(self.shared, self.turn.now, session, entry, args);
+        let Shared {
+            monitors,
+            mailboxes,
+            commands,
+            ..
+        } = &**self.shared;
+        monitors.feed(mailboxes, commands, self.turn.now, session, entry, args);
     }
 
     /// Rejects a known command before it runs, and makes the open transaction fail.
@@ -403,7 +404,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     session,
                     loop_number: self.loop_number,
                 };
-                let mut result = command::handler(number)(&mut call, args, &mut reply);
+                let mut result = (self.shared.handlers[number])(&mut call, args, &mut reply);
                 // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
                 self.turn.classes = self.shared.classes();
                 self.turn.limits = self.shared.store.limits();

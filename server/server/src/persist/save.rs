@@ -9,13 +9,13 @@ use std::time::Instant;
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
-use super::disk::{Disk, Output};
-use super::encode::{self, Header, Piece, Place, format};
 use crate::config::Settings;
 use crate::log;
-use crate::net::order::Order;
+use crate::node::Shared;
+use crate::node::order::Order;
+use crate::persist::encode::{self, Header, Piece, Place, format};
 use crate::reclaim::rounds;
-use crate::shared::Shared;
+use crate::world::disk::{Disk, Output};
 
 /// Number of written bytes after which the file is synced, so that the final sync is short.
 const SYNC_BYTES: u64 = 32 << 20;

@@ -9,17 +9,11 @@
 //! by the thread of a rewrite. Neither holds a shard meanwhile.
 
 mod commands;
-pub(crate) mod files;
 pub(crate) mod load;
-mod manifest;
 pub(crate) mod rewrite;
 mod slice;
-pub(crate) mod state;
 pub(crate) mod switch;
 mod syncers;
 #[cfg(test)]
 mod tests;
 mod writer;
-
-pub use files::AofError;
-pub use manifest::ManifestError;

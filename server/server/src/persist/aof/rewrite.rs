@@ -13,16 +13,16 @@ use punctual_store::events::{Classes, Silent};
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
-use super::files::{AofError, AofFiles};
-use super::state::Phase;
 use crate::config::Settings;
+use crate::durability::aof::Phase;
+use crate::durability::files::{AofError, AofFiles};
 use crate::log;
-use crate::net::order::Order;
+use crate::node::Shared;
+use crate::node::order::Order;
 use crate::persist::encode::{Header, format};
 use crate::persist::save::{self, NewFile, SaveError};
 use crate::reclaim::rounds;
 use crate::script::functions::registry::Libraries;
-use crate::shared::Shared;
 
 /// Interval of the checks for an abort.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);

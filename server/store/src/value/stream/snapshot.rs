@@ -1,7 +1,8 @@
 //! Streams in snapshots.
 
-use punctual_rdb::stream::{Block, Parts, StreamPart};
+use punctual_rdb::stream::Block;
 use punctual_rdb::{Element, Encoder, Kind, Source};
+use punctual_rdb::{Parts, StreamPart};
 
 use super::{Group, Id, Pending, Stream};
 use crate::unwritten::{Next, UnwrittenPieces};
