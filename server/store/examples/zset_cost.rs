@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use punctual_harness::Random;
 use punctual_store::limits::Limits;
+use punctual_store::value::content::Content as _;
 use punctual_store::value::zset::Zset;
 
 /// Measurements of each operation; the median is shown.

@@ -23,7 +23,10 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
+mod classes;
 pub mod command;
+mod effects;
 pub mod error;
 pub mod events;
 pub mod eviction;
@@ -32,7 +35,6 @@ pub mod hash_table;
 pub mod keyspace;
 pub mod limits;
 pub mod lock_order;
-mod notify;
 pub mod pages;
 pub mod snapshot;
 pub mod spec;
@@ -44,13 +46,14 @@ mod unwritten;
 pub mod uses;
 pub mod value;
 
+pub use effects::{Effects, write_select};
 pub use error::Error;
 pub use hash_table::KeyHash;
+pub use keyspace::notify::FIELD as NOTIFY_FIELD;
 pub use keyspace::shard::{Shard, Store, StoreOptions, Writers, hash_slot};
-pub use notify::FIELD as NOTIFY_FIELD;
 pub use time::Now;
-pub use turn::effects::{Effects, write_select};
-pub use turn::{
-    Command, Cx, Discarded, DueTimer, Firing, Handler, JobCensus, JobCounts, READ_ONLY,
-    RestoreBatch, Restored, SPANS_MS, Stats, Taken, Turn,
-};
+pub use turn::jobs::{JobCensus, JobCounts, SPANS_MS};
+pub use turn::restore::{RestoreBatch, Restored, Taken};
+pub use turn::stats::Stats;
+pub use turn::timers::{DueTimer, Firing};
+pub use turn::{Command, Cx, Discarded, Handler, READ_ONLY, Turn};

@@ -32,7 +32,7 @@ pub enum Rank {
 mod held {
     use std::cell::Cell;
 
-    use super::Rank;
+    use crate::lock_order::Rank;
 
     thread_local! {
         /// Number of locks of each rank that the thread holds.
@@ -154,7 +154,8 @@ impl<T> DerefMut for OrderedGuard<'_, T> {
     }
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(debug_assertions)]
+#[cfg(test)]
 mod tests {
     use super::*;
 

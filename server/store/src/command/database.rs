@@ -2,7 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};

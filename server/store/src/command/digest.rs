@@ -1,17 +1,14 @@
-//! DEBUG DIGEST and DIGEST-VALUE: digests of the keyspace's content, independent of encodings.
-//!
-//! The digest is Redis's: SHA-1 chained where order counts (list elements), combined by XOR where it does not. Two
-//! servers with the same keys have the same digest.
+//! DEBUG DIGEST and DIGEST-VALUE: digests of the keyspace's content. Two servers with the same keys have
+//! the same digest; see [`Digest`].
 
-use punctual_resp::{Args, Reply, decimal};
-use sha1::{Digest as _, Sha1};
+use punctual_resp::{Args, Reply};
 
 use crate::error::Error;
 use crate::keyspace::records::Record;
 use crate::spec::{Flags, Group};
 use crate::time::NEVER;
 use crate::turn::{Command, Cx};
-use crate::value::Value;
+use crate::value::digest::Digest;
 
 /// DEBUG DIGEST: the digest of all databases. The container DEBUG is a server command.
 pub const DEBUG_DIGEST: Command = Command::new(
@@ -32,94 +29,18 @@ pub const DEBUG_DIGEST_VALUE: Command = Command::new(
 )
 .keys(2, -1, 1);
 
-#[derive(Default)]
-struct Digest([u8; 20]);
-
-impl Digest {
-    /// Adds a text; the order does not count.
-    fn add(&mut self, text: &[u8]) {
-        let hash = Sha1::digest(text);
-        for (byte, hashed) in self.0.iter_mut().zip(hash) {
-            *byte ^= hashed;
-        }
+/// Adds a key's value, and whether it has a deadline.
+fn add_record(to: &mut Digest, record: &Record) {
+    let content = record.value.content();
+    to.chain(&content.number().to_be_bytes());
+    content.digest(to);
+    if record.deadline != NEVER {
+        to.add(b"!!expire!!");
     }
+}
 
-    /// Adds a text; the order counts.
-    fn chain(&mut self, text: &[u8]) {
-        self.add(text);
-        self.0 = Sha1::digest(self.0).into();
-    }
-
-    /// Adds a key's value, and whether it has a deadline.
-    fn value(&mut self, record: &Record) {
-        let kind: u32 = match &record.value {
-            Value::Str(_) => 0,
-            Value::List(_) => 1,
-            Value::Set(_) => 2,
-            Value::Zset(_) => 3,
-            Value::Hash(_) => 4,
-            // Where Redis has its modules.
-            Value::Timer(_) | Value::Jobs(_) => 5,
-            Value::Stream(_) => 6,
-        };
-        self.chain(&kind.to_be_bytes());
-        match &record.value {
-            Value::Str(string) => self.chain(&string.bytes()),
-            Value::List(list) => list
-                .iter()
-                .for_each(|element| element.with_text(|text| self.chain(text))),
-            Value::Set(set) => set
-                .iter()
-                .for_each(|member| member.with_text(|text| self.add(text))),
-            Value::Zset(zset) => {
-                let mut score_text = Vec::new();
-                for (name, score) in zset.iter() {
-                    score_text.clear();
-                    decimal::write_f64_rounded(&mut score_text, score, 17);
-                    let mut entry = Self::default();
-                    name.with_text(|text| entry.chain(text));
-                    entry.chain(&score_text);
-                    self.add(&entry.0);
-                }
-            }
-            Value::Hash(hash) => {
-                for field in hash.iter() {
-                    let mut entry = Self::default();
-                    field.name.with_text(|text| entry.chain(text));
-                    field.value.with_text(|text| entry.chain(text));
-                    if field.deadline != NEVER {
-                        entry.add(b"!!hexpire!!");
-                    }
-                    self.add(&entry.0);
-                }
-            }
-            Value::Timer(timer) => self.chain(timer.as_bytes()),
-            Value::Jobs(jobs) => {
-                let mut bytes = Vec::new();
-                for job in jobs.iter() {
-                    bytes.clear();
-                    job.write(&mut bytes);
-                    self.add(&bytes);
-                }
-            }
-            Value::Stream(stream) => {
-                for entry in stream.iter() {
-                    self.chain(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
-                    for (name, value) in entry.pairs() {
-                        name.with_text(|text| self.chain(text));
-                        value.with_text(|text| self.chain(text));
-                    }
-                }
-            }
-        }
-        if record.deadline != NEVER {
-            self.add(b"!!expire!!");
-        }
-    }
-
-    fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
+fn hex(digest: &Digest) -> String {
+    digest.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn digest(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -139,12 +60,12 @@ fn digest(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
             for (_, record) in living {
                 let mut key = Digest::default();
                 key.chain(record.key.as_bytes());
-                key.value(record);
+                add_record(&mut key, record);
                 all.add(&key.0);
             }
         }
     }
-    reply.simple(all.hex());
+    reply.simple(hex(&all));
     Ok(())
 }
 
@@ -155,9 +76,9 @@ fn digest_value(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error>
         // As in Redis, due keys are shown.
         let db = cx.db_of(key);
         if let Some(id) = db.find(key) {
-            digest.value(db.get(id));
+            add_record(&mut digest, db.get(id));
         }
-        reply.simple(digest.hex());
+        reply.simple(hex(&digest));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use punctual_rdb::dump::{self, Restore};
 use punctual_rdb::{Contents, Kind};
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::{TimeUnit, int, is};
+use crate::arguments::{TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::shard::Store;
@@ -13,7 +13,7 @@ use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx};
 use crate::value::Value;
 use crate::value::timer::{Plan, Timer};
-use crate::value::{decode, encode};
+use crate::value::{WITH_SETTINGS, decode};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
@@ -58,7 +58,7 @@ pub static COMMANDS: &[Command] = &[
 fn dump(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match cx.read(&args[1]) {
         Some(record) => {
-            let payload = encode::dump(&record.value);
+            let payload = record.value.dump();
             reply.bulk(&payload);
         }
         None => reply.null(),
@@ -217,9 +217,7 @@ fn decode(body: &[u8], limits: &Limits) -> Result<Value, String> {
 
 /// Splits a payload of a stream with settings into these and the rest.
 fn split_settings(body: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = body
-        .strip_prefix(&[encode::WITH_SETTINGS])?
-        .split_first_chunk()?;
+    let (len, rest) = body.strip_prefix(&[WITH_SETTINGS])?.split_first_chunk()?;
     rest.split_at_checked(u32::from_le_bytes(*len) as usize)
 }
 
@@ -231,7 +229,7 @@ mod tests {
     fn idle_time_is_limited_to_the_age_of_the_clock() {
         let mut fixture = Fixture::new();
         fixture.run("SET k v");
-        let payload = crate::value::encode::dump(&crate::value::Value::string(b"v"));
+        let payload = crate::value::Value::string(b"v").dump();
         let longest = i64::MAX.to_string();
         let words: [&[u8]; 6] = [
             b"RESTORE",
@@ -251,7 +249,7 @@ mod tests {
     fn the_log_has_the_words_of_the_client() {
         let mut fixture = Fixture::new();
         fixture.set_logged(true);
-        let payload = crate::value::encode::dump(&crate::value::Value::string(b"v"));
+        let payload = crate::value::Value::string(b"v").dump();
         let mut logged = |ttl: &[u8], options: &[&[u8]]| {
             let words = [&[b"RESTORE", &b"k"[..], ttl, &payload][..], options].concat();
             assert_eq!(fixture.run_words(&words), "+OK");

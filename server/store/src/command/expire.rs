@@ -5,7 +5,7 @@
 
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::{TimeUnit, int, is};
+use crate::arguments::{TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::spec::{Flags, Group};

@@ -2,7 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::command::database::database_index;
 use crate::error::Error;
 use crate::events::Classes;
@@ -158,7 +158,7 @@ fn exists(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn type_of(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.simple(match cx.peek(&args[1]) {
-        Some(id) => cx.db_of(&args[1]).get(id).value.type_name(),
+        Some(id) => cx.db_of(&args[1]).get(id).value.content().type_name(),
         None => "none",
     });
     Ok(())

@@ -3,7 +3,6 @@
 //! To add a command, write the handler and add its row to the family's `COMMANDS`. A new family is a file and
 //! a line in [`FAMILIES`].
 
-pub(crate) mod arguments;
 pub mod bitmap;
 pub mod blocking;
 pub mod database;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use punctual_resp::{Args, Reply};
 
 use crate::error::Error;
-use crate::notify::{Rule, set};
+use crate::keyspace::notify::{Rule, set};
 use crate::spec::{Flags, Group, OptionKeys};
 use crate::turn::{Command, Cx, Handler};
 use crate::value::stream::Stream;

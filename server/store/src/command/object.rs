@@ -2,7 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::eviction::Order;
 use crate::keyspace::records::Id;
@@ -97,7 +97,14 @@ fn look_up(cx: &mut Cx, key: &[u8], reply: &mut Reply) -> Option<Id> {
 
 fn encoding(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(id) = look_up(cx, &args[2], reply) {
-        reply.bulk(cx.db_of(&args[2]).get(id).value.encoding().as_bytes());
+        reply.bulk(
+            cx.db_of(&args[2])
+                .get(id)
+                .value
+                .content()
+                .encoding()
+                .as_bytes(),
+        );
     }
     Ok(())
 }
@@ -209,7 +216,7 @@ fn debug_object(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error>
     reply.simple(format!(
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{length} lru:{uses} lru_seconds_idle:{}",
         &raw const record.value,
-        record.value.encoding(),
+        record.value.content().encoding(),
         policy.idle_s(uses, now),
     ));
     Ok(())

@@ -7,7 +7,7 @@
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::glob;
 use crate::keyspace::records::Record;
@@ -135,7 +135,7 @@ impl<'a> Filter<'a> {
 
     fn is_of_type(&self, record: &Record) -> bool {
         self.type_name
-            .is_none_or(|name| is(name, record.value.type_name()))
+            .is_none_or(|name| is(name, record.value.content().type_name()))
     }
 }
 

@@ -207,11 +207,7 @@ fn elements(cx: &mut Cx, key: &[u8], options: &Options<'_>) -> Result<Elements, 
             .walk(0..zset.len(), backwards)
             .map(|(name, _)| Text::of(name))
             .collect(),
-        Some(
-            Value::Str(_) | Value::Hash(_) | Value::Stream(_) | Value::Timer(_) | Value::Jobs(_),
-        ) => {
-            return Err(Error::WrongType);
-        }
+        Some(_) => return Err(Error::WrongType),
     };
     Ok(Elements { texts, is_set })
 }

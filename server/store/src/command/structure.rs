@@ -40,7 +40,9 @@ fn debug_listpack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
         },
         Value::Hash(hash) => hash.packed().map(|packed| packed.entries()),
         Value::Zset(zset) => zset.packed().map(|packed| packed.entries()),
-        Value::List(list) if value.encoding() == "listpack" => list.pieces().next().map(entries),
+        Value::List(list) if value.content().encoding() == "listpack" => {
+            list.pieces().next().map(entries)
+        }
         _ => None,
     };
     let entries = packed.ok_or(Error::fixed("ERR Not a listpack encoded object."))?;

@@ -6,14 +6,15 @@ use punctual_resp::{Args, OwnedArgs, Parser, Protocol, Reply};
 use punctual_rdb::{Event, Kind, Reader, VERSION_FIELD_EXPIRY, Writer};
 
 use crate::command;
+use crate::effects::Effects;
 use crate::error::Error;
 use crate::events::{Classes, Sink};
 use crate::keyspace::db::Db;
 use crate::keyspace::shard::{Store, StoreOptions};
 use crate::snapshot::{Format, Snapshot};
 use crate::time::Now;
-use crate::turn::effects::Effects;
-use crate::turn::{Command, Stats, Turn};
+use crate::turn::stats::Stats;
+use crate::turn::{Command, Turn};
 use crate::value::SETTINGS_FIELD;
 use crate::value::decode::read_value;
 use crate::{RestoreBatch, Restored};

@@ -561,7 +561,12 @@ impl Db {
             value if value.timeline_timer().is_some() => FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES,
             _ => 0,
         };
-        RECORD_BYTES + record.key.heap_bytes() + record.value.heap_bytes() + table + entry + fields
+        RECORD_BYTES
+            + record.key.heap_bytes()
+            + record.value.content().heap_bytes()
+            + table
+            + entry
+            + fields
     }
 
     /// Returns the number of entries in the wheel, stale ones included.

@@ -7,6 +7,7 @@ pub(crate) mod candidates;
 pub mod db;
 pub(crate) mod field_timers;
 pub mod key;
+pub(crate) mod notify;
 pub mod records;
 pub(crate) mod shard;
 pub mod tracked;

@@ -13,14 +13,13 @@ use parking_lot::{Mutex, RwLock};
 use crate::hash_table::Hash;
 use crate::keyspace::candidates::Candidates;
 use crate::keyspace::db::Db;
-use crate::keyspace::tracked::Tracked;
+use crate::keyspace::notify::Notify;
+use crate::keyspace::tracked::{Tracked, Tracking};
 use crate::keyspace::waiters::Waiters;
 use crate::keyspace::walk::WalkStep;
 use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
 use crate::lock_order::{OrderedGuard, OrderedMutex, Rank};
-use crate::notify::Notify;
-use crate::turn::Tracking;
 
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;

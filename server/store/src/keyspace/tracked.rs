@@ -10,6 +10,7 @@
 //! its entry.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
@@ -65,6 +66,37 @@ impl Readers {
     /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// Totals of the remembered keys of all shards, and whether changes of all keys are broadcast.
+#[derive(Debug, Default)]
+pub(crate) struct Tracking {
+    /// A client tracks prefixes, so the sink receives every changed key.
+    pub(crate) broadcasts: AtomicBool,
+    pub(crate) keys: AtomicU64,
+    pub(crate) items: AtomicU64,
+    /// Maximum number of keys (`tracking-table-max-keys`); 0: no limit.
+    pub(crate) keys_max: AtomicU64,
+}
+
+impl Tracking {
+    /// Returns whether the sink receives every changed key.
+    #[inline]
+    pub(crate) fn broadcasts(&self) -> bool {
+        self.broadcasts.load(Ordering::SeqCst)
+    }
+
+    #[inline]
+    pub(crate) fn is_over_limit(&self) -> bool {
+        let most = self.keys_max.load(Ordering::Relaxed);
+        most > 0 && self.keys.load(Ordering::Relaxed) > most
+    }
+
+    #[inline]
+    pub(crate) fn removed(&self, keys: usize, items: usize) {
+        self.keys.fetch_sub(keys as u64, Ordering::Relaxed);
+        self.items.fetch_sub(items as u64, Ordering::Relaxed);
     }
 }
 

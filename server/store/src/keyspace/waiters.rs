@@ -327,10 +327,8 @@ impl Waiters {
         let Some(queue) = self.queue(db, key) else {
             return false;
         };
-        let ready = match part.find(key).map(|id| &part.get(id).value) {
-            Some(Value::List(_) | Value::Zset(_) | Value::Stream(_) | Value::Jobs(_)) => true,
-            _ => queue.groups > 0,
-        };
+        let awaited = |id| part.get(id).value.is_awaited();
+        let ready = part.find(key).is_some_and(awaited) || queue.groups > 0;
         ready && !std::mem::replace(&mut queue.ready, true)
     }
 

@@ -9,9 +9,8 @@ use crate::keyspace::records::Record;
 use crate::pages::Pages;
 use crate::time::NEVER;
 use crate::unwritten::Unwritten;
-use crate::value::Value;
-use crate::value::encode::{kind, millis, write_value};
-use crate::value::stream::settings::FIELD;
+use crate::value::content::millis;
+use crate::value::{SETTINGS_FIELD, Value};
 
 /// Bytes of records that one step writes while the shard is locked: some tens of microseconds. In tests only a few records,
 /// so that much happens between two steps.
@@ -58,7 +57,7 @@ enum Place {
 /// Progress of a snapshot in one database.
 ///
 /// A small record is written in one step, or early. A large one is *opened* when the walk reaches it, or before it changes. From
-/// then on the value keeps what the walk needs (`value/walk.rs`), and the record is written in steps when its turn comes, even
+/// then on the value keeps what the walk needs (`value/content.rs`), and the record is written in steps when its turn comes, even
 /// if it is removed from the database meanwhile.
 pub(crate) struct Walk {
     /// Number of the database when the snapshot began.
@@ -96,7 +95,7 @@ impl Walk {
         if !self.unwritten.contains(id) || self.opened.contains_key(&id) {
             return;
         }
-        if record.value.is_large() {
+        if record.value.content().is_large() {
             let opened = open(&mut self.encoder, record);
             self.opened.insert(id, opened);
         } else {
@@ -117,7 +116,10 @@ impl Walk {
     pub(crate) fn finish(&mut self, id: Id, value: &mut Value) {
         self.displace(id, |encoder, kind| {
             let mut rest = Vec::new();
-            while !value.walk(kind, encoder, &mut rest, usize::MAX) {}
+            while !value
+                .content_mut()
+                .walk_on(kind, encoder, &mut rest, usize::MAX)
+            {}
             Place::Written(rest)
         });
     }
@@ -157,7 +159,10 @@ impl Walk {
                         None
                     }
                 };
-                if !value.is_none_or(|v| v.walk(opened.kind, &mut self.encoder, out, full)) {
+                let encoder = &mut self.encoder;
+                if !value.is_none_or(|value| {
+                    value.content_mut().walk_on(opened.kind, encoder, out, full)
+                }) {
                     return step;
                 }
                 step.keys += 1;
@@ -190,7 +195,7 @@ impl Walk {
             if let Some(opened) = self.opened.remove(&id) {
                 self.begin(id, opened, out);
             } else if unwritten && let Some(record) = records.get_mut(id) {
-                if record.value.is_large() {
+                if record.value.content().is_large() {
                     let opened = open(&mut self.encoder, record);
                     self.begin(id, opened, out);
                 } else {
@@ -212,7 +217,7 @@ impl Walk {
         let current = self.current.take().map(|(id, _)| id);
         for id in self.opened.drain().map(|(id, _)| id).chain(current) {
             if let Some(record) = records.get_mut(id) {
-                record.value.end_walk();
+                record.value.content_mut().end_walk();
             }
         }
     }
@@ -221,7 +226,9 @@ impl Walk {
 fn open(encoder: &mut Encoder, record: &mut Record) -> Opened {
     let mut start = Vec::new();
     write_start(encoder, &mut start, record);
-    let kind = record.value.begin_walk(encoder, &mut start);
+    let content = record.value.content_mut();
+    let kind = content.kind();
+    content.begin_walk(encoder, &mut start);
     Opened {
         start,
         kind,
@@ -232,7 +239,7 @@ fn open(encoder: &mut Encoder, record: &mut Record) -> Opened {
 /// Appends a record. O(bytes).
 fn write_record(encoder: &mut Encoder, out: &mut Vec<u8>, record: &Record) {
     write_start(encoder, out, record);
-    write_value(encoder, out, &record.value);
+    record.value.content().write(encoder, out);
 }
 
 /// Appends a record's key and deadline.
@@ -242,8 +249,9 @@ fn write_start(encoder: &mut Encoder, out: &mut Vec<u8>, record: &Record) {
         expire_ms: deadline.map(millis),
         ..Meta::default()
     };
-    if let Some(settings) = record.value.settings() {
-        encoder.aux(out, FIELD, &settings);
+    let content = record.value.content();
+    if let Some(settings) = content.settings() {
+        encoder.aux(out, SETTINGS_FIELD, &settings);
     }
-    encoder.record(out, kind(&record.value), record.key.as_bytes(), meta);
+    encoder.record(out, content.kind(), record.key.as_bytes(), meta);
 }

@@ -6,14 +6,14 @@
 mod ahead;
 mod commit;
 pub(crate) mod cx;
-pub(crate) mod effects;
+mod effects;
 mod evict;
 mod expiry;
 pub(crate) mod jobs;
 mod locks;
 mod notify;
-mod restore;
-mod stats;
+pub(crate) mod restore;
+pub(crate) mod stats;
 mod streams;
 pub(crate) mod timers;
 mod tracking;
@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
+use crate::effects::Effects;
 use crate::error::Error;
 use crate::events::{Classes, Sink};
 use crate::hash_table::{Hash, KeyHash};
@@ -40,13 +41,9 @@ use crate::time::Now;
 use crate::value::Value;
 
 use ahead::{Name, Names};
-use effects::Effects;
-pub use jobs::{JobCensus, JobCounts, SPANS_MS};
 use notify::Recorder;
-pub use restore::{RestoreBatch, Restored, Taken};
-pub use stats::Stats;
-pub use timers::{DueTimer, Firing};
-pub(crate) use tracking::Tracking;
+use stats::Stats;
+use timers::DueTimer;
 use waiters::ReadyKey;
 
 /// Function that runs a command on the keyspace.
@@ -54,18 +51,6 @@ pub type Handler = fn(&mut Cx<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), E
 
 /// A row of a keyspace command.
 pub type Command = Row<Handler>;
-
-/// Number of elements above which a removed value is dropped after the turn.
-const LARGE: usize = 1_000;
-
-/// Number of allocations of a stream above which it is dropped after the turn, as in Redis.
-const STREAM_LARGE: usize = 64;
-
-/// Returns whether a removed value is dropped after the turn. O(1).
-fn is_large(value: &Value) -> bool {
-    value.elements() > LARGE
-        || matches!(value, Value::Stream(stream) if stream.allocations() > STREAM_LARGE)
-}
 
 /// Memory to free after a turn.
 #[derive(Default)]
@@ -84,7 +69,10 @@ impl Discarded {
     /// Returns the approximate number of objects to free. O(databases and values).
     pub fn things(&self) -> usize {
         let keys = self.dbs.iter().map(Db::len).sum::<usize>();
-        let elements = self.values.iter().map(Value::elements).sum::<usize>();
+        let values = self.values.iter();
+        let elements = values
+            .map(|value| value.content().elements())
+            .sum::<usize>();
         let tracked = self.tracked.iter().map(|t| t.totals().0).sum::<usize>();
         keys + elements + tracked
     }
@@ -106,15 +94,15 @@ impl Discarded {
 
     /// Takes a removed value. Drops a small one at once.
     pub(crate) fn value(&mut self, value: Value) {
-        if is_large(&value) {
+        if value.drops_late() {
             self.values.push(value);
         }
     }
 
     /// As [`Discarded::value`], for an evicted value, whose bytes count as free from now on.
     pub(crate) fn evicted(&mut self, value: Value) {
-        if is_large(&value) {
-            self.bytes += value.heap_bytes();
+        if value.drops_late() {
+            self.bytes += value.content().heap_bytes();
         }
         self.value(value);
     }

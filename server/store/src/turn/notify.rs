@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use super::{Cx, Turn};
 use crate::error::Error;
 use crate::events::Classes;
+use crate::keyspace::notify::{Payload, Rule, Rules};
 use crate::keyspace::shard::Touched;
-use crate::notify::{Payload, Rule, Rules};
+use crate::value::Value;
 use crate::value::stream::Stream;
-use crate::value::{Value, encode};
 
 /// What a turn knows of the rules, and the events that it has not appended yet.
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl Turn<'_> {
         self.held.is_empty() || !notify.any() || notify.rules().shards().iter().all(holds)
     }
 
-    /// Adds a rule from a snapshot's [`FIELD`](crate::notify::FIELD). Locks every shard.
+    /// Adds a rule from a snapshot's [`FIELD`](crate::keyspace::notify::FIELD). Locks every shard.
     ///
     /// # Errors
     /// [`Store::notify_rules`](crate::Store::notify_rules) does not return such a text, or it names a database that does not exist.
@@ -153,7 +153,7 @@ fn shown(payload: Payload, value: &Value) -> Option<Box<[u8]>> {
     match payload {
         Payload::None => None,
         Payload::String => Some(value.as_str()?.bytes().as_ref().into()),
-        Payload::Dump => Some(encode::dump(value).into()),
+        Payload::Dump => Some(value.dump().into()),
     }
 }
 

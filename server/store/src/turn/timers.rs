@@ -125,10 +125,8 @@ impl Turn<'_> {
         let number = self.store.shard_of(key);
         self.lock_one(number);
         let part = self.shard_db(number, db);
-        part.find(key).is_some_and(|id| {
-            let value = &part.get(id).value;
-            matches!(value, Value::Timer(_) | Value::Jobs(_))
-        })
+        part.find(key)
+            .is_some_and(|id| part.get(id).value.acts_by_itself())
     }
 
     /// Finds a timer that was due, if it still is the same. Its shard must be held.

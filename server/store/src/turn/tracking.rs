@@ -4,42 +4,14 @@
 //! read the state before a change is told of it. The sink is called under the shard's lock: see its own rules for the order in which
 //! a client gets replies and invalidations.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use punctual_resp::Args;
 
 use super::Turn;
 use crate::keyspace::shard::Store;
+use crate::keyspace::tracked::Tracking;
 use crate::spec::Keys;
-
-/// Totals of the remembered keys of all shards, and whether somebody wants to know of every change.
-#[derive(Debug, Default)]
-pub(crate) struct Tracking {
-    /// Some client wants to know of the changes of all keys with a prefix.
-    broadcasts: AtomicBool,
-    keys: AtomicU64,
-    items: AtomicU64,
-    /// Most keys (`tracking-table-max-keys`); 0: no limit.
-    keys_max: AtomicU64,
-}
-
-impl Tracking {
-    /// Whether the sink is told each changed key.
-    #[inline]
-    pub(crate) fn broadcasts(&self) -> bool {
-        self.broadcasts.load(Ordering::SeqCst)
-    }
-
-    fn is_over_limit(&self) -> bool {
-        let most = self.keys_max.load(Ordering::Relaxed);
-        most > 0 && self.keys.load(Ordering::Relaxed) > most
-    }
-
-    fn removed(&self, keys: usize, items: usize) {
-        self.keys.fetch_sub(keys as u64, Ordering::Relaxed);
-        self.items.fetch_sub(items as u64, Ordering::Relaxed);
-    }
-}
 
 impl Store {
     /// Makes turns tell the sink each changed key, from the next time that they lock a shard.

@@ -10,6 +10,7 @@
 //!   (`db::fields`). A method that removes a deadline returns the timer, which the caller must disarm.
 //! - A due field stays until the wheel or a command removes it; readers compare deadlines with `now`.
 
+mod content;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::error::Error;
 use crate::limits::Limits;
 use crate::time::NEVER;
 use crate::unaligned::UnalignedBox;
+use crate::value::keyed::Keyed;
 use crate::value::packed::Packed;
 use crate::value::string::Str;
 
@@ -193,28 +195,11 @@ impl Hash {
         self.len() == 0
     }
 
-    /// Returns Redis's name of the encoding.
-    pub fn encoding(&self) -> &'static str {
-        match self {
-            Self::Packed(_) => "listpack",
-            Self::Table(table) if table.small => "listpackex",
-            Self::Table(_) => "hashtable",
-        }
-    }
-
     /// Returns the listpack entries of a small hash without deadlines.
     pub fn packed(&self) -> Option<&Packed> {
         match self {
             Self::Packed(packed) => Some(packed),
             Self::Table(_) => None,
-        }
-    }
-
-    /// Returns the number of heap bytes, without those of timers. O(fields).
-    pub fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Packed(packed) => packed.heap_bytes(),
-            Self::Table(table) => size_of::<Table>() + table.heap_bytes(),
         }
     }
 
@@ -306,6 +291,11 @@ impl Hash {
             Self::Packed(_) => None,
             Self::Table(table) => Some(table),
         }
+    }
+
+    /// Returns the fields of a table for a snapshot's walk.
+    fn keyed_mut(&mut self) -> Option<&mut Keyed<Field>> {
+        self.table_mut().map(Table::keyed_mut)
     }
 
     /// Prepares for `pairs` more pairs: converts a block to a table now if they would exceed its limits.

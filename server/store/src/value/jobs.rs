@@ -19,8 +19,8 @@
 //!   made anew.
 //! - The queue's timer, if any, is armed in the wheel by the database (`keyspace/db/timelines.rs`).
 
+mod content;
 mod job;
-mod snapshot;
 
 use std::ops::Range;
 
@@ -519,23 +519,6 @@ impl Jobs {
     /// Returns whether [`Jobs::step`] may have something to do. O(1).
     pub fn may_be_due(&self, now: Now) -> bool {
         self.noted.is_some_and(|at| now.is_due(at))
-    }
-
-    /// Returns the number of the armed timer.
-    pub fn timer(&self) -> Option<u32> {
-        self.timer
-    }
-
-    /// Notes the number of the armed timer.
-    pub(crate) fn set_timer(&mut self, timer: Option<u32>) {
-        self.timer = timer;
-    }
-
-    /// Returns the number of bytes outside of the queue. O(jobs).
-    pub fn heap_bytes(&self) -> usize {
-        let references = self.len() + self.expiring.len();
-        let jobs: usize = self.iter().map(Job::heap_bytes).sum();
-        self.jobs.memory() + references * REFERENCE_BYTES + jobs
     }
 
     /// Checks that every job is in its set, and that nothing else is.

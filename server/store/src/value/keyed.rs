@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use ahash::RandomState;
-
+use punctual_resp::Args;
 use smallvec::SmallVec;
 
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
@@ -124,6 +124,13 @@ impl<E: Element> Keyed<E> {
             std::hint::black_box(elements.iter().fold(0, |sum, e| sum ^ e.hash()));
         }
         elements.into_iter()
+    }
+
+    /// Loads the cache lines of the elements that the commands name in argument 2; see [`Keyed::warm`].
+    pub(crate) fn warm_commands<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
+        let names = commands.filter_map(|args| args.get(2));
+        let hashes: SmallVec<[Hash; WARM_MAX]> = names.map(hash_of).collect();
+        drop(self.warm(&hashes));
     }
 
     /// As [`Keyed::warm`], for the names of one command, which may be many.

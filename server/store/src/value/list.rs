@@ -7,13 +7,13 @@
 //!
 //! Ground rules: only the one piece of an empty list is empty. `rest` is present if and only if the list is Redis's
 //! `quicklist`; a list without it has no plain piece. This file has the operations at the ends, `edit` those in the
-//! middle, `walk` iteration, `search` the search for a text, and `snapshot` a snapshot's walk.
+//! middle, `walk` iteration, `search` the search for a text, and `content` a snapshot's walk.
 
 mod chunk;
+mod content;
 mod edit;
 mod piece;
 mod search;
-mod snapshot;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -126,29 +126,6 @@ impl List {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.first.count() == 0
-    }
-
-    /// Returns Redis's name of the encoding: `listpack` for one small piece, otherwise `quicklist`.
-    pub fn encoding(&self) -> &'static str {
-        match self.rest {
-            None => "listpack",
-            Some(_) => "quicklist",
-        }
-    }
-
-    /// Returns the number of heap bytes. O(pieces).
-    pub fn heap_bytes(&self) -> usize {
-        let rest = self.rest.as_ref().map_or(0, |rest| {
-            let buffers: usize = rest.chunks.iter().map(Chunk::heap_bytes).sum();
-            size_of::<Rest>() + rest.chunks.capacity() * size_of::<Chunk>() + buffers
-        });
-        self.first.heap_bytes() + rest
-    }
-
-    /// Touches the cache line that a reader needs next. The result is arbitrary.
-    #[inline]
-    pub(crate) fn warm(&self) -> u8 {
-        self.first.count() as u8
     }
 
     /// Returns the element at an end. O(1).

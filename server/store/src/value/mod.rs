@@ -1,7 +1,11 @@
-//! Values of keys, one type per file.
+//! Values of keys, one type per file or folder.
+//!
+//! To add a type, implement [`Content`] for it, add it to the three lists in this file (`Value`, `content!`, `kinds!`), and
+//! read it in `decode.rs`.
 
+pub mod content;
 pub mod decode;
-pub mod encode;
+pub mod digest;
 pub mod float;
 pub mod hash;
 pub mod jobs;
@@ -14,14 +18,13 @@ pub mod string;
 pub mod text;
 pub mod timer;
 mod varint;
-pub(crate) mod walk;
 pub mod zset;
 
+use punctual_rdb::{Encoder, dump};
 use punctual_resp::Args;
-use smallvec::SmallVec;
 
-use crate::hash_table::WARM_MAX;
 use crate::unaligned::UnalignedBox;
+use content::Content;
 use hash::Hash;
 use jobs::Jobs;
 use list::List;
@@ -29,10 +32,15 @@ use set::Set;
 use stream::Stream;
 use timer::Timer;
 
-/// Name of the auxiliary field of a snapshot that has the settings of the next key, a stream.
-pub const SETTINGS_FIELD: &[u8] = stream::settings::FIELD;
 use string::Str;
 use zset::Zset;
+
+/// Name of the auxiliary field of a snapshot that has the settings of the next key, a stream.
+pub const SETTINGS_FIELD: &[u8] = b"punctual-stream";
+
+/// The first byte of DUMP's payload of a stream with settings: their length in four bytes and the settings follow, then the payload that
+/// there would be without them. No version of Redis has this type, so it refuses the payload.
+pub(crate) const WITH_SETTINGS: u8 = 200;
 
 /// A key's value, in 20 bytes; larger content is behind one pointer.
 #[derive(Clone, Debug)]
@@ -57,7 +65,23 @@ pub enum Value {
 
 const _: () = assert!(size_of::<Value>() == 20);
 
-/// The content of one type of value.
+/// Calls a method of a value's [`Content`]: the only match over all types.
+macro_rules! content {
+    ($value:expr, $content:ident => $call:expr) => {
+        match $value {
+            Value::Str($content) => $call,
+            Value::List($content) => $call,
+            Value::Hash($content) => $call,
+            Value::Set($content) => $call,
+            Value::Zset($content) => $call,
+            Value::Stream($content) => $call,
+            Value::Timer($content) => $call,
+            Value::Jobs($content) => $call,
+        }
+    };
+}
+
+/// A type of value, as a variant of [`Value`].
 pub trait Kind: Sized {
     /// Returns the value's content if it has this type.
     fn of(value: &Value) -> Option<&Self>;
@@ -127,162 +151,91 @@ impl Value {
         Str::of_mut(self)
     }
 
-    /// Touches the cache line outside of the record that a reader needs next. The result is arbitrary.
+    /// Returns the content, off hot paths: each call of a method is indirect.
+    pub fn content(&self) -> &dyn Content {
+        content!(self, content => content.as_dyn())
+    }
+
+    /// Returns the content for changes, off hot paths.
+    pub(crate) fn content_mut(&mut self) -> &mut dyn Content {
+        content!(self, content => content.as_dyn_mut())
+    }
+
+    /// See [`Content::warm`].
     #[inline]
     pub(crate) fn warm(&self) -> u8 {
-        match self {
-            Self::Str(string) => string.warm(),
-            Self::List(list) => list.warm(),
-            Self::Timer(timer) => timer.warm(),
-            _ => 0,
-        }
+        content!(self, content => content.warm())
     }
 
-    /// Loads the cache lines of a large collection that `commands` will probably need. Guesses the argument that names
-    /// the element. Changes nothing.
+    /// See [`Content::warm_elements`].
     pub(crate) fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
-        if let Self::Zset(zset) = self {
-            return zset.warm(commands);
-        }
-        let mut hashes: SmallVec<[crate::hash_table::Hash; WARM_MAX]> = SmallVec::new();
-        let gather = |at: fn(usize) -> usize| {
-            let names = commands.filter_map(|args| args.get(at(args.len())));
-            hashes.extend(names.map(keyed::hash_of));
-        };
-        match self {
-            Self::Set(set) => {
-                if let set::View::Table(table) = set.view() {
-                    gather(|_| 2);
-                    drop(table.members().warm(&hashes));
-                }
-            }
-            Self::Hash(hash) => {
-                if let Some(table) = hash.table() {
-                    gather(|_| 2);
-                    drop(table.keyed().warm(&hashes));
-                }
-            }
-            Self::Str(_)
-            | Self::List(_)
-            | Self::Zset(_)
-            | Self::Stream(_)
-            | Self::Timer(_)
-            | Self::Jobs(_) => {}
-        }
-    }
-
-    /// Returns the settings of a stream that has some, as snapshots have them.
-    pub(crate) fn settings(&self) -> Option<Vec<u8>> {
-        match self {
-            Self::Stream(stream) => stream.settings(),
-            _ => None,
-        }
+        content!(self, content => content.warm_elements(commands));
     }
 
     /// Applies settings from the auxiliary field [`SETTINGS_FIELD`] before the value's record. Returns false if they are not
     /// understood, or if the value is no stream.
     #[must_use]
     pub fn apply_settings(&mut self, settings: &[u8]) -> bool {
-        match self {
-            Self::Stream(stream) => stream.apply_settings(settings).is_some(),
-            _ => false,
-        }
+        self.content_mut().apply_settings(settings).is_some()
     }
 
-    /// Returns the timer and the next deadline of a value with a timeline of its own: a stream with settings, a queue of jobs. `None` if
-    /// the timer may stay as it is.
+    /// See [`Content::has_timeline`].
+    #[inline]
+    pub(crate) fn has_timeline(&self) -> bool {
+        content!(self, content => content.has_timeline())
+    }
+
+    /// See [`Content::timeline`].
+    #[inline]
     pub(crate) fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
-        match self {
-            Self::Stream(stream) if stream.is_timed() => {
-                Some((stream.timer(), stream.next_deadline()))
-            }
-            Self::Jobs(jobs) => Some((jobs.timer(), jobs.changed_deadline()?)),
-            _ => None,
-        }
+        content!(self, content => content.timeline())
     }
 
-    /// Returns the timer of a value with a timeline of its own.
+    /// See [`Content::timer`].
+    #[inline]
     pub(crate) fn timeline_timer(&self) -> Option<u32> {
-        match self {
-            Self::Stream(stream) => stream.timer(),
-            Self::Jobs(jobs) => jobs.timer(),
-            _ => None,
-        }
+        content!(self, content => content.timer())
     }
 
-    /// Notes the timer of a value with a timeline of its own.
+    /// See [`Content::set_timer`].
     pub(crate) fn set_timeline_timer(&mut self, timer: Option<u32>) {
-        match self {
-            Self::Stream(stream) => stream.set_timer(timer),
-            Self::Jobs(jobs) => jobs.set_timer(timer),
-            _ => {}
-        }
+        content!(self, content => content.set_timer(timer));
     }
 
-    /// Returns the type's name for TYPE.
-    pub const fn type_name(&self) -> &'static str {
-        match self {
-            Self::Str(_) => "string",
-            Self::List(_) => "list",
-            Self::Hash(_) => "hash",
-            Self::Set(_) => "set",
-            Self::Zset(_) => "zset",
-            Self::Stream(_) => "stream",
-            Self::Timer(_) => "timer",
-            Self::Jobs(_) => "jobs",
-        }
+    /// See [`Content::acts_by_itself`].
+    #[inline]
+    pub(crate) fn acts_by_itself(&self) -> bool {
+        content!(self, content => content.acts_by_itself())
     }
 
-    /// Returns the encoding's name for OBJECT ENCODING.
-    pub fn encoding(&self) -> &'static str {
-        match self {
-            Self::Str(string) => string.encoding(),
-            Self::List(list) => list.encoding(),
-            Self::Hash(hash) => hash.encoding(),
-            Self::Set(set) => set.encoding(),
-            Self::Zset(zset) => zset.encoding(),
-            Self::Stream(_) => "stream",
-            Self::Timer(_) => "raw",
-            Self::Jobs(_) => "jobs",
-        }
+    /// See [`Content::is_awaited`].
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        content!(self, content => content.is_awaited())
     }
 
-    /// Returns the number of elements of a collection, 1 for a string or a timer. O(1).
-    pub fn elements(&self) -> usize {
-        match self {
-            Self::Str(_) | Self::Timer(_) => 1,
-            Self::List(list) => list.len(),
-            Self::Hash(hash) => hash.len(),
-            Self::Set(set) => set.len(),
-            Self::Zset(zset) => zset.len(),
-            Self::Stream(stream) => stream.len() as usize,
-            Self::Jobs(jobs) => jobs.len(),
-        }
+    /// See [`Content::drops_late`].
+    #[inline]
+    pub(crate) fn drops_late(&self) -> bool {
+        content!(self, content => content.drops_late())
     }
 
-    /// Returns true for a collection without elements, whose key must be removed. A stream stays, and so does a
-    /// queue of jobs.
+    /// Returns true for a collection without elements, whose key must be removed.
     pub fn is_empty_collection(&self) -> bool {
-        match self {
-            Self::Str(_) | Self::Stream(_) | Self::Timer(_) | Self::Jobs(_) => false,
-            Self::List(list) => list.is_empty(),
-            Self::Hash(hash) => hash.is_empty(),
-            Self::Set(set) => set.is_empty(),
-            Self::Zset(zset) => zset.is_empty(),
-        }
+        content!(self, content => content.elements() == 0 && !content.stays_empty())
     }
 
-    /// Returns the number of bytes outside of the record. O(1) for strings, at most O(elements).
-    pub fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Str(string) => string.heap_bytes(),
-            Self::List(list) => size_of::<List>() + list.heap_bytes(),
-            Self::Hash(hash) => hash.heap_bytes(),
-            Self::Set(set) => set.heap_bytes(),
-            Self::Zset(zset) => zset.heap_bytes(),
-            Self::Stream(stream) => size_of::<Stream>() + stream.heap_bytes(),
-            Self::Timer(timer) => timer.heap_bytes(),
-            Self::Jobs(jobs) => size_of::<Jobs>() + jobs.heap_bytes(),
+    /// Returns DUMP's payload: the value with its type, version and checksum. O(bytes).
+    pub(crate) fn dump(&self) -> Vec<u8> {
+        let (content, mut payload) = (self.content(), Vec::new());
+        if let Some(settings) = content.settings() {
+            payload.push(WITH_SETTINGS);
+            payload.extend_from_slice(&(settings.len() as u32).to_le_bytes());
+            payload.extend_from_slice(&settings);
         }
+        payload.push(content.kind().byte());
+        content.write(&mut Encoder::new(true), &mut payload);
+        dump::seal(&mut payload);
+        payload
     }
 }

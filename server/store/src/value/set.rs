@@ -4,6 +4,7 @@
 //! or remove a member, look it up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`] or
 //! [`Set::remove_at`]. So a command that changes nothing needs no mutable set, and nothing is looked up twice.
 
+mod content;
 mod ints;
 mod sample;
 mod table;
@@ -213,24 +214,6 @@ impl Set {
     /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Returns Redis's name of the encoding.
-    pub fn encoding(&self) -> &'static str {
-        match self.view() {
-            View::Ints(_) => "intset",
-            View::Packed(_) => "listpack",
-            View::Table(_) => "hashtable",
-        }
-    }
-
-    /// Returns the number of heap bytes. O(members / 256) at most.
-    pub fn heap_bytes(&self) -> usize {
-        match self.view() {
-            View::Ints(ints) => size_of::<Boxed>() + ints.heap_bytes(),
-            View::Packed(entries) => entries.heap_bytes(),
-            View::Table(table) => size_of::<Boxed>() + size_of::<Table>() + table.heap_bytes(),
-        }
     }
 
     /// Iterates over the members in no particular order. A table's members are bytes even if they look like integers.

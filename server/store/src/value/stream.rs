@@ -7,18 +7,18 @@
 //! Ground rules: blocks are filled as Redis fills its nodes (`stream-node-max-*`), because an approximate trim shows where
 //! they end. No block is without a live entry. A stream may be empty, and stays a key.
 
+mod content;
 mod group;
 mod idempotence;
 mod references;
 mod retention;
-pub(crate) mod settings;
-pub(crate) mod snapshot;
+mod settings;
 mod sorted;
 #[cfg(test)]
 mod tests;
 mod timeline;
 mod trim;
-mod walk;
+pub mod walk;
 
 use settings::Aside;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,7 +31,6 @@ pub use retention::Retention;
 pub use sorted::{Identified, Sorted};
 pub use timeline::{DeadLetter, Delivered, Lease, Timeline};
 pub use trim::{Bound, Trim};
-pub use walk::{Walk, WalkBack};
 
 use crate::limits::Limits;
 
@@ -99,15 +98,6 @@ impl Stream {
     /// Returns the number of blocks.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
-    }
-
-    /// Estimates the number of allocations as Redis does: blocks, groups and pending entries, of which the first group has as
-    /// many as each other one. O(1).
-    pub(crate) fn allocations(&self) -> usize {
-        let groups = self.groups();
-        let first = groups.values().next();
-        let pending = first.map_or(0, |group| group.pending().len());
-        self.blocks() + groups.len() * (1 + pending)
     }
 
     /// Returns counters and IDs.
@@ -293,18 +283,5 @@ impl Stream {
             _ if self.totals.entries_added > 0 => self.totals.added_up_to(id),
             read => read,
         }
-    }
-
-    /// Returns the bytes on the heap. O(blocks + pending / 128 + messages of producers).
-    pub fn heap_bytes(&self) -> usize {
-        let blocks: usize = self.blocks.iter().map(Block::capacity).sum();
-        let groups: usize = self
-            .groups
-            .iter()
-            .map(|(name, group)| name.len() + size_of::<(Box<[u8]>, Group)>() + group.heap_bytes())
-            .sum();
-        let aside = self.aside.as_ref().map_or(0, |_| size_of::<Aside>());
-        let blocks = blocks + self.blocks.capacity() * size_of::<Block>();
-        blocks + groups + aside + self.idempotence_bytes()
     }
 }

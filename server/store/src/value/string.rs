@@ -3,8 +3,11 @@
 
 use std::borrow::Cow;
 
+use punctual_rdb::{Encoder, Kind};
 use punctual_resp::decimal::parse_i64;
 
+use super::content::Content;
+use super::digest::Digest;
 use super::float::Float;
 use crate::unaligned::{UnalignedBox, UnalignedI64};
 
@@ -195,18 +198,14 @@ impl Str {
         }
         bytes
     }
+}
 
-    /// Touches the heap block's first cache line. The result is arbitrary.
-    #[inline]
-    pub(crate) fn warm(&self) -> u8 {
-        match self {
-            Self::Boxed(bytes) => bytes.first().copied().unwrap_or(0),
-            _ => 0,
-        }
+impl Content for Str {
+    fn type_name(&self) -> &'static str {
+        "string"
     }
 
-    /// Returns Redis's name of the encoding.
-    pub fn encoding(&self) -> &'static str {
+    fn encoding(&self) -> &'static str {
         match self {
             Self::Int(_) => "int",
             Self::Grown(_) => "raw",
@@ -215,13 +214,40 @@ impl Str {
         }
     }
 
-    /// Returns the number of bytes on the heap.
-    pub fn heap_bytes(&self) -> usize {
+    /// O(1).
+    fn heap_bytes(&self) -> usize {
         match self {
             Self::Int(_) | Self::Inline { .. } => 0,
             Self::Boxed(bytes) => bytes.len(),
             Self::Grown(bytes) => size_of::<Vec<u8>>() + bytes.capacity(),
         }
+    }
+
+    #[inline]
+    fn warm(&self) -> u8 {
+        match self {
+            Self::Boxed(bytes) => bytes.first().copied().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::String
+    }
+
+    fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
+        match self {
+            Self::Int(int) => to.int(out, int.get()),
+            string => to.string(out, string.text(&mut itoa::Buffer::new())),
+        }
+    }
+
+    fn number(&self) -> u32 {
+        0
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        to.chain(&self.bytes());
     }
 }
 

@@ -11,12 +11,15 @@
 pub mod cron;
 pub mod schedule;
 
+use punctual_rdb::{Element, Encoder};
 use punctual_resp::{OwnedArgs, Protocol};
 
 pub use schedule::{CatchUp, Repeat, When};
 
 use crate::unaligned::UnalignedBox;
 
+use super::content::{Content, Unreadable};
+use super::digest::Digest;
 use super::varint::{Input, write_number, write_text};
 
 /// Longest text of an error that a timer keeps.
@@ -140,14 +143,41 @@ impl Timer {
             .is_some_and(|parts| parts & part::REPEAT != 0)
     }
 
-    /// Returns the number of bytes outside of the record.
-    pub fn heap_bytes(&self) -> usize {
+    /// Reads a timer.
+    pub(super) fn read<E>(text: Element<'_>) -> Result<Self, Unreadable<E>> {
+        let timer = text.with_text(Self::from_bytes);
+        timer.ok_or(Unreadable::Content("a timer that is not understood"))
+    }
+}
+
+impl Content for Timer {
+    fn type_name(&self) -> &'static str {
+        "timer"
+    }
+
+    fn encoding(&self) -> &'static str {
+        "raw"
+    }
+
+    fn heap_bytes(&self) -> usize {
         self.0.len()
     }
 
-    /// Reads a byte outside of the record, which fetches its cache line.
-    pub(crate) fn warm(&self) -> u8 {
+    #[inline]
+    fn acts_by_itself(&self) -> bool {
+        true
+    }
+
+    fn warm(&self) -> u8 {
         self.0.first().copied().unwrap_or(0)
+    }
+
+    fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
+        to.timer(out, &self.0);
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        to.chain(&self.0);
     }
 }
 

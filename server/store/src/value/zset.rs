@@ -4,6 +4,7 @@
 //! name](crate::value::keyed) and a tree for the order. Either form maps a range to a range of ranks first, so
 //! counting, removal and iteration are the same for all kinds of ranges.
 
+mod content;
 mod packed;
 mod range;
 mod score;
@@ -14,7 +15,6 @@ mod tests;
 use std::ops::Range;
 
 use punctual_rdb::listpack::Element;
-use punctual_resp::Args;
 use smallvec::SmallVec;
 
 use crate::hash_table::WARM_MAX;
@@ -153,22 +153,6 @@ impl Zset {
         self.len() == 0
     }
 
-    /// Returns Redis's name of the encoding.
-    pub fn encoding(&self) -> &'static str {
-        match &self.0 {
-            Form::Packed(_) => "listpack",
-            Form::Table(_) => "skiplist",
-        }
-    }
-
-    /// Returns the number of heap bytes. O(n).
-    pub fn heap_bytes(&self) -> usize {
-        match &self.0 {
-            Form::Packed(pairs) => pairs.packed().heap_bytes(),
-            Form::Table(table) => size_of::<Table>() + table.heap_bytes(),
-        }
-    }
-
     /// Returns the entries in their form for reading.
     pub(crate) fn view(&self) -> View<'_> {
         match &self.0 {
@@ -183,27 +167,6 @@ impl Zset {
             Form::Packed(_) => None,
             Form::Table(table) => Some(table.entries_mut()),
         }
-    }
-
-    /// Loads the cache lines that these commands need, which name an element in their last argument. Changes nothing.
-    pub(crate) fn warm<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
-        let Form::Table(table) = &self.0 else {
-            return;
-        };
-        if table.len() < WARM_FROM {
-            return;
-        }
-        let (mut names, mut scores) = (SmallVec::<[&[u8]; WARM_MAX]>::new(), Scores::new());
-        let mut searches = false;
-        for args in commands {
-            let is = |command: &str| args.at(0).eq_ignore_ascii_case(command.as_bytes());
-            names.extend(args.get(args.len() - 1));
-            searches |= !is("zscore");
-            if args.len() > 3 && is("zadd") {
-                scores.extend(parse_score(args.at(args.len() - 2)));
-            }
-        }
-        table.warm(&names, searches.then_some(&scores));
     }
 
     /// Loads the cache lines of these entries if the sorted set is large. Changes nothing.

@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::{commit_bits, grow_string, offset};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::turn::Cx;
 

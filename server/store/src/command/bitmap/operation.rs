@@ -2,7 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

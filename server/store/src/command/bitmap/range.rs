@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
 

@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use super::cell::Point;
 use super::shape::distance_m;
 use super::{point, reply_distance, reply_point, unit_m};
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

@@ -5,7 +5,7 @@ use punctual_resp::Args;
 use super::cell::Point;
 use super::shape::{Extent, Shape};
 use super::{point, unit_m};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::value::zset::{Zset, parse_score};
 

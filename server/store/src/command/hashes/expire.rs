@@ -7,7 +7,7 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::find_to_read;
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::time::NEVER;

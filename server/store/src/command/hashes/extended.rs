@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::expire::{deadline, deadline_effect, delete_effect, fields, fields_effect};
 use super::{find_to_read, find_to_write};
-use crate::command::arguments::{Pairs, TimeUnit, int, is};
+use crate::arguments::{Pairs, TimeUnit, int, is};
 use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::events::Classes;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use punctual_resp::{Args, Protocol, Reply};
 
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::time::Now;

@@ -7,6 +7,7 @@ use crate::command::element_scan::scan_fields;
 use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::turn::Cx;
+use crate::value::content::Content as _;
 use crate::value::hash::{Entry, Hash};
 
 pub(super) fn hget(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
 
 use super::{add_hash_of, find_to_write};
-use crate::command::arguments::{Pairs, int};
+use crate::arguments::{Pairs, int};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::time::NEVER;

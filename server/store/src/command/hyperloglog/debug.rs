@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use super::hash::place;
 use super::sketch::{self, Form};
 use super::{REGISTERS, dense, sparse};
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::string::Str;

@@ -8,7 +8,7 @@ use punctual_resp::{Args, Reply};
 use sha1::{Digest as _, Sha1};
 
 use super::{effects, queue};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::time::Now;

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::add::millis;
 use super::{effects, queue};
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::records::Id as RecordId;

@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::{effects, queue};
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

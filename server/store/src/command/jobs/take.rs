@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::add::millis;
 use super::{TAKE_OPTIONS, effects, queue};
-use crate::command::arguments::{block_deadline, int, is};
+use crate::arguments::{block_deadline, int, is};
 use crate::error::Error;
 use crate::keyspace::records::Id as RecordId;
 use crate::keyspace::waiters::{Wait, Wants};

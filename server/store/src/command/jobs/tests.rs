@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use crate::command::testing::Fixture;
+use crate::value::Kind as _;
 use crate::value::jobs::{Backoff, Details, Job, Jobs, State, TIME_MAX};
-use crate::value::{Kind as _, encode};
 
 const NIL: &str = "*-1";
 
@@ -493,7 +493,7 @@ proptest! {
             job.state = states[pick() as usize % states.len()];
             jobs.put(job);
         }
-        let payload = encode::dump(&jobs.into_value());
+        let payload = jobs.into_value().dump();
         let (mut f, mut replica) = (Fixture::new(), Fixture::new());
         f.set_logged(true);
         let reply = f.run_words(&[b"RESTORE", &b"q"[..], b"0", &payload]);

@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use super::{absolute, bounds, piece_size};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

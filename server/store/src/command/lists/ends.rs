@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use super::piece_size;
-use crate::command::arguments::int;
+use crate::arguments::int;
 use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::events::Classes;

@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::{absolute, bounds};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::turn::Cx;

@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 
 use super::ends::{Found, commit_pop, find, pop_keyed, push_event};
 use super::piece_size;
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::events::Classes;

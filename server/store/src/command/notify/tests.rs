@@ -4,9 +4,9 @@ use punctual_resp::{OwnedArgs, Protocol, Reply};
 
 use crate::command;
 use crate::command::testing::Fixture;
+use crate::effects::Effects;
 use crate::events::{Classes, Silent, Sink};
 use crate::turn::Command;
-use crate::turn::effects::Effects;
 use crate::{Now, Store, StoreOptions, Turn};
 
 /// Returns the entries of a stream, one a line: the milliseconds of the ID after 1,000,000, and the fields.

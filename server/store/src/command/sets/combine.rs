@@ -8,7 +8,7 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::{reply_member, reply_members};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::command::hyperloglog::Union;
 use crate::error::Error;
 use crate::events::Classes;

@@ -4,7 +4,7 @@ use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
 
 use super::{reply_member, reply_members};
-use crate::command::arguments::int;
+use crate::arguments::int;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

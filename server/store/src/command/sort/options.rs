@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::Order;
 use super::pattern::Pattern;
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 
 /// Parsed options of SORT.

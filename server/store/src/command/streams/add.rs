@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::arguments::{NewId, Options, id, ids};
 use super::references::Trimmed;
 use super::reply::reply_id;
-use crate::command::arguments::{Pairs, int, is};
+use crate::arguments::{Pairs, int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::records::Id as RecordId;

@@ -6,7 +6,7 @@ use punctual_resp::Args;
 use sha1::{Digest as _, Sha1};
 use smallvec::SmallVec;
 
-use crate::command::arguments::{Pairs, int, is};
+use crate::arguments::{Pairs, int, is};
 use crate::error::{Error, c_string};
 use crate::turn::Cx;
 use crate::value::stream::{Bound, Id, Trim};

@@ -7,7 +7,7 @@ use super::arguments::{id, start};
 use super::effects::{log_claims, log_consumer, log_group};
 use super::pending::no_such_key_or_group;
 use super::reply::{Deferred, reply_entry, reply_id};
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::error::Error;
 use crate::keyspace::records::Id as RecordId;
 use crate::turn::Cx;

@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use super::arguments::{id_or_end, id_or_last};
 use super::lease;
 use super::reply::no_group;
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::command::replies::help;
 use crate::error::{Error, brief};
 use crate::keyspace::records::Id as RecordId;

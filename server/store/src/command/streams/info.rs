@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 
 use super::group::{no_such_group, wrong_form};
 use super::reply::{reply_entries, reply_entry, reply_id};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::command::replies::help;
 use crate::error::Error;
 use crate::spec::{Flags, Group as Family};

@@ -7,7 +7,7 @@
 use punctual_resp::{Args, Reply};
 
 use super::group::stream_with;
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::stream::{DeadLetter, Lease, Stream};

@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use super::arguments::{end, ids, start};
 use super::references::NOBODY;
 use super::reply::{Deferred, no_group, reply_id};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::stream::{Group, Id, Pending, Stream};

@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 
 use super::arguments::{end, start};
 use super::reply::reply_entries;
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::stream::Id;

@@ -12,7 +12,7 @@ use super::arguments::id;
 use super::effects::{log_claims, log_consumer, log_group};
 use super::redeliver::{min_idle, reply_deleted, reply_delivered};
 use super::reply::{Deferred, no_group, reply_entries, reply_entry};
-use crate::command::arguments::{block_deadline, int, is};
+use crate::arguments::{block_deadline, int, is};
 use crate::error::{Error, c_string};
 use crate::events::Classes;
 use crate::keyspace::records::Id as RecordId;

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::arguments::{References, id, ids};
 use super::effects::log_claims;
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

@@ -2,7 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 
-use crate::command::arguments::int;
+use crate::arguments::int;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 use twox_hash::XxHash3_64;
 
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

@@ -2,7 +2,7 @@
 
 use punctual_resp::{Args, Protocol, Reply};
 
-use crate::command::arguments::{DeadlineOption, TimeUnit, int, is};
+use crate::arguments::{DeadlineOption, TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

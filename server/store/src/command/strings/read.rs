@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use super::reply_str;
-use crate::command::arguments::{DeadlineOption, TimeUnit, int, is};
+use crate::arguments::{DeadlineOption, TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 
 use super::compare::Comparison;
 use super::reply_str;
-use crate::command::arguments::{DeadlineOption, Pairs, TimeUnit, int, is};
+use crate::arguments::{DeadlineOption, Pairs, TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::records::Id;

@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use super::shown;
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::command::due::DueCounts;
 use crate::error::Error;
 use crate::glob;

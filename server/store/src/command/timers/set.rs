@@ -6,7 +6,7 @@
 use punctual_resp::{Args, OwnedArgs, Reply};
 
 use super::look;
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::SET;
 use crate::command::testing::Fixture;
+use crate::value::Value;
 use crate::value::timer::{CatchUp, Past, Plan, Repeat, Timer, When};
-use crate::value::{Value, encode};
 use crate::{Now, Turn};
 
 /// Sets a timer whose command has one word.
@@ -350,7 +350,7 @@ proptest! {
             }),
             words: ["w"].iter().collect(),
         };
-        let payload = encode::dump(&Value::Timer(Timer::new(&plan)));
+        let payload = Value::Timer(Timer::new(&plan)).dump();
         let (mut fixture, mut replica) = (Fixture::new(), Fixture::new());
         fixture.set_logged(true);
         let at = pick().min(i64::MAX as u64).to_string();

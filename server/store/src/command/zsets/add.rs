@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use crate::command::arguments::{Pairs, is};
+use crate::arguments::{Pairs, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

@@ -10,7 +10,7 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::{not_negative, reply_entries, store};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::set::{self, Set};

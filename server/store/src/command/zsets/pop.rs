@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Protocol, Reply};
 
 use super::{not_negative, reply_name};
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;

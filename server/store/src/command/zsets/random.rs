@@ -4,7 +4,7 @@ use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Protocol, Reply};
 
 use super::{reply_entries, reply_name};
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::zset::Zset;

@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply, decimal};
 
 use super::query::{By, Part};
-use crate::command::arguments::is;
+use crate::arguments::is;
 use crate::command::element_scan::scan_elements;
 use crate::error::Error;
 use crate::turn::Cx;

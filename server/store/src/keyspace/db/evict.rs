@@ -21,7 +21,7 @@ impl Db {
     /// Returns whether a record may be evicted: a timer may not, because it must fire, nor jobs, which must be done.
     #[inline]
     pub(crate) fn may_leave(record: &Record) -> bool {
-        !matches!(record.value, Value::Timer(_) | Value::Jobs(_))
+        !record.value.acts_by_itself()
     }
 
     /// Returns a number that is greater than every index of a record.
@@ -120,9 +120,6 @@ impl Db {
             self.queues.insert(new);
         }
         match self.records.get(new).map(|record| &record.value) {
-            Some(value @ (Value::Stream(_) | Value::Jobs(_))) => {
-                value.timeline_timer().into_iter().for_each(&mut follow);
-            }
             Some(Value::Hash(hash)) if hash.with_deadline() > 0 => {
                 let fields = hash.table().into_iter().flat_map(|table| table.fields());
                 fields
@@ -133,7 +130,8 @@ impl Db {
                 self.timers.remove((deadline, old));
                 self.timers.insert((deadline, new));
             }
-            _ => {}
+            Some(value) => value.timeline_timer().into_iter().for_each(&mut follow),
+            None => {}
         }
         Some(new)
     }

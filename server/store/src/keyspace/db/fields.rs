@@ -161,7 +161,7 @@ impl Db {
                 self.timers.insert((record.deadline, id));
                 return;
             }
-            value @ (Value::Stream(_) | Value::Jobs(_)) => {
+            value if value.has_timeline() => {
                 // A number from the database that the value comes from.
                 value.set_timeline_timer(None);
                 if let Value::Jobs(_) = value {

@@ -247,7 +247,7 @@ fn lrm_evicts_what_was_not_changed_whatever_was_read() {
     f.run("SET new v");
     f.run("LPUSH list b");
     f.run("HGET hash field");
-    let payload = crate::value::encode::dump(&crate::value::Value::string(b"v"));
+    let payload = crate::value::Value::string(b"v").dump();
     f.run_words(&[b"RESTORE", &b"old"[..], b"0", &payload, b"IDLETIME", b"900"]);
     let order: Vec<String> = (evict(&mut f, policy, 4).1.into_iter().map(|key| key.1)).collect();
     assert_eq!(order[0], "old");

@@ -6,6 +6,7 @@ use punctual_rdb::listpack::Element;
 
 use super::{Entry, Written, element, string};
 use crate::time::NEVER;
+use crate::value::content::Content as _;
 use crate::value::keyed::{self, Keyed, hash_of};
 use crate::value::packed::Packed;
 use crate::value::string::Str;

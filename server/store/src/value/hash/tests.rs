@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::value::content::Content as _;
 
 fn text(element: Element<'_>) -> Vec<u8> {
     let mut text = Vec::new();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::value::content::Content as _;
 
 const LIMITS: Limits = Limits {
     uses: crate::uses::Uses::Last,

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Id;
+use punctual_rdb::stream::StreamId as Id;
+
 use super::sorted::{Identified, Sorted};
 use super::timeline::{Lease, Timeline};
 use crate::time::Now;

@@ -1,19 +1,16 @@
 //! What few streams have, behind one pointer: settings, their timer, and a snapshot's walk.
 //!
-//! Settings are written as words: in snapshots as the field [`FIELD`] before the stream's record, which redis-server passes over, and in
+//! Settings are written as words: in snapshots as the field [`SETTINGS_FIELD`](crate::value::SETTINGS_FIELD) before the stream's record, which redis-server passes over, and in
 //! DUMP's payload under a type of its own. The words are `MAXAGE ms`, `MAXLEN n`, and for each group with a lease
 //! `LEASE group ms max-deliveries dead-letter-stream`, where 0 and an empty name stand for none; and `IDMP duration maxsize added duplicates
 //! messages`. They are encoded as a command in RESP.
 
 use punctual_resp::{Limits, Parser, encode_command};
 
-use super::snapshot::SnapshotWalk;
+use super::content::SnapshotWalk;
 use super::{DeadLetter, Idempotence, Lease, Retention, Stream, Timeline, idempotence};
 use crate::limits::Limits as Sizes;
 use crate::time::NEVER;
-
-/// Name of the auxiliary field of a snapshot that has the settings of the next key.
-pub const FIELD: &[u8] = b"punctual-stream";
 
 /// What few streams have.
 #[derive(Debug, Default)]
@@ -105,19 +102,6 @@ impl Stream {
         }
     }
 
-    /// Returns the number of the stream's timer.
-    pub(crate) fn timer(&self) -> Option<u32> {
-        self.aside.as_ref()?.timer
-    }
-
-    /// Notes the number of the stream's timer.
-    pub(crate) fn set_timer(&mut self, timer: Option<u32>) {
-        if timer.is_some() || self.aside.is_some() {
-            self.aside_mut().timer = timer;
-            self.drop_empty_aside();
-        }
-    }
-
     /// Returns the time at which an entry is too old, a lease ends or messages are dropped, in unix ms. O(groups · log pending).
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let aside = self.aside.as_ref()?;
@@ -137,7 +121,7 @@ impl Stream {
     }
 
     /// Returns the settings as words, if there are any.
-    pub(crate) fn settings(&self) -> Option<Vec<u8>> {
+    pub(super) fn written_settings(&self) -> Option<Vec<u8>> {
         self.aside.as_ref()?;
         let mut words: Vec<Vec<u8>> = Vec::new();
         if let Some(retention) = self.retention() {
@@ -165,8 +149,8 @@ impl Stream {
         })
     }
 
-    /// Applies settings that [`Stream::settings`] has returned. Returns `None` if they are not understood.
-    pub(crate) fn apply_settings(&mut self, text: &[u8]) -> Option<()> {
+    /// Applies settings that [`Stream::written_settings`] has returned. Returns `None` if they are not understood.
+    pub(super) fn read_settings(&mut self, text: &[u8]) -> Option<()> {
         let mut parser = Parser::new();
         let words = parser.parse(text, &Limits::default()).ok()??.args;
         let number = |at: usize| {

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::Id;
+use punctual_rdb::stream::StreamId as Id;
 
 /// Maximum number of records in a piece.
 const PIECE_MAX: usize = 128;

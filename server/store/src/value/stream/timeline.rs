@@ -9,10 +9,11 @@
 //! reader takes it over. Entries on their last delivery are apart: they wait for the dead-letter stream, and no reader is given them.
 //! `told_ms` is the time up to which waiting readers were told of entries, so that an entry that nobody takes fires once.
 
+use punctual_rdb::stream::StreamId as Id;
 use smallvec::SmallVec;
 
+use super::group::Pending;
 use super::sorted::{Identified, Sorted};
-use super::{Id, Pending};
 use crate::time::Now;
 
 /// Where entries go whose deliveries are used up.

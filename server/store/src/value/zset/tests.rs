@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::value::content::Content as _;
 
 fn small() -> Limits {
     entries(8, 6)

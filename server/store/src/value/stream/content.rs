@@ -1,16 +1,23 @@
-//! Streams in snapshots.
+//! Streams as the keyspace and snapshots see them.
 
 use punctual_rdb::stream::Block;
 use punctual_rdb::{Element, Encoder, Kind, Source};
 use punctual_rdb::{Parts, StreamPart};
 
+use super::settings::Aside;
 use super::{Group, Id, Pending, Stream};
 use crate::unwritten::{Next, UnwrittenPieces};
-use crate::value::decode::Unreadable;
-use crate::value::encode::millis;
+use crate::value::content::{Content, DROPPED_MAX, LARGE_PIECES, Unreadable, millis};
+use crate::value::digest::Digest;
 
 /// The kind of record that is written; redis-server 7.0 reads it.
-pub(crate) const KIND: Kind = Kind::Stream2;
+const KIND: Kind = Kind::Stream2;
+
+/// Number of allocations of a stream above which it is dropped after the turn, as in Redis.
+const ALLOCATIONS_MAX: usize = 64;
+
+/// The error of a stream whose entry was delivered more often than can be counted here.
+const DELIVERIES: &str = "more than 4294967295 deliveries of a stream's entry";
 
 /// A snapshot's walk through a stream.
 #[derive(Debug)]
@@ -20,9 +27,83 @@ pub(super) struct SnapshotWalk {
     rest: Vec<u8>,
 }
 
-impl Stream {
-    /// Appends the stream without its type. O(bytes).
-    pub(crate) fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
+impl Content for Stream {
+    fn type_name(&self) -> &'static str {
+        "stream"
+    }
+
+    #[inline]
+    fn elements(&self) -> usize {
+        self.len() as usize
+    }
+
+    /// O(blocks + pending / 128 + messages of producers).
+    fn heap_bytes(&self) -> usize {
+        let blocks: usize = self.blocks.iter().map(Block::capacity).sum();
+        let groups: usize = self
+            .groups
+            .iter()
+            .map(|(name, group)| name.len() + size_of::<(Box<[u8]>, Group)>() + group.heap_bytes())
+            .sum();
+        let aside = self.aside.as_ref().map_or(0, |_| size_of::<Aside>());
+        let blocks = blocks + self.blocks.capacity() * size_of::<Block>();
+        size_of::<Self>() + blocks + groups + aside + self.idempotence_bytes()
+    }
+
+    #[inline]
+    fn stays_empty(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn is_awaited(&self) -> bool {
+        true
+    }
+
+    /// Estimates the number of allocations as Redis does: blocks, groups and pending entries, of which the first group has as
+    /// many as each other one.
+    fn drops_late(&self) -> bool {
+        let first = self.groups.values().next();
+        let pending = first.map_or(0, |group| group.pending().len());
+        let allocations = self.blocks() + self.groups.len() * (1 + pending);
+        self.elements() > DROPPED_MAX || allocations > ALLOCATIONS_MAX
+    }
+
+    #[inline]
+    fn has_timeline(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
+        self.is_timed()
+            .then(|| (self.timer(), self.next_deadline()))
+    }
+
+    fn timer(&self) -> Option<u32> {
+        self.aside.as_ref()?.timer
+    }
+
+    fn set_timer(&mut self, timer: Option<u32>) {
+        if timer.is_some() || self.aside.is_some() {
+            self.aside_mut().timer = timer;
+            self.drop_empty_aside();
+        }
+    }
+
+    fn settings(&self) -> Option<Vec<u8>> {
+        self.written_settings()
+    }
+
+    fn apply_settings(&mut self, settings: &[u8]) -> Option<()> {
+        self.read_settings(settings)
+    }
+
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
         to.len(out, self.blocks.len() as u64);
         for block in &self.blocks {
             to.stream_block(out, block);
@@ -30,7 +111,59 @@ impl Stream {
         self.write_rest(to, out);
     }
 
-    /// Appends what follows the blocks. O(pending entries).
+    fn is_large(&self) -> bool {
+        self.blocks() >= LARGE_PIECES
+    }
+
+    /// O(pending entries): they are encoded at once.
+    fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
+        to.len(out, self.blocks.len() as u64);
+        let mut rest = Vec::new();
+        self.write_rest(to, &mut rest);
+        let blocks = UnwrittenPieces::new(self.blocks.len());
+        self.aside_mut().walk = Some(SnapshotWalk { blocks, rest });
+    }
+
+    fn walk_on(&mut self, _: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
+        let Some(walk) = self.aside.as_mut().and_then(|aside| aside.walk.as_mut()) else {
+            return true;
+        };
+        while let Some(next) = walk.blocks.take() {
+            match next {
+                Next::Kept(block) => to.stream_block(out, &block),
+                Next::Same(number) => to.stream_block(out, &self.blocks[number]),
+            }
+            if out.len() >= full {
+                return false;
+            }
+        }
+        out.append(&mut walk.rest);
+        self.end_walk();
+        true
+    }
+
+    fn end_walk(&mut self) {
+        self.aside_mut().walk = None;
+        self.drop_empty_aside();
+    }
+
+    fn number(&self) -> u32 {
+        6
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        for entry in self.iter() {
+            to.chain(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+            for (name, value) in entry.pairs() {
+                name.with_text(|text| to.chain(text));
+                value.with_text(|text| to.chain(text));
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Appends totals and groups, which follow the blocks. O(pending entries).
     fn write_rest(&self, to: &mut Encoder, out: &mut Vec<u8>) {
         to.stream_totals(out, &self.totals);
         to.len(out, self.groups.len() as u64);
@@ -52,41 +185,6 @@ impl Stream {
                 }
             }
         }
-    }
-
-    /// Begins a snapshot's walk: from now on it will find the stream as it is at this moment. O(pending entries): they are
-    /// encoded at once.
-    pub(crate) fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
-        to.len(out, self.blocks.len() as u64);
-        let mut rest = Vec::new();
-        self.write_rest(to, &mut rest);
-        let blocks = UnwrittenPieces::new(self.blocks.len());
-        self.aside_mut().walk = Some(SnapshotWalk { blocks, rest });
-    }
-
-    /// Ends a snapshot's walk.
-    pub(crate) fn end_walk(&mut self) {
-        self.aside_mut().walk = None;
-        self.drop_empty_aside();
-    }
-
-    /// Appends blocks of the walk until `out` has `full` bytes, and at last what follows them. Returns true at the end.
-    pub(crate) fn walk_on(&mut self, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
-        let Some(walk) = self.aside.as_mut().and_then(|aside| aside.walk.as_mut()) else {
-            return true;
-        };
-        while let Some(next) = walk.blocks.take() {
-            match next {
-                Next::Kept(block) => to.stream_block(out, &block),
-                Next::Same(number) => to.stream_block(out, &self.blocks[number]),
-            }
-            if out.len() >= full {
-                return false;
-            }
-        }
-        out.append(&mut walk.rest);
-        self.end_walk();
-        true
     }
 
     /// Keeps a block for the snapshot before it changes.
@@ -134,8 +232,8 @@ impl Stream {
                     }
                 }
                 part => {
-                    let reading = reading.as_mut().ok_or(Unreadable::Deliveries)?;
-                    reading.add(part).ok_or(Unreadable::Deliveries)?;
+                    let reading = reading.as_mut().ok_or(Unreadable::Content(DELIVERIES))?;
+                    reading.add(part).ok_or(Unreadable::Content(DELIVERIES))?;
                 }
             }
         }

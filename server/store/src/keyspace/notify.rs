@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::RwLock;
 use punctual_resp::{Args, OwnedArgs, decode, encode_command};
 
-use crate::command::arguments::{int, is};
+use crate::arguments::{int, is};
+use crate::classes::Classes;
 use crate::error::Error;
-use crate::events::Classes;
 use crate::glob;
 use crate::keyspace::shard::Store;
 

@@ -1,0 +1,186 @@
+//! Hashes as the keyspace and snapshots see them.
+
+use punctual_rdb::listpack::Listpack;
+use punctual_rdb::{Element, Encoder, ExpiringPairs, Kind, Pairs, Source};
+use punctual_resp::Args;
+
+use super::{Hash, Table, element};
+use crate::limits::Limits;
+use crate::time::NEVER;
+use crate::value::content::{Content, LARGE, PREALLOC_MAX, Unreadable, millis};
+use crate::value::digest::Digest;
+use crate::value::keyed::Keyed;
+
+/// Base of the deadlines of a large hash: the earliest deadline is not known without a look at all fields.
+const DEADLINE_BASE: i64 = 0;
+
+impl Content for Hash {
+    fn type_name(&self) -> &'static str {
+        "hash"
+    }
+
+    fn encoding(&self) -> &'static str {
+        match self {
+            Self::Packed(_) => "listpack",
+            Self::Table(table) if table.small => "listpackex",
+            Self::Table(_) => "hashtable",
+        }
+    }
+
+    #[inline]
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    /// Without the bytes of timers. O(fields).
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.heap_bytes(),
+            Self::Table(table) => size_of::<Table>() + table.heap_bytes(),
+        }
+    }
+
+    fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
+        if let Some(table) = self.table() {
+            table.keyed().warm_commands(commands);
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            _ if self.with_deadline() > 0 => Kind::HashExpiry,
+            Self::Packed(_) => Kind::HashListpack,
+            Self::Table(_) => Kind::Hash,
+        }
+    }
+
+    fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
+        if let Some(packed) = self.packed() {
+            return to.listpack(out, packed.entries(), packed.len());
+        }
+        let timed = self.with_deadline() > 0;
+        let first = self.iter().filter_map(|entry| deadline(entry.deadline));
+        let first = if timed { first.min().unwrap_or(0) } else { 0 };
+        if timed {
+            to.millis(out, first);
+        }
+        to.len(out, self.len() as u64);
+        for entry in self.iter() {
+            if timed {
+                to.field_expiry(out, first, deadline(entry.deadline));
+            }
+            to.element(out, entry.name);
+            to.element(out, entry.value);
+        }
+    }
+
+    fn is_large(&self) -> bool {
+        self.table().is_some_and(|table| table.len() >= LARGE)
+    }
+
+    fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
+        if self.kind() == Kind::HashExpiry {
+            to.millis(out, DEADLINE_BASE);
+        }
+        to.len(out, self.len() as u64);
+        self.keyed_mut().into_iter().for_each(Keyed::begin_walk);
+    }
+
+    fn walk_on(&mut self, kind: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
+        self.keyed_mut().is_none_or(|fields| {
+            fields.walk(|field| {
+                if kind == Kind::HashExpiry {
+                    to.field_expiry(out, DEADLINE_BASE, deadline(field.deadline()));
+                }
+                to.string(out, field.name());
+                to.element(out, element(&field.value));
+                out.len() < full
+            })
+        })
+    }
+
+    fn end_walk(&mut self) {
+        self.keyed_mut().into_iter().for_each(Keyed::end_walk);
+    }
+
+    fn number(&self) -> u32 {
+        4
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        for field in self.iter() {
+            let mut entry = Digest::default();
+            field.name.with_text(|text| entry.chain(text));
+            field.value.with_text(|text| entry.chain(text));
+            if field.deadline != NEVER {
+                entry.add(b"!!hexpire!!");
+            }
+            to.add(&entry.0);
+        }
+    }
+}
+
+/// Returns a field's deadline as snapshots have it.
+fn deadline(ms: u64) -> Option<i64> {
+    (ms != NEVER).then(|| millis(ms))
+}
+
+impl Hash {
+    /// Reads fields without deadlines. O(bytes).
+    pub(crate) fn read<S: Source>(
+        mut pairs: Pairs<'_, S>,
+        limits: &Limits,
+    ) -> Result<Self, Unreadable<S::Error>> {
+        let mut fields = Vec::with_capacity(pairs.remaining().min(PREALLOC_MAX) as usize);
+        while let Some((name, value)) = pairs.next()? {
+            fields.push((owned(name), owned(value), NEVER));
+        }
+        Self::of_read(&fields, limits)
+    }
+
+    /// Reads fields with deadlines. O(bytes).
+    pub(crate) fn read_timed<S: Source>(
+        mut pairs: ExpiringPairs<'_, S>,
+        limits: &Limits,
+    ) -> Result<Self, Unreadable<S::Error>> {
+        let mut fields = Vec::with_capacity(pairs.remaining().min(PREALLOC_MAX) as usize);
+        while let Some((name, value, expire_ms)) = pairs.next()? {
+            fields.push((owned(name), owned(value), read_deadline(expire_ms)));
+        }
+        Self::of_read(&fields, limits)
+    }
+
+    /// Reads a listpack of names, values and deadlines. O(bytes).
+    pub(crate) fn read_timed_pack<E>(
+        pack: Listpack<'_>,
+        limits: &Limits,
+    ) -> Result<Self, Unreadable<E>> {
+        let mut fields = Vec::with_capacity(pack.count() / 3);
+        let mut elements = pack.iter();
+        while let (Some(name), Some(value), Some(time)) =
+            (elements.next(), elements.next(), elements.next())
+        {
+            let expire_ms = time.as_int().filter(|ms| *ms > 0);
+            fields.push((owned(name), owned(value), read_deadline(expire_ms)));
+        }
+        Self::of_read(&fields, limits)
+    }
+
+    fn of_read<E>(
+        fields: &[(Vec<u8>, Vec<u8>, u64)],
+        limits: &Limits,
+    ) -> Result<Self, Unreadable<E>> {
+        let entries = fields
+            .iter()
+            .map(|(name, value, deadline)| (&name[..], &value[..], *deadline));
+        Self::of_entries(entries, limits).ok_or(Unreadable::ELEMENTS)
+    }
+}
+
+fn owned(element: Element<'_>) -> Vec<u8> {
+    element.with_text(<[u8]>::to_vec)
+}
+
+fn read_deadline(expire_ms: Option<i64>) -> u64 {
+    expire_ms.map_or(NEVER, |ms| u64::try_from(ms).unwrap_or(0))
+}

@@ -1,0 +1,173 @@
+//! Lists as the keyspace and snapshots see them. A snapshot walks piece by piece while the list changes.
+//!
+//! [`UnwrittenPieces`] has the numbers of the pieces that have not changed, and copies of the other pieces. Every change
+//! of a piece calls [`List::before_change`] first. An inserted or removed piece shifts the numbers of the pieces after
+//! it. Early copies cost the memory of the pieces that changed.
+
+use punctual_rdb::{Encoder, Kind, Node, Nodes, Source};
+
+use super::{Chunk, End, List, Piece, PieceSize, Rest};
+use crate::limits::Limits;
+use crate::unwritten::{Next, UnwrittenPieces};
+use crate::value::content::{Content, LARGE_PIECES, Unreadable};
+use crate::value::digest::Digest;
+
+impl Content for List {
+    fn type_name(&self) -> &'static str {
+        "list"
+    }
+
+    /// `listpack` for one small piece, otherwise `quicklist`.
+    fn encoding(&self) -> &'static str {
+        match self.rest {
+            None => "listpack",
+            Some(_) => "quicklist",
+        }
+    }
+
+    #[inline]
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    /// O(pieces).
+    fn heap_bytes(&self) -> usize {
+        let rest = self.rest.as_ref().map_or(0, |rest| {
+            let buffers: usize = rest.chunks.iter().map(Chunk::heap_bytes).sum();
+            size_of::<Rest>() + rest.chunks.capacity() * size_of::<Chunk>() + buffers
+        });
+        size_of::<Self>() + self.first.heap_bytes() + rest
+    }
+
+    #[inline]
+    fn is_awaited(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn warm(&self) -> u8 {
+        self.first.count() as u8
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::ListListpacks
+    }
+
+    fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
+        to.len(out, self.pieces().count() as u64);
+        for piece in self.pieces() {
+            write_piece(to, out, piece);
+        }
+    }
+
+    fn is_large(&self) -> bool {
+        self.piece_count() >= LARGE_PIECES
+    }
+
+    /// O(1).
+    fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
+        to.len(out, self.piece_count() as u64);
+        let walk = UnwrittenPieces::new(self.piece_count());
+        self.become_quicklist();
+        if let Some(rest) = &mut self.rest {
+            rest.walk = Some(Box::new(walk));
+        }
+    }
+
+    fn walk_on(&mut self, _: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
+        let walk = self.rest.as_mut().and_then(|rest| rest.walk.take());
+        let Some(mut walk) = walk else {
+            return true;
+        };
+        while let Some(next) = walk.take() {
+            match next {
+                Next::Kept(chunk) => write_piece(to, out, chunk.piece()),
+                Next::Same(number) => write_piece(to, out, self.chunk(number).piece()),
+            }
+            if out.len() >= full {
+                break;
+            }
+        }
+        let ended = walk.is_empty();
+        if !ended && let Some(rest) = &mut self.rest {
+            rest.walk = Some(walk);
+        }
+        ended
+    }
+
+    fn end_walk(&mut self) {
+        if let Some(rest) = &mut self.rest {
+            rest.walk = None;
+        }
+    }
+
+    fn number(&self) -> u32 {
+        1
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        self.iter()
+            .for_each(|element| element.with_text(|text| to.chain(text)));
+    }
+}
+
+fn write_piece(to: &mut Encoder, out: &mut Vec<u8>, piece: Piece<'_>) {
+    match piece {
+        Piece::Entries(entries, count) => to.node_packed(out, entries, count),
+        Piece::Plain(text) => to.node_plain(out, text),
+    }
+}
+
+impl List {
+    /// Reads the nodes of a list. O(bytes).
+    pub(crate) fn read<S: Source>(
+        mut nodes: Nodes<'_, S>,
+        limits: &Limits,
+    ) -> Result<Self, Unreadable<S::Error>> {
+        let mut list = Self::new();
+        while let Some(node) = nodes.next()? {
+            match node {
+                Node::Packed(pack) => list.push_piece(pack.entries(), pack.count()),
+                Node::Plain(element) => element.with_text(|text| list.push_plain(text)),
+            }
+        }
+        list.normalize(PieceSize::of(limits.list_piece));
+        Ok(list)
+    }
+
+    /// Returns whether a snapshot has not reached the end.
+    pub(crate) fn is_walked(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.walk.is_some())
+    }
+
+    /// Keeps a piece for the snapshot before it changes.
+    #[inline]
+    pub(super) fn before_change(&mut self, number: usize) {
+        if self.is_walked() {
+            self.keep_piece(number);
+        }
+    }
+
+    /// Keeps the piece at an end for the snapshot before the piece changes.
+    #[inline]
+    pub(super) fn before_change_at(&mut self, end: End) {
+        if self.is_walked() {
+            let number = match end {
+                End::Head => 0,
+                End::Tail => self.chunk_count() - 1,
+            };
+            self.keep_piece(number);
+        }
+    }
+
+    #[cold]
+    fn keep_piece(&mut self, number: usize) {
+        let walk = self.rest.as_mut().and_then(|rest| rest.walk.take());
+        if let Some(mut walk) = walk {
+            walk.keep(number, self.chunk(number));
+            if let Some(rest) = &mut self.rest {
+                rest.walk = Some(walk);
+            }
+        }
+    }
+}
