@@ -7,6 +7,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use crate::client::field;
 use crate::error::{Error, Result};
 use crate::keyload::set_keys;
 use crate::launch::{self, Program, Server};
@@ -102,8 +103,8 @@ pub(crate) fn operation(server: &Server, keys: u64, of: Operation) -> Result<Fig
     let start = || starter.expect(&[command]).map(drop);
     let mut figures = stall(server, keys, true, start, || {
         let info = watcher.info("persistence")?;
-        let ended = launch::field(&info, in_progress) == Some("0");
-        if ended && launch::field(&info, status) != Some("ok") {
+        let ended = field(&info, in_progress) == Some("0");
+        if ended && field(&info, status) != Some("ok") {
             return Err(Error::Invalid(format!("{status} is not ok")));
         }
         Ok(ended)

@@ -8,7 +8,6 @@ use mio::{Interest, Poll, Token};
 use punctual_resp::{Decoder, Value, encode_command};
 
 use crate::error::{Error, Result};
-use crate::launch::field;
 
 /// Time limit of one reply. It is long, because a server may stall during a benchmark.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -172,4 +171,22 @@ impl Client {
 /// Returns the text of an error reply.
 pub(crate) fn error_text(answer: &Value) -> String {
     String::from_utf8_lossy(answer.as_bytes().unwrap_or_default()).into_owned()
+}
+
+/// Returns the value of a field of INFO.
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
+    info.lines().find_map(value).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_info_have_whole_names() {
+        let info = "# P\r\naof_rewrite_in_progress:0\r\naof_rewrite:7\r\n";
+        assert_eq!(field(info, "aof_rewrite"), Some("7"));
+        assert_eq!(field(info, "aof"), None);
+    }
 }

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::cleanup::Guard;
-use crate::client::Client;
+use crate::client::{Client, field};
 use crate::error::{Error, Result};
 use crate::options::{Kind, Target};
 use crate::process::CpuTime;
@@ -196,12 +196,6 @@ fn identity(info: &str) -> (String, String) {
     (name.into(), version.into())
 }
 
-/// Returns the value of a field of INFO.
-pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
-    info.lines().find_map(value).map(str::trim)
-}
-
 /// Raises the limit of descriptors to so many clients and the program's other files, as far as the hard limit allows. Servers inherit it.
 ///
 /// Returns the `maxclients` of the servers.
@@ -231,12 +225,5 @@ mod tests {
             "punctual",
             "0.1.0",
         );
-    }
-
-    #[test]
-    fn fields_of_info_have_whole_names() {
-        let info = "# P\r\naof_rewrite_in_progress:0\r\naof_rewrite:7\r\n";
-        assert_eq!(field(info, "aof_rewrite"), Some("7"));
-        assert_eq!(field(info, "aof"), None);
     }
 }

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::background;
 use crate::client::Client;
+use crate::client::field;
 use crate::clock::unix_micros;
 use crate::durability::{PIPELINES, requests};
 use crate::error::{Error, Result};
 use crate::events::{Expected, Receiver};
 use crate::expiry::{Entries, load_spread, patience_ms};
 use crate::keyload::set_keys;
-use crate::launch::{Program, Server, field};
+use crate::launch::{Program, Server};
 use crate::load::{Generator, Load};
 use crate::options::Common;
 use crate::report::Report;

@@ -1,6 +1,8 @@
 //! The value of a key: single compact encodings as slices, all others item by item.
 //!
-//! Old encodings are converted: zipmaps and ziplists are returned as listpacks.
+//! Old encodings are converted: ziplists are returned as listpacks.
+
+pub(crate) mod stream;
 
 use punctual_resp::decimal;
 
@@ -12,9 +14,8 @@ use crate::kind::{FIELD_EXPIRY_MAX, Kind, container};
 use crate::listpack::{Element, Listpack};
 use crate::opaque::{Own, read_end, read_own, read_part, skip_module_parts};
 use crate::source::Source;
-use crate::stream::{Parts, Progress};
 use crate::ziplist::Ziplist;
-use crate::zipmap::Zipmap;
+use stream::{Parts, Progress};
 
 /// The unread rest of a value.
 pub(crate) enum Rest {
@@ -276,7 +277,6 @@ fn blob<S: Source>(input: &mut Input<S>, kind: Kind) -> Fallible<Contents<'_, S>
     let start = input.offset();
     let mut span = input.string()?;
     let converted = match kind {
-        Kind::HashZipmap => input.convert(span, |blob, out| Zipmap::new(blob)?.write_listpack(out)),
         Kind::HashZiplist | Kind::ZsetZiplist => input.convert(span, ziplist_to_listpack),
         _ => Ok(span),
     };
@@ -289,8 +289,7 @@ fn blob<S: Source>(input: &mut Input<S>, kind: Kind) -> Fallible<Contents<'_, S>
         if !listpack.count().is_multiple_of(stride) {
             return Err(wrong(Reason::Pairing));
         }
-        // Zipmaps are from the oldest files, which have no checksum.
-        if (input.deep || kind == Kind::HashZipmap) && listpack.has_duplicates(stride) {
+        if input.deep && listpack.has_duplicates(stride) {
             return Err(wrong(Reason::Duplicate));
         }
         Ok(listpack)

@@ -47,8 +47,6 @@ kinds! {
     ModulePreGa = 6,
     /// A module's value, or a timer or a queue of jobs of Punctual's.
     Module = 7,
-    /// A hash as a zipmap (before 2.6).
-    HashZipmap = 9,
     /// A list as one ziplist (before 3.2).
     ListZiplist = 10,
     /// A set as an intset.
@@ -98,7 +96,6 @@ impl Kind {
             Self::ZsetText | Self::Zset => "Zset",
             Self::Hash | Self::HashExpiryPreGa | Self::HashExpiry => "Hash",
             Self::ModulePreGa | Self::Module => "Module",
-            Self::HashZipmap => "Zipmap",
             Self::ListZiplist => "List ziplist",
             Self::SetIntset => "Intset",
             Self::ZsetZiplist => "Zset ziplist",
@@ -125,6 +122,8 @@ impl Kind {
 
 /// Type bytes of records that are not keys.
 pub(crate) mod opcode {
+    /// A hash as a zipmap, of redis-server before 2.6: a key whose value is skipped.
+    pub(crate) const ZIPMAP: u8 = 9;
     pub(crate) const SLOT_INFO: u8 = 244;
     pub(crate) const FUNCTION: u8 = 245;
     pub(crate) const FUNCTION_PRE_GA: u8 = 246;

@@ -7,10 +7,10 @@
 //! - [`dump`] does the same for single values, as DUMP and RESTORE exchange them, and [`functions`] for libraries.
 //! - [`stream`] has the blocks of streams, which a keyspace can use as they are.
 //! - The compact encodings: [`listpack`], which also encodes single entries on bare bytes;
-//!   [`intset`]; [`ziplist`] and [`zipmap`] of older servers; and [`lzf`], the compression.
+//!   [`intset`]; [`ziplist`] of older servers; and [`lzf`], the compression.
 //!
 //! All types of values that redis-server 2.8 to 7.4 writes can be read, except modules' values, which
-//! are skipped and reported. Written are the types that 7.0 reads, and two that it does not read:
+//! are skipped and reported, as are zipmaps of servers before 2.6. Written are the types that 7.0 reads, and two that it does not read:
 //! [`Kind::HashExpiry`], for hashes with fields that expire, and on request [`Kind::Stream3`]. A snapshot with such hashes has
 //! [`VERSION_FIELD_EXPIRY`], and older servers refuse it.
 //!
@@ -40,8 +40,8 @@ mod source;
 pub mod stream;
 mod writer;
 pub mod ziplist;
-pub mod zipmap;
 
+pub use contents::stream::{Parts, StreamPart};
 pub use contents::{
     Contents, ExpiringPair, ExpiringPairs, Jobs, Members, Node, Nodes, Pairs, Scored, Value,
 };

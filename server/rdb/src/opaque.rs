@@ -16,6 +16,8 @@ pub enum Opaque {
     Module(ModuleName),
     /// A module's data outside of keys.
     ModuleAux(ModuleName),
+    /// A hash as a zipmap, as a redis-server before 2.6 writes it.
+    Zipmap,
 }
 
 impl fmt::Display for Opaque {
@@ -23,6 +25,7 @@ impl fmt::Display for Opaque {
         match self {
             Opaque::Module(name) => write!(f, "value of module type {name}"),
             Opaque::ModuleAux(name) => write!(f, "data of module type {name}"),
+            Opaque::Zipmap => f.write_str("hash in the encoding zipmap of Redis before 2.6"),
         }
     }
 }

@@ -254,6 +254,11 @@ impl<S: Source> Reader<S> {
                     read_library(&mut self.input, byte, &mut self.text)?;
                     return Ok(Step::Library(here));
                 }
+                opcode::ZIPMAP => {
+                    read_text(&mut self.input, &mut self.name)?;
+                    self.input.skip_string()?;
+                    return Ok(Step::Skipped(Opaque::Zipmap, byte, start));
+                }
                 opcode::MODULE_AUX => {
                     self.name.clear();
                     let what = opaque::skip_module_aux(&mut self.input)?;

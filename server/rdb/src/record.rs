@@ -27,7 +27,7 @@ use crate::kind::{Kind, container, opcode, string};
 use crate::listpack::{self, Element};
 use crate::lzf::Packer;
 use crate::opaque;
-use crate::stream::{Block, StreamId, Totals};
+use crate::stream::{Block, ENTRIES_READ_UNKNOWN, StreamId, Totals};
 
 /// The metadata of a key in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -310,9 +310,6 @@ impl Encoder {
         out.extend_from_slice(&id.to_be_bytes());
     }
 }
-
-/// The number of entries that a group has read, if it is unknown.
-pub(crate) const ENTRIES_READ_UNKNOWN: u64 = u64::MAX;
 
 pub(crate) fn write_len(out: &mut Vec<u8>, len: u64) {
     if len < 1 << 6 {

@@ -14,7 +14,7 @@
 //! | last | 0 | number of elements before this one |
 //!
 //! In memory a block has its two counts as integers beside the bytes, so appending and deleting never move entries.
-//! [`Parts`] reads a record, and [`Encoder`](crate::Encoder) writes one.
+//! [`Parts`](crate::Parts) reads a record, and [`Encoder`](crate::Encoder) writes one.
 //!
 //! The format is that of `t_stream.c` of redis-server 5.0 and later (Sanfilippo, 2018).
 //!
@@ -36,14 +36,14 @@ mod block;
 mod check;
 mod entries;
 mod id;
-mod read;
 #[cfg(test)]
 mod tests;
 
 pub use block::{BLOCK_LEN_MAX, Block};
 pub use entries::{Entries, Entry, Pairs};
-pub(crate) use read::Progress;
-pub use read::{Parts, StreamPart};
+
+/// The number of entries that a group has read, if it is unknown.
+pub(crate) const ENTRIES_READ_UNKNOWN: u64 = u64::MAX;
 
 /// The ID of an entry, ordered by time, then sequence number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,15 +8,20 @@
 mod acl;
 mod changelog;
 mod client;
-mod clock;
 mod command;
 pub mod config;
+pub mod crash_report;
 mod dispatch;
+mod durability;
+mod event_loop;
+mod feed;
+mod follow;
 mod http;
 pub mod log;
 pub mod memory;
 mod migrate;
 mod net;
+mod node;
 pub mod observe;
 mod persist;
 pub mod program;
@@ -25,17 +30,21 @@ mod reclaim;
 mod replication;
 mod script;
 mod server;
-mod shared;
+mod session;
+mod shutdown;
+mod supervision;
 mod switches;
+mod table;
 mod tls;
 mod version;
+mod world;
 
 pub use acl::file::UsersError;
-pub use reclaim::Reclaim;
+pub use memory::reclaim::Reclaim;
+pub use node::Shared;
 pub use server::{
     AofError, Builder, LoadError, ManifestError, MoveError, Server, StartError, TooFewFiles,
 };
-pub use shared::Shared;
 pub use version::REDIS_VERSION;
 
 /// The Rust examples of the README, as tests.

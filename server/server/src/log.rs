@@ -133,17 +133,6 @@ impl Logger {
         Self::new(level, Output::Lines(Box::new(take)))
     }
 
-    /// Creates the logger that `loglevel` and `logfile` configure.
-    ///
-    /// # Errors
-    /// As [`Logger::file`].
-    pub fn from_settings(settings: &crate::config::Settings) -> io::Result<Self> {
-        match &settings.logfile {
-            Some(path) => Self::file(settings.log_level, path),
-            None => Ok(Self::stdout(settings.log_level)),
-        }
-    }
-
     /// Sets the least important level that is written.
     pub fn set_level(&self, level: Level) {
         self.shared.level.store(level as u8, Ordering::Relaxed);

@@ -3,9 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,35 +14,35 @@ use punctual_store::{Now, Store, StoreOptions};
 
 use crate::acl::file::UsersError;
 use crate::acl::registry::Users;
-use crate::clock::Move;
-pub use crate::clock::MoveError;
 use crate::command;
 use crate::config::{Config, ConfigError, Settings};
+use crate::crash_report::CrashReporter;
 use crate::dispatch::from_file::FromFile;
-use crate::dispatch::names::CommandNames;
+pub use crate::durability::files::AofError;
+pub use crate::durability::manifest::ManifestError;
+use crate::event_loop::{EventLoop, WAKER_TOKEN};
 use crate::http::Http;
 use crate::log::{self, Logger, Role};
 use crate::memory::counters::OwnCounter;
-use crate::net::event_loop::{EventLoop, WAKER_TOKEN};
+use crate::memory::reclaim::Reclaim;
 use crate::net::listener::{FreePorts, ListenError, Listener, open_tcp};
 use crate::net::mailbox::Mailbox;
-use crate::net::order::Order;
-use crate::observe::crash_report::CrashReporter;
+pub use crate::net::open_files::TooFewFiles;
+use crate::net::open_files::make_room_for;
+use crate::node::order::Order;
+use crate::node::{Shared, StopOnPanic};
 use crate::persist::aof;
-pub use crate::persist::aof::{AofError, ManifestError};
-use crate::persist::disk::Disk;
 use crate::persist::load;
 pub use crate::persist::load::LoadError;
-pub use crate::program::open_files::TooFewFiles;
-use crate::program::open_files::make_room_for;
-use crate::program::process::{self, PidFile};
-use crate::program::signals::Starting;
-use crate::program::supervision::Systemd;
-use crate::reclaim::Reclaim;
 use crate::replication::upstream::Address;
-use crate::shared::{Shared, StopOnPanic};
+use crate::supervision::Systemd;
+use crate::table::names::CommandNames;
 pub use crate::tls::TlsError;
 use crate::tls::{Context, Tls};
+use crate::world::clock::Move;
+pub use crate::world::clock::MoveError;
+use crate::world::disk::Disk;
+use crate::world::process::{self, PidFile};
 
 /// Error of a server's start.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +85,9 @@ impl From<UsersError> for StartError {
         }
     }
 }
+
+/// The server, once it exists.
+pub(crate) type Starting = Arc<OnceLock<Arc<Shared>>>;
 
 /// Builder of a server; see [`Server::builder`].
 #[derive(Clone)]
@@ -202,7 +205,7 @@ impl Builder {
         let logger = match &self.logger {
             Some(logger) => logger.clone(),
             None if self.names(&["logfile"]) => {
-                Logger::from_settings(&config.settings()).map_err(StartError::Log)?
+                config.settings().logger().map_err(StartError::Log)?
             }
             None => Logger::silent(),
         };
@@ -319,8 +322,10 @@ impl Server {
             .as_ref()
             .filter(|_| builder.writes_pid)
             .and_then(|path| PidFile::write(path, &logger));
-        let (reclaim, systemd) = (builder.reclaim, builder.systemd.clone());
-        let mut shared = Shared::new(names, config, store, mailboxes, logger, reclaim, systemd);
+        let handlers = command::handlers();
+        let reclaim = builder.reclaim;
+        let mut shared = Shared::new(names, handlers, config, store, mailboxes, logger, reclaim);
+        shared.systemd = builder.systemd.clone();
         shared.users = users;
         shared.tls = tls;
         shared.is_program = builder.writes_pid;
@@ -575,6 +580,7 @@ fn announce(shared: &Shared, settings: &Settings, port: u16) {
             "The clock is virtual: time stands still until CLOCK ADVANCE or CLOCK SET."
         );
     }
+    shared.warn_of_base_format(settings);
     log::notice!(logger, "Server initialized");
 }
 

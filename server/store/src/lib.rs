@@ -49,7 +49,7 @@ pub mod value;
 pub use effects::{Effects, write_select};
 pub use error::Error;
 pub use hash_table::KeyHash;
-pub use keyspace::notify::{FIELD as NOTIFY_FIELD, notify_rule_parts};
+pub use keyspace::notify::FIELD as NOTIFY_FIELD;
 pub use keyspace::shard::{Shard, Store, StoreOptions, Writers, hash_slot};
 pub use time::Now;
 pub use turn::jobs::{JobCensus, JobCounts, SPANS_MS};

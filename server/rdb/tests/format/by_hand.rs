@@ -2,7 +2,6 @@
 //! read them, so redis-server checks them too if it is installed.
 
 use punctual_rdb::ziplist::Ziplist;
-use punctual_rdb::zipmap::Zipmap;
 use punctual_rdb::{Corrupt, Error, Flaw, Kind, Meta, Reader, Reason};
 
 use crate::contents::{Plain, Text, assert_same, restored, sealed, snapshot};
@@ -77,27 +76,6 @@ fn entries() -> (Vec<Vec<u8>>, Vec<Text>) {
     (entries, texts)
 }
 
-fn zipmap(pairs: &[(&[u8], &[u8], usize)]) -> Vec<u8> {
-    let mut out = vec![pairs.len() as u8];
-    let len = |out: &mut Vec<u8>, len: usize| match len {
-        0..254 => out.push(len as u8),
-        _ => {
-            out.push(254);
-            out.extend((len as u32).to_le_bytes());
-        }
-    };
-    for &(field, value, unused) in pairs {
-        len(&mut out, field.len());
-        out.extend(field);
-        len(&mut out, value.len());
-        out.push(unused as u8);
-        out.extend(value);
-        out.extend(vec![b'?'; unused]);
-    }
-    out.push(255);
-    out
-}
-
 pub fn string(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::from([0x80]);
     out.extend((bytes.len() as u32).to_be_bytes());
@@ -148,19 +126,6 @@ pub fn old_values() -> Vec<(Kind, Vec<u8>, Plain)> {
             }
         }
     }
-    let long = vec![b'l'; 300];
-    let map = zipmap(&[
-        (b"a", b"1", 0),
-        (b"", b"", 3),
-        (&long, b"x", 0),
-        (b"12", &long, 2),
-    ]);
-    let mapped = [
-        (b"a".to_vec(), b"1".to_vec()),
-        (vec![], vec![]),
-        (long.clone(), b"x".to_vec()),
-        (b"12".to_vec(), long),
-    ];
     vec![
         (
             Kind::List,
@@ -172,16 +137,6 @@ pub fn old_values() -> Vec<(Kind, Vec<u8>, Plain)> {
             Kind::String,
             vec![0xC3, 5, 21, 0, b'a', 7 << 5, 11, 0],
             Plain::String(vec![b'a'; 21]),
-        ),
-        (
-            Kind::HashZipmap,
-            string(&map),
-            Plain::Hash(
-                mapped
-                    .into_iter()
-                    .map(|(field, value)| (field, (value, None)))
-                    .collect(),
-            ),
         ),
         (
             Kind::ListZiplist,
@@ -403,7 +358,7 @@ fn hashes_of_redis_7_4() {
 }
 
 #[test]
-fn ziplists_and_zipmaps_from_outside_are_refused_with_the_offset() {
+fn ziplists_from_outside_are_refused_with_the_offset() {
     let good = ziplist(&[zip_text(b"ab"), vec![0xF5]]);
     assert_eq!(Ziplist::new(&good).unwrap().count(), 2);
     let refused = |at: usize, byte: u8| {
@@ -422,28 +377,4 @@ fn ziplists_and_zipmaps_from_outside_are_refused_with_the_offset() {
     assert_eq!(refused(15, 0xC1), (14, Flaw::Encoding));
     assert_eq!(refused(16, 0), (16, Flaw::End));
     assert_eq!(Ziplist::new(&good[..9]).unwrap_err().reason, Flaw::Header);
-
-    let good = zipmap(&[(b"a", b"bc", 1), (b"d", b"", 0)]);
-    assert_eq!(
-        Zipmap::new(&good).unwrap().iter().last(),
-        Some((&b"d"[..], &b""[..]))
-    );
-    let refused = |at: usize, byte: u8| {
-        let mut bad = good.clone();
-        bad[at] = byte;
-        let Corrupt { offset, reason, .. } = Zipmap::new(&bad).unwrap_err();
-        (offset, reason)
-    };
-    assert_eq!(refused(0, 3), (0, Flaw::Count));
-    assert_eq!(refused(1, 99), (1, Flaw::Entry));
-    assert_eq!(refused(8, 255), (8, Flaw::End));
-    assert_eq!(refused(11, 254), (8, Flaw::Entry));
-    assert_eq!(Zipmap::new(&[]).unwrap_err().reason, Flaw::Header);
-    assert_eq!(
-        Zipmap::new(&[0, 0]).unwrap_err(),
-        Corrupt {
-            offset: 1,
-            reason: Flaw::End
-        }
-    );
 }

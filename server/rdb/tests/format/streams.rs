@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use punctual_rdb::stream::{Block, Parts, StreamId, StreamPart, Totals};
+use punctual_rdb::stream::{Block, StreamId, Totals};
 use punctual_rdb::{Contents, Encoder, Failure, Kind, Source, dump};
+use punctual_rdb::{Parts, StreamPart};
 use punctual_resp::Value;
 
 use crate::contents::{Plain, Text, assert_same, restored, sealed, text as text_of};

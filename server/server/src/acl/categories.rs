@@ -1,7 +1,7 @@
 //! Categories of commands: they follow from the flags and groups of the command table's rows.
 
-use super::user::CommandSet;
-use crate::dispatch::table::{CommandTable, Entry};
+use crate::acl::user::CommandSet;
+use crate::table::{CommandTable, Entry};
 
 /// Redis's categories, in Redis's order.
 pub(crate) const NAMES: [&str; 21] = [

@@ -8,9 +8,9 @@ use punctual_resp::decimal::parse_i64;
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Keys};
 
-use super::user::{Head, Selector, User};
-use crate::dispatch::access::{Need, Needs};
-use crate::dispatch::table::Entry;
+use crate::acl::user::{Head, Selector, User};
+use crate::table::Entry;
+use crate::table::access::{Need, Needs};
 
 /// Denial of a command. Of two selectors' denials the greater one is reported, as in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,11 +4,11 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::registry::{UserMap, Users};
-use super::rules::{RuleError, has_spaces, merged};
+use crate::acl::registry::{UserMap, Users};
+use crate::acl::rules::{RuleError, has_spaces, merged};
 use crate::config::{Config, ConfigError, Settings, UserLine, io_reason, replace_file};
-use crate::dispatch::table::CommandTable;
 use crate::log::{self, Logger};
+use crate::table::CommandTable;
 
 /// Error of users that keeps the server from starting.
 #[derive(Debug, thiserror::Error)]

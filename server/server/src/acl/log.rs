@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::check::Denied;
+use crate::acl::check::Denied;
 
 /// What was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

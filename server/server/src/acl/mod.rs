@@ -3,7 +3,7 @@
 //! - A [`user::User`] is an immutable snapshot. A session holds one by `Arc`, with a flag whether anything has to be checked:
 //!   the default user costs one predictable branch a command.
 //! - [`registry::Users`] has all users under one mutex, with a version. SETUSER replaces a snapshot; sessions take the new one
-//!   before they run what they read next ([`connected`]). No other lock is taken under the mutex.
+//!   before they run what they read next (`node::users`). No other lock is taken under the mutex.
 //! - Permissions of commands are bits by row of the command table; subcommands have rows of their own. [`rules`] parses and
 //!   prints them, [`categories`] derives categories from the rows, [`check`] decides, [`log`] remembers denials, and [`file`]
 //!   reads and writes `aclfile`.
@@ -12,7 +12,6 @@
 
 pub(crate) mod categories;
 pub(crate) mod check;
-pub(crate) mod connected;
 pub(crate) mod file;
 pub(crate) mod log;
 pub(crate) mod registry;

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::log::Log;
-use super::rules::{self, RuleError, Rules};
-use super::user::{Identity, User};
+use crate::acl::log::Log;
+use crate::acl::rules::{self, RuleError, Rules};
+use crate::acl::user::{Identity, User};
 use crate::config::Settings;
-use crate::dispatch::table::CommandTable;
+use crate::table::CommandTable;
 
 /// Name of the user of clients that have not authenticated.
 pub(crate) const DEFAULT: &[u8] = b"default";

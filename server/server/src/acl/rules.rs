@@ -6,10 +6,10 @@
 use punctual_store::error::c_string;
 use thiserror::Error;
 
-use super::categories::{self, Category, set_with_subcommands};
-use super::user::{Hash, KeyPattern, Pattern, Sanitize, Selector, User, hash};
+use crate::acl::categories::{self, Category, set_with_subcommands};
+use crate::acl::user::{Hash, KeyPattern, Pattern, Sanitize, Selector, User, hash};
 use crate::config::quoting;
-use crate::dispatch::table::{CommandTable, Entry};
+use crate::table::{CommandTable, Entry};
 
 /// Reason why a rule cannot be applied. `Display` is Redis's text.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use punctual_resp::Args;
 use punctual_store::Turn;
 use punctual_store::spec::Flags;
 
-use super::ChangeLog;
-use crate::dispatch::table::{Entry, Run};
+use crate::changelog::ChangeLog;
+use crate::table::{Entry, Run};
 
 /// Position of output that waits for the changes of its own turn, which are not appended yet.
 pub(crate) const THIS_TURN: u64 = u64::MAX;

@@ -84,7 +84,7 @@ impl Pauses {
         self.update(&*running);
     }
 
-    /// Ends a pause. The caller sends the loops [`Order::Resume`](crate::net::order::Order::Resume).
+    /// Ends a pause. The caller sends the loops [`Order::Resume`](crate::node::order::Order::Resume).
     pub(crate) fn end(&self, purpose: Purpose) {
         let mut running = self.running.lock();
         running[purpose as usize] = None;

@@ -11,8 +11,6 @@ use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchFlag;
 
 use crate::acl::user::Identity;
-use crate::client::transaction;
-use crate::net::connection::Connection;
 use crate::pubsub::Subscriber;
 
 /// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); further bytes count as its list (`omem`).
@@ -37,6 +35,8 @@ pub struct ClientInfo {
     pub loop_number: usize,
     /// Index of the connection in that loop.
     pub slot: usize,
+    /// Bytes of the connection without its buffers.
+    pub fixed_bytes: u64,
     /// Time of the connection, unix ms.
     pub created_ms: u64,
     /// Time of the last input, unix ms.
@@ -192,6 +192,14 @@ impl ClientInfo {
         }
     }
 
+    /// Returns the client that gets the messages, 0 if that is the client itself, and -1 without tracking.
+    pub(crate) fn redirection(&self) -> i64 {
+        if self.tracking.load(Ordering::Relaxed) & Self::TRACKING == 0 {
+            return -1;
+        }
+        self.redirect.load(Ordering::Relaxed).cast_signed()
+    }
+
     /// Returns the bytes of the waiting command's arguments.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let waiter = self.waiter.lock();
@@ -208,13 +216,12 @@ impl ClientInfo {
     /// tracking, and subscriptions.
     pub(crate) fn memory(&self) -> u64 {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        let queued = self.multi.load(Ordering::Relaxed).max(0) as u64;
-        (size_of::<Connection>() + size_of::<Self>()) as u64
+        self.fixed_bytes
+            + size_of::<Self>() as u64
             + get(&self.query_bytes)
             + get(&self.query_free)
             + get(&self.output_capacity)
             + get(&self.multi_bytes)
-            + queued * transaction::QUEUED_BYTES as u64
             + self.argument_bytes()
             + get(&self.watched_bytes)
             + get(&self.prefix_bytes)

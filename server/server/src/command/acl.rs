@@ -12,8 +12,8 @@ use crate::acl::file::warn_of_first_args;
 use crate::acl::registry::DEFAULT;
 use crate::acl::rules::{self, has_spaces, merged};
 use crate::acl::user::Selector;
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::log;
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 const OPEN: Flags = ANY_TIME.or(Flags::NOSCRIPT);
@@ -126,7 +126,7 @@ fn cat(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         return Ok(());
     };
     if args.len() > 3 {
-        return Err(super::wrong_form("ACL", args));
+        return Err(crate::command::replies::wrong_form("ACL", args));
     }
     let rules = &call.shared.users.rules;
     let category = rules
@@ -304,7 +304,7 @@ fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 fn gen_pass(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     const BITS_MAX: i64 = 4096;
     let bits = match args.get(2) {
-        _ if args.len() > 3 => return Err(super::wrong_form("ACL", args)),
+        _ if args.len() > 3 => return Err(crate::command::replies::wrong_form("ACL", args)),
         None => 256,
         Some(bits) => parse_i64(bits).ok_or(Error::NotInteger)?,
     };
@@ -324,7 +324,7 @@ fn gen_pass(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 fn log(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let log = &call.shared.users.log;
     let count = match args.get(2) {
-        _ if args.len() > 3 => return Err(super::wrong_form("ACL", args)),
+        _ if args.len() > 3 => return Err(crate::command::replies::wrong_form("ACL", args)),
         None => 10,
         Some(word) if word.eq_ignore_ascii_case(b"reset") => {
             log.clear();
@@ -393,7 +393,7 @@ fn dry_run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "ACL",
         &[

@@ -5,14 +5,14 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use super::client_list::{info, kill, list};
-use super::connection::row;
-use super::tracking::{caching, get_redir, tracking, tracking_info};
 use crate::client::pause::Purpose;
-use crate::client::session::ReplyMode;
-use crate::client::waiting;
-use crate::dispatch::call::{Call, ServerCommand};
-use crate::net::order::Order;
+use crate::command::client_list::{info, kill, list};
+use crate::command::connection::row;
+use crate::command::tracking::{caching, get_redir, tracking, tracking_info};
+use crate::node::call::{Call, ServerCommand};
+use crate::node::order::Order;
+use crate::node::waiting;
+use crate::session::ReplyMode;
 
 const HELPS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::KEEPS_CACHING);
 const SELF: Flags = HELPS.or(Flags::NOSCRIPT);
@@ -238,7 +238,7 @@ fn reply_mode(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Erro
 
 fn pause(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let writes_only = match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
-        _ if args.len() > 4 => return Err(super::wrong_form("CLIENT", args)),
+        _ if args.len() > 4 => return Err(crate::command::replies::wrong_form("CLIENT", args)),
         None | Some(b"all") => false,
         Some(b"write") => true,
         Some(_) => return Err(Error::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
@@ -264,7 +264,7 @@ fn unpause(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn unblock(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let error = match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
-        _ if args.len() > 4 => return Err(super::wrong_form("CLIENT", args)),
+        _ if args.len() > 4 => return Err(crate::command::replies::wrong_form("CLIENT", args)),
         None | Some(b"timeout") => None,
         Some(b"error") => Some(Error::fixed(
             "UNBLOCKED client unblocked via CLIENT UNBLOCK",
@@ -294,7 +294,7 @@ fn unblock(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "CLIENT",
         &[

@@ -7,9 +7,9 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::clock::{LAST_MS, Move, MoveError};
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::dispatch::timers;
+use crate::node::call::{Call, ServerCommand, ServerHandler};
+use crate::world::clock::{LAST_MS, Move, MoveError};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const MOVES: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
@@ -111,7 +111,7 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "CLOCK",
         &[

@@ -7,7 +7,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::dispatch::call::{Call, ServerCommand};
+use crate::node::call::{Call, ServerCommand};
 
 const FAST: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const LOOK: Flags = Flags::STALE;

@@ -6,9 +6,9 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::syntax::{self, Argument};
 
-use super::command_info::flag_set;
-use crate::dispatch::call::Call;
-use crate::dispatch::table::Entry;
+use crate::command::command_info::flag_set;
+use crate::node::call::Call;
+use crate::table::Entry;
 
 pub(super) fn docs(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);

@@ -4,12 +4,12 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
 use punctual_store::{Error, glob};
 
-use super::command_docs::docs;
 use crate::acl::categories::NAMES as CATEGORIES;
-use crate::dispatch::access::{NOT_KEYS, access_of};
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
-use crate::dispatch::names::CommandNames;
-use crate::dispatch::table::Entry;
+use crate::command::command_docs::docs;
+use crate::node::call::{Call, ServerCommand, ServerHandler};
+use crate::table::Entry;
+use crate::table::access::{NOT_KEYS, access_of};
+use crate::table::names::CommandNames;
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
@@ -406,7 +406,7 @@ fn get_keys_and_flags(call: &mut Call, args: Args, reply: &mut Reply) -> Result<
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "COMMAND",
         &[

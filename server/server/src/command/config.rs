@@ -7,10 +7,10 @@ use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Stats};
 
 use crate::config::{Config, RewriteError, SetError};
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::log;
+use crate::node::Shared;
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 use crate::persist::aof::switch;
-use crate::shared::Shared;
 
 const FLAGS: Flags = Flags::ADMIN
     .or(Flags::NOSCRIPT)
@@ -195,7 +195,7 @@ fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> 
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "CONFIG",
         &[

@@ -8,8 +8,8 @@ use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
 use crate::acl::registry::DEFAULT;
-use crate::client::session::ReplyMode;
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::node::call::{Call, ServerCommand, ServerHandler};
+use crate::session::ReplyMode;
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const BEFORE_AUTH: Flags = ANY_TIME
@@ -162,7 +162,7 @@ fn hello(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
             credentials = Some((args.at(at + 1), args.at(at + 2)));
             at += 3;
         } else if option.eq_ignore_ascii_case(b"setname") && args.len() > at + 1 {
-            name = Some(super::client::checked_name(args.at(at + 1))?);
+            name = Some(crate::command::client::checked_name(args.at(at + 1))?);
             at += 2;
         } else {
             return Err(Error::repeating(

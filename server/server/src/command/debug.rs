@@ -15,7 +15,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -354,7 +354,7 @@ fn debug(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let named = |row: &&Subcommand| args[1].eq_ignore_ascii_case(row.name.as_bytes());
     match SUBCOMMANDS.iter().find(named) {
         Some(row) if row.words.contains(&args.len()) => (row.run)(call, args, reply),
-        _ => Err(super::wrong_form("DEBUG", args)),
+        _ => Err(crate::command::replies::wrong_form("DEBUG", args)),
     }
 }
 
@@ -364,7 +364,7 @@ fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
         .flat_map(|row| row.help)
         .copied()
         .collect();
-    super::help(reply, "DEBUG", &lines);
+    punctual_store::command::help(reply, "DEBUG", &lines);
     Ok(())
 }
 

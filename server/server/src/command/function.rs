@@ -7,11 +7,11 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, glob};
 
-use super::script::{ONE_OF_ALL, RUNS, flush_option, may_write, row};
-use crate::client::session::{Executing, Runnable, ScriptRequest};
-use crate::dispatch::call::{Call, ServerCommand};
+use crate::command::script::{ONE_OF_ALL, RUNS, flush_option, may_write, row};
+use crate::node::call::{Call, ServerCommand};
 use crate::script::functions::loaded::{Loader, taken};
 use crate::script::functions::registry::{Libraries, Library, Taken};
+use crate::session::{Executing, Runnable, ScriptRequest};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
@@ -219,7 +219,7 @@ fn delete(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn flush(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len() > 3 {
-        return Err(super::wrong_form("FUNCTION", args));
+        return Err(crate::command::replies::wrong_form("FUNCTION", args));
     }
     flush_option(args, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
     change(
@@ -253,7 +253,7 @@ fn restore(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
         Replace,
     }
     if args.len() > 4 {
-        return Err(super::wrong_form("FUNCTION", args));
+        return Err(crate::command::replies::wrong_form("FUNCTION", args));
     }
     let policy = match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
         None | Some(b"append") => Policy::Append,
@@ -401,7 +401,7 @@ fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "FUNCTION",
         &[

@@ -4,7 +4,9 @@
 //! otherwise; the test of INFO lists the absent fields and the reasons.
 
 mod persistence;
-mod timers;
+pub(crate) mod primary;
+pub(crate) mod replica;
+pub(crate) mod timers;
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
@@ -17,19 +19,15 @@ use punctual_store::keyspace::db::DbMemory;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Stats, Turn};
 
-use super::table;
 use crate::acl::log::Reason;
 use crate::client::registry::{ClientInfo, RecentPeak};
 use crate::command::latency::durations;
 use crate::command::memory::MemoryBreakdown;
-use crate::dispatch::call::{Call, ServerCommand};
+use crate::node::Shared;
+use crate::node::call::{Call, ServerCommand};
 use crate::observe::stats::{CommandStats, Counter, LoopStats, lateness_histogram};
-use crate::program::process;
 use crate::pubsub::Kind;
-use crate::replication::shown;
-use crate::shared::Shared;
-
-pub(crate) use timers::JobFigures;
+use crate::world::process;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -426,9 +424,9 @@ fn replication(page: &mut Page<'_, '_>) {
     let shared = page.shared;
     let replica = shared.replication.is_replica();
     page.line("role", if replica { "slave" } else { "master" });
-    shown::info(shared, |name, value| page.line(name, value));
+    replica::info(shared, |name, value| page.line(name, value));
     let settings = shared.settings();
-    crate::replication::info::fields(shared, &settings, |name, value| page.line(name, value));
+    crate::command::info::primary::fields(shared, &settings, |name, value| page.line(name, value));
 }
 
 fn cpu(page: &mut Page<'_, '_>) {
@@ -440,7 +438,7 @@ fn cpu(page: &mut Page<'_, '_>) {
 }
 
 fn command_stats(page: &mut Page<'_, '_>) {
-    for entry in table().all() {
+    for entry in page.shared.commands.table().all() {
         let sum = |f: fn(&CommandStats) -> &Counter| -> u64 {
             page.shared
                 .stats
@@ -468,7 +466,7 @@ fn latency_stats(page: &mut Page<'_, '_>) {
     if !settings.latency_tracking {
         return;
     }
-    for entry in table().all() {
+    for entry in page.shared.commands.table().all() {
         let durations = durations(page.shared, entry);
         if durations.total == 0 {
             continue;

@@ -7,7 +7,7 @@ use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 
 use crate::acl::check::may_read;
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCommand {
     ServerCommand::new(name, arity, Flags::READONLY, Group::Job, handler)

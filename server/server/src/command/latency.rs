@@ -6,12 +6,11 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use super::table;
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
-use crate::dispatch::table::Entry;
+use crate::node::Shared;
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 use crate::observe::command_latency::Distribution;
 use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, Series};
-use crate::shared::Shared;
+use crate::table::Entry;
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 const FLAGS: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(ANY_TIME);
@@ -191,7 +190,7 @@ fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
 fn histogram(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
     let asked: Vec<&Entry> = if names.is_empty() {
-        table().all().collect()
+        call.shared.commands.table().all().collect()
     } else {
         // A container includes its subcommands.
         let found = names
@@ -229,7 +228,7 @@ pub(crate) fn durations(shared: &Shared, entry: &Entry) -> Distribution {
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "LATENCY",
         &[

@@ -13,11 +13,11 @@ use punctual_store::{Error, Turn};
 
 use crate::client::registry::ClientType;
 use crate::command::info::human;
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::memory::counters;
-use crate::program::process;
+use crate::node::Shared;
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 use crate::reclaim::rounds;
-use crate::shared::Shared;
+use crate::world::process;
 
 const TIPS: &[&str] = &[
     "nondeterministic_output",
@@ -355,7 +355,7 @@ fn purge(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "MEMORY",
         &[

@@ -1,5 +1,7 @@
 //! MIGRATE; see [`crate::migrate`].
 
+pub(crate) mod worker;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +10,10 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group, KeyOrOption};
 use punctual_store::{Error, Turn};
 
-use crate::client::session::Executing;
-use crate::dispatch::call::{Call, ServerCommand};
 use crate::migrate::moving::Migration;
 use crate::migrate::target::Target;
-use crate::migrate::worker;
+use crate::node::call::{Call, ServerCommand};
+use crate::session::Executing;
 
 /// Timeout if the client gives none.
 const TIMEOUT_MS: u64 = 1000;

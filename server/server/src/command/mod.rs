@@ -12,7 +12,6 @@ pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod debug;
 pub(crate) mod function;
-pub(crate) mod hotkeys;
 pub(crate) mod info;
 pub(crate) mod job;
 pub(crate) mod latency;
@@ -25,6 +24,7 @@ pub(crate) mod persistence;
 pub(crate) mod pubsub;
 pub(crate) mod replica_of;
 pub(crate) mod replication;
+mod replies;
 pub(crate) mod script;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
@@ -35,13 +35,8 @@ pub(crate) mod wait;
 
 use std::sync::LazyLock;
 
-use punctual_resp::Args;
-use punctual_store::Error;
-pub(crate) use punctual_store::command::help;
-use punctual_store::error::brief;
-
-use crate::dispatch::call::{ServerCommand, ServerHandler};
-use crate::dispatch::table::CommandTable;
+use crate::node::call::{ServerCommand, ServerHandler};
+use crate::table::CommandTable;
 
 /// All families of the server's own commands.
 pub static FAMILIES: &[&[ServerCommand]] = &[
@@ -69,7 +64,6 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     script::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,
-    hotkeys::COMMANDS,
     timer::COMMANDS,
     transaction::COMMANDS,
     wait::COMMANDS,
@@ -83,16 +77,7 @@ pub(crate) fn table() -> &'static CommandTable {
     &TABLE.0
 }
 
-/// Returns the handler with this number; see [`Run::Server`](crate::dispatch::table::Run::Server).
-pub(crate) fn handler(number: usize) -> ServerHandler {
-    TABLE.1[number]
-}
-
-/// Returns the error for a subcommand with too many arguments for any of its forms.
-pub(crate) fn wrong_form(container: &str, args: Args) -> Error {
-    Error::repeating(
-        "ERR unknown subcommand or wrong number of arguments for '",
-        brief(&args[1]),
-        &format!("'. Try {container} HELP."),
-    )
+/// Returns the handlers in the order of their numbers; see [`Run::Server`](crate::table::Run::Server).
+pub(crate) fn handlers() -> &'static [ServerHandler] {
+    &TABLE.1
 }

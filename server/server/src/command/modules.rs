@@ -4,8 +4,8 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::log;
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
 const LOADS: Flags = ADMIN.or(Flags::NO_ASYNC_LOADING);
@@ -80,7 +80,7 @@ fn unload(call: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "MODULE",
         &[

@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::dispatch::call::{Call, ServerCommand};
+use crate::node::call::{Call, ServerCommand};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(

@@ -6,7 +6,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 use crate::persist::aof::rewrite::{self, RewriteError};
 use crate::persist::save::{self, SaveError};
 

@@ -7,7 +7,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 use crate::pubsub::Kind;
 
 const LISTEN: Flags = Flags::PUBSUB
@@ -188,7 +188,7 @@ fn spublish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
 
 fn channels(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len() > 3 {
-        return Err(super::wrong_form("PUBSUB", args));
+        return Err(crate::command::replies::wrong_form("PUBSUB", args));
     }
     let topics = call.shared.pubsub.topics(kind, args.get(2));
     reply.array(topics.len());
@@ -214,7 +214,7 @@ fn num_pat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "PUBSUB",
         &[

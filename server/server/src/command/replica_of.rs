@@ -7,12 +7,13 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::clock::stopwatch_ms;
-use crate::dispatch::call::{Call, ServerCommand};
+use crate::feed::failover::find;
+use crate::follow::apply;
 use crate::log;
-use crate::replication::apply;
-use crate::replication::failover::{Plan, find};
+use crate::node::call::{Call, ServerCommand};
+use crate::replication::failover::Plan;
 use crate::replication::upstream::Address;
+use crate::world::clock::stopwatch_ms;
 
 const FLAGS: Flags = Flags::ADMIN
     .or(Flags::NOSCRIPT)

@@ -8,14 +8,14 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
+use crate::command::info::primary;
+use crate::command::info::replica;
 use crate::command::replica_of::get_ack;
-use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
-use crate::program::shutdown;
-use crate::replication::info;
+use crate::node::call::{Call, ServerCommand};
 use crate::replication::replica::{Filter, Phase, Replica};
-use crate::replication::shown;
 use crate::replication::state::Foreign;
+use crate::shutdown;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
@@ -68,8 +68,8 @@ const SYNC: Flags = Flags::ADMIN
     .or(Flags::NOSCRIPT);
 
 fn role(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    if !shown::role(call.shared, reply) {
-        info::role(call.shared, reply);
+    if !replica::role(call.shared, reply) {
+        primary::role(call.shared, reply);
     }
     Ok(())
 }

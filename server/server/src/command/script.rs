@@ -6,11 +6,11 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::client::session::{Executing, Runnable, ScriptRequest};
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::node::Shared;
+use crate::node::call::{Call, ServerCommand, ServerHandler};
+use crate::node::scripts::{MISSING, Scripts};
 use crate::script::cache::{Cache, SHA_DIGITS, parse_sha};
-use crate::script::compiled::{MISSING, Scripts};
-use crate::shared::Shared;
+use crate::session::{Executing, Runnable, ScriptRequest};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
@@ -266,7 +266,7 @@ fn exists(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "SCRIPT",
         &[

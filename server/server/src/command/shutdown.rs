@@ -6,10 +6,10 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::client::session::Executing;
 use crate::config::ShutdownOptions;
-use crate::dispatch::call::{Call, ServerCommand};
-use crate::program::shutdown::{self, Begun};
+use crate::node::call::{Call, ServerCommand};
+use crate::session::Executing;
+use crate::shutdown::{self, Begun};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(

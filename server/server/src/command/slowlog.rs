@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 
@@ -68,7 +68,7 @@ const COUNT: usize = 10;
 
 fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let count = match args.get(2) {
-        _ if args.len() > 3 => return Err(super::wrong_form("SLOWLOG", args)),
+        _ if args.len() > 3 => return Err(crate::command::replies::wrong_form("SLOWLOG", args)),
         None => COUNT,
         Some(count) => match parse_i64(count) {
             Some(-1) => usize::MAX,
@@ -109,7 +109,7 @@ fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
+    punctual_store::command::help(
         reply,
         "SLOWLOG",
         &[

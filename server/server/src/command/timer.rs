@@ -8,8 +8,8 @@ use quanta::Clock;
 
 use crate::acl::registry::DEFAULT;
 use crate::dispatch::Dispatcher;
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::dispatch::timers::{By, Fired};
+use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const fn row(
     name: &'static str,

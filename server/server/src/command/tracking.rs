@@ -7,8 +7,8 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
 use crate::client::registry::ClientInfo;
-use crate::client::tracking::{Mode, PrefixList};
-use crate::dispatch::call::Call;
+use crate::node::call::Call;
+use crate::session::tracking::{Mode, PrefixList};
 
 /// Options of CLIENT TRACKING.
 fn parse(call: &Call, options: Args) -> Result<(Mode, PrefixList), Error> {
@@ -142,16 +142,8 @@ pub(super) fn caching(call: &mut Call, args: Args, reply: &mut Reply) -> Result<
     Ok(())
 }
 
-/// Returns the client that gets the messages, 0 if that is the client itself, and -1 without tracking.
-pub(super) fn redirection(info: &ClientInfo) -> i64 {
-    if info.tracking.load(Ordering::Relaxed) & ClientInfo::TRACKING == 0 {
-        return -1;
-    }
-    info.redirect.load(Ordering::Relaxed).cast_signed()
-}
-
 pub(super) fn get_redir(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    reply.int(redirection(&call.session.info));
+    reply.int(call.session.info.redirection());
     Ok(())
 }
 
@@ -179,7 +171,7 @@ pub(super) fn tracking_info(call: &mut Call, _: Args, reply: &mut Reply) -> Resu
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
     reply.bulk(b"redirect");
-    reply.int(redirection(info));
+    reply.int(info.redirection());
     reply.bulk(b"prefixes");
     reply.array(tracking.map_or(0, |t| t.prefixes.len()));
     for prefix in tracking.into_iter().flat_map(|t| &t.prefixes) {

@@ -5,9 +5,9 @@ use punctual_store::Error;
 use punctual_store::keyspace::watch::WatchFlag;
 use punctual_store::spec::{Flags, Group};
 
-use crate::client::session::Executing;
-use crate::client::transaction::{ABORTED, Transaction};
-use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::node::call::{Call, ServerCommand, ServerHandler};
+use crate::session::Executing;
+use crate::session::transaction::{ABORTED, Transaction};
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
 const QUICK: Flags = ANY_TIME.or(Flags::FAST).or(Flags::ALLOW_BUSY);

@@ -8,10 +8,10 @@ use punctual_store::Error;
 use punctual_store::keyspace::waiters::{Wait, Wants};
 use punctual_store::spec::{Flags, Group};
 
-use crate::client::session::Executing;
-use crate::dispatch::call::{Call, ServerCommand};
-use crate::persist::aof::state::Phase;
+use crate::durability::aof::Phase;
+use crate::node::call::{Call, ServerCommand};
 use crate::replication::acks::{Goal, LocalFile};
+use crate::session::Executing;
 
 /// The family's rows. As in Redis, they have the ACL category `connection`, which their group sets.
 pub(crate) static COMMANDS: &[ServerCommand] = &[

@@ -1,6 +1,6 @@
 //! A row of the table of directives.
 
-use super::value::{Kind, TextRule};
+use crate::config::value::{Kind, TextRule};
 
 /// Effect of a directive on this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

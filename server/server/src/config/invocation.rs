@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use super::error::{ConfigError, Place};
-use super::quoting;
+use crate::config::error::{ConfigError, Place};
+use crate::config::quoting;
 
 /// Contents of the command line, in the order in which they apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

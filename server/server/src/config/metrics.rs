@@ -1,6 +1,6 @@
 //! The directives of the metrics and the page as plain fields.
 
-use super::settings::{BindAddress, Values};
+use crate::config::settings::{BindAddress, Values};
 
 /// The directives of the HTTP port.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use punctual_store::events::Classes;
 
-use super::value::{Kind, OutputLimit, SHUTDOWN_OPTIONS, SavePoint, TextRule, Value};
+use crate::config::value::{Kind, OutputLimit, SHUTDOWN_OPTIONS, SavePoint, TextRule, Value};
 
 impl Kind {
     /// Parses a value. `current` is the directive's present value, of which some kinds change only a part.
@@ -316,7 +316,7 @@ fn directory(word: &[u8]) -> Result<Value, String> {
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(word));
     let absolute = path
         .canonicalize()
-        .map_err(|error| super::error::io_reason(&error))?;
+        .map_err(|error| crate::config::error::io_reason(&error))?;
     if !absolute.is_dir() {
         return Err("Not a directory".to_owned());
     }

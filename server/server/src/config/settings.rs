@@ -1,5 +1,6 @@
 //! The implemented directives as plain fields, so that hot paths look up no names.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use punctual_store::events::Classes;
@@ -7,11 +8,11 @@ use punctual_store::eviction::{Eviction, Order};
 use punctual_store::limits::Limits;
 use punctual_store::uses::Uses;
 
-use super::metrics::MetricsSettings;
-use super::table;
-use super::tls::TlsSettings;
-use super::value::{OutputLimit, SHUTDOWN_OPTIONS, SavePoint, Value};
-use crate::log::Level;
+use crate::config::metrics::MetricsSettings;
+use crate::config::table;
+use crate::config::tls::TlsSettings;
+use crate::config::value::{OutputLimit, SHUTDOWN_OPTIONS, SavePoint, Value};
+use crate::log::{Level, Logger};
 use crate::version;
 
 /// A consistent snapshot of the configuration, rebuilt after each change.
@@ -147,7 +148,7 @@ pub struct Settings {
     pub rewrite_min_bytes: u64,
     /// Write the time into the append-only file.
     pub aof_timestamps: bool,
-    /// Base files are snapshots.
+    /// Base files may be snapshots. With `no`, the server only warns that they are.
     pub aof_preamble: bool,
     /// Cut off the torn end of an append-only file when it is loaded.
     pub aof_load_truncated: bool,
@@ -262,6 +263,17 @@ impl Settings {
     pub const OUTPUT_REPLICA: usize = 1;
     /// Index for subscribers.
     pub const OUTPUT_PUBSUB: usize = 2;
+
+    /// Creates the logger that `loglevel` and `logfile` configure.
+    ///
+    /// # Errors
+    /// As [`Logger::file`].
+    pub fn logger(&self) -> io::Result<Logger> {
+        match &self.logfile {
+            Some(path) => Logger::file(self.log_level, path),
+            None => Ok(Logger::stdout(self.log_level)),
+        }
+    }
 
     pub(crate) fn from_values(values: &[Value]) -> Self {
         let values = Values(values);

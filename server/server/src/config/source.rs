@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use punctual_store::glob;
 
-use super::directive::Effect;
-use super::error::{ConfigError, Place};
-use super::invocation::Override;
-use super::value::{Kind, Value};
-use super::{Config, Rename, UserLine, quoting, table};
+use crate::config::directive::Effect;
+use crate::config::error::{ConfigError, Place};
+use crate::config::invocation::Override;
+use crate::config::value::{Kind, Value};
+use crate::config::{Config, Rename, UserLine, quoting, table};
 
 /// Maximum depth of nested includes; a deeper one means that a file includes itself.
 const DEPTH: usize = 16;

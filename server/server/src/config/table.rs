@@ -2,10 +2,10 @@
 //!
 //! Names, bounds and defaults are those of Redis 7.2; differences have a comment.
 
-use super::directive::{
+use crate::config::directive::{
     Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
 };
-use super::value::{Kind, TextRule};
+use crate::config::value::{Kind, TextRule};
 use crate::version;
 
 const INT: i64 = i32::MAX as i64;
@@ -225,7 +225,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("auto-aof-rewrite-percentage", 0, INT, "100").implemented(),
     memory("auto-aof-rewrite-min-size", 0, SIZE, "64mb").implemented(),
     yes_no("aof-load-truncated", "yes").implemented(),
-    yes_no("aof-use-rdb-preamble", "yes").implemented(),
+    yes_no("aof-use-rdb-preamble", "yes"),
     yes_no("aof-timestamp-enabled", "no").implemented(),
     yes_no("aof-rewrite-incremental-fsync", "yes"),
     yes_no("aof-disable-auto-gc", "no"),

@@ -454,7 +454,7 @@ proptest! {
         let pair: [(&[u8], &[u8]); 1] = [(b"masterauth", &text)];
         prop_assert!(config.set(&pair, true, false).is_ok());
         let first = config.rewritten(b"");
-        let mut again = super::Config::new().unwrap();
+        let mut again = crate::config::Config::new().unwrap();
         again.load(&first, "rewritten").unwrap();
         prop_assert_eq!(&again.values, &config.values);
         prop_assert_eq!(again.rewritten(&first), first);

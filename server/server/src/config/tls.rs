@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::settings::Values;
+use crate::config::settings::Values;
 
 /// The directives of TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -78,7 +78,7 @@ pub struct OutputLimit {
 }
 
 /// The names of [`OutputLimit`] classes, in the order of
-/// [`Settings::output_limits`](super::Settings::output_limits).
+/// [`Settings::output_limits`](crate::config::Settings::output_limits).
 pub(crate) const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
 /// A snapshot point of `save`: a snapshot after `seconds` if there were at least `changes` changes.

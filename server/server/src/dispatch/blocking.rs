@@ -8,11 +8,11 @@ use punctual_store::spec::Flags;
 use punctual_store::{Command, Turn};
 use quanta::Clock;
 
-use super::Dispatcher;
-use super::table::{CommandTable, Entry};
-use crate::client::session::{BeginWait, ReplyMode, Session};
-use crate::client::waiting::{Completion, answer};
-use crate::shared::Shared;
+use crate::dispatch::Dispatcher;
+use crate::node::Shared;
+use crate::node::waiting::{Completion, answer};
+use crate::session::{BeginWait, ReplyMode, Session};
+use crate::table::{CommandTable, Entry};
 
 impl Dispatcher<'_, '_> {
     /// Registers the command that has just found nothing as a waiter.

@@ -2,11 +2,11 @@
 
 use punctual_resp::Args;
 
-use super::table::Entry;
-use super::{Dispatcher, Flow};
 use crate::acl::check::Denied;
 use crate::acl::log::Context;
-use crate::client::session::Session;
+use crate::dispatch::{Dispatcher, Flow};
+use crate::session::Session;
+use crate::table::Entry;
 
 impl Dispatcher<'_, '_> {
     /// Rejects a command that the client's user may not run.

@@ -12,14 +12,14 @@ use quanta::Clock;
 
 use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
-use crate::client::session::Session;
 use crate::dispatch::Dispatcher;
-use crate::dispatch::table::{Entry, Run};
 use crate::log;
+use crate::node::Shared;
+use crate::node::scripts::Scripts;
 use crate::observe::stats::LoopStats;
 use crate::persist::aof::load::{Refusal, Runner};
-use crate::script::compiled::Scripts;
-use crate::shared::Shared;
+use crate::session::Session;
+use crate::table::{Entry, Run};
 
 /// A client whose commands come from a file.
 pub(crate) struct FromFile<'s> {

@@ -3,10 +3,10 @@
 use punctual_store::Error;
 use punctual_store::spec::Flags;
 
-use super::Dispatcher;
-use crate::client::session::Session;
-use crate::dispatch::table::Entry;
-use crate::memory::limit::{Fit, OUT_OF_MEMORY, keep};
+use crate::dispatch::Dispatcher;
+use crate::reclaim::limit::{Fit, OUT_OF_MEMORY, keep};
+use crate::session::Session;
+use crate::table::Entry;
 
 impl Dispatcher<'_, '_> {
     /// Makes room for a command that may need memory. Returns the error if there is none.

@@ -3,16 +3,13 @@
 //! The checks run in Redis's order: name and arity, authentication, the user's rules, loading and save errors, subscribed mode,
 //! pause.
 
-pub(crate) mod access;
 pub(crate) mod blocking;
-pub(crate) mod call;
 mod denial;
 pub(crate) mod from_file;
 mod memory;
-pub(crate) mod names;
 mod refusal;
 mod replay;
-pub(crate) mod table;
+mod script;
 pub(crate) mod timers;
 mod writes;
 
@@ -28,19 +25,17 @@ use quanta::Clock;
 use crate::acl::check::{check, sort_denial};
 use crate::acl::log::Context;
 use crate::changelog::Hold;
-use crate::client::session::{Executing, ReplyMode, Session};
-use crate::client::transaction::{self, Transaction, aborted_by};
-use crate::command;
-use crate::dispatch::call::Call;
-use crate::dispatch::table::{Entry, Run};
 use crate::log;
 use crate::memory::counters;
 use crate::net::cross_protocol::is_http;
-use crate::observe::monitor;
+use crate::node::Shared;
+use crate::node::call::Call;
+use crate::node::scripts::Scripts;
 use crate::observe::slowlog::Slow;
 use crate::observe::stats::LoopStats;
-use crate::script::compiled::Scripts;
-use crate::shared::Shared;
+use crate::session::transaction::{self, Transaction, aborted_by};
+use crate::session::{Executing, ReplyMode, Session};
+use crate::table::{Entry, Run};
 use writes::touches_data;
 
 /// Maximum length of one command's reply in bytes, if the client's output has no lower limit.
@@ -84,8 +79,6 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) command_start: u64,
     slow_ns: u64,
     latency_tracking: bool,
-    /// HOTKEYS tracks.
-    charges_keys: bool,
     /// The loop, to serve its other clients during a long wait; `None` if it does just that.
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
     /// The client's output that is set aside; `None` if replies must be in one piece.
@@ -120,7 +113,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
             stats: &shared.stats[loop_number],
             slow_ns: shared.slow_ns.load(Ordering::Relaxed),
             latency_tracking: shared.latency_tracking.load(Ordering::Relaxed),
-            charges_keys: shared.hot_keys.is_active(),
             shared,
             loop_number,
             turn,
@@ -257,7 +249,13 @@ impl<'a, 's> Dispatcher<'a, 's> {
     /// Sends a command to the clients in MONITOR mode.
     #[cold]
     pub(crate) fn feed_monitors(&self, session: &Session, entry: &Entry, args: Args) {
-        monitor::feed(self.shared, self.turn.now, session, entry, args);
+        let Shared {
+            monitors,
+            mailboxes,
+            commands,
+            ..
+        } = &**self.shared;
+        monitors.feed(mailboxes, commands, self.turn.now, session, entry, args);
     }
 
     /// Rejects a known command before it runs, and makes the open transaction fail.
@@ -360,7 +358,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
         out: &mut Vec<u8>,
     ) -> Flow {
         let flags = entry.row.flags;
-        let charged_from = self.charges_keys.then_some(self.output_len(out));
         let start = self.output_len(out);
         let aside = self.chunks.as_mut();
         let mut reply = Reply::chunked(&mut *out, aside, self.reply_max, session.protocol);
@@ -407,13 +404,12 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     session,
                     loop_number: self.loop_number,
                 };
-                let mut result = command::handler(number)(&mut call, args, &mut reply);
+                let mut result = (self.shared.handlers[number])(&mut call, args, &mut reply);
                 // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
                 self.turn.classes = self.shared.classes();
                 self.turn.limits = self.shared.store.limits();
                 self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
                 self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
-                self.charges_keys = self.shared.hot_keys.is_active();
                 match session.executing.take() {
                     // Monitors see scripts and functions that are not found, too.
                     None if flags.has(Flags::SKIP_MONITOR) && self.shared.monitors.any() => {
@@ -465,11 +461,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
         stats.nanos.add(nanos);
         if self.latency_tracking {
             stats.latency.record(nanos);
-        }
-        if let Some(before) = charged_from {
-            let reply_bytes = self.output_len(out).saturating_sub(before);
-            let hot_keys = &self.shared.hot_keys;
-            hot_keys.charge(entry, args, reply_bytes, nanos, self.turn.now);
         }
         if nanos >= self.slow_ns && !flags.has(Flags::SKIP_SLOWLOG) {
             self.shared.record_slow_command(&Slow {

@@ -4,9 +4,9 @@ use punctual_resp::Args;
 use punctual_store::Error;
 use punctual_store::spec::Flags;
 
-use super::Dispatcher;
-use crate::client::session::Session;
-use crate::dispatch::table::Entry;
+use crate::dispatch::Dispatcher;
+use crate::session::Session;
+use crate::table::Entry;
 
 pub(super) const LACKS_REPLICAS: Error =
     Error::fixed("NOREPLICAS Not enough good replicas to write.");

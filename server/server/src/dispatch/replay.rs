@@ -7,12 +7,12 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::Flags;
 use punctual_store::{Error, READ_ONLY};
 
-use super::refusal::{LACKS_REPLICAS, LOADING};
-use super::table::Entry;
-use super::{Dispatcher, Flow};
-use crate::client::session::Session;
+use crate::dispatch::refusal::{LACKS_REPLICAS, LOADING};
+use crate::dispatch::{Dispatcher, Flow};
+use crate::follow::apply;
 use crate::log;
-use crate::replication::apply;
+use crate::session::Session;
+use crate::table::Entry;
 
 const MASTER_DOWN: Error = Error::fixed(
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",

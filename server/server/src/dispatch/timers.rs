@@ -15,19 +15,19 @@ use punctual_store::spec::{Flags, Group};
 use punctual_store::{DueTimer, Error, Turn};
 use quanta::Clock;
 
-use super::Dispatcher;
-use super::blocking::serve_ready;
-use super::table::Entry;
 use crate::acl::check::{Denied, check, sort_denial};
 use crate::acl::log::Context;
 use crate::acl::registry::DEFAULT;
 use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
-use crate::client::session::Session;
-use crate::client::transaction::pin_for_timer;
+use crate::dispatch::Dispatcher;
+use crate::dispatch::blocking::serve_ready;
 use crate::log;
-use crate::script::compiled::Scripts;
-use crate::shared::Shared;
+use crate::node::Shared;
+use crate::node::scripts::Scripts;
+use crate::session::Session;
+use crate::session::transaction::pin_for_timer;
+use crate::table::Entry;
 
 /// Delay of the next attempt at a timer that the server could not run, because it cannot write to its files or lacks replicas.
 const RETRY: Duration = Duration::from_secs(1);

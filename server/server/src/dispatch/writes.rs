@@ -6,12 +6,12 @@ use punctual_lua::ScriptFlags;
 use punctual_resp::Args;
 use punctual_store::spec::Flags;
 
-use super::Dispatcher;
 use crate::client::pause::WritesOnly;
-use crate::client::session::Session;
-use crate::client::transaction::Transaction;
-use crate::dispatch::table::Entry;
-use crate::shared::Shared;
+use crate::dispatch::Dispatcher;
+use crate::node::Shared;
+use crate::session::Session;
+use crate::session::transaction::Transaction;
+use crate::table::Entry;
 
 impl Dispatcher<'_, '_> {
     /// Returns whether the command runs a function, or a script with a shebang, that does not declare `no-writes`.

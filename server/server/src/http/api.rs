@@ -13,11 +13,11 @@
 use punctual_resp::Value;
 use serde_json::{Value as Json, json};
 
-use super::json;
-use super::link::{LinkError, Links, Words, words};
-use super::metrics::{Info, info};
 use crate::command::info::lateness;
-use crate::shared::Shared;
+use crate::http::json;
+use crate::http::link::{LinkError, Links, Words, words};
+use crate::http::metrics::{Info, info};
+use crate::node::Shared;
 
 /// Most timers and queues that the page shows.
 const SHOWN: usize = 50;
@@ -47,7 +47,7 @@ impl Query<'_> {
     fn text(&self, name: &str) -> Option<Vec<u8>> {
         let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(key, _)| *key == name)?;
-        Some(super::gate::decoded(value))
+        Some(crate::http::gate::decoded(value))
     }
 
     fn number(&self, name: &str, default: usize) -> Result<usize, ApiError> {

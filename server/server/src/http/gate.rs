@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::config::Settings;
 use crate::net::listener::is_loopback;
-use crate::shared::Shared;
+use crate::node::Shared;
 
 /// Time that a wrong password takes, one after the other.
 const WRONG_PASSWORD: Duration = Duration::from_millis(250);

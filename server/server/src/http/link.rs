@@ -16,9 +16,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::config::MetricsSettings;
 use crate::net::listener::Arrival;
-use crate::net::order::Order;
 use crate::net::socket::Socket;
-use crate::shared::Shared;
+use crate::node::Shared;
+use crate::node::order::Order;
 
 /// Time limit of a place among them, and of replies.
 const PATIENCE: Duration = Duration::from_secs(5);

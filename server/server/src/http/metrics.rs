@@ -11,13 +11,13 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use punctual_resp::Value;
 
-use super::exposition::{Exposition, Format, Kind};
-use super::link::{LinkError, Links, words};
-use super::names::{COUNTERS, GAUGES, OWN_COUNTERS, OWN_GAUGES};
 use crate::command;
 use crate::command::info::lateness;
 use crate::command::latency::durations;
-use crate::shared::Shared;
+use crate::http::exposition::{Exposition, Format, Kind};
+use crate::http::link::{LinkError, Links, words};
+use crate::http::names::{COUNTERS, GAUGES, OWN_COUNTERS, OWN_GAUGES};
+use crate::node::Shared;
 
 /// Bounds of the lateness in µs.
 const LATENESS_US: [u64; 21] = [

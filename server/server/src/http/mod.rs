@@ -34,7 +34,7 @@ use tokio::time::timeout;
 use self::respond::Site;
 use crate::config::MetricsSettings;
 use crate::log;
-use crate::shared::Shared;
+use crate::node::Shared;
 
 /// Longest wait for the head of a request, also between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);

@@ -14,12 +14,12 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 
-use super::api::{self, ApiError, Query};
-use super::exposition::Format;
-use super::gate::{Brake, Refusal, Visitor};
-use super::link::{LinkError, Links};
-use super::metrics::Metrics;
-use crate::shared::Shared;
+use crate::http::api::{self, ApiError, Query};
+use crate::http::exposition::Format;
+use crate::http::gate::{Brake, Refusal, Visitor};
+use crate::http::link::{LinkError, Links};
+use crate::http::metrics::Metrics;
+use crate::node::Shared;
 
 const PAGE: &str = include_str!("page/index.html");
 const STYLE: &str = include_str!("page/page.css");

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Memory;
 use crate::client::registry::{ClientInfo, ClientType, Clients};
+use crate::memory::Memory;
 
 /// Returns the bytes that a client counts for: none for replicas and the primary, as in Redis.
 pub(crate) fn counted(client: &ClientInfo) -> i64 {

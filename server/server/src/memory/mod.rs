@@ -8,7 +8,7 @@
 
 pub(crate) mod clients;
 pub mod counters;
-pub(crate) mod limit;
+pub(crate) mod reclaim;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use punctual_store::Now;
 
 use crate::config::Settings;
-use crate::program::process;
+use crate::world::process;
 
 /// State of the limits, shared by the loops.
 #[derive(Debug)]
@@ -28,9 +28,9 @@ pub(crate) struct Memory {
     /// By loop: the value of its counter above which it compares the bytes in use with the limit.
     pub(crate) check_at: Box<[OfLoop]>,
     /// Longest time for a step of eviction, in µs.
-    step_us: AtomicU64,
+    pub(crate) step_us: AtomicU64,
     /// `replica-ignore-maxmemory`.
-    replica_ignores: AtomicBool,
+    pub(crate) replica_ignores: AtomicBool,
     /// Bytes of evicted values that the worker will drop.
     pub(crate) dropping: AtomicU64,
     /// Bytes of the invalidations that the current turns of all loops have sent.
@@ -105,7 +105,7 @@ impl Memory {
     }
 
     /// Notes whether the memory is above the limit.
-    fn set_over(&self, over: bool, now: Now) {
+    pub(crate) fn set_over(&self, over: bool, now: Now) {
         let since = &self.over_since_us;
         let before = since.load(Ordering::Relaxed);
         if over && before == 0 {

@@ -4,7 +4,7 @@
 //! writable:
 //!
 //! 1. Under the locks of the keys, the client's event loop copies them ([`moving::Migration::pack`]) and watches each.
-//! 2. The worker sends the copies ([`worker::send`]). It touches no key, and returns the migration by mail.
+//! 2. The worker sends the copies (`command::migrate::worker`). It touches no key, and returns the migration by mail.
 //! 3. The loop locks the keys again and deletes those that the target has accepted and that have not changed since.
 //!    Changed ones are copied again; after [`moving::TRIES`] transfers the loop itself sends the rest with the locks
 //!    held, so a key that changes all the time moves too.
@@ -14,4 +14,3 @@
 
 pub(crate) mod moving;
 pub(crate) mod target;
-pub(crate) mod worker;

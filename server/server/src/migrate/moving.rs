@@ -8,8 +8,8 @@ use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::{WatchFlag, WatchedKey};
 use punctual_store::{Command, Error, Turn, command};
 
-use super::target::{Failure, Parcel, Target, transfer};
-use crate::clock::ServerClock;
+use crate::migrate::target::{Failure, Parcel, Target, transfer};
+use crate::world::clock::ServerClock;
 
 /// Number of transfers by a worker; a key that changes during all of them is sent with its lock held.
 pub(crate) const TRIES: u32 = 3;
@@ -111,14 +111,14 @@ impl Migration {
     }
 
     /// Sends the parcels. Blocks.
-    pub(super) fn transfer(&mut self, clock: &ServerClock) {
+    pub(crate) fn transfer(&mut self, clock: &ServerClock) {
         // A panic leaves this.
         self.failure = Some(Failure::Writing);
         self.failure = transfer(&self.target, &mut self.parcels, clock);
     }
 
     /// Counts a transfer by a worker, which fails unless [`Migration::transfer`] follows.
-    pub(super) fn begin_transfer(&mut self) {
+    pub(crate) fn begin_transfer(&mut self) {
         self.transfers += 1;
         self.failure = Some(Failure::Writing);
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use punctual_resp::encode_command;
 use punctual_store::Error;
 
-use crate::clock::ServerClock;
 use crate::tls::Tls;
 use crate::tls::channel::Channel;
+use crate::world::clock::ServerClock;
 
 /// Longest line of a reply; RESTORE replies with one line.
 const LINE_MAX: u64 = 1024;

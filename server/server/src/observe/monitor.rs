@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use punctual_resp::Args;
 use punctual_store::Now;
 
-use crate::client::session::Session;
-use crate::dispatch::table::Entry;
-use crate::net::mailbox::Origin;
+use crate::net::mailbox::{Mailbox, Origin};
 use crate::observe::redact::redacted;
-use crate::shared::Shared;
+use crate::session::Session;
+use crate::table::Entry;
+use crate::table::names::CommandNames;
 
 /// Monitoring clients.
 #[derive(Default)]
@@ -47,44 +47,46 @@ impl Monitors {
             self.count.store(all.len(), Ordering::Relaxed);
         }
     }
-}
 
-/// Sends a command to the monitors.
-#[cold]
-pub(crate) fn feed(shared: &Shared, now: Now, session: &Session, entry: &Entry, args: Args) {
-    let Shared {
-        monitors,
-        mailboxes,
-        commands,
-        ..
-    } = shared;
-    let micros = now.micros();
-    let mut line = format!(
-        "+{}.{:06} [{} {}]",
-        micros / 1_000_000,
-        micros % 1_000_000,
-        session.db,
-        if session.info.unix {
-            format!("unix:{}", session.info.addr.trim_end_matches(":0"))
-        } else {
-            session.info.addr.clone()
-        },
-    );
-    for arg in redacted(commands, entry, args) {
-        line.push(' ');
-        quote(&mut line, arg);
-    }
-    line.push_str("\r\n");
-    for (number, mailbox) in mailboxes.iter().enumerate() {
-        let all = monitors.all.lock();
-        let here: Vec<(u64, usize)> = all
-            .iter()
-            .filter(|(_, l, _)| *l == number)
-            .map(|(client, _, slot)| (*client, *slot))
-            .collect();
-        drop(all);
-        if !here.is_empty() {
-            mailbox.deliver(Origin::Observed, line.as_bytes(), here.into_iter());
+    /// Sends a command to the monitors.
+    #[cold]
+    pub(crate) fn feed<O>(
+        &self,
+        mailboxes: &[Mailbox<O>],
+        commands: &CommandNames,
+        now: Now,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) {
+        let micros = now.micros();
+        let mut line = format!(
+            "+{}.{:06} [{} {}]",
+            micros / 1_000_000,
+            micros % 1_000_000,
+            session.db,
+            if session.info.unix {
+                format!("unix:{}", session.info.addr.trim_end_matches(":0"))
+            } else {
+                session.info.addr.clone()
+            },
+        );
+        for arg in redacted(commands, entry, args) {
+            line.push(' ');
+            quote(&mut line, arg);
+        }
+        line.push_str("\r\n");
+        for (number, mailbox) in mailboxes.iter().enumerate() {
+            let all = self.all.lock();
+            let here: Vec<(u64, usize)> = all
+                .iter()
+                .filter(|(_, l, _)| *l == number)
+                .map(|(client, _, slot)| (*client, *slot))
+                .collect();
+            drop(all);
+            if !here.is_empty() {
+                mailbox.deliver(Origin::Observed, line.as_bytes(), here.into_iter());
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use punctual_resp::Args;
 
-use crate::dispatch::names::CommandNames;
-use crate::dispatch::table::Entry;
+use crate::table::Entry;
+use crate::table::names::CommandNames;
 
 /// Replacement for a secret.
 const REDACTED: &[u8] = b"(redacted)";
@@ -64,7 +64,7 @@ mod tests {
 
     use crate::command::table;
     use crate::config::Config;
-    use crate::dispatch::names::CommandNames;
+    use crate::table::names::CommandNames;
 
     #[test]
     fn secrets_are_not_shown() {

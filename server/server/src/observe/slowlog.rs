@@ -7,9 +7,9 @@ use punctual_resp::Args;
 use punctual_store::Now;
 
 use crate::client::registry::ClientInfo;
-use crate::dispatch::names::CommandNames;
-use crate::dispatch::table::Entry;
 use crate::observe::redact::redacted;
+use crate::table::Entry;
+use crate::table::names::CommandNames;
 
 /// Maximum number of arguments kept per command.
 const ARGS_MAX: usize = 32;

@@ -7,11 +7,11 @@ use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
 use punctual_store::snapshot::{Format, Snapshot};
 use punctual_store::{NOTIFY_FIELD, Now};
 
-use super::delay;
 use crate::config::Settings;
-use crate::program::process;
+use crate::persist::delay;
 use crate::replication::state::ReplicationId;
 use crate::script::functions::registry::Libraries;
+use crate::world::process;
 
 /// Size of a block in bytes.
 const BLOCK_BYTES: usize = 1 << 20;

@@ -17,19 +17,20 @@ use punctual_store::{NOTIFY_FIELD, Now, Turn};
 use punctual_store::{RestoreBatch, Restored};
 
 use self::unsupported::Unsupported;
-use super::aof::files::AofFiles;
-use super::aof::load::{Loaded, Runner};
-use super::aof::{self, AofError};
-use super::delay;
-use super::encode::Place;
-use super::save;
+use crate::durability::files::AofError;
+use crate::durability::files::AofFiles;
 use crate::log;
+use crate::node::Shared;
+use crate::persist::aof;
+use crate::persist::aof::load::{Loaded, Runner};
+use crate::persist::delay;
+use crate::persist::encode::Place;
+use crate::persist::place::ExpiredKey;
+use crate::persist::save;
 use crate::reclaim::rounds;
-use crate::replication::restart::ExpiredKey;
 use crate::replication::state::ReplicationId;
 use crate::script::functions::loaded::{self, Loader, taken};
 use crate::script::functions::registry::Libraries;
-use crate::shared::Shared;
 
 /// Read size in bytes.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
@@ -162,7 +163,7 @@ pub(crate) fn at_start(
     loading.active.store(false, Ordering::Release);
     shared.update_gate();
     rounds::report_freed(shared, 0);
-    shared.order_all(|| crate::net::order::Order::Resume);
+    shared.order_all(|| crate::node::order::Order::Resume);
     done
 }
 
@@ -440,7 +441,10 @@ fn read_records<'s, S: Source<Error = io::Error>>(
     let databases = turn.store.databases();
     let mut batch = RestoreBatch::default();
     // The loops load the libraries again, each when it needs one.
-    let mut loaded_here = loaded::Loaded::new(shared);
+    let mut loaded_here = loaded::Loaded::new(
+        shared.scripts.random.clone(),
+        shared.settings().redis_version,
+    );
     let mut libraries = Libraries::default();
     let mut loader = Loader {
         loaded: &mut loaded_here,

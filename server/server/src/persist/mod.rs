@@ -7,21 +7,22 @@
 
 pub(crate) mod aof;
 mod delay;
-pub(crate) mod disk;
 pub(crate) mod encode;
 pub(crate) mod load;
+pub(crate) mod place;
 #[cfg(test)]
-mod power_cuts;
+mod tests {
+    mod power_cuts;
+}
 pub(crate) mod save;
 mod schedule;
-pub(crate) mod state;
 
 use std::sync::atomic::Ordering;
 
 use punctual_store::Turn;
 
 use crate::log;
-use crate::shared::Shared;
+use crate::node::Shared;
 
 pub(crate) use schedule::{next_check_ms, save_if_due};
 

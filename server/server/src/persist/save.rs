@@ -9,13 +9,13 @@ use std::time::Instant;
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
-use super::disk::{Disk, Output};
-use super::encode::{self, Header, Piece, Place, format};
 use crate::config::Settings;
 use crate::log;
-use crate::net::order::Order;
+use crate::node::Shared;
+use crate::node::order::Order;
+use crate::persist::encode::{self, Header, Piece, Place, format};
 use crate::reclaim::rounds;
-use crate::shared::Shared;
+use crate::world::disk::{Disk, Output};
 
 /// Number of written bytes after which the file is synced, so that the final sync is short.
 const SYNC_BYTES: u64 = 32 << 20;
@@ -93,7 +93,7 @@ impl NewFile {
         move |source| SaveError::File { what, path, source }
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), SaveError> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SaveError> {
         let failed = self.failed("Write error saving DB on disk in");
         self.file.write_all(bytes).map_err(failed)?;
         self.unsynced += bytes.len() as u64;
@@ -105,13 +105,8 @@ impl NewFile {
         Ok(())
     }
 
-    /// Returns the path until the file is renamed.
-    pub(super) fn temporary(&self) -> &Path {
-        &self.temporary
-    }
-
     /// Syncs the contents.
-    pub(super) fn sync(&self) -> Result<(), SaveError> {
+    fn sync(&self) -> Result<(), SaveError> {
         let failed = self.failed("Failed syncing");
         self.file.sync().map_err(failed)
     }

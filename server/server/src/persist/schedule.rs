@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 
 use punctual_store::Turn;
 
-use super::aof::rewrite;
-use super::save;
 use crate::config::Settings;
 use crate::log;
-use crate::shared::Shared;
+use crate::node::Shared;
+use crate::persist::aof::rewrite;
+use crate::persist::save;
 
 /// Delay between a failed snapshot and the next attempt.
 const RETRY_MS: u64 = 5_000;

@@ -2,11 +2,7 @@
 //! `python -m punctual serve` use it.
 
 pub(crate) mod daemon;
-pub(crate) mod open_files;
-pub(crate) mod process;
-pub(crate) mod shutdown;
 pub(crate) mod signals;
-pub(crate) mod supervision;
 
 use std::ffi::OsString;
 use std::io;
@@ -16,13 +12,13 @@ use std::sync::atomic::Ordering;
 use crate::acl::registry::Users;
 use crate::command;
 use crate::config::{self, Config};
-use crate::dispatch::names::CommandNames;
+use crate::crash_report::CrashReporter;
 use crate::log::{self, Logger};
-use crate::observe::crash_report::CrashReporter;
-use crate::program::signals::{SignalThread, Starting};
-use crate::program::supervision::Supervision;
-use crate::reclaim::Reclaim;
-use crate::server::{LoadError, Server, StartError};
+use crate::memory::reclaim::Reclaim;
+use crate::program::signals::SignalThread;
+use crate::server::{LoadError, Server, StartError, Starting};
+use crate::supervision::Supervision;
+use crate::table::names::CommandNames;
 
 /// Help text of the command line's options.
 pub const OPTIONS: &str = "\
@@ -78,7 +74,7 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     CommandNames::new(command::table(), &config).map_err(StartError::from)?;
     Users::of_config(command::table(), &config, &Logger::silent()).map_err(StartError::from)?;
     let settings = config.settings();
-    let logger = Logger::from_settings(&settings).map_err(StartError::Log)?;
+    let logger = settings.logger().map_err(StartError::Log)?;
     let supervision = Supervision::begin(settings.supervised, &logger);
     if settings.daemonize && matches!(supervision, Supervision::None) {
         if settings.pidfile.is_none() {

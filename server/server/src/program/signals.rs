@@ -1,20 +1,17 @@
 //! SIGTERM and SIGINT. They are caught before the server starts, so that they also end a load in order.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::emulate_default_handler;
 
-use super::shutdown;
 use crate::log;
 use crate::persist::save;
-use crate::shared::Shared;
-
-/// The server, once it exists.
-pub(crate) type Starting = Arc<OnceLock<Arc<Shared>>>;
+use crate::server::Starting;
+use crate::shutdown;
 
 /// The thread that receives the signals.
 pub(super) struct SignalThread {

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use punctual_store::Discarded;
 
-use super::{Job, Share};
-use crate::net::order::Order;
-use crate::program::process;
-use crate::shared::Shared;
+use crate::memory::reclaim::{Job, Share};
+use crate::node::Shared;
+use crate::node::order::Order;
+use crate::world::process;
 
 /// Minimum number of freed bytes that start a round.
 const FREED_MIN: u64 = 1 << 20;

@@ -34,9 +34,9 @@ pub(crate) struct LocalFile {
 /// Who has what a client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
-    pub(super) replicas: usize,
+    pub(crate) replicas: usize,
     /// This server's append-only file has it on the device.
-    pub(super) file: bool,
+    pub(crate) file: bool,
 }
 
 impl Goal {
@@ -58,7 +58,7 @@ impl Goal {
 /// The waiting clients.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
-    pub(super) waits: Mutex<Vec<(Arc<Waiter>, Goal)>>,
+    pub(crate) waits: Mutex<Vec<(Arc<Waiter>, Goal)>>,
     /// Replicas should be asked to acknowledge.
     ask: AtomicBool,
 }
@@ -85,7 +85,7 @@ impl Acks {
 
     /// Returns whether replicas should be asked, and takes note that they are.
     #[inline]
-    pub(super) fn take_ask(&self) -> bool {
+    pub(crate) fn take_ask(&self) -> bool {
         self.ask.load(Ordering::Relaxed) && self.ask.swap(false, Ordering::AcqRel)
     }
 }

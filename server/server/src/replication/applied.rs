@@ -33,7 +33,7 @@ impl InFile {
 
 /// State of the primary's connection.
 pub(crate) struct Applied {
-    /// Generation of the link; see [`Upstream`](super::upstream::Upstream).
+    /// Generation of the link; see [`Upstream`](crate::replication::upstream::Upstream).
     pub(crate) generation: u64,
     /// Bytes of the stream that are not passed on yet.
     bytes: Vec<u8>,

@@ -2,8 +2,8 @@
 
 use punctual_store::Store;
 
-use super::state::ReplicationId;
-use super::upstream::Attempt;
+use crate::replication::state::ReplicationId;
+use crate::replication::upstream::Attempt;
 use crate::script::functions::registry::Libraries;
 use crate::tls::channel::Channel;
 

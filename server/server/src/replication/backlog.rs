@@ -4,7 +4,7 @@
 //! holds no lock meanwhile. The last block is the only one that changes, so its bytes are copied for a reader. Blocks that nobody reads
 //! any more are used again, so an append in the steady state is a copy of its bytes and nothing else.
 //!
-//! No socket, clock or lock belongs here. Offsets are those of [`super::state`]: the first byte of a history has offset 1.
+//! No socket, clock or lock belongs here. Offsets are those of [`crate::replication::state`]: the first byte of a history has offset 1.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,24 +1,12 @@
-//! FAILOVER: this server and one of its replicas exchange their roles, and no write is lost.
-//!
-//! Writes are paused until a replica has acknowledged everything; then this server follows it, and says so in its PSYNC, which
-//! makes the replica a primary. Loop 0 takes each step, in the upkeep of replicas.
-
-use std::sync::Arc;
+//! The state of FAILOVER.
 
 use parking_lot::Mutex;
-use punctual_store::Turn;
 
-use super::replica::Replica;
-use super::upstream::Address;
-use crate::client::pause::Purpose;
-use crate::clock::stopwatch_ms;
-use crate::log;
-use crate::net::order::Order;
-use crate::shared::Shared;
+use crate::replication::upstream::Address;
 
 /// The planned failover.
 #[derive(Debug, Default)]
-pub(crate) struct Failover(Mutex<Option<Plan>>);
+pub(crate) struct Failover(pub(crate) Mutex<Option<Plan>>);
 
 /// What FAILOVER asks for.
 #[derive(Clone, Debug)]
@@ -51,120 +39,5 @@ impl Failover {
     /// Returns whether this server waits for the answer of the replica that it follows.
     pub(crate) fn is_in_progress(&self) -> bool {
         self.0.lock().as_ref().is_some_and(|plan| plan.in_progress)
-    }
-}
-
-/// Returns the replica that announces this address.
-pub(crate) fn find(shared: &Shared, address: &Address) -> Option<Arc<Replica>> {
-    let mut all = shared.replicas.all().into_iter();
-    all.find(|replica| replica.ip() == address.host && replica.peer.port == u32::from(address.port))
-}
-
-fn address(replica: &Replica) -> Option<Address> {
-    Some(Address {
-        host: replica.ip().to_owned(),
-        port: u16::try_from(replica.peer.port).ok()?,
-    })
-}
-
-impl Shared {
-    /// Begins a failover: pauses writes.
-    pub(crate) fn plan_failover(&self, turn: &Turn, plan: Plan) {
-        match &plan.target {
-            Some(target) => log::notice!(self.logger, "FAILOVER requested to {target}."),
-            None => log::notice!(self.logger, "FAILOVER requested."),
-        }
-        let writes_only = true;
-        self.pauses
-            .begin(Purpose::Failover, turn.now, u64::MAX, writes_only);
-        *self.failover.0.lock() = Some(plan);
-        self.call_upkeep();
-    }
-
-    fn end_failover(&self) {
-        *self.failover.0.lock() = None;
-        self.pauses.end(Purpose::Failover);
-        self.order_all(|| Order::Resume);
-    }
-
-    /// Ends the failover without a result, if there is one. A server that follows the replica already is a primary again.
-    pub(crate) fn abort_failover(&self, turn: &mut Turn, reason: &str) {
-        let state = self.failover.state();
-        let Some(plan) = self.failover.0.lock().clone() else {
-            return;
-        };
-        match &plan.target {
-            Some(target) => log::notice!(
-                self.logger,
-                "Aborting failover to {target} while {state}: {reason}"
-            ),
-            None => log::notice!(self.logger, "Aborting failover while {state}: {reason}"),
-        }
-        if plan.in_progress {
-            self.promote(turn);
-            self.remember_primary(None);
-        }
-        self.end_failover();
-    }
-
-    /// Notes the answer of the replica that this server follows.
-    pub(crate) fn failover_answered(&self, turn: &mut Turn, accepted: bool) {
-        if !self.failover.is_in_progress() {
-        } else if accepted {
-            self.end_failover();
-        } else {
-            self.abort_failover(turn, "Failover target rejected psync request");
-        }
-    }
-
-    /// Takes the next step if it is time. Returns the time of the next look, by the stopwatch.
-    pub(crate) fn advance_failover(self: &Arc<Self>, turn: &mut Turn) -> Option<u64> {
-        let plan = self.failover.0.lock().clone();
-        let plan = plan.filter(|plan| !plan.in_progress)?;
-        let late = plan.end_ms.is_some_and(|end_ms| stopwatch_ms() >= end_ms);
-        if late && !plan.force {
-            self.abort_failover(turn, "Replica never caught up before timeout");
-            return None;
-        }
-        // No write is in a turn now, and none follows.
-        turn.lock_all();
-        let offset = self.replication.offset();
-        let caught_up = |replica: &Arc<Replica>| replica.is_online() && replica.acked() == offset;
-        let ready = match &plan.target {
-            Some(target) => find(self, target).filter(caught_up),
-            None => self.replicas.all().into_iter().find(caught_up),
-        };
-        let target = match ready {
-            Some(replica) => {
-                let target = address(&replica);
-                log::notice!(
-                    self.logger,
-                    "Failover target {replica} is synced, failing over."
-                );
-                target
-            }
-            None if late => {
-                if let Some(target) = &plan.target {
-                    log::notice!(
-                        self.logger,
-                        "Failover to {target} time out exceeded, failing over."
-                    );
-                }
-                plan.target.clone()
-            }
-            None => None,
-        };
-        if let Some(target) = target {
-            if let Some(plan) = &mut *self.failover.0.lock() {
-                plan.in_progress = true;
-                plan.target = Some(target.clone());
-            }
-            self.follow(turn, target.clone());
-            self.remember_primary(Some(&target));
-            turn.release();
-            return None;
-        }
-        turn.release();
-        plan.end_ms
     }
 }

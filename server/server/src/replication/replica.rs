@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::client::registry::ClientInfo;
-use crate::clock::stopwatch_ms;
 use crate::net::socket::Duplicate;
+use crate::world::clock::stopwatch_ms;
 
 /// What a client has said about itself by REPLCONF before it asks for the stream.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +77,14 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
+    /// Returns Redis's name of the state.
+    pub(crate) fn state_name(&self) -> &'static str {
+        match self.phase() {
+            Phase::Waiting | Phase::Receiving => "wait_bgsave",
+            Phase::Loading | Phase::Online => "online",
+        }
+    }
+
     pub(crate) fn new(client: Arc<ClientInfo>, peer: Peer, phase: Phase, next: u64) -> Self {
         let now_ms = stopwatch_ms();
         Self {
@@ -187,7 +195,7 @@ impl Replica {
     }
 
     /// Notes that the connection has ended, or will: the replica gets nothing more.
-    pub(super) fn set_gone(&self) {
+    pub(crate) fn set_gone(&self) {
         self.gone.store(true, Ordering::Release);
     }
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::Mutex;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 
-use super::acks::Acks;
-use super::backlog::Backlog;
-use super::replica::Replica;
+use crate::replication::acks::Acks;
+use crate::replication::backlog::Backlog;
+use crate::replication::replica::Replica;
 
 /// The running synchronizations: one goes through the keyspace, others may still send what it has given them.
 #[derive(Debug, Default)]
@@ -33,14 +33,14 @@ impl FullSync {
     }
 
     /// Adds a thread. Does not wait for those that have begun before: a thread that sends needs the event loops.
-    pub(super) fn add(&self, thread: std::thread::JoinHandle<()>) {
+    pub(crate) fn add(&self, thread: std::thread::JoinHandle<()>) {
         let mut threads = self.threads.lock();
         threads.retain(|thread| !thread.is_finished());
         threads.push(thread);
     }
 
     /// Returns whether the threads must end.
-    pub(super) fn is_aborted(&self) -> bool {
+    pub(crate) fn is_aborted(&self) -> bool {
         self.abort.load(Ordering::Acquire)
     }
 }
@@ -64,7 +64,7 @@ impl Stream {
     }
 
     /// Frees what nobody needs any more.
-    pub(super) fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         let needed = self.needed();
         if let Some(backlog) = &mut self.backlog {
             backlog.trim(needed);
@@ -74,10 +74,10 @@ impl Stream {
 
 /// An event loop with replicas.
 #[derive(Debug, Default)]
-pub(super) struct LoopWithReplicas {
-    pub(super) replicas: AtomicU32,
+pub(crate) struct LoopWithReplicas {
+    pub(crate) replicas: AtomicU32,
     /// The loop has an order to look at the stream.
-    pub(super) told: AtomicBool,
+    pub(crate) told: AtomicBool,
 }
 
 /// Counts of synchronizations for INFO.
@@ -103,13 +103,13 @@ impl SyncCounts {
 #[derive(Debug)]
 pub(crate) struct Replicas {
     stream: OrderedMutex<Stream>,
-    pub(super) loops: Vec<LoopWithReplicas>,
+    pub(crate) loops: Vec<LoopWithReplicas>,
     /// Bytes of the backlog beyond `repl-backlog-size`, which replicas still need; noted by loop 0 while there is a limit.
     pub(crate) beyond_backlog: AtomicU64,
     /// Number of replicas that have acknowledged within `min-replicas-max-lag`, when they were last counted.
     pub(crate) good: AtomicUsize,
     /// Time from which the count may be lower, by the stopwatch; `u64::MAX` if nothing depends on it.
-    pub(super) good_until_ms: AtomicU64,
+    pub(crate) good_until_ms: AtomicU64,
     pub(crate) counts: SyncCounts,
     /// Clients in WAIT and WAITAOF.
     pub(crate) acks: Acks,

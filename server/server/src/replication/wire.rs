@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::upstream::{Address, Upstream};
+use crate::replication::upstream::{Address, Upstream};
 use crate::tls::Session;
 use crate::tls::channel::Channel;
 

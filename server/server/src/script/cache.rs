@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use punctual_lua::{Random, ScriptFlags};
 
-use super::shebang;
+use crate::script::shebang;
 
 /// SHA1 of a script's source.
 pub(crate) type Sha = [u8; 20];
 
-pub(super) type BySha<T> = HashMap<Sha, T, ahash::RandomState>;
+pub(crate) type BySha<T> = HashMap<Sha, T, ahash::RandomState>;
 
 /// The sources of all scripts.
 #[derive(Default)]
 pub(crate) struct Cache {
     sources: Mutex<BySha<Arc<[u8]>>>,
     /// Number of flushes. A loop that sees a new one forgets what it has compiled.
-    pub(super) flushes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
     /// Bytes of the sources.
     bytes: AtomicUsize,
     /// The generator of `math.random` of all loops: two of them must not draw the same numbers.
@@ -42,7 +42,7 @@ impl Cache {
     }
 
     /// Adds a script. O(length).
-    pub(super) fn add(&self, sha: Sha, code: &[u8]) {
+    pub(crate) fn add(&self, sha: Sha, code: &[u8]) {
         let added = self.sources.lock().insert(sha, code.into());
         if added.is_none() {
             self.bytes.fetch_add(code.len(), Ordering::Relaxed);

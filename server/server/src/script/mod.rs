@@ -5,18 +5,16 @@
 //! at a time on the server.
 
 pub(crate) mod cache;
-pub(crate) mod compiled;
 pub(crate) mod functions;
-mod host;
 pub(crate) mod running;
-mod shebang;
+pub(crate) mod shebang;
 
 use punctual_lua::{LogLevel, Options};
 
 use crate::log::{Level, Logger};
 
 /// Returns the options of each interpreter. `version` is the Redis version that scripts see.
-fn options(version: &'static str) -> Options {
+pub(crate) fn options(version: &'static str) -> Options {
     Options {
         version,
         ..Options::default()
@@ -24,7 +22,7 @@ fn options(version: &'static str) -> Options {
 }
 
 /// Writes a line of a script to the log.
-fn log(logger: &Logger, level: LogLevel, text: &[u8]) {
+pub(crate) fn log(logger: &Logger, level: LogLevel, text: &[u8]) {
     let level = match level {
         LogLevel::Debug => Level::Debug,
         LogLevel::Verbose => Level::Verbose,

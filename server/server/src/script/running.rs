@@ -14,8 +14,6 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use punctual_store::Error;
 
-use crate::shared::Shared;
-
 /// Longest wait before a loop looks after its clients again.
 const PATIENCE: Duration = Duration::from_millis(5);
 
@@ -137,32 +135,28 @@ impl Running {
     }
 
     /// Makes the running script busy.
-    pub(super) fn begin_busy(&self, shared: &Shared, about: About, wrote: bool) {
+    pub(crate) fn begin_busy(&self, about: About, wrote: bool) {
         *self.about.lock() = Some(about);
         self.wrote.store(wrote, Ordering::SeqCst);
         self.busy.store(true, Ordering::SeqCst);
-        shared.update_gate();
     }
 
     /// Ends the busy state.
-    pub(super) fn end_busy(&self, shared: &Shared) {
+    pub(crate) fn end_busy(&self) {
         *self.about.lock() = None;
         self.busy.store(false, Ordering::SeqCst);
         self.killed.store(false, Ordering::SeqCst);
-        shared.update_gate();
-        // What was due meanwhile.
-        shared.order_all(|| crate::net::order::Order::Resume);
     }
 
     /// Notes that the busy script writes. It cannot be killed from now on; returns false if it has been killed before.
-    pub(super) fn begin_writing(&self) -> bool {
+    pub(crate) fn begin_writing(&self) -> bool {
         let _about = self.about.lock();
         self.wrote.store(true, Ordering::SeqCst);
         !self.killed.load(Ordering::SeqCst)
     }
 
     /// Returns whether the running script must end.
-    pub(super) fn is_killed(&self) -> bool {
+    pub(crate) fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
 

@@ -11,7 +11,7 @@ use crate::config::quoting;
 /// # Errors
 /// `unbalanced` if the quotes are not balanced.
 #[expect(clippy::type_complexity, reason = "a pair that may be missing")]
-pub(super) fn words(
+pub(crate) fn words(
     source: &[u8],
     unbalanced: Error,
 ) -> Result<Option<(Vec<Vec<u8>>, usize)>, Error> {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
-use super::Session;
+use crate::tls::Session;
 
 /// A connected socket. If the stream has time limits, calls return `WouldBlock` after them.
 pub(crate) struct Channel {

@@ -16,12 +16,12 @@ use rustls::server::{
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{InconsistentKeys, RootCertStore};
 
-use super::Session;
-use super::ciphers::{self, Protocols};
-use super::sessions::Sessions;
-use super::trust::ChainOnly;
 use crate::config::{AuthClients, TlsSettings};
 use crate::log::{self, Logger};
+use crate::tls::Session;
+use crate::tls::ciphers::{self, Protocols};
+use crate::tls::sessions::Sessions;
+use crate::tls::trust::ChainOnly;
 
 /// Error of a TLS configuration. `Display` is Redis's log line.
 #[derive(Debug, thiserror::Error)]

@@ -121,6 +121,12 @@ fn files_of_redis_are_loaded() {
         &["--aof-use-rdb-preamble", "yes"][..],
         &["--aof-use-rdb-preamble", "no"],
         &[
+            "--aof-use-rdb-preamble",
+            "no",
+            "--aof-timestamp-enabled",
+            "yes",
+        ],
+        &[
             "--aof-timestamp-enabled",
             "yes",
             "--appenddirname",
@@ -149,7 +155,7 @@ fn files_of_redis_are_loaded() {
         let mut theirs = Wire::to(redis.port);
         fill(&mut theirs);
         rewrite(&mut theirs);
-        let named = number == 2;
+        let named = number == 3;
         let mut builder = Server::builder()
             .port(0)
             .option("dir", ours_at.path().to_str().unwrap())
@@ -307,41 +313,6 @@ fn a_torn_file_must_be_the_last() {
     fs::write(&path, &first).unwrap();
     assert_eq!(c.text("DEBUG LOADAOF"), "OK");
     assert_eq!(list(&mut c), ["1", "1"]);
-}
-
-#[test]
-fn a_base_of_commands_begins_with_the_time() {
-    let folder = tempfile::tempdir().unwrap();
-    for (timestamps, begin) in [("yes", "#TS:"), ("no", "*2\r\n$6\r\nSELECT")] {
-        let server = Server::builder()
-            .port(0)
-            .option("dir", folder.path().to_str().unwrap())
-            .option("appendonly", "yes")
-            .option("aof-use-rdb-preamble", "no")
-            .option("aof-timestamp-enabled", timestamps)
-            .spawn()
-            .unwrap();
-        let mut c = Wire::open(&server);
-        c.expect(&["SET k v"], "+OK|");
-        rewrite(&mut c);
-        let files = fs::read_dir(folder.path().join("appendonlydir")).unwrap();
-        let bases = files
-            .map(|file| file.unwrap().path())
-            .filter(|path| path.to_str().unwrap().ends_with(".base.aof"));
-        let bases: Vec<String> = bases
-            .map(|path| fs::read_to_string(path).unwrap())
-            .collect();
-        assert!(bases.len() == 1 && bases[0].starts_with(begin), "{bases:?}");
-        server.shutdown();
-        // The line is no command.
-        let server = Server::builder()
-            .port(0)
-            .option("dir", folder.path().to_str().unwrap())
-            .option("appendonly", "yes")
-            .spawn()
-            .unwrap();
-        Wire::open(&server).expect(&["GET k"], "$1|v|");
-    }
 }
 
 /// Commands of a file as a redis-server of version 4 writes it.

@@ -302,10 +302,7 @@ fn jobs_survive_kills() {
         assert_eq!(counts(&mut c, "grave"), "1 0 0 0 0");
         assert_eq!(show(&mut c, "JOB TAKE q"), "NullArray");
         if round == 1 {
-            run(
-                &mut c,
-                &["CONFIG SET aof-use-rdb-preamble no", "BGREWRITEAOF"],
-            );
+            run(&mut c, &["BGREWRITEAOF"]);
             eventually(|| {
                 c.text("INFO persistence")
                     .contains("aof_rewrite_in_progress:0")

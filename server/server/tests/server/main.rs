@@ -40,7 +40,6 @@ mod functions_kept;
 mod gathered;
 mod hashes;
 mod held_input;
-mod hotkeys;
 mod info;
 
 mod inside;

@@ -169,21 +169,18 @@ fn writes_beside_a_running_script_append_their_events() {
     assert_eq!(c.ask(&["XLEN", "s"]), Value::Int(entries));
 }
 
-fn keeping(folder: &Path, append_only: &str, preamble: &str) -> Builder {
+fn keeping(folder: &Path, append_only: &str) -> Builder {
     builder()
         .option("dir", folder.to_str().unwrap())
         .option("appendonly", append_only)
-        .option("aof-use-rdb-preamble", preamble)
 }
 
 #[test]
 fn rules_outlive_restarts() {
-    for (append_only, preamble) in [("no", "yes"), ("yes", "yes"), ("yes", "no")] {
+    for append_only in ["no", "yes"] {
         let folder = tempfile::tempdir().unwrap();
         let start = || -> (Server, Wire) {
-            let server = keeping(folder.path(), append_only, preamble)
-                .spawn()
-                .unwrap();
+            let server = keeping(folder.path(), append_only).spawn().unwrap();
             let mut c = Wire::open(&server);
             eventually(|| c.text("PING") == "PONG");
             (server, c)
@@ -224,7 +221,7 @@ fn rules_outlive_restarts() {
 #[test]
 fn redis_loads_a_snapshot_with_rules() {
     let folder = tempfile::tempdir().unwrap();
-    let server = keeping(folder.path(), "no", "yes").spawn().unwrap();
+    let server = keeping(folder.path(), "no").spawn().unwrap();
     let mut c = Wire::open(&server);
     c.text("NOTIFY SET all STREAM s");
     c.text("SET k 1");

@@ -113,6 +113,21 @@ fn values_of_modules_are_refused_unless_configured() {
 }
 
 #[test]
+fn a_hash_of_redis_2_4_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = b"REDIS0002\xFE\x00\x09\x03old\x07\x01\x01f\x01\x00v\xff\x00\x03new\x01v\xFF";
+    let error = refused(folder.path(), file);
+    let part =
+        "hash in the encoding zipmap of Redis before 2.6 \"old\" (type 9, database 0, byte 11)";
+    assert!(error.contains(part), "{error}");
+    let server = builder(folder.path())
+        .option("import-skip-unknown", "yes")
+        .spawn()
+        .unwrap();
+    Wire::open(&server).expect(&["GET new", "EXISTS old"], "$1|v|:0|");
+}
+
+#[test]
 fn the_error_lists_ten_records_and_counts_all() {
     let folder = tempfile::tempdir().unwrap();
     let file = file_with_modules(folder.path(), 14);

@@ -297,7 +297,7 @@ impl Store {
 }
 
 /// Divides the text of a snapshot's [`FIELD`] into the rule's database and the command that creates it.
-pub fn notify_rule_parts(text: &[u8]) -> Option<(usize, &[u8])> {
+fn notify_rule_parts(text: &[u8]) -> Option<(usize, &[u8])> {
     let space = text.iter().position(|&b| b == b' ')?;
     let db = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
     Some((db, &text[space + 1..]))

@@ -5,10 +5,11 @@ use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::{Error, Turn, command};
 
-use crate::dispatch::call::Call;
 use crate::dispatch::from_file::FromFile;
+use crate::durability::files::AofFiles;
 use crate::log;
-use crate::persist::aof::{self, files::AofFiles};
+use crate::node::call::Call;
+use crate::persist::aof;
 use crate::persist::{load, save};
 
 /// Saves a snapshot, empties every database and loads the snapshot. Options skip the save or the flush, or allow the

@@ -8,10 +8,10 @@ use punctual_store::Error;
 use signal_hook::consts::SIGSEGV;
 
 use crate::command::config;
-use crate::dispatch::call::Call;
 use crate::log;
+use crate::node::call::Call;
 use crate::persist::{aof, save};
-use crate::program::process;
+use crate::world::process;
 
 /// Blocks this event loop for some seconds. Holds no lock, so that other loops can access the keyspace.
 pub(super) fn sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {

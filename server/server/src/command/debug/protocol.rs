@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::Error;
 
-use crate::dispatch::call::Call;
+use crate::node::call::Call;
 
 /// Replies with a value of the requested type, for tests of clients.
 pub(super) fn protocol(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {

@@ -3,8 +3,8 @@
 use punctual_resp::{Args, Reply, encode_command};
 use punctual_store::Error;
 
-use crate::dispatch::call::Call;
 use crate::log;
+use crate::node::call::Call;
 
 /// Sends a command to the replicas that this server does not run, so that they diverge. A replica has no stream of its own.
 pub(super) fn replicate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {

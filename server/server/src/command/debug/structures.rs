@@ -9,7 +9,7 @@ use punctual_store::command::digest::{DEBUG_DIGEST, DEBUG_DIGEST_VALUE};
 use punctual_store::command::object::DEBUG_OBJECT;
 use punctual_store::command::structure::{DEBUG_HTSTATS_KEY, DEBUG_LISTPACK, DEBUG_QUICKLIST};
 
-use crate::dispatch::call::Call;
+use crate::node::call::Call;
 
 /// Defines handlers that run a command of the keyspace.
 macro_rules! of_the_keyspace {

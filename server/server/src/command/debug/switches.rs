@@ -7,8 +7,8 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
 use crate::client::registry::RecentPeak;
-use crate::dispatch::call::Call;
-use crate::net::order::Order;
+use crate::node::call::Call;
+use crate::node::order::Order;
 
 /// Returns whether an argument is a number other than 0. As C's `atoi`, an invalid number counts as 0.
 fn is_on(word: &[u8]) -> bool {
@@ -95,7 +95,7 @@ pub(super) fn reply_buffer(call: &mut Call, args: Args, reply: &mut Reply) -> Re
             switch.store(window_ms, Ordering::Relaxed);
         }
         b"resizing" => {}
-        _ => return Err(super::super::wrong_form("DEBUG", args)),
+        _ => return Err(crate::command::replies::wrong_form("DEBUG", args)),
     }
     reply.ok();
     Ok(())

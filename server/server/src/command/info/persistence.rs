@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Page;
-use crate::persist::aof::state::Phase;
+use crate::command::info::Page;
+use crate::durability::aof::Phase;
 
 pub(super) fn persistence(page: &mut Page<'_, '_>) {
     let state = &page.shared.persistence;

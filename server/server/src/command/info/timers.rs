@@ -1,41 +1,18 @@
 //! The section `timers`: deadlines, lateness, timers and jobs.
 //!
 //! Ground rules: a scrape must not be felt. Timers are counted by their ranks, all shards locked, O(shards · databases · log timers).
-//! Queues of jobs are counted one by one, at most [`QUEUES_MAX`] in one call and one shard after the other; if there are more, the next
+//! Queues of jobs are counted one by one, 4,000 in one call and one shard after the other; if there are more, the next
 //! call goes on, and the figures are those of the last whole count.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use parking_lot::Mutex;
-use punctual_store::{JobCensus, JobCounts, SPANS_MS, Turn};
+use punctual_store::SPANS_MS;
 
-use super::{Page, lateness};
+use crate::command::info::{Page, lateness};
 
-/// Most queues that one call counts: a millisecond or two.
-const QUEUES_MAX: usize = 4_000;
 /// Names of [`SPANS_MS`] in fields.
 const SPANS: [&str; 3] = ["minute", "hour", "day"];
-
-/// Numbers of jobs, and the count that goes on.
-#[derive(Debug, Default)]
-pub(crate) struct JobFigures {
-    census: Mutex<JobCensus>,
-    last: Mutex<JobCounts>,
-}
-
-impl JobFigures {
-    /// Counts on, unless another loop does. Returns the last whole count.
-    fn renewed(&self, turn: &mut Turn) -> JobCounts {
-        // Only tried: whoever holds it waits for shards.
-        if let Some(mut census) = self.census.try_lock()
-            && let Some(counts) = turn.count_jobs(&mut census, QUEUES_MAX)
-        {
-            *self.last.lock() = counts;
-        }
-        *self.last.lock()
-    }
-}
 
 pub(super) fn timers(page: &mut Page<'_, '_>) {
     // What an earlier section has locked need not be locked while queues are counted.

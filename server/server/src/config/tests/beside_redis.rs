@@ -6,7 +6,7 @@ use std::path::Path;
 use punctual_harness::{Launch, Process, Ready, Wire};
 use punctual_resp::Value;
 
-use super::{DIRECTIVES, VALUES, config, loaded};
+use crate::config::tests::{DIRECTIVES, VALUES, config, loaded};
 
 pub(super) struct Redis {
     wire: Wire,
@@ -130,7 +130,7 @@ fn every_directive_accepts_and_refuses_the_values_that_redis_does() {
                 Err(error) => format!("-ERR {error}"),
             };
             let question = format!("CONFIG SET {} {value:?}", directive.name);
-            if matches!(directive.effect, super::super::directive::Effect::Fixed(_))
+            if matches!(directive.effect, crate::config::directive::Effect::Fixed(_))
                 && theirs == "+OK"
             {
                 assert!(
@@ -143,7 +143,7 @@ fn every_directive_accepts_and_refuses_the_values_that_redis_does() {
                 differences.push(format!("{question}: {reply} but Redis {theirs}"));
             }
             let theirs = redis.ask(&["CONFIG", "GET", directive.name]).remove(1);
-            let value = super::get(&ours, directive.name);
+            let value = crate::config::tests::get(&ours, directive.name);
             if value != theirs {
                 differences.push(format!("after {question}: {value:?} but Redis {theirs:?}"));
             }

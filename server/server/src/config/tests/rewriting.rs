@@ -5,11 +5,11 @@ use proptest::sample::{Index, select};
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
-use super::super::directive::{Directive, Effect};
-use super::super::rewrite::SIGNATURE;
-use super::super::value::{Kind, SHUTDOWN_OPTIONS, TextRule};
-use super::beside_redis::Redis;
 use super::*;
+use crate::config::directive::{Directive, Effect};
+use crate::config::rewrite::SIGNATURE;
+use crate::config::tests::beside_redis::Redis;
+use crate::config::value::{Kind, SHUTDOWN_OPTIONS, TextRule};
 
 /// A line of a file, or an option: a directive, the spelling of its name, and its words.
 #[derive(Debug, Clone)]

@@ -13,12 +13,12 @@ use punctual_rdb::Blocks;
 use punctual_resp::Args;
 use punctual_store::Turn;
 
-use super::commands::{Commands, Failure, Next};
-use super::files::{AofError, AofFiles};
-use super::manifest::{Entry, FileType};
+use crate::durability::files::{AofError, AofFiles};
+use crate::durability::manifest::{Entry, FileType};
 use crate::log;
+use crate::node::Shared;
+use crate::persist::aof::commands::{Commands, Failure, Next};
 use crate::persist::load::{self, LoadError, Progress};
-use crate::shared::Shared;
 
 /// First bytes of a snapshot.
 const SNAPSHOT_MAGIC: &[u8] = b"REDIS";

@@ -4,7 +4,6 @@
 //! manifest names the new file before anything is in it, and the new base when that is complete and synced. If a rewrite
 //! fails, the old base and all incremental files remain.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -14,18 +13,16 @@ use punctual_store::events::{Classes, Silent};
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
-use super::files::{AofError, AofFiles};
-use super::plain_base;
-use super::state::Phase;
-use super::writer::timestamp;
 use crate::config::Settings;
+use crate::durability::aof::Phase;
+use crate::durability::files::{AofError, AofFiles};
 use crate::log;
-use crate::net::order::Order;
+use crate::node::Shared;
+use crate::node::order::Order;
 use crate::persist::encode::{Header, format};
 use crate::persist::save::{self, NewFile, SaveError};
 use crate::reclaim::rounds;
 use crate::script::functions::registry::Libraries;
-use crate::shared::Shared;
 
 /// Interval of the checks for an abort.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -249,7 +246,7 @@ impl Run {
             files.next_base(&self.settings)
         };
         let temporary = format!("temp-rewriteaof-bg-{}.aof", std::process::id());
-        let file = NewFile::create(disk, path.clone(), &temporary)?;
+        let file = NewFile::create(disk, path, &temporary)?;
         let mut header = Header::new(self.now, &self.libraries);
         header.aof_base = true;
         let file = save::write_snapshot(
@@ -261,12 +258,6 @@ impl Run {
             &aof.rewrite.abort,
             |snapshot, out| snapshot.next(&shared.store, out),
         )?;
-        let file = if self.settings.aof_preamble {
-            file
-        } else {
-            // Loading tells both kinds apart by their first bytes, as Redis does.
-            self.write_commands(&file, path)?.unwrap_or(file)
-        };
         if self.phase != Phase::Off {
             self.wait_for_file(opened)?;
         }
@@ -298,35 +289,6 @@ impl Run {
         aof.current_bytes.store(bytes, Ordering::Relaxed);
         aof.base_bytes.store(bytes, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Writes the commands that make the keyspace of a snapshot, if there are such.
-    fn write_commands(
-        &self,
-        snapshot: &NewFile,
-        path: PathBuf,
-    ) -> Result<Option<NewFile>, SaveError> {
-        let shared = &self.shared;
-        let name = format!("temp-rewriteaof-{}.aof", std::process::id());
-        let mut file = NewFile::create(&shared.persistence.disk, path, &name)?;
-        if self.settings.aof_timestamps {
-            file.write(&timestamp(shared.clock.now().read_ms() / 1000))?;
-        }
-        let whole = plain_base::write(snapshot.temporary(), |bytes| {
-            if shared.persistence.aof.rewrite.abort.load(Ordering::Acquire) {
-                return Err(SaveError::Aborted);
-            }
-            file.write(bytes)
-        })?;
-        if !whole {
-            log::notice!(
-                shared.logger,
-                "The AOF base file is a snapshot despite aof-use-rdb-preamble no, because there is a stream"
-            );
-            return Ok(None);
-        }
-        file.sync()?;
-        Ok(Some(file))
     }
 
     /// Blocks until the writer has begun the new incremental file.

@@ -8,15 +8,15 @@ use std::time::Duration;
 use punctual_store::Turn;
 use punctual_store::events::{Classes, Silent};
 
-use super::files::{AofError, AofFiles, OpenFile};
-use super::load::Loaded;
-use super::rewrite::{self, RewriteError};
-use super::state::Phase;
-use super::syncers;
-use super::writer::Writer;
+use crate::durability::aof::Phase;
+use crate::durability::files::{AofError, AofFiles, OpenFile};
 use crate::log;
-use crate::net::order::Order;
-use crate::shared::Shared;
+use crate::node::Shared;
+use crate::node::order::Order;
+use crate::persist::aof::load::Loaded;
+use crate::persist::aof::rewrite::{self, RewriteError};
+use crate::persist::aof::syncers;
+use crate::persist::aof::writer::Writer;
 
 impl Shared {
     /// Makes replies wait for the append-only file if there is one, or not any more.

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::rewrite;
-use super::slice;
-use super::writer::{Aside, Outcome, Writer};
 use crate::config::AppendSync;
-use crate::persist::disk::Output;
-use crate::shared::{Shared, StopOnPanic};
+use crate::node::{Shared, StopOnPanic};
+use crate::persist::aof::rewrite;
+use crate::persist::aof::slice;
+use crate::persist::aof::writer::{Aside, Outcome, Writer};
+use crate::world::disk::Output;
 
 /// Number of threads that help the first one.
 const HELPERS: usize = 2;

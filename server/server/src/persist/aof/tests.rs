@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use punctual_harness::{PATIENCE, eventually};
 
-use crate::persist::disk::{Disk, Files, Output};
 use crate::server::{Builder, Server};
+use crate::world::disk::{Disk, Files, Output};
 
 /// Maximum time that an operation stalls.
 const STALL_MAX: Duration = Duration::from_secs(20);

@@ -3,7 +3,7 @@
 //! The thread `punctual-aof` takes the bytes that the loops have appended to the log, writes them at once, and syncs by `appendfsync`.
 //! The bytes that arrive during a write are the next write. No loop waits for the thread, but replies do ([`crate::changelog`]): it *releases*
 //! positions of the log when they are written, with `always` when they are synced. With `always` other threads help it
-//! ([`super::syncers`]): what arrives during a sync is written and synced by the next thread at once. The [`Writer`] is behind one
+//! ([`crate::persist::aof::syncers`]): what arrives during a sync is written and synced by the next thread at once. The [`Writer`] is behind one
 //! lock, which no thread holds while it syncs for waiting replies; so bytes are written in order, and any number of syncs overlap.
 //! A thread that holds this lock holds no shard lock and takes none.
 //!
@@ -20,12 +20,12 @@ use std::sync::mpsc::Sender;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use super::files::OpenFile;
 use crate::changelog::{FileMark, MOST_UNSYNCED};
 use crate::config::{AppendSync, Settings};
+use crate::durability::files::OpenFile;
 use crate::log;
-use crate::net::order::Order;
-use crate::shared::Shared;
+use crate::node::Shared;
+use crate::node::order::Order;
 
 /// Time between two looks at a sync that is due and must not begin during a rewrite.
 const PAUSE_CHECK: Duration = Duration::from_millis(2);

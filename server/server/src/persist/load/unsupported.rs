@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use punctual_rdb::Skipped;
 
-use super::{LoadError, ReadFailure};
 use crate::log;
-use crate::shared::Shared;
+use crate::node::Shared;
+use crate::persist::load::{LoadError, ReadFailure};
 
 /// Maximum number of unsupported records that the log or an error lists.
 const LISTED_MAX: u64 = 10;

@@ -8,11 +8,10 @@ use punctual_lua::{Call, Failure, Function, Functions, Host, LogLevel, Random};
 use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::Error;
 
-use super::header;
-use super::registry::{Found, Libraries, Library, LibraryId, Registry, Taken};
 use crate::log::Logger;
+use crate::script::functions::header;
+use crate::script::functions::registry::{Found, Libraries, Library, LibraryId, Registry, Taken};
 use crate::script::options;
-use crate::shared::Shared;
 
 /// Time in which a library from a client must have loaded.
 const TIME_MAX: Duration = Duration::from_millis(500);
@@ -76,13 +75,13 @@ impl Engine {
 
 impl Loaded {
     /// Returns the state of a loop that has not looked at the registry.
-    pub(crate) fn new(shared: &Shared) -> Self {
+    pub(crate) fn new(random: Random, redis_version: &'static str) -> Self {
         Self {
             engine: None,
             libraries: Arc::default(),
             version: 0,
-            random: shared.scripts.random.clone(),
-            redis_version: shared.settings().redis_version,
+            random,
+            redis_version,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Streams as the keyspace and snapshots see them.
 
-use punctual_rdb::stream::{Block, Parts, StreamPart};
+use punctual_rdb::stream::Block;
 use punctual_rdb::{Element, Encoder, Kind, Source};
+use punctual_rdb::{Parts, StreamPart};
 
 use super::settings::Aside;
 use super::{Group, Id, Pending, Stream};

@@ -1,0 +1,355 @@
+//! The files: which there are, and changes of them. Each change leaves a manifest whose files are complete, whenever the power
+//! fails.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::config::Settings;
+use crate::durability::manifest::{Entry, FileType, Manifest, ManifestError};
+use crate::log::{self, Logger};
+use crate::world::disk::{Disk, Output};
+
+/// Error of loading an append-only file. All files are unchanged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AofError {
+    /// The manifest cannot be read.
+    #[error("{}: {error}", path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// The defect.
+        error: ManifestError,
+    },
+    /// An operation on a file has failed.
+    #[error("{what} {} ({source})", path.display())]
+    File {
+        /// The operation.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file is damaged.
+    #[error(
+        "Bad file format reading the append only file {} at offset {offset}: {reason}. The file is unchanged: make a backup of \
+         your AOF file, then use ./redis-check-aof --fix <filename>",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Offset of the defect.
+        offset: u64,
+        /// The defect.
+        reason: String,
+    },
+    /// The last file ends within a command, and `aof-load-truncated` is off.
+    #[error(
+        "Unexpected end of file reading the append only file {} after offset {offset}. You can: 1) Make a backup of your AOF \
+         file, then use ./redis-check-aof --fix <filename>. 2) Alternatively you can set the 'aof-load-truncated' configuration \
+         option to yes and restart the server.",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// End of the last whole command or transaction.
+        offset: u64,
+    },
+    /// A file before the last one ends within a command.
+    #[error(
+        "Fatal error: the truncated file is not the last file: {} ends within a command that begins at offset {offset}",
+        path.display()
+    )]
+    NotLast {
+        /// The file.
+        path: PathBuf,
+        /// End of the last whole command or transaction.
+        offset: u64,
+    },
+    /// The files cannot be opened for writing.
+    #[error("{0}")]
+    Begin(String),
+    /// A file has a command that this server does not know.
+    #[error(
+        "Unknown command '{name}' reading the append only file {} at offset {offset}",
+        path.display()
+    )]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// Offset of the command.
+        offset: u64,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// The files of an append-only file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AofFiles {
+    /// The folder `appenddirname`.
+    pub(crate) folder: PathBuf,
+    /// Path of the manifest.
+    pub(crate) path: PathBuf,
+    pub(crate) manifest: Manifest,
+    /// A file of an older version outside the folder, to be moved to the path of the base.
+    pub(crate) old: Option<PathBuf>,
+}
+
+/// The incremental file that is open.
+pub(crate) struct OpenFile {
+    pub(crate) output: Box<dyn Output>,
+    pub(crate) path: PathBuf,
+    /// Length of the file, as far as it was written in full.
+    pub(crate) bytes: u64,
+}
+
+type Done<T> = Result<T, AofError>;
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AofError + use<> {
+    let path = path.to_owned();
+    move |source| AofError::File { what, path, source }
+}
+
+impl AofFiles {
+    /// Finds the configured files, or the single file of older versions. Changes nothing.
+    ///
+    /// # Errors
+    /// The manifest cannot be read.
+    pub(crate) fn find(settings: &Settings) -> Result<Self, AofError> {
+        let mut found = Self::read_manifest(settings)?;
+        found.find_old(settings);
+        Ok(found)
+    }
+
+    /// As [`AofFiles::find`], without a single file of older versions.
+    ///
+    /// # Errors
+    /// The manifest cannot be read.
+    pub(crate) fn read_manifest(settings: &Settings) -> Result<Self, AofError> {
+        let folder = settings.dir.join(&settings.append_dir);
+        let path = folder.join(format!("{}.manifest", settings.append_file));
+        let manifest = match fs::read(&path) {
+            Ok(bytes) => Manifest::parse(&bytes).map_err(|error| AofError::Manifest {
+                path: path.clone(),
+                error,
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Manifest::default(),
+            Err(source) => {
+                return Err(AofError::File {
+                    what: "Fatal error: can't open the AOF manifest file",
+                    path,
+                    source,
+                });
+            }
+        };
+        Ok(Self {
+            folder,
+            path,
+            manifest,
+            old: None,
+        })
+    }
+
+    /// Looks for the single file of older versions, as Redis 7 does.
+    fn find_old(&mut self, settings: &Settings) {
+        let name = &settings.append_file;
+        let old = settings.dir.join(name);
+        let Manifest {
+            base, incremental, ..
+        } = &self.manifest;
+        let moving = base.as_ref().is_some_and(|base| {
+            base.name == *name && incremental.is_empty() && !self.folder.join(name).exists()
+        });
+        if old.is_file() && (self.manifest.is_empty() || moving) {
+            self.manifest.base = Some(Entry {
+                name: name.clone(),
+                number: 1,
+                file_type: FileType::Base,
+            });
+            self.old = Some(old);
+        }
+    }
+
+    /// Returns whether there is something to load.
+    pub(crate) fn exist(&self) -> bool {
+        !self.manifest.is_empty()
+    }
+
+    /// Returns where a file of the manifest is now.
+    pub(crate) fn place(&self, entry: &Entry) -> PathBuf {
+        match &self.old {
+            Some(old) if entry.file_type == FileType::Base => old.clone(),
+            _ => self.folder.join(&entry.name),
+        }
+    }
+
+    /// Creates the folder, unless it exists.
+    pub(crate) fn create_folder(&self, disk: &Disk) -> Done<()> {
+        let what = "Can't open or create append-only dir";
+        disk.create_folder(&self.folder)
+            .map_err(failed(what, &self.folder))?;
+        let parent = self.folder.parent().unwrap_or(Path::new("."));
+        disk.sync_folder(parent)
+            .map_err(failed("Fail to fsync AOF directory", parent))
+    }
+
+    /// Replaces the manifest on disk, and then this one.
+    ///
+    /// # Errors
+    /// A file operation has failed. Then the old manifest remains here; on disk there is the old one or the new one.
+    fn replace(&mut self, disk: &Disk, manifest: Manifest) -> Done<()> {
+        let mut name = std::ffi::OsString::from("temp-");
+        name.push(self.path.file_name().unwrap_or_default());
+        let temporary = self.path.with_file_name(name);
+        let mut output = disk
+            .create(&temporary)
+            .map_err(failed("Can't open the AOF manifest file", &temporary))?;
+        io::Write::write_all(&mut output, manifest.to_string().as_bytes()).map_err(failed(
+            "Error trying to write the temporary AOF manifest file",
+            &temporary,
+        ))?;
+        output
+            .sync()
+            .map_err(failed("Fail to fsync the temp AOF file", &temporary))?;
+        disk.rename(&temporary, &self.path).map_err(failed(
+            "Error trying to rename the temporary AOF manifest file",
+            &temporary,
+        ))?;
+        self.sync_folder(disk)?;
+        self.manifest = manifest;
+        Ok(())
+    }
+
+    fn sync_folder(&self, disk: &Disk) -> Done<()> {
+        let what = "Fail to fsync AOF directory";
+        disk.sync_folder(&self.folder)
+            .map_err(failed(what, &self.folder))
+    }
+
+    /// Moves the single file of an older version into the folder. Every state in between is one that [`AofFiles::find`] knows.
+    pub(crate) fn migrate(&mut self, disk: &Disk, logger: &Logger) -> Done<()> {
+        let (Some(old), Some(base)) = (self.old.clone(), self.manifest.base.clone()) else {
+            return Ok(());
+        };
+        self.create_folder(disk)?;
+        self.replace(disk, self.manifest.clone())?;
+        let what = "Error trying to move the old AOF file into the dir:";
+        disk.rename(&old, &self.folder.join(&base.name))
+            .map_err(failed(what, &old))?;
+        self.sync_folder(disk)?;
+        let parent = old.parent().unwrap_or(Path::new("."));
+        disk.sync_folder(parent)
+            .map_err(failed("Fail to fsync AOF directory", parent))?;
+        self.old = None;
+        log::notice!(
+            logger,
+            "Successfully migrated an old-style AOF configuration ({}) into AOF directory ({}).",
+            base.name,
+            self.folder.display()
+        );
+        Ok(())
+    }
+
+    /// Creates a new incremental file under this name.
+    pub(crate) fn create_file(&self, disk: &Disk, name: &str) -> Done<OpenFile> {
+        let path = self.folder.join(name);
+        let output = disk
+            .create(&path)
+            .map_err(failed("Can't open the append-only file", &path))?;
+        self.sync_folder(disk)?;
+        let bytes = 0;
+        Ok(OpenFile {
+            output,
+            path,
+            bytes,
+        })
+    }
+
+    /// Creates the next incremental file and adds it to the manifest.
+    pub(crate) fn add_incremental(&mut self, disk: &Disk, settings: &Settings) -> Done<OpenFile> {
+        let mut manifest = self.manifest.clone();
+        let name = manifest.add_incremental(&settings.append_file);
+        let file = self.create_file(disk, &name)?;
+        self.replace(disk, manifest)?;
+        Ok(file)
+    }
+
+    /// Opens the last incremental file, or creates one if there is none.
+    pub(crate) fn open_last(&mut self, disk: &Disk, settings: &Settings) -> Done<OpenFile> {
+        let Some(last) = self.manifest.incremental.last() else {
+            return self.add_incremental(disk, settings);
+        };
+        let path = self.folder.join(&last.name);
+        let what = "Can't open the append-only file";
+        let bytes = fs::metadata(&path).map_err(failed(what, &path))?;
+        let output = disk.append(&path).map_err(failed(what, &path))?;
+        Ok(OpenFile {
+            output,
+            path,
+            bytes: bytes.len(),
+        })
+    }
+
+    /// Returns the next base and its path.
+    pub(crate) fn next_base(&self, settings: &Settings) -> (Entry, PathBuf) {
+        let base = self.manifest.next_base(&settings.append_file);
+        let path = self.folder.join(&base.name);
+        (base, path)
+    }
+
+    /// Makes a complete base the base. `incremental` is the name of the file after it, if the manifest does not have that yet.
+    /// Of the other incremental files, none or (`keeps_last`) the last one remains.
+    pub(crate) fn commit_base(
+        &mut self,
+        disk: &Disk,
+        settings: &Settings,
+        base: Entry,
+        incremental: Option<&str>,
+        keeps_last: bool,
+    ) -> Done<()> {
+        let mut manifest = self.manifest.clone();
+        if let Some(name) = incremental {
+            let added = manifest.add_incremental(&settings.append_file);
+            debug_assert_eq!(added, name, "nothing else adds files");
+        }
+        manifest.replace_base(base, keeps_last);
+        self.replace(disk, manifest)
+    }
+
+    /// Removes the files that are not needed any more.
+    pub(crate) fn remove_history(&mut self, disk: &Disk, logger: &Logger) {
+        if self.manifest.history.is_empty() {
+            return;
+        }
+        for entry in &self.manifest.history {
+            log::notice!(
+                logger,
+                "Removing the history file {} in the background",
+                entry.name
+            );
+            // A file that cannot be removed, or is gone already, does no harm.
+            let _ = disk.remove(&self.folder.join(&entry.name));
+        }
+        let manifest = Manifest {
+            history: Vec::new(),
+            ..self.manifest.clone()
+        };
+        if let Err(error) = self.replace(disk, manifest) {
+            log::warning!(logger, "{error}");
+        }
+    }
+
+    /// Returns the bytes of all files that are loaded.
+    pub(crate) fn bytes(&self) -> u64 {
+        let sizes = self
+            .manifest
+            .to_load()
+            .map(|entry| fs::metadata(self.folder.join(&entry.name)).map_or(0, |data| data.len()));
+        sizes.sum()
+    }
+}

@@ -1,0 +1,258 @@
+//! One client's connection: bytes in, commands out, replies back.
+//!
+//! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the connection's own buffer,
+//! so an idle connection holds no buffer. Replies are collected in `out` and written once per turn of the loop. Output of a peer that
+//! reads slowly is set aside in chunks, because a buffer that doubles copies all of it and leaves as many bytes to the allocator.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::Ordering;
+
+use punctual_resp::{CHUNK, Chunks, Parser};
+
+use crate::config::{OutputLimit, Settings};
+use crate::net::socket::Socket;
+use crate::session::Session;
+
+/// One client's connection.
+pub(crate) struct Connection {
+    pub(crate) socket: Socket,
+    pub(crate) parser: Parser,
+    pub(crate) session: Session,
+    /// Bytes of an incomplete command, or of commands that must wait.
+    pub(crate) input: Vec<u8>,
+    /// Bytes behind `input` that were read while a command waited.
+    pub(crate) held_input: Chunks,
+    /// Output before `out`.
+    pub(crate) chunks: Chunks,
+    /// Replies that are not in `chunks`.
+    pub(crate) out: Vec<u8>,
+    /// Parts of the output that wait for positions of the log of changes to be released: where each begins, counted from the first
+    /// chunk's start, and the position that it waits for. Both ascend.
+    pub(crate) holds: VecDeque<(usize, u64)>,
+    /// The connection is in the loop's list of held output.
+    pub(crate) held: bool,
+    /// Number of bytes sent of the first chunk, or of `out` if there is none.
+    written: usize,
+    /// The connection is in the loop's list of connections to flush.
+    pub(crate) dirty: bool,
+    /// More may be readable: the last read filled the buffer.
+    pub(crate) readable: bool,
+    /// The next command waits for CLIENT UNPAUSE.
+    pub(crate) paused: bool,
+    /// The peer has closed its end; bytes from it may still be unread.
+    pub(crate) hung_up: bool,
+    /// All bytes from the peer have been read.
+    pub(crate) ended: bool,
+    /// Time (unix ms) since which the output has been above the soft limit.
+    pub(crate) over_soft_since: Option<u64>,
+    /// Bytes that the client counts for in the sum of its loop; 0 without `maxmemory-clients`.
+    pub(crate) counted: i64,
+    /// Fires when the client has been idle for too long.
+    pub(crate) idle_timer: Option<punctual::queue::TimerKey>,
+    /// Fires at the timeout of the command that waits.
+    pub(crate) wait_timer: Option<punctual::queue::TimerKey>,
+    /// Fires when the output has been above the soft limit for too long.
+    pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
+}
+
+/// Returns true if `left` unread bytes exceed the hard limit, or the soft limit for too long. Updates `over_soft_since`.
+pub(crate) fn is_exceeded(
+    limit: OutputLimit,
+    left: u64,
+    now_ms: u64,
+    over_soft_since: &mut Option<u64>,
+) -> bool {
+    if limit.hard_bytes > 0 && left >= limit.hard_bytes {
+        return true;
+    }
+    if limit.soft_bytes == 0 || left < limit.soft_bytes {
+        *over_soft_since = None;
+        return false;
+    }
+    let since = *over_soft_since.get_or_insert(now_ms);
+    now_ms.saturating_sub(since) > limit.soft_seconds.saturating_mul(1000)
+}
+
+/// Result of a flush.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// Everything is written.
+    All,
+    /// What is left waits for the device.
+    Held,
+    /// The socket's buffer is full.
+    Blocked,
+    /// The connection is broken.
+    Broken,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: Socket, session: Session) -> Self {
+        Self {
+            socket,
+            parser: Parser::new(),
+            session,
+            input: Vec::new(),
+            held_input: Chunks::default(),
+            chunks: Chunks::default(),
+            out: Vec::new(),
+            holds: VecDeque::new(),
+            held: false,
+            written: 0,
+            dirty: false,
+            readable: false,
+            paused: false,
+            hung_up: false,
+            ended: false,
+            over_soft_since: None,
+            counted: 0,
+            idle_timer: None,
+            wait_timer: None,
+            soft_timer: None,
+        }
+    }
+
+    /// Returns the index of its limit in [`Settings::output_limits`].
+    pub(crate) fn output_class(&self) -> usize {
+        if self.session.replica.is_some() {
+            Settings::OUTPUT_REPLICA
+        } else if self.session.subscriptions() > 0 {
+            Settings::OUTPUT_PUBSUB
+        } else {
+            Settings::OUTPUT_NORMAL
+        }
+    }
+
+    /// Returns true if the next command must wait: for CLIENT UNPAUSE, or for the reply of the command before it.
+    pub(crate) fn waits(&self) -> bool {
+        self.paused || self.session.waiter.is_some()
+    }
+
+    /// Returns true if bytes that are read now may not run yet: a command waits, or the input behind one that has waited has not run.
+    pub(crate) fn holds_input(&self) -> bool {
+        self.waits() || !self.held_input.is_empty()
+    }
+
+    /// Returns the number of bytes that are read and have not run.
+    pub(crate) fn input_len(&self) -> usize {
+        self.input.len() + self.held_input.len()
+    }
+
+    /// Returns the number of output bytes, those of the first chunk that are written included.
+    pub(crate) fn output_len(&self) -> usize {
+        self.chunks.len() + self.out.len()
+    }
+
+    /// Returns the number of output bytes that are not written.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.output_len() - self.written
+    }
+
+    /// Returns the size of the output's buffers.
+    pub(crate) fn output_capacity(&self) -> usize {
+        self.chunks.capacity() + self.out.capacity()
+    }
+
+    /// Returns the length that the output may have if `unread_max` bytes may be unread.
+    pub(crate) fn output_max(&self, unread_max: usize) -> usize {
+        unread_max.saturating_add(self.written)
+    }
+
+    /// Holds the output from `from` on until the log is released up to `until`.
+    pub(crate) fn hold(&mut self, from: usize, until: u64) {
+        // What this turn holds already waits for the same position.
+        if self.holds.back().is_none_or(|last| last.1 != until) {
+            self.holds.push_back((from, until));
+        }
+    }
+
+    /// Writes as much of the first `len` bytes of the output as the socket accepts, and adds the number of bytes to `count`.
+    pub(crate) fn flush(&mut self, mut len: usize, count: &mut u64) -> Flushed {
+        loop {
+            let buffer = self.chunks.first().unwrap_or(&self.out);
+            let end = len.min(buffer.len());
+            if self.written >= end {
+                if self.written < buffer.len() || self.chunks.is_empty() {
+                    break;
+                }
+                let freed = self.chunks.pop().map_or(0, |chunk| chunk.len());
+                len -= freed;
+                self.move_start(freed);
+                continue;
+            }
+            match self.socket.write(&buffer[self.written..end]) {
+                Ok(0) => return Flushed::Broken,
+                Ok(n) => {
+                    self.written += n;
+                    *count += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.drop_written();
+                    return Flushed::Blocked;
+                }
+                Err(_) => return Flushed::Broken,
+            }
+        }
+        if len < self.output_len() {
+            self.drop_written();
+            return Flushed::Held;
+        }
+        self.out.clear();
+        self.written = 0;
+        match self.socket.flush() {
+            Ok(()) => Flushed::All,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Flushed::Blocked,
+            Err(_) => Flushed::Broken,
+        }
+    }
+
+    /// Frees the written part of the buffer if it is most of it.
+    fn drop_written(&mut self) {
+        let is_first = self.chunks.is_empty();
+        if is_first && self.written > CHUNK && self.written * 2 > self.out.len() {
+            self.out.drain(..self.written);
+            self.out.shrink_to(self.out.len() * 2);
+            self.move_start(self.written);
+        }
+    }
+
+    /// Counts positions in the output from a new start: `freed` bytes have been freed, all of them written.
+    fn move_start(&mut self, freed: usize) {
+        self.written -= freed;
+        for (from, _) in &mut self.holds {
+            *from = from.saturating_sub(freed);
+        }
+    }
+
+    /// Keeps the bytes of an incomplete command.
+    pub(crate) fn keep_input(&mut self, rest: &[u8]) {
+        self.input.extend_from_slice(rest);
+    }
+
+    /// Publishes the size of the kept input, for CLIENT LIST.
+    pub(crate) fn publish_input_size(&self) {
+        let len = self.input_len();
+        let capacity = self.input.capacity() + self.held_input.capacity();
+        let info = &self.session.info;
+        // As in Redis, the parsed arguments of an incomplete command are no part of the buffer.
+        let parsed = self.parser.parsed().min(len);
+        info.parsed_bytes.store(parsed as u64, Ordering::Relaxed);
+        info.query_bytes
+            .store((len - parsed) as u64, Ordering::Relaxed);
+        info.query_free
+            .store((capacity - len) as u64, Ordering::Relaxed);
+    }
+
+    /// Removes the first `count` bytes of the kept input.
+    pub(crate) fn consume_input(&mut self, count: usize) {
+        if count == self.input.len() {
+            // An idle client keeps no buffer of a large command.
+            self.input = Vec::new();
+        } else {
+            self.input.drain(..count);
+            self.input.shrink_to(self.input.len().max(1 << 10) * 2);
+        }
+    }
+}

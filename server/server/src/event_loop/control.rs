@@ -1,0 +1,98 @@
+//! Requests from threads of the program, such as [`crate::Server::advance`], and the end of the loop.
+//!
+//! A loop moves the clock for other threads, so that the code path is that of CLOCK ADVANCE: the counters have one
+//! writer, and events go through the loop's own sink.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use punctual_store::{Now, Turn};
+
+use crate::acl::user::User;
+use crate::dispatch::timers;
+use crate::event_loop::EventLoop;
+use crate::event_loop::sink::LoopSink;
+use crate::node::scripts::Scripts;
+use crate::world::clock::{Move, MoveError};
+
+impl EventLoop {
+    /// Moves the clock. The following turns handle the resulting messages and timeouts.
+    pub(crate) fn move_clock(&mut self, to: Move) -> Result<Now, MoveError> {
+        let shared = Arc::clone(&self.shared);
+        let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
+        let mut turn = Turn::new(
+            &shared.store,
+            shared.clock.now(),
+            &mut sink,
+            shared.classes(),
+        );
+        let mut scripts = self
+            .scripts
+            .take()
+            .unwrap_or_else(|| Scripts::new(&shared).into());
+        let (number, holds) = (self.number, self.released.is_some());
+        let moved = shared.move_clock(&mut turn, to, |turn| {
+            timers::fire_held(&shared, number, turn, &mut scripts, holds);
+        });
+        self.scripts = Some(scripts);
+        self.serve_ready(&mut turn);
+        self.count(&mut turn);
+        self.discard(turn);
+        moved
+    }
+
+    /// Closes subscribers, and ends waits, that the rules of their changed user no longer allow.
+    pub(crate) fn check_user(&mut self, user: &User) {
+        let (shared, number) = (Arc::clone(&self.shared), self.number);
+        for slot in 0..self.connections.len() {
+            let Some(connection) = self.connection(slot) else {
+                continue;
+            };
+            let session = &connection.session;
+            if session.closing || session.user.identity.id != user.identity.id {
+                continue;
+            }
+            if !session.may_listen_on(user) {
+                self.close(slot);
+            } else if session.waiter.is_some() {
+                shared.end_denied_wait(&session.info, number, user);
+            }
+        }
+    }
+
+    /// Sends on `done` after the next turn. The messages in the mailbox are written at the end of this turn; clients
+    /// whose wait or pause is over resume in the next one, and may write more output.
+    pub(crate) fn settle(&mut self, done: Sender<()>) {
+        self.settling.push(done);
+        self.more_due = true;
+    }
+
+    /// Takes over the configuration after a change.
+    pub(crate) fn reconfigure(&mut self) {
+        let version = self.shared.settings_version();
+        if version != self.settings_version {
+            self.settings_version = version;
+            self.settings = self.shared.settings();
+            for slot in 0..self.connections.len() {
+                self.arm_idle(slot);
+                self.count_client(slot);
+            }
+        }
+    }
+
+    /// Closes every connection and stops listening. The sockets are shut down, not only closed: a child process may have
+    /// inherited them, and would keep the connections and the port open.
+    pub(crate) fn shut_down(mut self) {
+        for slot in 0..self.connections.len() {
+            self.flush(slot);
+            if let Some(connection) = self.connection(slot) {
+                connection.socket.close();
+                connection.socket.shutdown();
+            }
+            self.close(slot);
+        }
+        for listener in &self.listeners {
+            listener.shutdown();
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Reading from several connections before their commands run, so that the cache lines of their keys are fetched side by
+//! side: clients that wait for each reply have one command in flight, and no pipeline to look ahead in.
+//!
+//! Ground rules: what is gathered runs before the loop does anything else but handle events, in the order in which it was read.
+//! A busy script's nested turn runs what is left of it, since SCRIPT KILL may be among it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_resp::Limits;
+use punctual_store::Turn;
+use punctual_store::hash_table::WARM_MAX;
+
+use crate::event_loop::{EventLoop, READ_SIZE};
+
+/// Bytes after which no more is gathered: clients that send as much have pipelines of their own.
+const ENOUGH: usize = 4 << 10;
+
+/// What was read from one connection.
+struct Piece {
+    slot: usize,
+    client: u64,
+    bytes: Range<usize>,
+    /// The read has filled the buffer, so the socket may have more.
+    more: bool,
+}
+
+/// What was read from several connections.
+pub(crate) struct Gathered {
+    /// Shared while pieces of it run.
+    buffer: Arc<[u8]>,
+    filled: usize,
+    pieces: VecDeque<Piece>,
+    /// The turn keeps its locks from one piece to the next.
+    holds: bool,
+}
+
+impl Gathered {
+    pub(crate) fn new() -> Self {
+        Self {
+            buffer: vec![0; READ_SIZE].into(),
+            filled: 0,
+            pieces: VecDeque::with_capacity(WARM_MAX),
+            holds: false,
+        }
+    }
+}
+
+impl EventLoop {
+    /// Reads from a connection once. Its commands run with those of others, at once if enough is gathered.
+    pub(crate) fn gather(&mut self, slot: usize, turn: &mut Turn) {
+        let Gathered {
+            buffer,
+            filled,
+            pieces,
+            ..
+        } = &mut self.gathered;
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        if connection.socket.is_handshaking() {
+            return self.shake_hands(slot, turn);
+        }
+        let session = &connection.session;
+        let ready = !session.closing && !connection.ended && !connection.waits();
+        let killed = session.info.killed.load(Ordering::Acquire);
+        let Some(buffer) = Arc::get_mut(buffer).filter(|_| ready && !killed && !session.replays)
+        else {
+            return self.read(slot, false, turn);
+        };
+        connection.readable = false;
+        match connection.socket.read(&mut buffer[*filled..]) {
+            Ok(n @ 1..) => {
+                let end = *filled + n;
+                pieces.push_back(Piece {
+                    slot,
+                    client: session.id,
+                    bytes: *filled..end,
+                    more: end == buffer.len() || connection.socket.has_more(),
+                });
+                *filled = end;
+                if end >= ENOUGH || pieces.len() == WARM_MAX {
+                    self.run_gathered(turn);
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            // The end of the stream, or an error.
+            Ok(_) | Err(_) => self.read(slot, false, turn),
+        }
+    }
+
+    /// Runs the commands that were gathered.
+    pub(crate) fn run_gathered(&mut self, turn: &mut Turn) {
+        let buffer = Arc::clone(&self.gathered.buffer);
+        while !self.gathered.pieces.is_empty() {
+            let count = self.prepare_gathered(&buffer, turn);
+            self.gathered.holds = count > 1;
+            for _ in 0..count {
+                let Some(piece) = self.gathered.pieces.pop_front() else {
+                    break;
+                };
+                self.run_piece(piece, &buffer, turn);
+            }
+            self.gathered.holds = false;
+            self.release_between(turn);
+        }
+        self.gathered.filled = 0;
+    }
+
+    fn run_piece(&mut self, piece: Piece, buffer: &[u8], turn: &mut Turn) {
+        let Some(connection) = self.connection(piece.slot) else {
+            return;
+        };
+        // Another client's command may have ended this one.
+        if connection.session.id != piece.client || connection.session.closing {
+            return;
+        }
+        if connection.session.info.killed.load(Ordering::Acquire) {
+            return self.close(piece.slot);
+        }
+        self.received(piece.slot, &buffer[piece.bytes], turn);
+        if piece.more {
+            self.read_again(piece.slot);
+        }
+    }
+
+    /// Releases the locks between the commands of two clients, so that other loops do not wait while this one reads and writes;
+    /// not among clients whose commands were looked ahead at.
+    pub(crate) fn release_between(&self, turn: &mut Turn) {
+        if self.shared.mailboxes.len() > 1 && !self.gathered.holds {
+            turn.release();
+        }
+    }
+
+    /// Locks and fetches side by side what the first commands of the next pieces need. Returns the number of these pieces.
+    fn prepare_gathered(&mut self, buffer: &[u8], turn: &mut Turn) -> usize {
+        let shared = &self.shared;
+        // A nested turn must not lock, and a load holds the shard for long. With several loops nothing may be locked before the
+        // commands know whether they wait for a script.
+        let may = !self.busy.nested
+            && !shared.persistence.is_loading()
+            && (shared.mailboxes.len() == 1 || !shared.running.is_active());
+        if !may || self.gathered.pieces.len() == 1 || !turn.is_worth_looking_ahead() {
+            return 1;
+        }
+        let Self {
+            connections,
+            gathered,
+            lookahead,
+            settings,
+            ..
+        } = self;
+        let limits = Limits {
+            bulk_max: settings.max_bulk_len,
+            ..Limits::default()
+        };
+        let inputs = gathered.pieces.iter().map(|piece| {
+            let connection = connections.get(piece.slot).and_then(Option::as_ref);
+            let begins = connection
+                .filter(|of| of.input.is_empty() && of.session.authenticated)
+                .map(|of| (of.session.db, &buffer[piece.bytes.clone()]));
+            begins.unwrap_or((0, &[]))
+        });
+        let commands = lookahead.parse_first(inputs, &limits);
+        turn.look_ahead_of_clients(commands).max(1)
+    }
+}

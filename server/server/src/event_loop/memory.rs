@@ -1,0 +1,69 @@
+//! A loop's part in keeping the limits of memory; see [`crate::memory`].
+
+use std::sync::atomic::Ordering;
+
+use punctual_store::Turn;
+
+use crate::client::line::line;
+use crate::event_loop::EventLoop;
+use crate::log;
+use crate::memory::{clients, counters};
+use crate::node::order::Order;
+use crate::reclaim::limit::{self, Fit};
+
+impl EventLoop {
+    /// Goes on to evict keys, in one bounded step, while the memory is above the limit. Called once per turn.
+    pub(crate) fn keep_memory(&mut self, turn: &mut Turn) {
+        let memory = &self.shared.memory;
+        if self.number == 0 && memory.limit.load(Ordering::Relaxed) > 0 {
+            self.shared.replicas.note_beyond_backlog();
+        }
+        if counters::own() > memory.check_at[self.number].0.load(Ordering::Relaxed) {
+            let fit = limit::keep(&self.shared, self.number, turn, &self.stopwatch);
+            // Clients are served before the next step.
+            self.more_due |= fit == Fit::Unfinished;
+        }
+    }
+
+    /// Corrects the sum of the clients' memory for a client, while there is a limit.
+    pub(crate) fn count_client(&mut self, slot: usize) {
+        let limited = self.settings.maxmemory_clients > 0;
+        if let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut)
+            && (limited || connection.counted > 0)
+        {
+            let bytes = if limited {
+                clients::counted(&connection.session.info)
+            } else {
+                0
+            };
+            let before = std::mem::replace(&mut connection.counted, bytes);
+            self.shared
+                .memory
+                .count_clients(self.number, bytes - before);
+        }
+    }
+
+    /// Disconnects clients if the memory of all is above the limit. Called once per turn.
+    pub(crate) fn keep_clients(&self) {
+        let limit = self.settings.maxmemory_clients as i64;
+        let shared = &self.shared;
+        if limit == 0 || shared.memory.of_clients() <= limit {
+            return;
+        }
+        let now_ms = self.turn_ms;
+        shared
+            .memory
+            .evict_clients(&shared.clients, limit, |client| {
+                log::notice!(
+                    shared.logger,
+                    "Evicting client: {}",
+                    String::from_utf8_lossy(&line(shared.commands.table(), client, now_ms))
+                );
+                shared.clients.kill(client);
+                shared.mailboxes[client.loop_number].order(Order::Kill {
+                    client: client.id,
+                    slot: client.slot,
+                });
+            });
+    }
+}

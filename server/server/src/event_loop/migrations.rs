@@ -1,0 +1,55 @@
+//! Migrations whose transfer has ended; see [`crate::migrate`].
+
+use std::sync::Arc;
+
+use punctual_resp::Reply;
+use punctual_store::Turn;
+
+use crate::command::migrate::worker;
+use crate::event_loop::EventLoop;
+use crate::migrate::moving::Next;
+use crate::node::waiting::{self, Completion};
+
+impl EventLoop {
+    /// Settles the migrations that have returned. They wait for the end of a pause, and of a script, which may hold the
+    /// locks for long.
+    pub(crate) fn settle_migrations(&mut self, turn: &mut Turn) {
+        let shared = Arc::clone(&self.shared);
+        if self.migrations.is_empty() || shared.pauses.in_force(turn.now).is_some() {
+            return;
+        }
+        if shared.running.is_active() {
+            // The end of a busy script wakes the loop.
+            self.more_due = !shared.running.is_busy();
+            return;
+        }
+        for migration in std::mem::take(&mut self.migrations) {
+            let waiter = migration.waiter().cloned();
+            match migration.settle(turn, &shared.clock, shared.replication.is_replica()) {
+                Next::Send(migration) => {
+                    turn.release();
+                    worker::send(migration, &shared, self.number);
+                }
+                Next::Done(result) => {
+                    turn.release();
+                    if let Some(waiter) = waiter.filter(|waiter| waiter.claim()) {
+                        let mut bytes = Vec::new();
+                        let mut reply = Reply::new(&mut bytes, waiter.protocol());
+                        match &result {
+                            Ok(()) => reply.ok(),
+                            Err(error) => reply.error(error.bytes()),
+                        }
+                        waiting::answer(&shared, &waiter, &bytes);
+                        let error = result.err();
+                        Completion { nanos: 0, error }.record(
+                            &shared,
+                            self.number,
+                            turn.now,
+                            &waiter,
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,540 @@
+//! An event loop: one thread, its connections, and the shards that it expires.
+//!
+//! A turn of the loop reads and runs commands, expires a bounded batch of due entries, delivers the messages in the
+//! mailbox, writes each connection's replies once, and sleeps exactly until the next deadline. Commands and expiry do not
+//! starve each other: while more entries are due, the loop polls its sockets between batches without sleeping.
+
+mod alarm;
+mod busy;
+pub(crate) mod connection;
+mod connections;
+mod control;
+mod gather;
+mod handshakes;
+mod input;
+mod lookahead;
+mod memory;
+mod migrations;
+mod output;
+mod reclaiming;
+mod replicas;
+mod sink;
+mod sleep;
+mod timers;
+mod tracked;
+mod upstream;
+mod waiting;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use busy::Busy;
+use gather::Gathered;
+use mio::event::Event;
+use mio::{Events, Interest, Poll, Token};
+use output::Held;
+use punctual::Wheel;
+use punctual::queue::TimerKey;
+use punctual_store::keyspace::waiters::Waiter;
+use punctual_store::keyspace::watch::WatchedKey;
+use punctual_store::limits::Limits;
+use punctual_store::{Now, Turn};
+
+use crate::client::registry::ClientInfo;
+use crate::config::Settings;
+use crate::event_loop::alarm::Alarm;
+use crate::event_loop::connection::Connection;
+use crate::event_loop::lookahead::Lookahead;
+use crate::event_loop::sink::LoopSink;
+use crate::feed::upkeep;
+use crate::log;
+use crate::migrate::moving::Migration;
+use crate::net::listener::Listener;
+use crate::net::mailbox::Mail;
+use crate::node::Shared;
+use crate::node::order::Order;
+use crate::node::scripts::Scripts;
+use crate::persist;
+use crate::reclaim::rounds;
+use crate::shutdown;
+
+/// Maximum number of bytes per read from a socket.
+const READ_SIZE: usize = 64 << 10;
+/// Steps of expiry between two polls of the sockets: well under a millisecond of work.
+const EXPIRY_BATCH: usize = 1_000;
+/// Longest wait for the lock of a shard with due entries.
+const LOCK_PATIENCE: Duration = Duration::from_millis(1);
+
+const WAKER: Token = Token(usize::MAX);
+const ALARM: Token = Token(usize::MAX - 1);
+/// Token of the first listener; the next ones count down.
+const LISTENERS: usize = usize::MAX - 2;
+
+/// Token of the mailbox's waker.
+pub(crate) const WAKER_TOKEN: Token = WAKER;
+
+/// A timer of the loop, with the connection's slot where there is one.
+#[derive(Clone, Copy, Debug)]
+enum LoopTimer {
+    /// Check whether the client has been idle for too long.
+    Idle(usize),
+    /// End the wait of the client's command.
+    Wait(usize),
+    /// Check whether the output has been above the soft limit for too long.
+    SoftLimit(usize),
+    /// Begin a round of returning freed memory to the system.
+    Round,
+    /// Accept again after a failure: readiness is not reported again for connections that are already pending.
+    RetryAccept,
+}
+
+/// The shared state behind a count of references of one loop's own: counting in one that all loops share would move its
+/// cache line from core to core.
+pub(crate) struct SharedOfLoop(Arc<Shared>);
+
+impl std::ops::Deref for SharedOfLoop {
+    type Target = Arc<Shared>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// One event loop.
+pub(crate) struct EventLoop {
+    number: usize,
+    shared: Arc<SharedOfLoop>,
+    settings: Arc<Settings>,
+    settings_version: u64,
+    /// The store's limits, and their version.
+    limits: Limits,
+    limits_version: u64,
+    poll: Poll,
+    alarm: Alarm,
+    listeners: Vec<Listener>,
+    /// A connection is taken out while its commands run.
+    connections: Vec<Option<Box<Connection>>>,
+    free_slots: Vec<usize>,
+    /// Slots with output to write.
+    dirty: Vec<usize>,
+    /// Slots whose output waits for what this turn appends to the log of changes.
+    holding: Vec<usize>,
+    /// Output that waits for the append-only file.
+    held: Held,
+    /// Position that was released when the turn began, if replies wait for that.
+    released: Option<u64>,
+    /// Slots that may have more to read.
+    readable: Vec<usize>,
+    /// Number of reads in this turn from connections whose command waits.
+    held_reads: usize,
+    /// Slots that wait for the end of a pause.
+    paused: Vec<usize>,
+    /// Number of pauses that had ended when the loop last resumed its clients.
+    pauses_ended: u64,
+    /// Timers of the loop and its connections, in unix ms.
+    timers: Wheel<LoopTimer>,
+    mail: Mail<Order>,
+    /// Orders collected with messages during the turn; they run at its end.
+    orders: Vec<Order>,
+    buffer: Box<[u8]>,
+    /// What was read from several connections, before their commands run.
+    gathered: Gathered,
+    spare: Vec<Vec<u8>>,
+    lookahead: Lookahead,
+    /// Measures the duration of commands.
+    stopwatch: quanta::Clock,
+    /// Timer of the next round of returning memory.
+    round_timer: Option<TimerKey>,
+    /// Bytes that other threads have reported as freed, since the start.
+    reported_bytes: u64,
+    /// Freed bytes, own and reported, that earlier rounds have handled.
+    collected_bytes: u64,
+    /// Latest reading of the clock in this turn, unix ms.
+    turn_ms: u64,
+    more_due: bool,
+    /// The timer [`LoopTimer::RetryAccept`] is armed.
+    retry_armed: bool,
+    /// Shard of this loop at which the next batch of expiries begins.
+    next_shard: usize,
+    stopping: bool,
+    /// Slots whose wait is over and whose next commands may run.
+    unblocked: Vec<usize>,
+    /// Keys watched by clients that have disconnected.
+    ended_watches: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
+    /// Waiters that have ended and may still be in the queues of their keys.
+    ended_waiters: Vec<Arc<Waiter>>,
+    /// Migrations whose transfer has ended.
+    migrations: Vec<Migration>,
+    /// Channels to notify at the end of the next turn.
+    settling: Vec<Sender<()>>,
+    /// Scripts that this loop has compiled; `None` while a connection's commands run.
+    scripts: Option<Box<Scripts>>,
+    busy: Busy,
+    /// Time that this turn has spent on handshakes.
+    handshake_time: Duration,
+    /// Slots of replicas.
+    replicas: Vec<usize>,
+    /// Slot of the primary's connection.
+    primary: Option<usize>,
+}
+
+impl EventLoop {
+    pub(crate) fn new(
+        number: usize,
+        shared: Arc<Shared>,
+        poll: Poll,
+        mut listeners: Vec<Listener>,
+    ) -> io::Result<Self> {
+        let mut alarm = Alarm::new()?;
+        alarm.register(poll.registry(), ALARM)?;
+        for (i, listener) in listeners.iter_mut().enumerate() {
+            poll.registry().register(
+                listener.source(),
+                Token(LISTENERS - i),
+                Interest::READABLE,
+            )?;
+        }
+        Ok(Self {
+            number,
+            settings: shared.settings(),
+            settings_version: shared.settings_version(),
+            scripts: Some(Box::new(Scripts::new(&shared))),
+            shared: Arc::new(SharedOfLoop(shared)),
+            poll,
+            alarm,
+            listeners,
+            limits: Limits::default(),
+            limits_version: 0,
+            connections: Vec::new(),
+            free_slots: Vec::new(),
+            dirty: Vec::new(),
+            holding: Vec::new(),
+            held: Held::default(),
+            released: None,
+            readable: Vec::new(),
+            held_reads: 0,
+            paused: Vec::new(),
+            pauses_ended: 0,
+            timers: Wheel::new(),
+            mail: Mail::default(),
+            orders: Vec::new(),
+            buffer: vec![0; READ_SIZE].into_boxed_slice(),
+            gathered: Gathered::new(),
+            spare: Vec::new(),
+            lookahead: Lookahead::new(),
+            stopwatch: quanta::Clock::new(),
+            round_timer: None,
+            reported_bytes: 0,
+            collected_bytes: 0,
+            turn_ms: 0,
+            more_due: false,
+            retry_armed: false,
+            next_shard: 0,
+            stopping: false,
+            unblocked: Vec::new(),
+            ended_watches: Vec::new(),
+            ended_waiters: Vec::new(),
+            migrations: Vec::new(),
+            settling: Vec::new(),
+            busy: Busy::default(),
+            handshake_time: Duration::ZERO,
+            replicas: Vec::new(),
+            primary: None,
+        })
+    }
+
+    pub(crate) fn shared(&self) -> Arc<SharedOfLoop> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Runs the loop until the server is stopped.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(1024);
+        while !self.stopping {
+            if !self.has_input_beside_held(&mut events) {
+                let timeout = self.prepare_sleep();
+                if let Err(e) = self.poll.poll(&mut events, timeout)
+                    && e.kind() != io::ErrorKind::Interrupted
+                {
+                    log::warning!(self.shared.logger, "Waiting for events failed: {e}");
+                    self.shared.stop();
+                    break;
+                }
+                self.shared.mailboxes[self.number].sleep.withdraw();
+            }
+            if self.shared.changelog.is_full() {
+                self.wait_for_disk();
+            }
+            self.turn(&events);
+        }
+        self.shut_down();
+    }
+
+    fn handle(&mut self, event: &Event, now: Now, turn: &mut Turn) {
+        match event.token() {
+            WAKER => {}
+            ALARM => self.alarm.fired(),
+            Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
+            Token(slot) if self.connection(slot).is_none() => self.busy.missed |= self.busy.nested,
+            Token(slot) => {
+                // A client that disconnects while it waits cancels its commands.
+                if event.is_read_closed() {
+                    self.hung_up(slot);
+                }
+                if event.is_read_closed() || event.is_readable() && self.busy.nested {
+                    self.read(slot, event.is_read_closed(), turn);
+                } else if event.is_readable() {
+                    self.gather(slot, turn);
+                }
+                if event.is_writable() {
+                    self.mark_dirty(slot);
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, events: &Events) {
+        let shared = Arc::clone(&self.shared);
+        let settling = std::mem::take(&mut self.settling);
+        self.handshake_time = Duration::ZERO;
+        self.held_reads = 0;
+        self.released = shared.changelog.turn_begins();
+        let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
+        let now = shared.clock.now();
+        if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {
+            self.limits = limits;
+        }
+        let classes = shared.classes();
+        let mut turn = Turn::with_limits(&shared.store, now, &mut sink, classes, self.limits);
+        shared.check_good_replicas();
+        for event in events {
+            self.handle(event, now, &mut turn);
+        }
+        self.run_gathered(&mut turn);
+        self.resume_unblocked(&mut turn);
+        for slot in std::mem::take(&mut self.readable) {
+            let connection = self.connection(slot);
+            if connection.is_some_and(|c| std::mem::take(&mut c.readable)) {
+                self.read(slot, true, &mut turn);
+            }
+        }
+        self.expire(&mut turn);
+        self.keep_memory(&mut turn);
+        self.serve_ready(&mut turn);
+        self.resume_paused(&mut turn);
+        self.settle_migrations(&mut turn);
+        turn.release();
+        self.count(&mut turn);
+        if !shared.switches.cron_paused.load(Ordering::SeqCst) {
+            self.run_cron(&mut turn);
+        }
+        self.limit_tracked(&mut turn);
+        self.discard(turn);
+        drop(sink);
+        self.end_holding();
+        shared.ask_for_acks();
+        self.collect_mail();
+        self.run_timers();
+        self.flush_dirty();
+        self.arm_round();
+        self.shared.stats[self.number].turns.add(1);
+        for done in settling {
+            // The receiver may have been dropped.
+            let _ = done.send(());
+        }
+    }
+
+    /// Runs what Redis's cron does: save points, the upkeep of replicas, shutdowns that wait.
+    fn run_cron(&self, turn: &mut Turn) {
+        persist::save_if_due(&self.shared, &self.settings, turn);
+        if self.number == 0 {
+            upkeep::run_if_due(&self.shared, turn);
+            shutdown::finish_if_due(&self.shared, turn);
+        }
+    }
+
+    /// Removes watches and waiters of ended clients from the keyspace.
+    fn remove_ended(&mut self) {
+        if self.ended_watches.is_empty() && self.ended_waiters.is_empty() {
+            return;
+        }
+        if self.shared.running.is_active() {
+            // They need locks; the next turn comes soon enough.
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut sink = LoopSink::new(&shared, self.number, false);
+        let now = shared.clock.now();
+        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        for (watched, info) in self.ended_watches.drain(..) {
+            if let Some(flag) = info.watch.get() {
+                turn.unwatch(watched.iter(), flag);
+            }
+        }
+        for waiter in self.ended_waiters.drain(..) {
+            turn.stop_waiting(&waiter);
+        }
+    }
+
+    /// Adds a transaction's counts to the loop's.
+    fn count(&mut self, turn: &mut Turn) {
+        // Taken, so that no count is added twice.
+        let counted = std::mem::take(&mut turn.stats);
+        self.shared.stats[self.number].add(counted);
+    }
+
+    /// Ends a transaction, and frees the values that it has removed from the keyspace.
+    fn discard(&mut self, mut turn: Turn) {
+        turn.release();
+        let discarded = std::mem::take(&mut turn.discarded);
+        drop(turn);
+        rounds::discard(&self.shared, discarded);
+    }
+
+    /// Expires one batch of due entries in the shards of this loop.
+    fn expire(&mut self, turn: &mut Turn) {
+        self.more_due = false;
+        turn.frozen = false;
+        let shared = Arc::clone(&self.shared);
+        turn.now = shared.clock.now();
+        self.turn_ms = turn.now.read_ms();
+        shared.check_good_replicas();
+        if self.expiry_is_paused(turn.now) {
+            return;
+        }
+        let mut budget = EXPIRY_BATCH;
+        let mut began = None;
+        let several = shared.mailboxes.len() > 1;
+        let number = self.number;
+        let own = || (number..shared.store.shards()).step_by(shared.mailboxes.len());
+        // A shard that uses up the batch comes last next time, so it delays other shards by at most one batch.
+        let split = self.next_shard;
+        let (before, from) = (own().filter(|s| *s < split), own().filter(|s| *s >= split));
+        'shards: for shard in from.chain(before) {
+            // The shard's next deadline includes those set in this transaction only after it ends.
+            let due = shared
+                .store
+                .next_wakeup(shard)
+                .is_some_and(|at| turn.now.is_due(at));
+            if !due {
+                continue;
+            }
+            let began = *began.get_or_insert_with(|| self.stopwatch.raw());
+            let done = loop {
+                if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
+                    // A script may hold it for long. If it does not, the next turn comes at once.
+                    self.more_due = !shared.running.is_busy();
+                    break 'shards;
+                }
+                let done = turn.expire(shard, &mut budget);
+                if !turn.has_due_timers() {
+                    break done;
+                }
+                if !self.fire_timers(turn, began) {
+                    break false;
+                }
+            };
+            if !done {
+                self.next_shard = shard + 1;
+                self.more_due = !shared.running.is_busy();
+                break;
+            }
+        }
+        if let Some(began) = began {
+            let nanos = self.stopwatch.delta_as_nanos(began, self.stopwatch.raw());
+            shared.record_expiry(self.number, turn.now, nanos);
+        }
+    }
+
+    /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, and while a snapshot is loaded.
+    fn expiry_is_paused(&self, now: Now) -> bool {
+        self.shared.persistence.is_loading() || self.shared.pauses.in_force(now).is_some()
+    }
+
+    fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
+        self.connections.get_mut(slot)?.as_deref_mut()
+    }
+
+    /// Returns whether the connection in this place is the client's.
+    fn has(&mut self, slot: usize, client: u64) -> bool {
+        self.connection(slot)
+            .is_some_and(|connection| connection.session.id == client)
+    }
+
+    fn mark_dirty(&mut self, slot: usize) {
+        if let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut)
+            && !connection.dirty
+        {
+            connection.dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+
+    /// Handles the messages and orders in the mailbox.
+    fn collect_mail(&mut self) {
+        self.collect_messages();
+        if self.orders.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let now = shared.clock.now();
+        for order in std::mem::take(&mut self.orders) {
+            match order {
+                Order::Serve(arrival) => {
+                    self.serve(arrival, now);
+                }
+                Order::Listen { plain, tls } => self.listen(plain, tls),
+                Order::Kill { client, slot } if self.has(slot, client) => self.close(slot),
+                Order::CutOff { client, slot } if self.has(slot, client) => self.cut_off(slot),
+                Order::Kill { .. } | Order::CutOff { .. } => {}
+                Order::Unblocked {
+                    client,
+                    slot,
+                    until,
+                } => {
+                    if let Some(connection) = self.connection(slot)
+                        && connection.session.id == client
+                    {
+                        // The reply is in the output already, behind what is held.
+                        let from = connection.holds.back().map_or(0, |hold| hold.0);
+                        connection.hold(from, until);
+                        self.unblock(slot);
+                    }
+                }
+                Order::Released => {
+                    if self.number == 0 {
+                        self.shared.answer_acked(0);
+                    }
+                    self.end_held();
+                }
+                Order::FeedReplicas => self.feed_replicas(),
+                Order::SyncFailed => self.close_held(),
+                Order::Reconfigure => self.reconfigure(),
+                Order::Freed(bytes) => self.reported_bytes += bytes,
+                Order::Collect(share) => self.collect_pages(share),
+                // The next turn checks the pause and the clock.
+                Order::Resume | Order::ClockMoved => self.more_due = true,
+                Order::MoveClock { to, answer } => {
+                    // The receiver may have been dropped.
+                    let _ = answer.send(self.move_clock(to));
+                }
+                Order::Settle(done) => self.settle(done),
+                Order::AttachPrimary(attachment) => self.attach_primary(*attachment),
+                Order::AcknowledgePrimary => self.acknowledge_primary(),
+                Order::FailoverAnswered(accepted) => self.failover_answered(accepted),
+                Order::CheckUser(user) => self.check_user(&user),
+                Order::RoleChanged => self.change_role(),
+                Order::Migrated(migration) => {
+                    self.migrations.push(*migration);
+                    self.more_due = true;
+                }
+                Order::Stop => self.stopping = true,
+            }
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Output of connections: written once a turn, unless it waits for the append-only file.
+//!
+//! Each wake-up of the file's thread costs as much as some ten commands. So a loop with held output and more input runs that first, for
+//! [`COLLECTING`] at most, and the thread then writes the changes of several turns. A loop without more input waits awake for the
+//! thread before it sleeps, because being woken takes longer.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use mio::Events;
+use punctual_resp::CHUNK;
+
+use crate::changelog::THIS_TURN;
+use crate::client::registry::REPLY_BUFFER;
+use crate::config::OutputLimit;
+use crate::event_loop::connection::{Flushed, is_exceeded};
+use crate::event_loop::{EventLoop, LoopTimer};
+use crate::log;
+use crate::node::order::Order;
+
+/// Maximum number of output buffers kept for the next replies, whatever their size.
+const SPARE_OUTPUTS: usize = 16;
+/// Maximum number of kept buffers if the others have up to [`SMALL_OUTPUT`] bytes: as many clients may have a reply in one turn.
+const SPARE_SMALL_OUTPUTS: usize = 1024;
+/// See [`SPARE_SMALL_OUTPUTS`].
+const SMALL_OUTPUT: usize = 4 << 10;
+/// Maximum time for which a loop waits awake for the append-only file.
+const PATIENCE: Duration = Duration::from_micros(50);
+/// Part of this time in which the loop gives its processor to no other thread.
+const SPIN: Duration = Duration::from_micros(3);
+/// Part of [`PATIENCE`] that remains when the file was slower many times.
+const PATIENCE_MIN: Duration = Duration::from_micros(1);
+
+/// Time for which a loop with more input leaves the file's thread asleep.
+const COLLECTING: Duration = Duration::from_millis(1);
+
+/// Output that waits for the append-only file.
+pub(crate) struct Held {
+    /// Slots of its connections.
+    pub(crate) slots: Vec<usize>,
+    /// First position that output waits for; `u64::MAX` without any.
+    pub(crate) until: u64,
+    /// Time for which the loop waits awake.
+    patience: Duration,
+    /// Instant from which on the loop has left the file's thread asleep.
+    since: Option<Instant>,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            until: u64::MAX,
+            patience: PATIENCE,
+            since: None,
+        }
+    }
+}
+
+impl EventLoop {
+    /// Blocks while the disk is so far behind the changes that what is kept for it has no bound. All clients wait, as those of a
+    /// Redis that waits in a write.
+    #[cold]
+    pub(crate) fn wait_for_disk(&self) {
+        let shared = &self.shared;
+        shared
+            .persistence
+            .aof
+            .delays
+            .fetch_add(1, Ordering::Relaxed);
+        log::notice!(
+            shared.logger,
+            "Asynchronous AOF fsync is taking too long (disk is busy?). Clients wait until it has written more."
+        );
+        while shared.changelog.is_full() && !shared.stopping.load(Ordering::SeqCst) {
+            shared.changelog.wait_for_room();
+        }
+    }
+
+    /// Fixes the position that this turn's held output waits for: everything of the turn has been appended. Output that was flushed
+    /// beside a script is among the held output already.
+    pub(crate) fn end_holding(&mut self) {
+        let until = self.shared.changelog.file_end();
+        for slot in std::mem::take(&mut self.holding) {
+            if let Some(connection) = self.connection(slot)
+                && let Some(last) = connection.holds.back_mut()
+                && last.1 == THIS_TURN
+            {
+                last.1 = until;
+                if connection.held {
+                    self.held.until = self.held.until.min(until);
+                }
+            }
+        }
+    }
+
+    /// Writes the output that was released since the turn.
+    fn write_released(&mut self) {
+        if !self.held.slots.is_empty() && !self.shared.changelog.is_held(self.held.until) {
+            self.end_held();
+            self.flush_dirty();
+        }
+    }
+
+    /// Writes released output. If output is held and there is more input, returns true and the input's events: its commands run
+    /// first. Wakes the file's thread if there is no more input, or none was woken for [`COLLECTING`].
+    pub(crate) fn has_input_beside_held(&mut self, events: &mut Events) -> bool {
+        self.write_released();
+        if self.held.slots.is_empty() {
+            self.held.since = None;
+            self.shared.changelog.wake_for_bytes();
+            return false;
+        }
+        let now = Instant::now();
+        if now - *self.held.since.get_or_insert(now) >= COLLECTING {
+            self.held.since = Some(now);
+            self.shared.changelog.wake_for_bytes();
+        }
+        if self.poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty() {
+            return true;
+        }
+        self.held.since = None;
+        self.shared.changelog.wake_for_bytes();
+        self.wait_awake();
+        false
+    }
+
+    /// Waits awake until held output is released, and writes it. Returns early if that takes long or the loop has other work.
+    fn wait_awake(&mut self) {
+        let has_work = self.more_due || !self.readable.is_empty() || !self.unblocked.is_empty();
+        if self.held.slots.is_empty() || has_work {
+            return;
+        }
+        let (log, until) = (&self.shared.changelog, self.held.until);
+        let mailbox = &self.shared.mailboxes[self.number];
+        let began = Instant::now();
+        while log.is_held(until) {
+            if mailbox.is_full() {
+                return;
+            }
+            let waited = began.elapsed();
+            if waited > self.held.patience {
+                self.held.patience = (self.held.patience / 2).max(PATIENCE_MIN);
+                return;
+            }
+            if waited < SPIN {
+                std::hint::spin_loop();
+            } else {
+                // The file's thread may need this processor.
+                std::thread::yield_now();
+            }
+        }
+        self.held.patience = PATIENCE;
+        self.write_released();
+    }
+
+    /// Takes the slots of held output, of which some may have been released.
+    fn take_held(&mut self) -> Vec<usize> {
+        self.held.until = u64::MAX;
+        let slots = std::mem::take(&mut self.held.slots);
+        for slot in &slots {
+            if let Some(connection) = self.connection(*slot) {
+                connection.held = false;
+            }
+        }
+        slots
+    }
+
+    /// Looks at all held output anew when the connections are flushed.
+    pub(crate) fn end_held(&mut self) {
+        for slot in self.take_held() {
+            self.mark_dirty(slot);
+        }
+    }
+
+    /// Closes the connections whose output waits for the device: what it would reveal may never get there.
+    pub(crate) fn close_held(&mut self) {
+        for slot in self.take_held() {
+            let last = self.connection(slot).and_then(|c| c.holds.back().copied());
+            match last {
+                Some((_, until)) if self.shared.changelog.is_held(until) => self.close(slot),
+                _ => self.mark_dirty(slot),
+            }
+        }
+    }
+
+    /// Moves the messages in the mailbox to their clients' output. Orders wait for the end of the turn.
+    pub(crate) fn collect_messages(&mut self) {
+        if !self.shared.mailboxes[self.number].is_full() {
+            return;
+        }
+        let mut mail = std::mem::take(&mut self.mail);
+        self.shared.mailboxes[self.number].collect(&mut mail);
+        for (to, bytes) in mail.deliveries() {
+            let connection = self.connections.get_mut(to.slot);
+            if let Some(connection) = connection.and_then(Option::as_mut)
+                && connection.session.id == to.client
+            {
+                if connection.out.capacity() == 0 {
+                    connection.out = self.spare.pop().unwrap_or_default();
+                }
+                connection.chunks.take_long(&mut connection.out);
+                connection.out.extend_from_slice(bytes);
+                self.mark_dirty(to.slot);
+            }
+        }
+        self.orders.append(&mut mail.orders);
+        let cut_off = mail.cut_off.drain(..);
+        self.orders
+            .extend(cut_off.map(|(client, slot)| Order::CutOff { client, slot }));
+        mail.clear(self.shared.memory.is_full(self.number));
+        self.mail = mail;
+    }
+
+    /// Writes the output of the turn, or output that was released since.
+    pub(crate) fn flush_dirty(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for slot in dirty.drain(..) {
+            self.flush(slot);
+            self.count_client(slot);
+        }
+        self.keep_clients();
+        if self.dirty.is_empty() {
+            self.dirty = dirty;
+        }
+        self.remove_ended();
+    }
+
+    /// Writes a connection's output once, and closes the connection if it has ended.
+    pub(crate) fn flush(&mut self, slot: usize) {
+        let limits = self.settings.output_limits;
+        let now_ms = self.turn_ms;
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        connection.dirty = false;
+        // The loop looks for what is released after this line before it sleeps.
+        let log = &self.shared.changelog;
+        while connection
+            .holds
+            .pop_front_if(|hold| !log.is_held(hold.1))
+            .is_some()
+        {}
+        let first = connection.holds.front().copied();
+        if let Some((_, until)) = first {
+            if !std::mem::replace(&mut connection.held, true) {
+                self.held.slots.push(slot);
+            }
+            self.held.until = self.held.until.min(until);
+        }
+        let free = first.map_or(connection.output_len(), |hold| hold.0);
+        if std::mem::take(&mut connection.session.has_written) {
+            connection.session.last_write = self.shared.replication.offset();
+            connection.session.last_write_in_file = self.shared.changelog.file_end();
+        }
+        if connection.session.replica.is_some() {
+            return self.flush_replica(slot);
+        }
+        let idle = connection.output_len() == 0 && !connection.socket.wants_write();
+        if idle && !connection.ended && !connection.session.closing {
+            return;
+        }
+        let before = connection.unwritten() as u64;
+        let mut sent = 0;
+        let flushed = connection.flush(free, &mut sent);
+        let stats = &self.shared.stats[self.number];
+        stats.net_out.add(sent);
+        if sent > 0 || !matches!(flushed, Flushed::Held) {
+            stats.writes.add(1);
+        }
+        let left = connection.unwritten() as u64;
+        let info = &connection.session.info;
+        // Only this loop writes the counter, so a load and a store are enough.
+        let net_out = info.net_out.load(Ordering::Relaxed) + sent;
+        info.net_out.store(net_out, Ordering::Relaxed);
+        if sent > 0 {
+            info.seen_ms.store(now_ms, Ordering::Relaxed);
+        }
+        info.output_bytes.store(left, Ordering::Relaxed);
+        let window_ms = self
+            .shared
+            .switches
+            .output_peak_window_ms
+            .load(Ordering::Relaxed);
+        info.output_peak.record_within(before, now_ms, window_ms);
+        // The loop reuses a buffer without unread output.
+        let capacity = match flushed {
+            Flushed::Blocked | Flushed::Held => connection.output_capacity() as u64,
+            Flushed::All | Flushed::Broken => 0,
+        };
+        info.output_capacity.store(capacity, Ordering::Relaxed);
+        if left > 0 {
+            let beyond = left.saturating_sub(REPLY_BUFFER);
+            stats.output_peak.record(beyond, now_ms);
+        }
+        match flushed {
+            Flushed::Broken => self.close(slot),
+            Flushed::All => {
+                connection.over_soft_since = None;
+                let out = std::mem::take(&mut connection.out);
+                if connection.session.closing || connection.ended {
+                    self.close(slot);
+                }
+                self.keep_output(out);
+            }
+            Flushed::Blocked | Flushed::Held => {
+                let limit = limits[connection.output_class()];
+                self.check_output(slot, limit, left);
+            }
+        }
+    }
+
+    /// Keeps an empty buffer for the next reply.
+    pub(crate) fn keep_output(&mut self, out: Vec<u8>) {
+        let most = if out.capacity() <= SMALL_OUTPUT {
+            SPARE_SMALL_OUTPUTS
+        } else if out.capacity() <= CHUNK && !self.shared.memory.is_full(self.number) {
+            SPARE_OUTPUTS
+        } else {
+            0
+        };
+        if self.spare.len() < most {
+            self.spare.push(out);
+        }
+    }
+
+    /// Closes a connection with `left` unread bytes if they exceed the limit, or arms the timer that will.
+    pub(crate) fn check_output(&mut self, slot: usize, limit: OutputLimit, left: u64) {
+        let now_ms = self.turn_ms;
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        if is_exceeded(limit, left, now_ms, &mut connection.over_soft_since) {
+            self.cut_off(slot);
+        } else if let Some(since) = connection.over_soft_since
+            && connection.soft_timer.is_none()
+        {
+            let at = since.saturating_add(limit.soft_seconds.saturating_mul(1000));
+            let timer = LoopTimer::SoftLimit(slot);
+            connection.soft_timer = Some(self.timers.insert(at.saturating_add(1), timer));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A loop's part in returning memory to the system; see [`crate::memory::reclaim`].
+
+use crate::event_loop::{EventLoop, LoopTimer};
+use crate::memory::reclaim::{DELAY_MS, Share};
+use crate::reclaim::rounds;
+
+impl EventLoop {
+    /// Arms the timer of a round if enough has been freed since the last one. Called once per turn.
+    pub(crate) fn arm_round(&mut self) {
+        if self.round_timer.is_none() && self.freed_bytes() >= rounds::worth_a_round(&self.shared) {
+            let at = self.turn_ms.saturating_add(DELAY_MS);
+            self.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
+        }
+    }
+
+    /// Begins a round. If another loop's round is in progress, tries again later: that round may miss bytes freed here.
+    pub(crate) fn begin_round(&mut self) {
+        self.round_timer = None;
+        if !rounds::begin_round(&self.shared) {
+            let at = self.turn_ms.saturating_add(DELAY_MS);
+            self.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
+        }
+    }
+
+    /// Does this loop's part of a round: a bounded step.
+    pub(crate) fn collect_pages(&mut self, share: Share) {
+        if let Some(reclaim) = self.shared.reclaim {
+            (reclaim.collect)();
+        }
+        self.collected_bytes += self.freed_bytes();
+        if let Some(timer) = self.round_timer.take() {
+            self.timers.remove(timer);
+        }
+        rounds::end_share(&self.shared, share);
+    }
+
+    /// Returns the number of bytes freed since the last round, by this thread and by threads that report to it.
+    fn freed_bytes(&self) -> u64 {
+        let own = self.shared.reclaim.map_or(0, |r| (r.freed_bytes)());
+        own + self.reported_bytes - self.collected_bytes
+    }
+}

@@ -1,0 +1,240 @@
+//! Publishes the keyspace's events on channels, and counts them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_resp::Protocol;
+use punctual_store::events::{Classes, DeadLetterFailed, Sink};
+use punctual_store::keyspace::tracked::Readers;
+use punctual_store::keyspace::waiters::Waiter;
+use punctual_store::{Effects, KeyHash, Now};
+
+use crate::log;
+use crate::memory::counters;
+use crate::node::Shared;
+use crate::session::trackers::{Batch, Prefixes};
+
+/// Most keys that are gathered for clients in BCAST mode before they are sent.
+const BATCH_MAX: usize = 16_384;
+
+/// Receives the events of one event loop. It lives for a turn, at whose end it sends what it has gathered.
+pub(crate) struct LoopSink<'s> {
+    pub(crate) shared: &'s Shared,
+    pub(crate) loop_number: usize,
+    /// Publish the last values of strings that expire.
+    pub(crate) expired_values: bool,
+    /// Keys that the turn has changed since it last appended, while replies wait for the append-only file.
+    changed: Vec<KeyHash>,
+    /// Number of these keys that are noted in the log of changes.
+    noted: usize,
+    /// Prefixes of the clients in BCAST mode.
+    prefixes: Arc<Prefixes>,
+    /// Changed keys that those clients want to know of.
+    batch: Batch,
+    /// Bytes of the invalidations that the turn has sent or gathered.
+    invalidations: u64,
+    /// Buffer for channel names such as `__keyspace@0__:key`.
+    channel: Vec<u8>,
+    /// Channel of the last `__keyevent@`: its database, its name, and where the event begins in it. Events repeat.
+    event_channel: (usize, Vec<u8>, usize),
+}
+
+impl<'s> LoopSink<'s> {
+    pub(crate) fn new(shared: &'s Shared, loop_number: usize, expired_values: bool) -> Self {
+        Self {
+            shared,
+            loop_number,
+            expired_values,
+            changed: Vec::new(),
+            noted: 0,
+            prefixes: Arc::default(),
+            batch: Batch::new(),
+            invalidations: 0,
+            channel: Vec::new(),
+            event_channel: (0, Vec::new(), 0),
+        }
+    }
+
+    /// Adds what was allocated for invalidations since the loop's counter of memory had this value.
+    fn count_invalidations(&mut self, before: i64) {
+        let bytes = u64::try_from(counters::own() - before).unwrap_or(0);
+        self.invalidations += bytes;
+        let all = &self.shared.memory.invalidations;
+        all.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Sends the changed keys to the clients in BCAST mode.
+    fn send_batch(&mut self) {
+        if !self.batch.is_empty() {
+            self.shared
+                .trackers
+                .broadcast(&self.shared.post(), &self.batch);
+            self.batch.clear();
+        }
+    }
+
+    /// Records the time from a deadline to the expiry of its entry.
+    fn record_lateness(&self, now: Now, deadline_ms: u64) {
+        let late_us = now
+            .micros()
+            .saturating_sub(deadline_ms.saturating_mul(1000));
+        self.shared.stats[self.loop_number]
+            .lateness_us
+            .lock()
+            .saturating_record(late_us.max(1));
+    }
+
+    fn channel(&mut self, prefix: &str, db: usize, rest: &[u8]) -> &[u8] {
+        write_channel(&mut self.channel, prefix, db);
+        self.channel.extend_from_slice(rest);
+        &self.channel
+    }
+
+    fn event_channel(&mut self, db: usize, event: &[u8]) -> &[u8] {
+        let (last_db, channel, begin) = &mut self.event_channel;
+        if *last_db != db || channel.is_empty() || channel[*begin..] != *event {
+            write_channel(channel, "__keyevent@", db);
+            (*last_db, *begin) = (db, channel.len());
+            channel.extend_from_slice(event);
+        }
+        channel
+    }
+}
+
+/// Writes the part of a channel's name before the key or the event.
+fn write_channel(channel: &mut Vec<u8>, prefix: &str, db: usize) {
+    channel.clear();
+    channel.reserve(64);
+    channel.extend_from_slice(prefix.as_bytes());
+    channel.extend_from_slice(itoa::Buffer::new().format(db).as_bytes());
+    channel.extend_from_slice(b"__:");
+}
+
+/// Sends what is left.
+impl Drop for LoopSink<'_> {
+    fn drop(&mut self) {
+        self.send_batch();
+        // All loops share the counter, and few turns have invalidations.
+        if self.invalidations > 0 {
+            let all = &self.shared.memory.invalidations;
+            all.fetch_sub(self.invalidations, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Sink for LoopSink<'_> {
+    fn keyspace(&mut self, db: usize, _: Classes, event: &str, key: &[u8]) {
+        let (shared, classes) = (self.shared, self.shared.classes());
+        if classes.contains(Classes::KEYSPACE) {
+            shared.publish(self.channel("__keyspace@", db, key), event.as_bytes());
+        }
+        if classes.contains(Classes::KEYEVENT) {
+            shared.publish(self.event_channel(db, event.as_bytes()), key);
+        }
+    }
+
+    fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
+        self.record_lateness(now, deadline_ms);
+        if self.expired_values
+            && let Some(value) = value
+        {
+            let shared = self.shared;
+            shared.publish(self.channel("__keyvalue@", db, key), value);
+        }
+    }
+
+    fn field_expired(&mut self, now: Now, _: usize, _: &[u8], _: &[u8], deadline_ms: u64) {
+        self.record_lateness(now, deadline_ms);
+    }
+
+    fn moved_on(&mut self, now: Now, deadline_ms: u64) {
+        self.record_lateness(now, deadline_ms);
+    }
+
+    fn timer_fires(&mut self, now: Now, _: usize, _: &[u8], deadline_ms: u64) {
+        self.record_lateness(now, deadline_ms);
+    }
+
+    fn dead_letter_failed(&mut self, failed: &DeadLetterFailed<'_>) {
+        log::warning!(
+            self.shared.logger,
+            "Entries of the group '{}' of the stream '{}' in database {} cannot move to '{}': {}. They stay pending; the next attempt is at \
+             the end of another lease",
+            failed.group.escape_ascii(),
+            failed.key.escape_ascii(),
+            failed.db,
+            failed.dead_letter.escape_ascii(),
+            failed.reason,
+        );
+    }
+
+    fn log(&mut self, effects: &Effects) {
+        let (shared, log) = (self.shared, &self.shared.changelog);
+        log.append(effects, |bytes| shared.append_to_stream(bytes));
+        if !self.changed.is_empty() {
+            log.note_appended(&mut self.changed, shared.store.shards() > 1);
+            self.noted = 0;
+        }
+    }
+
+    fn changed(&mut self, key: KeyHash) {
+        self.changed.push(key);
+    }
+
+    fn note_changes(&mut self) {
+        let log = &self.shared.changelog;
+        log.note_recent();
+        for key in &self.changed[self.noted..] {
+            log.note_change(*key);
+        }
+        self.noted = self.changed.len();
+    }
+
+    fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {
+        let before = counters::own();
+        self.shared
+            .trackers
+            .invalidate(&self.shared.post(), key, readers, by);
+        self.count_invalidations(before);
+    }
+
+    fn broadcast(&mut self, key: &[u8], by: u64) {
+        let trackers = &self.shared.trackers;
+        if let Some(changed) = trackers.changed_prefixes(&self.prefixes) {
+            self.prefixes = changed;
+        }
+        if !self.prefixes.match_key(key) {
+            return;
+        }
+        match self.batch.get_mut(key) {
+            Some(last) => *last = by,
+            None => {
+                let before = counters::own();
+                self.batch.insert(key.into(), by);
+                self.count_invalidations(before);
+            }
+        }
+        if self.batch.len() >= BATCH_MAX {
+            self.send_batch();
+        }
+    }
+
+    fn serves(&mut self, waiter: &Waiter) {
+        // Other clients get no messages while they wait.
+        if waiter.protocol() == Protocol::Resp3 {
+            let id = waiter.id();
+            self.shared.mailboxes[id.loop_number].await_answer(id.client);
+        }
+    }
+
+    fn invalidate_all(&mut self) {
+        self.shared.trackers.invalidate_all(&self.shared.post());
+    }
+
+    fn wake(&mut self, shard: usize, deadline_ms: u64) {
+        let owner = self.shared.loop_of(shard);
+        if owner != self.loop_number {
+            self.shared.mailboxes[owner].wake_for(deadline_ms);
+        }
+    }
+}

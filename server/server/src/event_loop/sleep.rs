@@ -1,0 +1,73 @@
+//! How long a loop sleeps: until its next deadline, by an alarm of the clock, or until the upkeep of replicas, by the stopwatch.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::event_loop::EventLoop;
+use crate::persist;
+use crate::world::clock::stopwatch_ms;
+
+impl EventLoop {
+    /// Returns the next deadline of this loop, in unix ms; `u64::MAX` if there is none.
+    fn next_wakeup_ms(&self) -> u64 {
+        let loops = self.shared.mailboxes.len();
+        let paused = self.shared.persistence.is_loading()
+            || self.shared.pauses.any() && self.expiry_is_paused(self.shared.clock.now());
+        let keys = if paused {
+            None
+        } else {
+            (self.number..self.shared.store.shards())
+                .step_by(loops)
+                .filter_map(|shard| self.shared.store.next_wakeup(shard))
+                .min()
+        };
+        let pause = self.shared.pauses.next_end_ms();
+        let cron = !self.shared.switches.cron_paused.load(Ordering::SeqCst);
+        let save = persist::next_check_ms(&self.shared, &self.settings).filter(|_| cron);
+        let shutdown = self.shared.shutdown.deadline_ms();
+        let shutdown = shutdown.filter(|_| cron && self.number == 0);
+        [keys, self.timers.next_wakeup(), pause, save, shutdown]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Arms the alarm. Returns the timeout for the poll: zero if there is work.
+    pub(crate) fn prepare_sleep(&mut self) -> Option<Duration> {
+        let unsent = !self.dirty.is_empty();
+        if self.more_due || unsent || !self.readable.is_empty() || !self.unblocked.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let mailbox = &self.shared.mailboxes[self.number];
+        let held = !self.held.slots.is_empty();
+        if held {
+            mailbox.wait_for(self.held.until);
+        }
+        let wakeup = self.next_wakeup_ms();
+        // A thread that sets an earlier deadline, adds mail or releases a position after this line wakes the loop; the checks
+        // below see earlier changes.
+        mailbox.sleep.announce(wakeup);
+        let wakeup = wakeup.min(self.next_wakeup_ms());
+        let released = held && !self.shared.changelog.is_held(self.held.until);
+        if released || mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
+            return Some(Duration::ZERO);
+        }
+        let timeout = if self.shared.clock.is_virtual() {
+            // A virtual clock moves only by an order.
+            let due = self.shared.clock.now().is_due(wakeup);
+            due.then_some(Duration::ZERO)
+        } else {
+            self.alarm.set(wakeup)
+        };
+        [timeout, self.until_upkeep()].into_iter().flatten().min()
+    }
+
+    /// Returns the time until the upkeep of replicas, which follows the stopwatch and not the clock.
+    fn until_upkeep(&self) -> Option<Duration> {
+        let at_ms = self.shared.replicas.upkeep_ms.load(Ordering::SeqCst);
+        let cron = !self.shared.switches.cron_paused.load(Ordering::SeqCst);
+        let plans = cron && self.number == 0 && at_ms != u64::MAX;
+        plans.then(|| Duration::from_millis(at_ms.saturating_sub(stopwatch_ms())))
+    }
+}

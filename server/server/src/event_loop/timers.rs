@@ -1,0 +1,44 @@
+//! Timers that are due in the loop's shards.
+
+use punctual_store::Turn;
+
+use crate::dispatch::Dispatcher;
+use crate::dispatch::timers::{By, Fired};
+use crate::event_loop::EventLoop;
+use crate::node::scripts::Scripts;
+
+/// Time after which the loop looks at its sockets again, in ns.
+const FIRING_MAX_NS: u64 = 500_000;
+
+impl EventLoop {
+    /// Fires the timers that expiry has just found. `began` is the stopwatch's reading at the beginning of the batch. Returns false if the loop must
+    /// first turn to its clients, or a script is in the way: the rest stays due.
+    pub(crate) fn fire_timers(&mut self, turn: &mut Turn, began: u64) -> bool {
+        let shared = self.shared();
+        let (number, stopwatch) = (self.number, self.stopwatch.clone());
+        let mut scripts = self
+            .scripts
+            .take()
+            .unwrap_or_else(|| Scripts::new(&shared).into());
+        let due = turn.take_due_timers();
+        let max = usize::MAX;
+        let clients = Some(&mut *self as _);
+        let mut dispatcher = Dispatcher::new(
+            &shared,
+            number,
+            turn,
+            &mut scripts,
+            &stopwatch,
+            max,
+            clients,
+        );
+        let goes_on = due.iter().all(|due| {
+            let fired = dispatcher.fire(due, By::Deadline);
+            let nanos = stopwatch.delta_as_nanos(began, stopwatch.raw());
+            fired != Fired::Later && nanos < FIRING_MAX_NS
+        });
+        self.scripts = Some(scripts);
+        self.busy_is_over();
+        goes_on
+    }
+}

@@ -1,0 +1,23 @@
+//! The limit of the keys that clients may have cached (`tracking-table-max-keys`).
+
+use std::sync::Arc;
+
+use punctual_store::Turn;
+
+use crate::event_loop::EventLoop;
+
+impl EventLoop {
+    /// Removes some of the keys that clients may have cached, if there are too many.
+    pub(crate) fn limit_tracked(&mut self, turn: &mut Turn) {
+        const KEYS: usize = 100;
+        let shared = Arc::clone(&self.shared);
+        if !shared.store.tracks_too_many() || shared.running.is_active() {
+            return;
+        }
+        for shard in (self.number..shared.store.shards()).step_by(shared.mailboxes.len()) {
+            turn.limit_tracked(shard, KEYS);
+        }
+        turn.release();
+        self.more_due |= shared.store.tracks_too_many();
+    }
+}

@@ -1,0 +1,166 @@
+//! The connection of the primary, and changes of the role.
+
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+use punctual_store::Turn;
+
+use crate::event_loop::EventLoop;
+use crate::event_loop::sink::LoopSink;
+use crate::follow::apply;
+use crate::log;
+use crate::net::listener::Arrival;
+use crate::net::socket::Socket;
+use crate::replication::attachment::Attachment;
+use crate::replication::upstream::Attempt;
+use crate::session::Session;
+use crate::tls::channel::Channel;
+
+/// Reply to commands that wait when the role changes.
+const UNBLOCKED: &[u8] = b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n";
+
+impl EventLoop {
+    /// Serves the connection of the primary. A full synchronization takes the place of the keyspace first.
+    pub(crate) fn attach_primary(&mut self, mut attachment: Attachment) {
+        let shared = Arc::clone(&self.shared);
+        if let Some(slot) = self.primary {
+            self.close(slot);
+        }
+        let now = shared.clock.now();
+        let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
+        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        if apply::begin(&shared, &mut turn, &mut attachment) {
+            let generation = attachment.attempt.generation;
+            if let Some(slot) = self.serve_primary(attachment.channel, &attachment.attempt) {
+                shared.upstream.attached(generation);
+                turn.release();
+                if !attachment.rest.is_empty() {
+                    self.received(slot, &attachment.rest, &mut turn);
+                }
+                self.read_again(slot);
+                self.acknowledge_primary();
+            } else {
+                shared.upstream.lost(generation, true);
+            }
+        }
+        self.count(&mut turn);
+        self.discard(turn);
+    }
+
+    /// Adds the primary's connection to this loop.
+    fn serve_primary(&mut self, channel: Channel, attempt: &Attempt) -> Option<usize> {
+        let Channel { stream, session } = channel;
+        if let Err(error) = stream.set_nonblocking(true) {
+            log::warning!(
+                self.shared.logger,
+                "Serving the connection of the MASTER: {error}"
+            );
+            return None;
+        }
+        let name = |addr: std::io::Result<std::net::SocketAddr>| {
+            addr.map(|addr| addr.to_string()).unwrap_or_default()
+        };
+        let arrival = Arrival {
+            addr: name(stream.peer_addr()),
+            laddr: name(stream.local_addr()),
+            fd: stream.as_raw_fd(),
+            unix: false,
+            local: false,
+            own: false,
+            socket: match session {
+                None => Socket::Tcp(TcpStream::from_std(stream)),
+                Some(session) => Socket::encrypted(TcpStream::from_std(stream), *session),
+            },
+        };
+        arrival.set_keepalive(self.settings.tcp_keepalive_s);
+        self.shared.clients.admit(usize::MAX);
+        let slot = self.serve(arrival, self.shared.clock.now())?;
+        let session = &mut self.connection(slot)?.session;
+        session.follow(attempt.generation, attempt.db);
+        self.primary = Some(slot);
+        Some(slot)
+    }
+
+    /// Tells the primary what is applied, and closes its connection if it is silent for too long.
+    pub(crate) fn acknowledge_primary(&mut self) {
+        let Some(slot) = self.primary else {
+            return;
+        };
+        let shared = Arc::clone(&self.shared);
+        let timeout_s = u64::from(self.settings.replica.timeout_s);
+        if shared.upstream.silence().as_secs() > timeout_s {
+            log::warning!(
+                shared.logger,
+                "MASTER timeout: no data nor PING received..."
+            );
+            self.close(slot);
+            return;
+        }
+        if let Some(connection) = self.connection(slot)
+            && let Some(applied) = &mut connection.session.upstream
+        {
+            let offset = applied.offset(&shared);
+            apply::acknowledge(&shared, applied, offset, &mut connection.out);
+            self.mark_dirty(slot);
+        }
+    }
+
+    /// Ends a failover.
+    pub(crate) fn failover_answered(&mut self, accepted: bool) {
+        let shared = Arc::clone(&self.shared);
+        let mut sink = LoopSink::new(&shared, self.number, false);
+        let now = shared.clock.now();
+        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        shared.failover_answered(&mut turn, accepted);
+        self.count(&mut turn);
+        self.discard(turn);
+    }
+
+    /// Notes that the primary's connection has ended.
+    pub(crate) fn primary_lost(&mut self, session: &Session) {
+        self.primary = None;
+        if let Some(applied) = &session.upstream
+            && self
+                .shared
+                .upstream
+                .lost(applied.generation, applied.refused)
+        {
+            log::warning!(self.shared.logger, "Connection with master lost.");
+            log::notice!(self.shared.logger, "Caching the disconnected master state.");
+        }
+    }
+
+    /// Ends what the former role has begun: the connection of a former primary, and on a replica the commands that wait.
+    /// What has fallen due on a replica that is promoted expires in the next turn.
+    pub(crate) fn change_role(&mut self) {
+        self.more_due = true;
+        let generation = self.shared.upstream.generation();
+        let session = |c: &crate::event_loop::connection::Connection| {
+            c.session.upstream.as_ref().map(|a| a.generation)
+        };
+        if let Some(slot) = self.primary
+            && self
+                .connection(slot)
+                .is_some_and(|c| session(c) != Some(generation))
+        {
+            self.close(slot);
+        }
+        if !self.shared.replication.is_replica() {
+            return;
+        }
+        for slot in 0..self.connections.len() {
+            let Some(connection) = self.connection(slot) else {
+                continue;
+            };
+            if let Some(waiter) = &connection.session.waiter
+                && waiter.claim()
+            {
+                connection.out.extend_from_slice(UNBLOCKED);
+                connection.session.closing = true;
+                self.mark_dirty(slot);
+                self.flush(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Connections whose command waits for a key; see [`crate::node::waiting`].
+
+use punctual_store::{Now, Turn};
+
+use crate::dispatch::blocking::serve_ready;
+use crate::event_loop::connection::Connection;
+use crate::event_loop::{EventLoop, LoopTimer};
+use crate::node::waiting;
+
+impl EventLoop {
+    /// Arms the timeout of a connection's command, which begins to wait.
+    pub(crate) fn block(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        let deadline = connection
+            .session
+            .waiter
+            .as_ref()
+            .and_then(|w| w.deadline_ms());
+        connection.wait_timer = deadline.map(|at| self.timers.insert(at, LoopTimer::Wait(slot)));
+        if connection.out.is_empty() && connection.out.capacity() > 0 {
+            // The wait may be long, so other connections use the buffer.
+            let out = std::mem::take(&mut connection.out);
+            self.keep_output(out);
+        }
+    }
+
+    /// Serves the clients that wait for keys which the wheel has made ready: a lease has ended, an entry has been idle for long enough, a
+    /// stream has got an event, or an expired key ends their wait.
+    pub(crate) fn serve_ready(&self, turn: &mut Turn) {
+        if turn.has_ready() {
+            let holds = self.released.is_some();
+            serve_ready(&self.shared, turn, self.number, &self.stopwatch, holds);
+        }
+    }
+
+    /// Notes that the peer has closed its end. Bytes from it may still be unread, but commands behind one that waits never run.
+    pub(crate) fn hung_up(&mut self, slot: usize) {
+        if let Some(connection) = self.connection(slot) {
+            connection.hung_up = true;
+            if connection.waits() {
+                self.end_stream(slot);
+            }
+        }
+    }
+
+    /// Handles the end of the peer's stream: closes the connection when its output is written. Cancels the command that waits, so that
+    /// no element is popped for it, and the commands behind it.
+    pub(crate) fn end_stream(&mut self, slot: usize) {
+        let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
+        connection.ended = true;
+        if connection.waits() {
+            connection.paused = false;
+            connection.session.closing = true;
+            self.cancel_wait(&mut connection);
+        }
+        self.connections[slot] = Some(connection);
+        self.mark_dirty(slot);
+    }
+
+    /// Cancels a connection's command that waits.
+    pub(crate) fn cancel_wait(&mut self, connection: &mut Connection) {
+        if let Some(key) = connection.wait_timer.take() {
+            self.timers.remove(key);
+        }
+        if let Some(waiter) = connection.session.end_waiting() {
+            // If another thread has already claimed the waiter, the popped element is lost with the connection.
+            waiter.claim();
+            self.ended_waiters.push(waiter);
+        }
+        let info = &connection.session.info;
+        self.shared.clients.set_waiting(info, false);
+    }
+
+    /// Ends the wait of a connection's command at its timeout.
+    pub(crate) fn time_out_waiter(&mut self, slot: usize, now: Now) {
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        connection.wait_timer = None;
+        // If another thread has claimed the waiter, the reply is in the mailbox or soon will be.
+        if let Some(waiter) = &connection.session.waiter
+            && waiter.claim()
+        {
+            if !waiter.id().silent {
+                connection.out.extend_from_slice(&waiting::unserved_reply(
+                    &self.shared,
+                    waiter,
+                    None,
+                ));
+            }
+            waiting::record_unserved(&self.shared, self.number, now, waiter, None);
+            self.mark_dirty(slot);
+            self.unblock(slot);
+        }
+    }
+
+    /// Ends the wait of a connection's command that has its reply, so that the next commands may run.
+    pub(crate) fn unblock(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        let Some(waiter) = connection.session.end_waiting() else {
+            return;
+        };
+        if let Some(key) = connection.wait_timer.take() {
+            self.timers.remove(key);
+        }
+        // What has served the command may be in the replication stream by now.
+        connection.session.has_written = true;
+        let info = &connection.session.info;
+        self.shared.clients.set_waiting(info, false);
+        if waiter.is_queued() {
+            self.ended_waiters.push(waiter);
+        }
+        self.unblocked.push(slot);
+    }
+
+    /// Runs the commands that clients have sent during their waits.
+    pub(crate) fn resume_unblocked(&mut self, turn: &mut Turn) {
+        for slot in std::mem::take(&mut self.unblocked) {
+            // A command that has arrived since may wait in its turn.
+            if self.connection(slot).is_some_and(|c| c.waits()) {
+                continue;
+            }
+            turn.now = self.shared.clock.now();
+            self.resume(slot, turn);
+        }
+    }
+}

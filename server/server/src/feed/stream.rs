@@ -1,0 +1,184 @@
+//! What changes the stream and the list of replicas: appends, replicas that come and go, and what the server does for them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_store::Turn;
+
+use crate::log;
+use crate::node::Shared;
+use crate::node::order::Order;
+use crate::replication::backlog::Backlog;
+use crate::replication::replica::Replica;
+use crate::replication::replicas::{Replicas, Stream};
+use crate::world::clock::stopwatch_ms;
+
+impl Shared {
+    /// Appends bytes to the replication stream, if there is a backlog, and tells the loops with replicas. The mutex of the log
+    /// is held, or nothing that changes the keyspace can run.
+    pub(crate) fn append_to_stream(&self, bytes: &[u8]) {
+        let mut guard = self.replicas.stream();
+        let stream = &mut *guard;
+        let Some(backlog) = &mut stream.backlog else {
+            return;
+        };
+        let filled = backlog.append(bytes);
+        self.replication.advance(bytes.len());
+        if filled {
+            stream.trim();
+        }
+        drop(guard);
+        self.tell_loops_with_replicas();
+    }
+
+    /// Begins a history and its stream, unless there is one: nothing that the server has done so far is in it.
+    pub(crate) fn begin_stream(&self, turn: &mut Turn) {
+        turn.release();
+        turn.lock_all();
+        let mut stream = self.replicas.stream();
+        if stream.backlog.is_some() {
+            return;
+        }
+        self.replication.begin_history();
+        let size = self.settings().repl_backlog_size;
+        stream.backlog = Some(Backlog::new(self.replication.offset() + 1, size));
+        drop(stream);
+        self.changelog
+            .set_replicas(turn, !self.replication.is_replica());
+        turn.release();
+        let ids = self.replication.ids();
+        log::notice!(
+            self.logger,
+            "Replication backlog created, my new replication IDs are '{}' and '{}'",
+            ids.current,
+            ids.second
+        );
+    }
+
+    /// Orders the loops with replicas to send what the stream has for them.
+    fn tell_loops_with_replicas(&self) {
+        for (number, on) in self.replicas.loops.iter().enumerate() {
+            if on.replicas.load(Ordering::Acquire) > 0 && !on.told.swap(true, Ordering::SeqCst) {
+                self.mailboxes[number].order(Order::FeedReplicas);
+            }
+        }
+    }
+
+    /// Adds a replica to the list that `stream` guards.
+    pub(crate) fn attach(&self, stream: &mut Stream, replica: &Arc<Replica>) {
+        if stream.replicas.is_empty() {
+            // As in Redis, the first PING is not the first command of the stream.
+            let pinged_ms = &self.replicas.pinged_ms;
+            pinged_ms.store(stopwatch_ms(), Ordering::Relaxed);
+        }
+        stream.replicas.push(Arc::clone(replica));
+        replica.client.replica.store(true, Ordering::Release);
+        let on = &self.replicas.loops[replica.client.loop_number];
+        on.replicas.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Removes a replica whose connection has ended.
+    pub(crate) fn detach(&self, replica: &Arc<Replica>) {
+        replica.set_gone();
+        let mut stream = self.replicas.stream();
+        let before = stream.replicas.len();
+        stream.replicas.retain(|other| !Arc::ptr_eq(other, replica));
+        if stream.replicas.len() == before {
+            return;
+        }
+        if stream.replicas.is_empty() {
+            stream.alone_since_ms = stopwatch_ms();
+        }
+        stream.trim();
+        drop(stream);
+        let on = &self.replicas.loops[replica.client.loop_number];
+        on.replicas.fetch_sub(1, Ordering::AcqRel);
+        log::warning!(self.logger, "Connection with replica {replica} lost.");
+        self.count_good_replicas();
+        self.call_upkeep();
+    }
+
+    /// Closes the connections of all replicas: they ask again, and learn what has changed.
+    pub(crate) fn disconnect_replicas(&self) {
+        let all = {
+            let stream = self.replicas.stream();
+            // None of them gets a byte of another history.
+            for replica in &stream.replicas {
+                replica.set_gone();
+            }
+            stream.replicas.clone()
+        };
+        for replica in all {
+            self.close_replica(&replica);
+        }
+    }
+
+    /// Begins the stream of a replica anew, behind the current offset. The turn holds every shard.
+    pub(crate) fn restart_stream(&self) {
+        self.disconnect_replicas();
+        let size = self.settings().repl_backlog_size;
+        let next = self.replication.offset() + 1;
+        self.replicas.stream().backlog = Some(Backlog::new(next, size));
+    }
+
+    /// Closes the connection of a replica.
+    pub(crate) fn close_replica(&self, replica: &Replica) {
+        let client = &replica.client;
+        self.mailboxes[client.loop_number].order(Order::Kill {
+            client: client.id,
+            slot: client.slot,
+        });
+    }
+
+    /// Makes the first loop look after the replicas in its next turn.
+    pub(crate) fn call_upkeep(&self) {
+        self.replicas.upkeep_ms.store(0, Ordering::SeqCst);
+        self.mailboxes[0].order(Order::Resume);
+    }
+
+    /// Returns whether writes must be refused because too few replicas have acknowledged recently.
+    pub(crate) fn lacks_replicas(&self) -> bool {
+        let settings = self.settings();
+        settings.min_replicas_to_write > 0
+            && settings.min_replicas_max_lag_s > 0
+            && !self.replication.is_replica()
+            && self.replicas.good.load(Ordering::Acquire) < settings.min_replicas_to_write
+    }
+
+    /// Counts the replicas that have acknowledged recently, and admits or refuses writes accordingly.
+    pub(crate) fn count_good_replicas(&self) {
+        let settings = self.settings();
+        if settings.min_replicas_to_write == 0 {
+            let until_ms = &self.replicas.good_until_ms;
+            until_ms.store(u64::MAX, Ordering::Release);
+            return self.update_gate();
+        }
+        let (now_s, max_s) = (stopwatch_ms() / 1_000, settings.min_replicas_max_lag_s);
+        let (mut good, mut until_s) = (0, u64::MAX);
+        for replica in &self.replicas.stream().replicas {
+            let good_until_s = replica.good_until_s(max_s);
+            if replica.is_online() && now_s < good_until_s {
+                good += 1;
+                until_s = until_s.min(good_until_s);
+            }
+        }
+        let Replicas {
+            good: count,
+            good_until_ms,
+            ..
+        } = &self.replicas;
+        count.store(good, Ordering::Release);
+        good_until_ms.store(until_s.saturating_mul(1_000), Ordering::Release);
+        self.update_gate();
+    }
+
+    /// Counts the good replicas anew if the last count may be too high by now. Upkeep counts them once a second; a process that was
+    /// stopped for longer must not change anything before it knows whether its replicas still follow.
+    #[inline]
+    pub(crate) fn check_good_replicas(&self) {
+        let until_ms = self.replicas.good_until_ms.load(Ordering::Acquire);
+        if until_ms != u64::MAX && stopwatch_ms() >= until_ms {
+            self.count_good_replicas();
+        }
+    }
+}

@@ -1,0 +1,582 @@
+//! State that all event loops share.
+
+pub(crate) mod call;
+pub(crate) mod order;
+pub(crate) mod scripts;
+pub(crate) mod shutdown;
+mod users;
+pub(crate) mod waiting;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+use punctual_store::events::Classes;
+use punctual_store::lock_order::{OrderedMutex, Rank};
+use punctual_store::spec::Flags;
+use punctual_store::{Now, Stats, Store, Turn};
+
+use crate::acl::registry::Users;
+use crate::changelog::ChangeLog;
+use crate::client::pause::Pauses;
+use crate::client::registry::Clients;
+use crate::config::{Changes, Config, SetError, Settings, TlsSettings};
+use crate::durability::snapshots::Persistence;
+use crate::log::Logger;
+use crate::memory::reclaim::{Reclaim, Worker};
+use crate::memory::{Memory, counters};
+use crate::net::cross_protocol::HttpWarning;
+use crate::net::listener::{FreePorts, ListenError, Listener};
+use crate::net::mailbox::Mailbox;
+use crate::net::open_files::make_room_for;
+use crate::node::call::ServerHandler;
+use crate::node::order::Order;
+use crate::node::shutdown::Shutdown;
+use crate::observe::error_counts::ErrorCounts;
+use crate::observe::job_figures::JobFigures;
+use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
+use crate::observe::monitor::Monitors;
+use crate::observe::slowlog::{Slow, SlowLog};
+use crate::observe::stats::{LoopStats, Rates};
+use crate::pubsub::PubSub;
+use crate::replication::failover::Failover;
+use crate::replication::replicas::Replicas;
+use crate::replication::state::State as ReplicationState;
+use crate::replication::upstream::{Address, Upstream};
+use crate::script::cache::Cache;
+use crate::script::functions::registry::Registry;
+use crate::script::running::Running;
+use crate::session::trackers::{Post, Trackers};
+use crate::supervision::Systemd;
+use crate::switches::Switches;
+use crate::table::names::CommandNames;
+use crate::tls::{Context, Tls};
+use crate::world::clock::{Move, MoveError, Rounds, ServerClock};
+
+/// State that all event loops share. Lock order: shards, then `config`, then the log of changes, then the pub/sub
+/// registry, then mailboxes.
+pub struct Shared {
+    /// The keyspace.
+    pub store: Store,
+    /// The clock.
+    pub clock: ServerClock,
+    /// Command names, including renamed commands.
+    pub(crate) commands: CommandNames,
+    /// Handlers of the server's own commands, by their numbers in the table.
+    pub(crate) handlers: &'static [ServerHandler],
+    /// Configuration that CONFIG reads and changes.
+    pub config: OrderedMutex<Config>,
+    /// Settings derived from the configuration.
+    settings: RwLock<Arc<Settings>>,
+    /// Number of changes of the settings.
+    settings_version: AtomicU64,
+    classes: AtomicU32,
+    /// Duration in ns from which the slow log and LATENCY consider a command; `u64::MAX` disables both.
+    pub(crate) slow_ns: AtomicU64,
+    /// All clients.
+    pub clients: Clients,
+    /// The users that clients authenticate as.
+    pub(crate) users: Users,
+    /// Subscriptions.
+    pub pubsub: PubSub,
+    /// Clients that receive every command.
+    pub monitors: Monitors,
+    /// Scripts by SHA1.
+    pub(crate) scripts: Cache,
+    /// The script that runs.
+    pub(crate) running: Running,
+    /// Libraries of functions.
+    pub(crate) functions: Registry,
+    /// The slow log.
+    pub slowlog: SlowLog,
+    /// Latency events of LATENCY.
+    pub latency: LatencyMonitor,
+    /// `latency-tracking`.
+    pub(crate) latency_tracking: AtomicBool,
+    /// Bytes in use when the server had started, without what it has loaded.
+    pub(crate) startup_bytes: AtomicU64,
+    /// Number of error replies by code word.
+    pub errors: ErrorCounts,
+    /// The log.
+    pub logger: Logger,
+    /// Rate-limited warning about clients that send HTTP.
+    pub(crate) http: HttpWarning,
+    /// CLIENT PAUSE and its like.
+    pub(crate) pauses: Pauses,
+    /// Clients with client-side caches.
+    pub(crate) trackers: Trackers,
+    /// Mailboxes by loop number.
+    pub(crate) mailboxes: Vec<Mailbox<Order>>,
+    /// Statistics by loop number.
+    pub stats: Vec<LoopStats>,
+    /// Start time, unix ms.
+    pub started_ms: u64,
+    /// Commands and bytes per second.
+    pub rates: Rates,
+    /// Numbers of jobs in all queues.
+    pub(crate) job_figures: JobFigures,
+    /// Run id: 40 random hexadecimal digits.
+    pub run_id: String,
+    /// TCP port; 0 if the server does not listen on TCP.
+    pub tcp_port: AtomicU32,
+    /// Port of encrypted connections; 0 if there is none.
+    pub tls_port: AtomicU32,
+    /// What encrypted connections need.
+    pub(crate) tls: Arc<Tls>,
+    /// Loop that gets the next connection, round-robin.
+    pub(crate) next_loop: AtomicUsize,
+    /// Function that returns freed memory to the system, if the allocator needs one.
+    pub(crate) reclaim: Option<Reclaim>,
+    /// Notification socket of systemd, if systemd supervises the server.
+    pub(crate) systemd: Option<Systemd>,
+    /// Thread that drops large values.
+    pub(crate) worker: Worker,
+    /// Memory and its limits.
+    pub(crate) memory: Memory,
+    /// The log of changes.
+    pub(crate) changelog: ChangeLog,
+    /// State of snapshots.
+    pub(crate) persistence: Persistence,
+    /// Role, ids and offset of replication.
+    pub(crate) replication: ReplicationState,
+    /// The attached replicas.
+    pub(crate) replicas: Replicas,
+    /// The shutdown that waits for replicas.
+    pub(crate) shutdown: Shutdown,
+    /// The planned failover.
+    pub(crate) failover: Failover,
+    /// The primary that the server follows.
+    pub(crate) upstream: Upstream,
+    /// What DEBUG turns on and off.
+    pub(crate) switches: Switches,
+    /// The server is the whole process, which DEBUG RESTART may run anew.
+    pub(crate) is_program: bool,
+    /// True if some commands must be rejected because the server loads, cannot save, stops or is a replica.
+    pub(crate) gate_closed: AtomicBool,
+    /// True once a stop was requested.
+    pub stopping: AtomicBool,
+    /// True if a thread has panicked that others wait for.
+    pub(crate) panicked: AtomicBool,
+}
+
+impl Shared {
+    /// Creates the state that the loops share.
+    pub(crate) fn new(
+        commands: CommandNames,
+        handlers: &'static [ServerHandler],
+        config: Config,
+        store: Store,
+        mailboxes: Vec<Mailbox<Order>>,
+        logger: Logger,
+        reclaim: Option<Reclaim>,
+    ) -> Self {
+        let settings = config.settings();
+        let users = Users::new(commands.table(), &settings);
+        let clock = ServerClock::new(settings.clock);
+        let started_ms = clock.now().read_ms();
+        let shared = Self {
+            stats: mailboxes
+                .iter()
+                .map(|_| LoopStats::new(commands.table().entries()))
+                .collect(),
+            started_ms,
+            clock,
+            store,
+            commands,
+            handlers,
+            config: OrderedMutex::new(Rank::Config, config),
+            settings: RwLock::new(settings),
+            settings_version: AtomicU64::new(0),
+            classes: AtomicU32::new(0),
+            slow_ns: AtomicU64::new(u64::MAX),
+            clients: Clients::default(),
+            users,
+            pubsub: PubSub::default(),
+            monitors: Monitors::default(),
+            scripts: Cache::default(),
+            running: Running::default(),
+            functions: Registry::default(),
+            slowlog: SlowLog::default(),
+            latency: LatencyMonitor::default(),
+            latency_tracking: AtomicBool::new(true),
+            startup_bytes: AtomicU64::new(0),
+            errors: ErrorCounts::default(),
+            logger,
+            http: HttpWarning::default(),
+            replicas: Replicas::new(mailboxes.len()),
+            memory: Memory::new(mailboxes.len()),
+            pauses: Pauses::default(),
+            trackers: Trackers::default(),
+            mailboxes,
+            rates: Rates::default(),
+            job_figures: JobFigures::default(),
+            run_id: (0..40)
+                .map(|_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0'))
+                .collect(),
+            tcp_port: AtomicU32::new(0),
+            tls_port: AtomicU32::new(0),
+            tls: Arc::default(),
+            next_loop: AtomicUsize::new(0),
+            reclaim,
+            systemd: None,
+            worker: Worker::default(),
+            changelog: ChangeLog::default(),
+            persistence: Persistence::new(started_ms),
+            replication: ReplicationState::default(),
+            shutdown: Shutdown::default(),
+            failover: Failover::default(),
+            upstream: Upstream::default(),
+            switches: Switches::default(),
+            is_program: false,
+            gate_closed: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
+        };
+        shared.apply_settings();
+        shared
+    }
+
+    /// Returns the current settings.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read())
+    }
+
+    /// Returns the number of changes of the settings.
+    pub(crate) fn settings_version(&self) -> u64 {
+        self.settings_version.load(Ordering::Acquire)
+    }
+
+    /// Applies changes that need more than new settings: reopens listeners, raises the limit of open files and sets the
+    /// log level.
+    ///
+    /// # Errors
+    /// The first change that fails; the caller restores the configuration.
+    pub(crate) fn apply_changes(
+        &self,
+        changes: &Changes,
+        settings: &Settings,
+    ) -> Result<(), SetError> {
+        let context = self.changed_tls(changes, settings)?;
+        let refusals = [
+            ("port", "Unable to listen on this port. Check server logs."),
+            (
+                "tls-port",
+                "Unable to listen on this port. Check server logs.",
+            ),
+            ("bind", "Failed to bind to specified addresses."),
+        ];
+        // As in Redis, the error names the first of them in the call.
+        let first = changes
+            .names
+            .iter()
+            .find_map(|changed| refusals.iter().find(|(name, _)| changed == name));
+        let mut listeners = None;
+        if let Some(&(name, reason)) = first {
+            let refused = |e: ListenError| {
+                crate::log::warning!(self.logger, "{e}");
+                SetError::refused(name, reason)
+            };
+            let changed = |port| changes.contains("bind") || changes.contains(port);
+            let free = FreePorts::default();
+            let plain = changed("port")
+                .then(|| Listener::open_plain(settings, free))
+                .transpose()
+                .map_err(refused)?;
+            let tls = changed("tls-port")
+                .then(|| Listener::open_tls(settings, free, &self.tls))
+                .transpose()
+                .map_err(refused)?;
+            listeners = Some((plain, tls));
+        }
+        if changes.contains("maxclients") {
+            let possible = make_room_for(settings, &self.logger).unwrap_or(0);
+            if possible < settings.max_clients {
+                let reason = format!(
+                    "The operating system is not able to handle the specified number of clients, try with {possible}"
+                );
+                return Err(SetError::refused("maxclients", reason));
+            }
+        }
+        if let Some(context) = context {
+            self.tls.set(Some(context));
+        }
+        if let Some((plain, tls)) = listeners {
+            self.note_ports(plain.as_deref(), tls.as_deref());
+            self.mailboxes[0].order(Order::Listen { plain, tls });
+        }
+        if changes.contains("aof-use-rdb-preamble") {
+            self.warn_of_base_format(settings);
+        }
+        if changes.contains("maxmemory") && settings.maxmemory > 0 {
+            let used = self.memory.used();
+            if counters::used().is_none() {
+                crate::log::warning!(
+                    self.logger,
+                    "maxmemory has no effect: this program's allocator does not count what is in use."
+                );
+            } else if used > settings.maxmemory {
+                crate::log::warning!(
+                    self.logger,
+                    "WARNING: the new maxmemory value set via CONFIG SET ({}) is smaller than the current memory usage \
+                     ({used}). This will result in key eviction and/or the inability to accept new write commands depending \
+                     on the maxmemory-policy.",
+                    settings.maxmemory
+                );
+            }
+        }
+        self.logger.set_level(settings.log_level);
+        Ok(())
+    }
+
+    /// Returns what encrypted connections need from now on, if that changes.
+    fn changed_tls(
+        &self,
+        changes: &Changes,
+        settings: &Settings,
+    ) -> Result<Option<Context>, SetError> {
+        let used = settings.tls.is_used() || self.tls_port.load(Ordering::Relaxed) != 0;
+        let changed = changes
+            .names
+            .iter()
+            .find(|name| TlsSettings::READ.contains(name));
+        let Some(name) = changed.filter(|_| used) else {
+            return Ok(None);
+        };
+        let context = Context::new(&settings.tls, &self.logger).map_err(|error| {
+            crate::log::warning!(self.logger, "{error}");
+            let reason = "Unable to update TLS configuration. Check server logs.";
+            SetError::refused(*name, reason)
+        })?;
+        Ok(Some(context))
+    }
+
+    /// Remembers the ports that the server listens on, of the kinds that are given.
+    pub(crate) fn note_ports(&self, plain: Option<&[Listener]>, tls: Option<&[Listener]>) {
+        if let Some(listeners) = plain {
+            let addr = listeners.iter().find_map(Listener::tcp_addr);
+            let port = addr.map_or(0, |addr| addr.port());
+            self.tcp_port.store(port.into(), Ordering::Relaxed);
+        }
+        if let Some(listeners) = tls {
+            let addr = listeners.iter().find_map(Listener::tls_addr);
+            let port = addr.map_or(0, |addr| addr.port());
+            self.tls_port.store(port.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Replaces the settings and notifies the loops.
+    pub fn reconfigure(&self, settings: Arc<Settings>) {
+        *self.settings.write() = settings;
+        self.apply_settings();
+        self.changelog.wake_file();
+        self.settings_version.fetch_add(1, Ordering::AcqRel);
+        // Periods and limits may have changed.
+        self.call_upkeep();
+        self.order_all(|| Order::Reconfigure);
+    }
+
+    /// Warns that a base file is a snapshot although `aof-use-rdb-preamble` is `no`.
+    pub(crate) fn warn_of_base_format(&self, settings: &Settings) {
+        if !settings.aof_preamble {
+            crate::log::warning!(
+                self.logger,
+                "aof-use-rdb-preamble no is ignored: the base of the append-only file is always written as RDB."
+            );
+        }
+    }
+
+    /// Sets the directive `replicaof`, for CONFIG GET and CONFIG REWRITE.
+    pub(crate) fn remember_primary(&self, primary: Option<&Address>) {
+        let mut config = self.config.lock();
+        config.set_primary(primary.map(|p| (p.host.as_str(), p.port)));
+        let settings = config.settings();
+        self.reconfigure(settings);
+    }
+
+    fn apply_settings(&self) {
+        let settings = self.settings();
+        self.classes
+            .store(settings.notify.bits(), Ordering::Relaxed);
+        let slow = settings
+            .slowlog_slower_than_us
+            .map_or(u64::MAX, |us| us.saturating_mul(1000));
+        let latency = match settings.latency_threshold_ms {
+            0 => u64::MAX,
+            ms => ms.saturating_mul(1_000_000),
+        };
+        self.slow_ns.store(slow.min(latency), Ordering::Relaxed);
+        self.latency_tracking
+            .store(settings.latency_tracking, Ordering::Relaxed);
+        self.store.set_string_max(settings.max_bulk_len as u64);
+        self.store.set_limits(settings.limits);
+        self.store.set_tracked_max(settings.tracking_table_max_keys);
+        self.store.set_counts_room(settings.maxmemory > 0);
+        self.memory.apply(&settings);
+        for mailbox in &self.mailboxes {
+            let hard = |class: usize| settings.output_limits[class].hard_bytes;
+            mailbox.limit(hard(Settings::OUTPUT_PUBSUB), hard(Settings::OUTPUT_NORMAL));
+        }
+        self.update_read_only();
+        self.upstream
+            .serves_stale
+            .store(settings.replica.serves_stale, Ordering::Relaxed);
+        if let Some(backlog) = &mut self.replicas.stream().backlog {
+            backlog.set_size(settings.repl_backlog_size);
+        }
+        self.count_good_replicas();
+    }
+
+    /// Returns the enabled classes of keyspace events.
+    #[inline]
+    pub fn classes(&self) -> Classes {
+        Classes::from_bits(self.classes.load(Ordering::Relaxed))
+    }
+
+    /// Sends an order to every loop.
+    pub(crate) fn order_all(&self, order: impl Fn() -> Order) {
+        for mailbox in &self.mailboxes {
+            mailbox.order(order());
+        }
+    }
+
+    /// Requests a stop of the server. Returns at once.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.gate_closed.store(true, Ordering::SeqCst);
+        self.upstream.stop();
+        self.order_all(|| Order::Stop);
+    }
+
+    /// Moves the virtual clock and `turn`'s instant. Expires due keys in deadline order and delivers their events to the
+    /// mailboxes before it returns. Locks every shard. O(n log shards) for n due keys. `fire` fires the timers that are due, each
+    /// at its instant.
+    ///
+    /// # Errors
+    /// As [`ServerClock::destination`], and [`MoveError::Endless`], which leaves the clock at the timers' instant.
+    pub(crate) fn move_clock(
+        &self,
+        turn: &mut Turn,
+        to: Move,
+        mut fire: impl FnMut(&mut Turn),
+    ) -> Result<Now, MoveError> {
+        if self.clock.is_virtual() {
+            turn.lock_all();
+        }
+        let to = self.clock.destination(to)?;
+        let mut moved = Ok(to);
+        // While clients are paused nothing expires; due keys expire when the pause ends.
+        let paused_until = self.pauses.last_end_ms();
+        if to.read_ms() < paused_until {
+            turn.now = to;
+        } else {
+            turn.now = self.clock.now().max(Now::from_ms(paused_until));
+            let mut rounds = Rounds::default();
+            while moved.is_ok() && !turn.advance(to) {
+                self.clock.set(turn.now);
+                moved = rounds.begin(turn).map(|()| to);
+                if moved.is_ok() {
+                    fire(turn);
+                }
+            }
+        }
+        self.clock.set(turn.now);
+        // Idle timeouts are timers in the loops' wheels.
+        self.order_all(|| Order::ClockMoved);
+        moved
+    }
+
+    /// Returns the loop that expires the keys of shard `shard`.
+    pub(crate) fn loop_of(&self, shard: usize) -> usize {
+        shard % self.mailboxes.len()
+    }
+
+    /// Records a slow command in the slow log and as a latency event, if it reaches their thresholds.
+    #[cold]
+    pub(crate) fn record_slow_command(&self, slow: &Slow<'_>) {
+        let settings = self.settings();
+        if settings
+            .slowlog_slower_than_us
+            .is_some_and(|us| slow.nanos / 1000 >= us)
+        {
+            self.slowlog
+                .add(&self.commands, slow, settings.slowlog_max_len);
+        }
+        let fast = slow.entry.row.flags.has(Flags::FAST);
+        let event = if fast { FAST_COMMAND } else { COMMAND };
+        record_latency(self, &settings, event, slow.now, slow.nanos);
+    }
+
+    /// Returns the counts of all turns that have ended.
+    pub(crate) fn counted(&self) -> Stats {
+        let mut sums = Stats::default();
+        self.stats.iter().for_each(|stats| stats.add_to(&mut sums));
+        sums
+    }
+
+    /// Records the duration of a batch of expiries.
+    #[inline]
+    pub(crate) fn record_expiry(&self, loop_number: usize, now: Now, nanos: u64) {
+        self.stats[loop_number].expiry_nanos.add(nanos);
+        if nanos >= self.slow_ns.load(Ordering::Relaxed) {
+            record_latency(self, &self.settings(), EXPIRE_CYCLE, now, nanos);
+        }
+    }
+
+    /// Returns where messages for client-side caches go.
+    pub(crate) fn post(&self) -> Post<'_, Order> {
+        Post {
+            clients: &self.clients,
+            mailboxes: &self.mailboxes,
+        }
+    }
+
+    /// Publishes a message. Returns the number of clients that get it.
+    pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
+        self.pubsub.publish(&self.mailboxes, channel, message)
+    }
+}
+
+#[cold]
+fn record_latency(shared: &Shared, settings: &Settings, event: &'static str, now: Now, nanos: u64) {
+    let (threshold_ms, ms) = (settings.latency_threshold_ms, nanos / 1_000_000);
+    if threshold_ms > 0 && ms >= threshold_ms {
+        shared.latency.add(event, now, ms);
+    }
+}
+
+/// Stops the server if the thread that has this panics, because others wait for it.
+pub(crate) struct StopOnPanic(pub(crate) Arc<Shared>);
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.panicked.store(true, Ordering::Release);
+            self.0.stop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+
+    #[test]
+    fn slow_expiries_are_latency_events() {
+        let server = Server::builder()
+            .port(0)
+            .option("latency-monitor-threshold", "5")
+            .spawn()
+            .unwrap();
+        let shared = server.shared();
+        for nanos in [4_900_000, 5_000_000, 7_999_999] {
+            shared.record_expiry(0, Now::from_ms(9_000), nanos);
+        }
+        let (_, series) = shared.latency.get(EXPIRE_CYCLE.as_bytes()).unwrap();
+        assert_eq!(
+            (series.samples.len(), series.samples[0].ms, series.max_ms),
+            (1, 7, 7)
+        );
+        assert_eq!(shared.stats[0].expiry_nanos.get(), 17_899_999);
+    }
+}

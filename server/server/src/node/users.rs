@@ -1,0 +1,187 @@
+//! Connected clients whose user changes.
+//!
+//! A session takes the new snapshot of its user before it runs what it has read ([`Session::refresh_user`]). What a client has
+//! begun before is ended here: subscriptions and waits that the user may no longer have, and connections of users that are gone.
+
+use std::sync::Arc;
+
+use punctual_resp::Args;
+use punctual_store::Error;
+
+use crate::acl::check::{Denied, check, may_listen};
+use crate::acl::log::{Context, Denial, Reason};
+use crate::acl::registry::Users;
+use crate::acl::user::User;
+use crate::client::line::line;
+use crate::client::registry::ClientInfo;
+use crate::node::Shared;
+use crate::node::order::Order;
+use crate::node::waiting;
+use crate::session::Session;
+use crate::table::Entry;
+
+impl Session {
+    /// Takes the present snapshot of the client's user. The connection closes if the user is gone.
+    #[cold]
+    pub(crate) fn refresh_user(&mut self, users: &Users) {
+        // Read first: a later change is seen at the next refresh.
+        self.users_version = users.version();
+        let mine = &self.user.identity;
+        if mine.id == 0 {
+            return;
+        }
+        match users.get(&mine.name) {
+            Some(user) if user.identity.id == mine.id => self.set_user(user),
+            _ => {
+                self.become_default(users);
+                self.authenticated = false;
+                self.closing = true;
+            }
+        }
+        if !self.authenticated && !self.closing {
+            self.authenticated = users.default_user().is_open();
+        }
+    }
+
+    /// Returns the client to the state of a new connection.
+    pub(crate) fn become_default(&mut self, users: &Users) {
+        let user = users.default_user();
+        self.authenticated = user.is_open();
+        self.set_user(user);
+    }
+
+    /// Returns whether the user may have all subscriptions of this client.
+    pub(crate) fn may_listen_on(&self, user: &User) -> bool {
+        let plain = self.channels.iter().chain(&self.shard_channels);
+        user.is_unrestricted()
+            || plain
+                .map(|c| (c, false))
+                .chain(self.patterns.iter().map(|p| (p, true)))
+                .all(|(topic, literal)| may_listen(user, topic, literal))
+    }
+}
+
+impl Shared {
+    /// Ends what the clients of a changed user may no longer have. Their next commands are checked by the new rules.
+    pub(crate) fn user_changed(&self, session: &mut Session, loop_number: usize, new: &Arc<User>) {
+        session.refresh_user(&self.users);
+        if new.is_unrestricted() {
+            return;
+        }
+        if session.user.identity.id == new.identity.id && !session.may_listen_on(new) {
+            // The caller still gets its reply.
+            session.closing = true;
+        }
+        for client in self.clients.list() {
+            if client.user.lock().id == new.identity.id {
+                self.end_denied_wait(&client, loop_number, new);
+            }
+        }
+        self.order_all(|| Order::CheckUser(Arc::clone(new)));
+    }
+
+    /// Closes the connections of a user that is gone.
+    pub(crate) fn user_gone(&self, session: &mut Session, id: u64) {
+        for client in self.clients.list() {
+            if client.user.lock().id != id {
+                continue;
+            }
+            if client.id == session.id {
+                // The caller still gets its reply.
+                session.refresh_user(&self.users);
+            } else {
+                self.clients.kill(&client);
+                self.mailboxes[client.loop_number].order(Order::Kill {
+                    client: client.id,
+                    slot: client.slot,
+                });
+            }
+        }
+    }
+
+    /// Ends the wait of a client's command that its user may no longer run.
+    pub(crate) fn end_denied_wait(&self, client: &ClientInfo, loop_number: usize, user: &User) {
+        let waiter = client.waiter.lock().clone();
+        let Some(waiter) = waiter.filter(|waiter| waiter.has_keys()) else {
+            return;
+        };
+        let Some(entry) = self.commands.table().entry(waiter.id().entry) else {
+            return;
+        };
+        let args = waiter.args().as_args();
+        if let Err(denied) = check(user, entry, args)
+            && waiter.claim()
+        {
+            self.log_denial(client, user, denied, Context::TopLevel, entry, args);
+            let error = denied.error(entry);
+            waiting::answer_unserved(self, loop_number, &waiter, Some(&error));
+        }
+    }
+
+    /// Adds a denied command to ACL LOG.
+    #[cold]
+    pub(crate) fn log_denial(
+        &self,
+        client: &ClientInfo,
+        user: &User,
+        denied: Denied,
+        context: Context,
+        entry: &Entry,
+        args: Args,
+    ) {
+        self.add_denial(
+            client,
+            Denial {
+                reason: Reason::from(denied),
+                context,
+                object: denied.object(entry, args).to_vec(),
+                user: Arc::clone(&user.identity.name),
+                client: Vec::new(),
+            },
+        );
+    }
+
+    /// Lets a client become a user.
+    ///
+    /// # Errors
+    /// The name or the password is wrong, or the user is off; ACL LOG has it.
+    pub(crate) fn authenticate(
+        &self,
+        session: &mut Session,
+        command: &[u8],
+        name: &[u8],
+        password: &[u8],
+    ) -> Result<(), Error> {
+        let user = self.users.get(name);
+        let Some(user) = user.filter(|user| user.admits(password)) else {
+            let multi = session.in_exec || session.multi.is_some();
+            self.add_denial(
+                &session.info,
+                Denial {
+                    reason: Reason::Auth,
+                    context: if multi {
+                        Context::Multi
+                    } else {
+                        Context::TopLevel
+                    },
+                    object: command.to_vec(),
+                    user: name.into(),
+                    client: Vec::new(),
+                },
+            );
+            return Err(Error::fixed(
+                "WRONGPASS invalid username-password pair or user is disabled.",
+            ));
+        };
+        session.set_user(user);
+        session.authenticated = true;
+        Ok(())
+    }
+
+    fn add_denial(&self, client: &ClientInfo, mut denial: Denial) {
+        let now_ms = self.clock.now().read_ms();
+        denial.client = line(self.commands.table(), client, now_ms);
+        let max = self.settings().acl_log_max;
+        self.users.log.add(denial, now_ms, max);
+    }
+}

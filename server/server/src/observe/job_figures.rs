@@ -1,0 +1,27 @@
+//! Numbers of jobs in all queues, counted a few queues at a time.
+
+use parking_lot::Mutex;
+use punctual_store::{JobCensus, JobCounts, Turn};
+
+/// Most queues that one call counts: a millisecond or two.
+const QUEUES_MAX: usize = 4_000;
+
+/// Numbers of jobs, and the count that goes on.
+#[derive(Debug, Default)]
+pub(crate) struct JobFigures {
+    census: Mutex<JobCensus>,
+    last: Mutex<JobCounts>,
+}
+
+impl JobFigures {
+    /// Counts on, unless another loop does. Returns the last whole count.
+    pub(crate) fn renewed(&self, turn: &mut Turn) -> JobCounts {
+        // Only tried: whoever holds it waits for shards.
+        if let Some(mut census) = self.census.try_lock()
+            && let Some(counts) = turn.count_jobs(&mut census, QUEUES_MAX)
+        {
+            *self.last.lock() = counts;
+        }
+        *self.last.lock()
+    }
+}

@@ -1,0 +1,421 @@
+//! Power cuts at every moment of saves and of the append-only file: a start finds the state after a number of whole writes,
+//! and nothing that was acknowledged as durable is lost.
+//!
+//! A server runs with files that record every operation ([`recorder`](crate::world::disk::recorder)). Then, for each of many cuts,
+//! a server starts with what a device may hold after a cut at a random position of the log. `PUNCTUAL_POWER_CUTS` is the
+//! number of cuts of each test, `PUNCTUAL_SEED` their seed, which a failure names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use punctual_harness::{Wire, number};
+use punctual_resp::Value;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tempfile::TempDir;
+
+use crate::config::Config;
+use crate::server::{Builder, Server, StartError};
+use crate::world::disk::Disk;
+use crate::world::disk::recorder::{Device, Log, Mark, Recorder, Remains};
+
+/// Number of cuts of each test, unless `PUNCTUAL_POWER_CUTS` sets another.
+const CUTS: u64 = 120;
+/// Number of keys of plain writes.
+const KEYS: u64 = 25;
+/// Every so many writes there is a FLUSHALL.
+const FLUSH_EVERY: u64 = 97;
+
+/// The keys and values of a keyspace.
+type State = BTreeMap<String, String>;
+
+/// Returns the commands of write `n`: a transaction, a plain write or a FLUSHALL.
+fn commands(n: u64) -> Vec<String> {
+    match n {
+        _ if n.is_multiple_of(FLUSH_EVERY) => vec!["FLUSHALL".into()],
+        _ if n.is_multiple_of(3) => vec![
+            "MULTI".into(),
+            format!("SET a {n}"),
+            format!("SET b {n}"),
+            format!("SET c{} {n}", n % KEYS),
+            "EXEC".into(),
+        ],
+        _ => vec![format!("SET k{} {n}", n % KEYS)],
+    }
+}
+
+/// Applies write `n` to a state.
+fn apply(state: &mut State, n: u64) {
+    for command in commands(n) {
+        match command.split(' ').collect::<Vec<_>>()[..] {
+            ["SET", key, value] => drop(state.insert(key.to_owned(), value.to_owned())),
+            ["FLUSHALL"] => state.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// Returns the states after 0, 1, 2 ... writes.
+fn states(writes: u64) -> Vec<State> {
+    let mut states = vec![State::new()];
+    for n in 1..=writes {
+        let mut state = states[states.len() - 1].clone();
+        apply(&mut state, n);
+        states.push(state);
+    }
+    states
+}
+
+/// Returns the keyspace of a server.
+fn found(server: &Server) -> State {
+    let mut client = Wire::to(server.port());
+    let text = |value: &Value| String::from_utf8_lossy(value.as_bytes().unwrap()).into_owned();
+    let keys: Vec<String> = match client.run("KEYS *").as_slice() {
+        Some([]) => return State::new(),
+        Some(keys) => keys.iter().map(text).collect(),
+        None => panic!("KEYS"),
+    };
+    let values = client.run(&format!("MGET {}", keys.join(" ")));
+    let values = values.as_slice().unwrap().iter().map(text);
+    keys.into_iter().zip(values).collect()
+}
+
+/// A recorded server with its client.
+struct Story {
+    recorder: Recorder,
+    mark: Mark,
+    client: Wire,
+    /// True if every acknowledged write is durable.
+    always: bool,
+    server: Server,
+}
+
+impl Story {
+    fn begin(folder: &Path, options: &Options) -> Self {
+        let recorder = Recorder::default();
+        let disk = Disk::new(Arc::new(recorder.clone()));
+        let server = options.builder(folder).disk(disk).spawn().unwrap();
+        Self {
+            recorder,
+            mark: Mark::default(),
+            client: Wire::to(server.port()),
+            always: options.always,
+            server,
+        }
+    }
+
+    /// Sends this many writes at once and waits for their replies.
+    fn write(&mut self, count: u64) {
+        let first = self.mark.sent + 1;
+        self.mark.sent += count;
+        self.recorder.mark(self.mark);
+        let lines: Vec<Vec<String>> = (first..first + count).map(commands).collect();
+        self.client.send(&lines.concat());
+        for (n, commands) in (first..).zip(lines) {
+            for command in &commands {
+                let reply = self.client.value();
+                assert!(!reply.is_error(), "{command}: {reply:?}");
+            }
+            if self.always {
+                self.durable(n);
+            }
+        }
+    }
+
+    /// Notes that a cut must not lose the first `writes` writes from now on.
+    fn durable(&mut self, writes: u64) {
+        self.mark.durable = writes;
+        self.recorder.mark(self.mark);
+    }
+
+    fn end(self) -> (Log, u64) {
+        let log = self.recorder.log();
+        self.server.shutdown();
+        (log, self.mark.sent)
+    }
+}
+
+/// The configuration of the recorded server and of those that start after a cut.
+struct Options {
+    /// Made once: it takes longer than the rest of a start.
+    config: Config,
+    always: bool,
+}
+
+impl Options {
+    fn new(options: &[(&str, &str)], always: bool) -> Self {
+        let mut config = Config::new().unwrap();
+        for (name, value) in options {
+            config.option(name, value).unwrap();
+        }
+        Self { config, always }
+    }
+
+    fn builder(&self, folder: &Path) -> Builder {
+        let builder = Server::builder().config(self.config.clone()).port(0);
+        builder.option("dir", folder.to_str().unwrap())
+    }
+}
+
+/// One of so many starts after a cut ends with a cut, too.
+const CUTS_AGAIN: u64 = 4;
+
+/// Cuts of one story.
+struct Cuts<'s> {
+    /// The folder of the recorded server.
+    folder: &'s Path,
+    options: &'s Options,
+    rng: StdRng,
+    /// Number of starts that were refused, by reason.
+    refused: BTreeMap<String, u64>,
+}
+
+impl Cuts<'_> {
+    /// Writes what a device holds into a folder.
+    fn write(&self, remains: &Remains, to: &Path) -> Remains {
+        let place = |path: &Path| to.join(path.strip_prefix(self.folder).unwrap());
+        let folders: BTreeSet<PathBuf> = remains.folders.iter().map(|path| place(path)).collect();
+        let files = remains.files.iter();
+        let files: BTreeMap<PathBuf, Vec<u8>> = files.map(|(p, b)| (place(p), b.clone())).collect();
+        for path in &folders {
+            fs::create_dir_all(path).unwrap();
+        }
+        for (path, bytes) in &files {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let mark = remains.mark;
+        Remains {
+            files,
+            folders,
+            mark,
+        }
+    }
+
+    /// Starts a server with what a device holds. Returns `None` if it refuses what no journal shows: the error must name
+    /// the file.
+    fn start(
+        &mut self,
+        remains: &Remains,
+        to: &Path,
+        device: Device,
+        cut: &str,
+    ) -> Option<(Server, Recorder)> {
+        let Remains { files, folders, .. } = self.write(remains, to);
+        let recorder = Recorder::holding(&files, &folders);
+        let disk = Disk::new(Arc::new(recorder.clone()));
+        match self.options.builder(to).disk(disk).spawn() {
+            Ok(server) => Some((server, recorder)),
+            Err(StartError::Load(error)) => {
+                let (text, folder) = (error.to_string(), to.to_str().unwrap());
+                assert!(
+                    device == Device::AnyOrder && text.contains(folder),
+                    "{cut}: {text}"
+                );
+                // The reason, without its place.
+                let text = text.replace(folder, "");
+                let reason = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+                *self.refused.entry(reason).or_default() += 1;
+                None
+            }
+            Err(error) => panic!("{cut}: {error}"),
+        }
+    }
+
+    /// Writes to a server that has started after a cut, cuts the power again, and checks that the next start finds the same
+    /// state with these writes.
+    fn again(&mut self, server: Server, recorder: &Recorder, state: State, to: &Path, cut: &str) {
+        let mut client = Wire::to(server.port());
+        for n in 1..=3 {
+            let acknowledged = Mark {
+                sent: n,
+                durable: n,
+            };
+            recorder.mark(Mark {
+                durable: n - 1,
+                ..acknowledged
+            });
+            client.run(&format!("SET again {n}"));
+            recorder.mark(acknowledged);
+        }
+        let log = recorder.log();
+        server.shutdown();
+        let position = self.rng.random_range(0..=log.len());
+        let remains = log.after_cut(position, Device::InOrder, &mut self.rng);
+        let mut back = Cuts {
+            folder: to,
+            options: self.options,
+            rng: StdRng::seed_from_u64(0),
+            refused: BTreeMap::new(),
+        };
+        let folder = memory_folder();
+        let cut = format!("{cut}, and then at operation {position} of {}", log.len());
+        let (server, _) = back
+            .start(&remains, folder.path(), Device::InOrder, &cut)
+            .expect("a journal is never refused");
+        let mut found = found(&server);
+        server.shutdown();
+        let again = found.remove("again").map_or(0, |n| n.parse().unwrap());
+        let mark = remains.mark;
+        assert!(
+            (mark.durable..=mark.sent).contains(&again),
+            "{cut}: {mark:?}, but {again}"
+        );
+        assert_eq!(found, state, "{cut}");
+    }
+}
+
+/// Returns a temporary folder, in memory if possible: recovered servers need no device.
+fn memory_folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    folder.unwrap()
+}
+
+/// Cuts the power at random positions, and starts a server with what is left.
+fn cut(folder: &Path, log: &Log, writes: u64, options: &Options) {
+    let seed = number("PUNCTUAL_SEED").unwrap_or_else(rand::random);
+    let states = states(writes);
+    let mut lost = 0;
+    let mut all = Cuts {
+        folder,
+        options,
+        rng: StdRng::seed_from_u64(seed),
+        refused: BTreeMap::new(),
+    };
+    let cuts = number("PUNCTUAL_POWER_CUTS").unwrap_or(CUTS);
+    for number in 0..cuts {
+        let device = if number % 2 == 0 {
+            Device::InOrder
+        } else {
+            Device::AnyOrder
+        };
+        let position = all.rng.random_range(0..=log.len());
+        let remains = log.after_cut(position, device, &mut all.rng);
+        let cut = format!(
+            "PUNCTUAL_SEED={seed}, cut {number} at operation {position} of {}, {device:?}",
+            log.len()
+        );
+        let mark = remains.mark;
+        let after = memory_folder();
+        let Some((server, recorder)) = all.start(&remains, after.path(), device, &cut) else {
+            continue;
+        };
+        let state = found(&server);
+        let possible = mark.durable as usize..=mark.sent as usize;
+        lost += u64::from(state != states[mark.sent as usize]);
+        if !states[possible].contains(&state) {
+            let which = states.iter().position(|known| *known == state);
+            panic!("{cut}: {mark:?}, but the state is that of write {which:?}: {state:?}");
+        }
+        if options.always && number % CUTS_AGAIN == 0 {
+            all.again(server, &recorder, state, after.path(), &cut);
+        } else {
+            server.shutdown();
+        }
+    }
+    println!(
+        "{cuts} cuts over {} operations: {lost} starts without the last writes, refused: {:#?}",
+        log.len(),
+        all.refused
+    );
+    assert!(lost > 0, "no cut has lost a write: nothing was cut");
+}
+
+#[test]
+fn a_cut_during_saves_loses_no_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    // A save point makes FLUSHALL save; it is never due.
+    let options = Options::new(&[("save", "10000 100000")], false);
+    let mut story = Story::begin(folder.path(), &options);
+    let mut saves = 0;
+    while story.mark.sent < 400 {
+        let before = story.mark.sent;
+        story.write(7);
+        if let Some(flushed) = (before + 1..=before + 7).find(|n| n.is_multiple_of(FLUSH_EVERY)) {
+            saves += 1;
+            story.durable(flushed);
+        }
+        match story.mark.sent % 4 {
+            0 => {
+                story.client.run("SAVE");
+                saves += 1;
+                story.durable(story.mark.sent);
+            }
+            1 | 2 => {
+                let saved = story.mark.sent;
+                story.client.run("BGSAVE");
+                story.write(1);
+                while story.client.info("persistence", "rdb_bgsave_in_progress") == "1" {
+                    std::thread::yield_now();
+                }
+                saves += 1;
+                // FLUSHALL aborts a save and saves itself.
+                let flushed = saved + 1;
+                story.durable(if flushed.is_multiple_of(FLUSH_EVERY) {
+                    flushed
+                } else {
+                    saved
+                });
+            }
+            _ => {}
+        }
+    }
+    assert!(saves > 50);
+    let (log, writes) = story.end();
+    cut(folder.path(), &log, writes, &options);
+}
+
+/// With `appendfsync always`, every acknowledged write survives: in incremental files, in rewrites, and while manifests
+/// change.
+#[test]
+fn a_cut_loses_no_acknowledged_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = [
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("auto-aof-rewrite-percentage", "0"),
+        ("save", ""),
+    ];
+    let options = Options::new(&options, true);
+    let mut story = Story::begin(folder.path(), &options);
+    let rewritten = |client: &mut Wire| {
+        while client.info("persistence", "aof_rewrite_in_progress") == "1" {
+            std::thread::yield_now();
+        }
+    };
+    for step in 0..150 {
+        story.write(1 + step % 5);
+        match step % 16 {
+            3 => drop(story.client.run("BGREWRITEAOF")),
+            // Writes go on during most rewrites.
+            7 | 11 => {
+                rewritten(&mut story.client);
+                story.client.run("BGREWRITEAOF");
+                rewritten(&mut story.client);
+            }
+            9 => drop(story.client.run("SAVE")),
+            13 => {
+                rewritten(&mut story.client);
+                // A start reads the files as of this moment, until the new base is complete.
+                story.client.run("CONFIG SET appendonly no");
+                story.always = false;
+                story.write(3);
+                story.client.run("CONFIG SET appendonly yes");
+                story.write(2);
+                rewritten(&mut story.client);
+                story.always = true;
+                story.durable(story.mark.sent);
+            }
+            _ => {}
+        }
+    }
+    let (log, writes) = story.end();
+    cut(folder.path(), &log, writes, &options);
+}

@@ -1,0 +1,415 @@
+//! The clients that cache what they read (CLIENT TRACKING), and the messages that invalidate it.
+//!
+//! A client's reads are remembered under a number, in the table of the key's shard (`keyspace/tracked.rs` of the store). The registry here
+//! says which client has which number. Its lock is taken while a shard is locked, and before a mailbox's.
+//!
+//! **No client keeps a stale value.** Say that client C of loop B has read a key that a command on loop A then changes. Handlers
+//! write to C's output, so the old value is there before B unlocks the shard. A changes the key under the same lock, and leaves the
+//! invalidation in B's mailbox before it unlocks; B appends it to C's output. So it follows the last reply with the old value, however the
+//! threads run. It may come after a reply with the new value, which C then drops for nothing; that read is remembered like any
+//! other, so the next change is told again. Messages that C's own commands cause are separated in the mailbox and follow the
+//! reply of their command; so do those that other loops leave between two commands of a pipeline. Keys for clients in BCAST mode
+//! are gathered by the sink and sent when its turn ends, before it writes replies: later, which is as safe.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ahash::RandomState;
+use punctual_resp::{Protocol, Reply};
+use punctual_store::keyspace::tracked::Readers;
+use punctual_store::lock_order::{OrderedMutex, Rank};
+use punctual_store::{Store, Turn};
+
+use crate::client::registry::{ClientInfo, Clients};
+use crate::net::mailbox::{Mailbox, Origin};
+use crate::pubsub::Subscriber;
+use crate::session::Session;
+use crate::session::tracking::{Mode, Tracking};
+
+/// The channel of invalidations for clients that speak RESP2.
+const CHANNEL: &[u8] = b"__redis__:invalidate";
+
+/// Where messages go: the clients, and the mailboxes of their loops.
+pub(crate) struct Post<'a, O> {
+    pub(crate) clients: &'a Clients,
+    pub(crate) mailboxes: &'a [Mailbox<O>],
+}
+
+/// A client in tracking mode.
+struct Tracker {
+    me: Subscriber,
+    bcast: bool,
+    noloop: bool,
+    redirect: u64,
+    info: Arc<ClientInfo>,
+}
+
+/// The prefixes of all clients in BCAST mode.
+#[derive(Default)]
+pub(crate) struct Prefixes {
+    version: u64,
+    names: HashSet<Box<[u8]>, RandomState>,
+    /// Their lengths, each once.
+    lengths: BTreeSet<usize>,
+}
+
+impl Prefixes {
+    /// Returns the prefixes of a key. O(lengths).
+    fn of<'k>(&self, key: &'k [u8]) -> impl Iterator<Item = &'k [u8]> {
+        self.lengths
+            .range(..=key.len())
+            .map(|len| &key[..*len])
+            .filter(|prefix| self.names.contains(*prefix))
+    }
+
+    /// Returns whether a client wants to know of this key's changes.
+    pub(crate) fn match_key(&self, key: &[u8]) -> bool {
+        self.of(key).next().is_some()
+    }
+}
+
+/// Changed keys, each with the client that has changed it last; 0: none.
+pub(crate) type Batch = BTreeMap<Box<[u8]>, u64>;
+
+#[derive(Default)]
+struct Registry {
+    /// The last number that was given.
+    last: u32,
+    trackers: HashMap<u32, Tracker, RandomState>,
+    /// Numbers of the clients with each prefix.
+    prefixes: BTreeMap<Box<[u8]>, BTreeSet<u32>>,
+    /// Number of times that the prefixes have changed.
+    version: u64,
+    /// The prefixes as the sinks see them, unless they have changed since.
+    shown: Option<Arc<Prefixes>>,
+    /// Where the message that is being sent goes, and the message.
+    routes: Vec<Subscriber>,
+    message: Vec<u8>,
+}
+
+/// All clients in tracking mode.
+pub(crate) struct Trackers {
+    registry: OrderedMutex<Registry>,
+    clients: AtomicU64,
+    /// The version of the prefixes, which is read without the lock.
+    version: AtomicU64,
+}
+
+impl Default for Trackers {
+    fn default() -> Self {
+        Self {
+            registry: OrderedMutex::new(Rank::Tracking, Registry::default()),
+            clients: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Trackers {
+    /// Number of clients in tracking mode.
+    pub(crate) fn clients(&self) -> u64 {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Number of prefixes of clients in BCAST mode.
+    pub(crate) fn prefix_count(&self) -> usize {
+        self.registry.lock().prefixes.len()
+    }
+
+    /// Begins to track a client, or changes its mode. `prefixes` are added to those that it has.
+    pub(crate) fn begin(
+        &self,
+        turn: &mut Turn,
+        session: &mut Session,
+        mode: Mode,
+        prefixes: Vec<Box<[u8]>>,
+    ) {
+        let me = session.subscriber();
+        let tracking = session.tracking.get_or_insert_default();
+        let mut guard = self.registry.lock();
+        let registry = &mut *guard;
+        let number = *tracking
+            .number
+            .get_or_insert_with(|| registry.next_number());
+        let tracker = Tracker {
+            me,
+            bcast: mode.bcast,
+            noloop: mode.noloop,
+            redirect: mode.redirect,
+            info: Arc::clone(&session.info),
+        };
+        if registry.trackers.insert(number, tracker).is_none() {
+            self.clients.fetch_add(1, Ordering::Relaxed);
+        }
+        for prefix in prefixes {
+            let numbers = registry.prefixes.entry(prefix.clone()).or_default();
+            numbers.insert(number);
+            let bytes = (size_of::<Box<[u8]>>() + prefix.len()) as u64;
+            if tracking.prefixes.insert(prefix) {
+                session
+                    .info
+                    .prefix_bytes
+                    .fetch_add(bytes, Ordering::Relaxed);
+            }
+        }
+        if mode.bcast {
+            self.prefixes_changed(registry);
+        }
+        drop(guard);
+        if mode.bcast {
+            turn.begin_broadcasts();
+        }
+        session.info.show_tracking(mode.bcast, mode.redirect);
+        (tracking.on, tracking.mode) = (true, mode);
+        session.reader = tracking.reader();
+    }
+
+    /// Ends tracking for a client.
+    pub(crate) fn end(&self, store: &Store, session: &mut Session) {
+        let Some(tracking) = session.tracking.as_mut().filter(|t| t.on) else {
+            return;
+        };
+        if let Some(number) = tracking.number {
+            let mut guard = self.registry.lock();
+            let registry = &mut *guard;
+            if registry.trackers.remove(&number).is_some() {
+                self.clients.fetch_sub(1, Ordering::Relaxed);
+            }
+            if tracking.mode.bcast {
+                for prefix in &tracking.prefixes {
+                    if let Some(numbers) = registry.prefixes.get_mut(prefix) {
+                        numbers.remove(&number);
+                        if numbers.is_empty() {
+                            registry.prefixes.remove(prefix);
+                        }
+                    }
+                }
+                self.prefixes_changed(registry);
+                // Under the lock, so that a client that begins meanwhile turns it on again.
+                store.set_broadcasts(!registry.prefixes.is_empty());
+            }
+        }
+        let number = tracking.number;
+        **tracking = Tracking {
+            number,
+            ..Tracking::default()
+        };
+        (session.reader, session.caching) = (None, false);
+        session.info.prefix_bytes.store(0, Ordering::Relaxed);
+        session.info.show_no_tracking();
+    }
+
+    fn prefixes_changed(&self, registry: &mut Registry) {
+        registry.shown = None;
+        registry.version += 1;
+        self.version.store(registry.version, Ordering::Release);
+    }
+
+    /// Notes that a client's protocol has changed.
+    pub(crate) fn protocol_changed(&self, session: &Session) {
+        let number = session.tracking.as_ref().and_then(|t| t.number);
+        if let Some(number) = number
+            && let Some(tracker) = self.registry.lock().trackers.get_mut(&number)
+        {
+            tracker.me = session.subscriber();
+        }
+    }
+
+    /// Returns the prefixes if they have changed since the caller has got `known`.
+    #[inline]
+    pub(crate) fn changed_prefixes(&self, known: &Prefixes) -> Option<Arc<Prefixes>> {
+        let version = self.version.load(Ordering::Acquire);
+        (version != known.version).then(|| self.registry.lock().shown())
+    }
+
+    /// Sends the name of a changed key to its readers, except to the client that has changed it if it does not want that.
+    pub(crate) fn invalidate<O>(&self, post: &Post<'_, O>, key: &[u8], readers: &Readers, by: u64) {
+        if self.clients() == 0 {
+            return;
+        }
+        let mut guard = self.registry.lock();
+        let Registry {
+            trackers,
+            routes,
+            message,
+            ..
+        } = &mut *guard;
+        routes.clear();
+        for number in readers.iter() {
+            if let Some(tracker) = trackers.get(&number)
+                && !tracker.bcast
+                && !(tracker.noloop && tracker.me.client == by)
+            {
+                routes.extend(tracker.route(post));
+            }
+        }
+        send(post, routes, message, |reply| {
+            reply.array(1);
+            reply.bulk(key);
+        });
+    }
+
+    /// Sends changed keys to the clients that have asked for their prefixes.
+    pub(crate) fn broadcast<O>(&self, post: &Post<'_, O>, batch: &Batch) {
+        let mut guard = self.registry.lock();
+        let prefixes = guard.shown();
+        let Registry {
+            trackers,
+            prefixes: clients,
+            routes,
+            message,
+            ..
+        } = &mut *guard;
+        let mut keys_of: BTreeMap<&[u8], Vec<(&[u8], u64)>> = BTreeMap::new();
+        for (key, by) in batch {
+            for prefix in prefixes.of(key) {
+                keys_of.entry(prefix).or_default().push((key, *by));
+            }
+        }
+        for (prefix, keys) in keys_of {
+            routes.clear();
+            for number in clients.get(prefix).into_iter().flatten() {
+                let Some(tracker) = trackers.get(number) else {
+                    continue;
+                };
+                let me = tracker.me.client;
+                if !(tracker.noloop && keys.iter().any(|(_, by)| *by == me)) {
+                    routes.extend(tracker.route(post));
+                    continue;
+                }
+                // Its own changes are left out, so the message is for it alone.
+                let others = keys.iter().filter(|(_, by)| *by != me);
+                let count = others.clone().count();
+                if let Some(route) = tracker.route(post).filter(|_| count > 0) {
+                    send(post, &mut [route], message, |reply| {
+                        reply.array(count);
+                        others.clone().for_each(|(key, _)| reply.bulk(key));
+                    });
+                }
+            }
+            send(post, routes, message, |reply| {
+                reply.array(keys.len());
+                keys.iter().for_each(|(key, _)| reply.bulk(key));
+            });
+        }
+        const KEPT: usize = 16 << 10;
+        if message.capacity() > KEPT {
+            *message = Vec::new();
+        }
+    }
+
+    /// Tells all clients in tracking mode that every key may have changed.
+    pub(crate) fn invalidate_all<O>(&self, post: &Post<'_, O>) {
+        if self.clients() == 0 {
+            return;
+        }
+        let mut guard = self.registry.lock();
+        let Registry {
+            trackers, message, ..
+        } = &mut *guard;
+        for tracker in trackers.values() {
+            if let Some(route) = tracker.route(post) {
+                // As in Redis, the null is that of the client in tracking mode.
+                let resp3 = tracker.me.resp3;
+                send(post, &mut [route], message, |reply| {
+                    Reply::new(reply.out(), protocol(resp3)).null();
+                });
+            }
+        }
+    }
+}
+
+impl Registry {
+    /// Returns the prefixes for the sinks.
+    fn shown(&mut self) -> Arc<Prefixes> {
+        let Self {
+            prefixes,
+            shown,
+            version,
+            ..
+        } = self;
+        let shown = shown.get_or_insert_with(|| {
+            Arc::new(Prefixes {
+                version: *version,
+                names: prefixes.keys().cloned().collect(),
+                lengths: prefixes.keys().map(|prefix| prefix.len()).collect(),
+            })
+        });
+        Arc::clone(shown)
+    }
+
+    /// Returns a number that no client has.
+    fn next_number(&mut self) -> u32 {
+        loop {
+            self.last = self.last.wrapping_add(1);
+            if !self.trackers.contains_key(&self.last) {
+                return self.last;
+            }
+        }
+    }
+}
+
+impl Tracker {
+    /// Returns where the client's messages go. If the client that should get them is gone, the client itself is told that.
+    fn route<O>(&self, post: &Post<'_, O>) -> Option<Subscriber> {
+        if self.redirect == 0 {
+            // RESP2 has no messages outside of subscriptions.
+            return self.me.resp3.then_some(self.me);
+        }
+        if let Some(to) = post.clients.get(self.redirect) {
+            return to.receives_invalidations().then(|| to.subscriber());
+        }
+        self.info.show_broken_redirect();
+        if self.me.resp3 {
+            let mut message = Vec::new();
+            let mut reply = Reply::new(&mut message, Protocol::Resp3);
+            reply.push(2);
+            reply.bulk(b"tracking-redir-broken");
+            reply.int(self.redirect.cast_signed());
+            deliver(post.mailboxes, &[self.me], &message);
+        }
+        None
+    }
+}
+
+const fn protocol(resp3: bool) -> Protocol {
+    if resp3 {
+        Protocol::Resp3
+    } else {
+        Protocol::Resp2
+    }
+}
+
+/// Sends an invalidation with this content, which is encoded once per protocol.
+fn send<O>(
+    post: &Post<'_, O>,
+    routes: &mut [Subscriber],
+    message: &mut Vec<u8>,
+    content: impl Fn(&mut Reply),
+) {
+    routes.sort_unstable();
+    for routes in routes.chunk_by(|a, b| a.resp3 == b.resp3) {
+        let resp3 = routes[0].resp3;
+        message.clear();
+        let mut reply = Reply::new(message, protocol(resp3));
+        if resp3 {
+            reply.push(2);
+            reply.bulk(b"invalidate");
+        } else {
+            reply.array(3);
+            reply.bulk(b"message");
+            reply.bulk(CHANNEL);
+        }
+        content(&mut reply);
+        deliver(post.mailboxes, routes, message);
+    }
+}
+
+/// Leaves a message in the mailboxes of these clients, which are sorted by loop.
+fn deliver<O>(mailboxes: &[Mailbox<O>], routes: &[Subscriber], message: &[u8]) {
+    for routes in routes.chunk_by(|a, b| a.loop_number == b.loop_number) {
+        let to = routes.iter().map(|route| (route.client, route.slot));
+        mailboxes[routes[0].loop_number].deliver(Origin::Observed, message, to);
+    }
+}

@@ -1,0 +1,208 @@
+//! The end of a server: SHUTDOWN, SIGTERM and SIGINT.
+//!
+//! A shutdown waits up to `shutdown-timeout` for replicas that lag. Writes are paused meanwhile, event loop 0 checks
+//! whether the wait is over, and SHUTDOWN ABORT cancels it. At most one shutdown waits; a second one joins it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_store::events::{Classes, Silent};
+use punctual_store::keyspace::waiters::Waiter;
+use punctual_store::{Error, Turn};
+
+use crate::client::pause::Purpose;
+use crate::config::ShutdownOptions;
+use crate::durability::aof::Phase;
+use crate::log;
+use crate::node::Shared;
+use crate::node::order::Order;
+use crate::node::shutdown::Pending;
+use crate::node::waiting;
+use crate::persist::save;
+
+/// Error reply of a SHUTDOWN that has failed or was aborted.
+pub(crate) const FAILED: Error = Error::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
+
+/// Result of the beginning of a shutdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// The server stops.
+    Stopping,
+    /// The shutdown waits for replicas.
+    Waiting,
+    /// The snapshot failed, and the server keeps running. The log has the reason.
+    Failed,
+}
+
+/// Makes a client wait for the end of the shutdown.
+pub(crate) fn join(shared: &Shared, loop_number: usize, waiter: Arc<Waiter>) {
+    if let Some(waiter) = shared.shutdown.join(waiter)
+        // It has ended meanwhile. If the server stops, the connection closes without a reply.
+        && !shared.stopping.load(Ordering::Acquire)
+        && waiter.claim()
+    {
+        waiting::answer_unserved(shared, loop_number, &waiter, Some(&FAILED));
+    }
+}
+
+/// Begins a shutdown.
+pub(crate) fn begin(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> Begun {
+    if shared.shutdown.deadline_ms().is_some() {
+        return Begun::Waiting;
+    }
+    log::warning!(shared.logger, "User requested shutdown...");
+    if let Some(systemd) = &shared.systemd {
+        systemd.stopping();
+    }
+    if !options.now && shared.settings().shutdown_timeout_s > 0 && replicas_lag(shared) {
+        postpone(shared, turn, options);
+        return Begun::Waiting;
+    }
+    if finish(shared, turn, options) {
+        Begun::Stopping
+    } else {
+        Begun::Failed
+    }
+}
+
+/// Begins a shutdown that a signal has requested. Called by a thread of its own, which may wait for locks.
+pub(crate) fn begin_by_signal(shared: &Shared, options: ShutdownOptions) {
+    let mut sink = Silent;
+    let now = shared.clock.now();
+    let mut turn = Turn::new(&shared.store, now, &mut sink, Classes::none());
+    if shared.switches.cron_paused.load(Ordering::SeqCst) {
+        // As in Redis, it begins when the cron goes on.
+        return shared.shutdown.wait(options, now.base_ms());
+    }
+    if begin(shared, &mut turn, options) == Begun::Failed {
+        shared.shutdown.forget_signal();
+    }
+}
+
+/// Returns whether a replica has not acknowledged all changes.
+fn replicas_lag(shared: &Shared) -> bool {
+    let offset = shared.replication.offset();
+    let replicas = shared.replicas.all();
+    replicas.iter().any(|replica| replica.acked() != offset)
+}
+
+/// Makes loop 0 check the shutdown that waits, after an acknowledgement.
+pub(crate) fn check(shared: &Shared) {
+    if shared.shutdown.deadline_ms().is_some() {
+        shared.mailboxes[0].order(Order::Resume);
+    }
+}
+
+/// Makes a shutdown wait for replicas.
+fn postpone(shared: &Shared, turn: &Turn, options: ShutdownOptions) {
+    let timeout_ms = shared.settings().shutdown_timeout_s * 1000;
+    let deadline = turn.now.base_ms().saturating_add(timeout_ms);
+    shared.shutdown.wait(options, deadline);
+    let pauses = &shared.pauses;
+    pauses.begin(Purpose::Shutdown, turn.now, u64::MAX, true);
+    log::notice!(shared.logger, "Waiting for replicas before shutting down.");
+    shared.replicas.acks.ask();
+    // Loop 0 sets its alarm.
+    shared.mailboxes[0].order(Order::Resume);
+}
+
+/// Finishes the shutdown that waits if all replicas are in sync or its time is over. Event loop 0 calls it once a turn.
+pub(crate) fn finish_if_due(shared: &Shared, turn: &mut Turn) {
+    let Some(deadline) = shared.shutdown.deadline_ms() else {
+        return;
+    };
+    if !turn.now.is_due(deadline) && replicas_lag(shared) {
+        return;
+    }
+    let Some(pending) = shared.shutdown.take() else {
+        return;
+    };
+    if !finish(shared, turn, pending.options) {
+        cancel(shared, 0, &pending);
+    }
+}
+
+/// Cancels the shutdown that waits. Returns false if there is none. `loop_number` is the caller's.
+pub(crate) fn abort(shared: &Shared, loop_number: usize) -> bool {
+    let pending = shared.shutdown.take();
+    if let Some(pending) = &pending {
+        cancel(shared, loop_number, pending);
+        log::notice!(shared.logger, "Shutdown manually aborted.");
+    }
+    pending.is_some()
+}
+
+/// Answers the clients of a shutdown that has ended without a stop, and ends its pause.
+fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
+    shared.shutdown.forget_signal();
+    for waiter in &pending.waiters {
+        if waiter.claim() {
+            waiting::answer_unserved(shared, loop_number, waiter, Some(&FAILED));
+        }
+    }
+    shared.pauses.end(Purpose::Shutdown);
+    shared.order_all(|| Order::Resume);
+}
+
+/// Saves a snapshot if need be, and requests a stop. Returns false if the server must keep running. After a snapshot the
+/// turn holds every shard, so no write comes between it and the stop.
+fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
+    let logger = &shared.logger;
+    log_replicas(shared);
+    // Without the first base, the append-only file lacks most of the data.
+    let mut failed = shared.persistence.aof.phase() == Phase::Starting;
+    if failed && options.force {
+        log::warning!(logger, "Writing initial AOF. Exit anyway.");
+        failed = false;
+    } else if failed {
+        log::warning!(logger, "Writing initial AOF, can't exit.");
+    }
+    if !failed && save::before_exit(shared, turn, options.save).is_err() {
+        if options.force {
+            log::warning!(logger, "Error trying to save the DB. Exit anyway.");
+        } else {
+            log::warning!(logger, "Error trying to save the DB, can't exit.");
+            if let Some(systemd) = &shared.systemd {
+                systemd.save_failed();
+            }
+            failed = true;
+        }
+    }
+    if failed {
+        log::warning!(
+            logger,
+            "Errors trying to shut down the server. Check the logs for more information."
+        );
+    } else {
+        shared.stop();
+    }
+    !failed
+}
+
+/// Logs how many replicas are in sync, and each that is not.
+fn log_replicas(shared: &Shared) {
+    let (offset, replicas) = (shared.replication.offset(), shared.replicas.all());
+    let mut lagging = 0;
+    for replica in replicas.iter().filter(|replica| replica.acked() != offset) {
+        lagging += 1;
+        let lag_ms = match replica.is_online() {
+            true => replica.silence_ms(),
+            false => 0,
+        };
+        log::warning!(
+            shared.logger,
+            "Lagging replica {replica} reported offset {} behind master, lag={}, state={}.",
+            offset.saturating_sub(replica.acked()),
+            lag_ms / 1000,
+            replica.state_name()
+        );
+    }
+    if !replicas.is_empty() {
+        log::notice!(
+            shared.logger,
+            "{} of {} replicas are in sync when shutting down.",
+            replicas.len() - lagging,
+            replicas.len()
+        );
+    }
+}
