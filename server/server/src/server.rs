@@ -39,6 +39,7 @@ use crate::supervision::Systemd;
 use crate::table::names::CommandNames;
 pub use crate::tls::TlsError;
 use crate::tls::{Context, Tls};
+use crate::world::World;
 use crate::world::clock::Move;
 pub use crate::world::clock::MoveError;
 use crate::world::disk::Disk;
@@ -283,6 +284,7 @@ impl Server {
         logger: Logger,
         builder: &Builder,
     ) -> Result<Self, StartError> {
+        let world = World::default();
         let names = CommandNames::new(command::table(), &config)?;
         let users = Users::of_config(command::table(), &config, &logger)?;
         let wanted = config.settings().max_clients;
@@ -307,7 +309,7 @@ impl Server {
         });
         let tls = Arc::new(Tls::default());
         if settings.tls.is_used() || builder.free.tls {
-            tls.set(Some(Context::new(&settings.tls, &logger)?));
+            tls.set(Some(Context::new(world, &settings.tls, &logger)?));
         }
         let listeners = Listener::open(&settings, builder.free, &tls)?;
         let metrics = &settings.metrics;
@@ -323,8 +325,8 @@ impl Server {
             .filter(|_| builder.writes_pid)
             .and_then(|path| PidFile::write(path, &logger));
         let handlers = command::handlers();
-        let reclaim = builder.reclaim;
-        let mut shared = Shared::new(names, handlers, config, store, mailboxes, logger, reclaim);
+        let mut shared = Shared::new(world, names, handlers, config, store, mailboxes, logger);
+        shared.reclaim = builder.reclaim;
         shared.systemd = builder.systemd.clone();
         shared.users = users;
         shared.tls = tls;
@@ -359,18 +361,14 @@ impl Server {
         for (number, poll) in polls.into_iter().enumerate() {
             let mine = listeners.take().unwrap_or_default();
             let event_loop = EventLoop::new(number, Arc::clone(&shared), poll, mine)?;
-            threads.push(
-                std::thread::Builder::new()
-                    .name(format!("punctual-{number}"))
-                    .spawn(move || {
-                        // Without one of its loops the server would leave that loop's connections unserved.
-                        let shared = StopOnPanic(Arc::clone(&event_loop.shared()));
-                        let counter = OwnCounter::take();
-                        event_loop.run();
-                        drop(counter);
-                        shared.0.stop();
-                    })?,
-            );
+            threads.push(shared.world.spawn(&format!("punctual-{number}"), move || {
+                // Without one of its loops the server would leave that loop's connections unserved.
+                let shared = StopOnPanic(Arc::clone(&event_loop.shared()));
+                let counter = OwnCounter::take();
+                event_loop.run();
+                drop(counter);
+                shared.0.stop();
+            })?);
         }
         let mut server = Self {
             shared,

@@ -58,6 +58,8 @@ flags! {
     NEEDS_SAVES = 38, "", "Not a Redis flag: refused after a failed background save, as commands that write.";
     KEEPS_CACHING = 45, "", "Not a Redis flag: leaves CLIENT CACHING in force.";
     NOT_IN_TIMER = 43, "", "Not a Redis flag: a timer may not run it.";
+    SELECTS = 46, "", "Not a Redis flag: selects the database of the commands that follow.";
+    CHANGES_ROLE = 47, "", "Not a Redis flag: runs although a replica loads its master's data, which it may end.";
     RESTORES = 44, "", "Not a Redis flag: its payload may be a timer, which runs as a user.";
     CALLS_FUNCTION = 42, "", "Not a Redis flag: writes unless the function that the first argument names declares otherwise.";
 }

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use punctual_resp::OwnedArgs;
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchFlag;
 
 use crate::acl::user::Identity;
 use crate::pubsub::Subscriber;
+use crate::table::Entry;
 
 /// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); further bytes count as its list (`omem`).
 pub(crate) const REPLY_BUFFER: u64 = 16 << 10;
@@ -216,12 +218,15 @@ impl ClientInfo {
     /// tracking, and subscriptions.
     pub(crate) fn memory(&self) -> u64 {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let queued = self.multi.load(Ordering::Relaxed).max(0) as u64;
         self.fixed_bytes
             + size_of::<Self>() as u64
+            + queued * size_of::<(&Entry, OwnedArgs)>() as u64
             + get(&self.query_bytes)
             + get(&self.query_free)
             + get(&self.output_capacity)
             + get(&self.multi_bytes)
+            + queued * size_of::<(&Entry, OwnedArgs)>() as u64
             + self.argument_bytes()
             + get(&self.watched_bytes)
             + get(&self.prefix_bytes)

@@ -301,7 +301,7 @@ fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn gen_pass(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+fn gen_pass(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     const BITS_MAX: i64 = 4096;
     let bits = match args.get(2) {
         _ if args.len() > 3 => return Err(crate::command::replies::wrong_form("ACL", args)),
@@ -315,7 +315,7 @@ fn gen_pass(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     let digits = (bits as usize).div_ceil(4);
     let password: Vec<u8> = (0..digits)
-        .map(|_| b"0123456789abcdef"[rand::random_range(0..16)])
+        .map(|_| call.shared.world.hex_digits::<1>()[0])
         .collect();
     reply.bulk(&password);
     Ok(())

@@ -97,7 +97,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let switches = pairs
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"));
-    if switches && call.session.in_exec {
+    if switches && call.turn.source().is_nested() {
         let reason = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - can't be set in a transaction";
         return Err(Error::fixed(reason));
     }

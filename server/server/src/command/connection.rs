@@ -65,7 +65,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         )
         .history(&[("6.2.0", "The protocol version became optional.")])
         .syntax("[arguments: protover:integer [AUTH (username password)] [SETNAME clientname]]"),
-    row("select", 2, ANY_TIME, select)
+    row("select", 2, ANY_TIME.or(Flags::SELECTS), select)
         .doc("1.0.0", "O(1)", "Changes the selected database.")
         .syntax("index"),
     row(
@@ -130,8 +130,9 @@ fn auth(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn authenticate(call: &mut Call, args: Args, user: &[u8], password: &[u8]) -> Result<(), Error> {
+    let nested = call.turn.source().is_nested();
     call.shared
-        .authenticate(call.session, args.at(0), user, password)
+        .authenticate(call.session, nested, args.at(0), user, password)
 }
 
 /// Returns the positions of the user's name and password in HELLO.

@@ -138,7 +138,7 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
     };
     // In a transaction or a script the shards are pinned, and stay so. For keys that act by themselves they are pinned here.
     let db = call.session.db;
-    let may_wait = call.turn.may_wait;
+    let may_wait = call.turn.may_wait();
     let waits = may_wait && (options.copy || !pin_actors(call.turn, db, keys));
     let packed = Migration::pack(call.turn, target, db, options.copy, keys.iter(), waits);
     let mut moved = Ok(());

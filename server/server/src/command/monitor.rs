@@ -24,7 +24,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 )];
 
 fn monitor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    if call.session.in_exec {
+    if call.turn.source().is_nested() {
         return Err(Error::fixed(
             "ERR MONITOR isn't allowed for DENY BLOCKING client",
         ));

@@ -80,7 +80,7 @@ fn bgsave(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
              BGSAVE whenever possible.",
         ));
     }
-    if call.session.in_exec || rewrites {
+    if call.turn.source().is_nested() || rewrites {
         state.scheduled.store(true, Ordering::Release);
         reply.simple("Background saving scheduled");
         return Ok(());
@@ -103,7 +103,7 @@ fn bgrewriteaof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error
             "ERR Background append only file rewriting already in progress",
         ));
     }
-    let begun = if call.session.in_exec {
+    let begun = if call.turn.source().is_nested() {
         Err(RewriteError::Busy)
     } else {
         rewrite::begin(call.shared, call.turn)

@@ -13,12 +13,12 @@ use crate::log;
 use crate::node::call::{Call, ServerCommand};
 use crate::replication::failover::Plan;
 use crate::replication::upstream::Address;
-use crate::world::clock::stopwatch_ms;
 
 const FLAGS: Flags = Flags::ADMIN
     .or(Flags::NOSCRIPT)
     .or(Flags::STALE)
-    .or(Flags::NO_ASYNC_LOADING);
+    .or(Flags::NO_ASYNC_LOADING)
+    .or(Flags::CHANGES_ROLE);
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
@@ -119,7 +119,7 @@ fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     let plan = Plan {
         target,
         force,
-        end_ms: end_ms.map(|ms| stopwatch_ms().saturating_add(ms)),
+        end_ms: end_ms.map(|ms| call.shared.world.stopwatch_ms().saturating_add(ms)),
         in_progress: false,
     };
     shared.plan_failover(call.turn, plan);

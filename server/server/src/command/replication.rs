@@ -279,6 +279,7 @@ fn check(call: &Call, reply: &Reply) -> Result<(), Error> {
 /// Creates the replica that the client would be.
 fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
     Replica::new(
+        call.shared.world,
         Arc::clone(&call.session.info),
         call.session.peer.clone(),
         phase,

@@ -4,7 +4,6 @@ use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::Error;
 use punctual_store::command::timers::{self, OWN, Options};
 use punctual_store::spec::{Flags, Group};
-use quanta::Clock;
 
 use crate::acl::registry::DEFAULT;
 use crate::dispatch::Dispatcher;
@@ -58,7 +57,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
 
 fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (db, touch) = (call.session.db, !call.session.no_touch);
-    if call.turn.replays {
+    if call.turn.replays() {
         return call.turn.run(&timers::SET, db, touch, args, reply);
     }
     let command = Options::parse(args, false)?.command;
@@ -84,7 +83,7 @@ fn run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         session,
         loop_number,
     } = call;
-    let clock = Clock::new();
+    let clock = shared.world.counter();
     loop {
         let due = turn.timer_to_run(session.db, &args[2]);
         let due = due.ok_or(Error::NoSuchKey)??;

@@ -73,7 +73,7 @@ fn wait_for(
         file: file.map(|file| LocalFile { position, ..file }),
     };
     let reached = shared.reached(&goal);
-    if goal.is_met(reached) || !call.turn.may_wait {
+    if goal.is_met(reached) || !call.turn.may_wait() {
         return goal.reply(reached, reply);
     }
     call.turn.wait = Some(Wait::new(Wants::List(1), 0..0, deadline_ms));

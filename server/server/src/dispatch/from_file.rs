@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use punctual_resp::{Args, Protocol, Reply};
-use punctual_store::spec::{Flags, Group};
-use punctual_store::{Error, Turn};
+use punctual_store::{Error, Source, Turn};
 use quanta::Clock;
 
 use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
 use crate::dispatch::Dispatcher;
+use crate::dispatch::admission::Admission;
 use crate::log;
 use crate::node::Shared;
 use crate::node::scripts::Scripts;
@@ -33,27 +33,24 @@ pub(crate) struct FromFile<'s> {
 
 impl<'s> FromFile<'s> {
     pub(crate) fn new(shared: &'s Arc<Shared>) -> Self {
-        let mut session = Session::new(Arc::new(ClientInfo::default()), User::internal());
-        // The commands of scripts are not refused because the server loads.
-        session.replays = true;
+        let session = Session::new(Arc::new(ClientInfo::default()), User::internal());
         Self {
             shared,
             session,
             scripts: Scripts::new(shared),
-            clock: Clock::new(),
+            clock: shared.world.counter(),
             stats: LoopStats::new(shared.commands.table().entries()),
             out: Vec::new(),
         }
     }
 
-    /// Runs a command that is no keyspace command, or a transaction.
-    fn dispatch(
+    /// Runs a command, or queues it in the open transaction.
+    fn run_entry(
         &mut self,
         turn: &mut Turn,
         entry: &'static Entry,
         args: Args,
     ) -> Result<(), Refusal> {
-        let errors = self.stats.errors.get();
         let mut dispatcher = Dispatcher::new(
             self.shared,
             0,
@@ -63,12 +60,25 @@ impl<'s> FromFile<'s> {
             usize::MAX,
             None,
         );
+        match dispatcher.admit(Source::File, &self.session, entry, args) {
+            Err(refusal) => return Err(failed(&refusal.error)),
+            Ok(Admission::Queue) => {
+                self.session.queue(entry, args, entry.writes());
+                return Ok(());
+            }
+            Ok(_) => {}
+        }
+        if let Run::Keyspace(command) = entry.run {
+            let mut reply = Reply::new(&mut self.out, Protocol::Resp2);
+            let done = turn.run(command, self.session.db, true, args, &mut reply);
+            return done.map_err(|error| failed(&error));
+        }
+        let errors = self.stats.errors.get();
         dispatcher.stats = &self.stats;
         dispatcher.execute(&mut self.session, entry, args, &mut self.out);
         let in_scripts = dispatcher.script_errors;
         if let Some(error) = in_scripts.refused {
-            let text = error.bytes();
-            return Err(Refusal::Failed(String::from_utf8_lossy(&text).into_owned()));
+            return Err(failed(&error));
         }
         let errors = self.stats.errors.get().saturating_sub(errors);
         if errors == 0 {
@@ -97,10 +107,6 @@ impl Runner for FromFile<'_> {
 
     fn run(&mut self, turn: &mut Turn, args: Args) -> Result<(), Refusal> {
         let shared = self.shared;
-        let failed = |error: &Error| {
-            let text = error.bytes();
-            Refusal::Failed(String::from_utf8_lossy(&text).into_owned())
-        };
         let entry = match shared.commands.find(args) {
             Ok(entry) => entry,
             Err((Some(_), error)) => return Err(failed(&error)),
@@ -109,26 +115,17 @@ impl Runner for FromFile<'_> {
                 Refusal::Unknown(String::from_utf8_lossy(args.at(0)).into_owned())
             })?,
         };
-        let flags = entry.row.flags;
-        if flags.has(Flags::ADMIN) || entry.row.group == Group::Pubsub {
-            return Err(Refusal::Failed(
-                "ERR the command is not allowed in an append-only file".to_owned(),
-            ));
-        }
         self.out.clear();
-        if self.session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
-            self.session.queue(entry, args, entry.writes());
-            return Ok(());
-        }
-        turn.may_wait = false;
-        turn.replays = true;
-        if let Run::Keyspace(command) = entry.run {
-            let mut reply = Reply::new(&mut self.out, Protocol::Resp2);
-            let done = turn.run(command, self.session.db, true, args, &mut reply);
-            return done.map_err(|error| failed(&error));
-        }
-        self.dispatch(turn, entry, args)
+        let outer = turn.enter(Source::File);
+        let done = self.run_entry(turn, entry, args);
+        turn.leave(outer);
+        done
     }
+}
+
+/// Returns the refusal of a command that fails with this error.
+fn failed(error: &Error) -> Refusal {
+    Refusal::Failed(String::from_utf8_lossy(&error.bytes()).into_owned())
 }
 
 /// Returns the first line of replies that is an error.

@@ -1,10 +1,10 @@
 //! Command dispatch: looks up the command, checks whether it may run, runs it, and records statistics.
 //!
-//! The checks run in Redis's order: name and arity, authentication, the user's rules, loading and save errors, subscribed mode,
-//! pause.
+//! Name and arity come first; then the checks of [`admission`].
 
+mod admission;
+mod beside;
 pub(crate) mod blocking;
-mod denial;
 pub(crate) mod from_file;
 mod memory;
 mod refusal;
@@ -19,14 +19,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use punctual_resp::{Args, Chunks, Command, Reply};
 use punctual_store::command::dump;
 use punctual_store::spec::Flags;
-use punctual_store::{Error, Turn};
+use punctual_store::{Error, Source, Turn};
 use quanta::Clock;
 
-use crate::acl::check::{check, sort_denial};
-use crate::acl::log::Context;
+use crate::acl::check::sort_denial;
 use crate::changelog::Hold;
 use crate::log;
-use crate::memory::counters;
 use crate::net::cross_protocol::is_http;
 use crate::node::Shared;
 use crate::node::call::Call;
@@ -36,7 +34,7 @@ use crate::observe::stats::LoopStats;
 use crate::session::transaction::{self, Transaction, aborted_by};
 use crate::session::{Executing, ReplyMode, Session};
 use crate::table::{Entry, Run};
-use writes::touches_data;
+use admission::{Admission, ScriptLimits};
 
 /// Maximum length of one command's reply in bytes, if the client's output has no lower limit.
 const REPLY_MAX: usize = 4 << 30;
@@ -95,6 +93,8 @@ pub(crate) struct Dispatcher<'a, 's> {
     memory_check: &'a AtomicI64,
     /// There was no memory when the client's command began.
     pub(crate) out_of_memory: bool,
+    /// What the running script may do.
+    pub(crate) script: ScriptLimits,
     /// Errors of scripts, for the load of an append-only file.
     pub(crate) script_errors: ScriptErrors,
 }
@@ -126,6 +126,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             hold: Hold::new(None),
             memory_check: &shared.memory.check_at[loop_number].0,
             out_of_memory: false,
+            script: ScriptLimits::default(),
             script_errors: ScriptErrors::default(),
             background,
         }
@@ -157,7 +158,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         let found = find(self.shared, session, args);
         let known = found.as_ref().ok().copied();
         let flow = match found {
-            Ok(entry) if session.replays => self.replay(session, entry, args, out),
+            Ok(entry) if session.is_primary() => self.replay(session, entry, args, out),
             Ok(entry) => {
                 let may_lock = self.turn.may_lock;
                 let flow = self.run_entry(session, entry, args, out);
@@ -165,11 +166,11 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 self.turn.may_lock = may_lock;
                 flow
             }
-            Err((None, error)) if session.replays => {
+            Err((None, error)) if session.is_primary() => {
                 self.skip_or_refuse(session, &error, args);
                 Flow::Done
             }
-            Err((Some(_), error)) if session.replays => {
+            Err((Some(_), error)) if session.is_primary() => {
                 self.refuse_stream(session, &error, args);
                 Flow::Done
             }
@@ -290,62 +291,37 @@ impl<'a, 's> Dispatcher<'a, 's> {
         args: Args,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let flags = entry.row.flags;
-        if !session.authenticated && !flags.has(Flags::NO_AUTH) {
-            let error = Error::fixed("NOAUTH Authentication required.");
-            return self.reject(session, entry, args, &error, out);
-        }
-        if session.multi.is_some() && flags.has(Flags::NO_MULTI) {
-            let error = Error::fixed("ERR Command not allowed inside a transaction");
-            return self.reject(session, entry, args, &error, out);
-        }
-        if session.restricted
-            && let Err(denied) = check(&session.user, entry, args)
-        {
-            return self.deny(session, entry, args, denied, out);
-        }
-        self.out_of_memory = false;
-        if counters::own() > self.memory_check.load(Ordering::Relaxed)
-            && let Some(error) = self.make_room(session, entry)
-        {
-            return self.reject(session, entry, args, &error, out);
-        }
-        if self.shared.gate_closed.load(Ordering::Relaxed) || self.background.is_none() {
-            if self.shared.stopping.load(Ordering::Acquire) {
-                // A write after the last snapshot would be lost, so it gets no reply.
+        match self.admit(Source::Client, session, entry, args) {
+            Ok(Admission::Run) if self.shared.mailboxes.len() > 1 => {
+                self.execute_beside_scripts(session, entry, args, out)
+            }
+            Ok(Admission::Run) => self.execute(session, entry, args, out),
+            Ok(Admission::Queue) => self.queue(session, entry, args, out),
+            Ok(Admission::Hold) => Flow::Paused,
+            Ok(Admission::Close) => {
                 session.closing = true;
-                return Flow::Done;
+                Flow::Done
             }
-            if let Some(error) = self
-                .busy(entry)
-                .or_else(|| self.refusal(session, entry, args))
-            {
-                return self.reject(session, entry, args, &error, out);
+            Err(refusal) => {
+                let info = &session.info;
+                self.log_refusal(&refusal, Source::Client, info, session, entry, args);
+                self.reject(session, entry, args, &refusal.error, out)
             }
         }
-        if session.in_subscribed_mode() && !flags.has(Flags::SUBSCRIBER) {
-            return self.reject(session, entry, args, &subscribed_mode(entry), out);
-        }
-        if (self.shared.pauses.any() || self.turn.frozen) && self.apply_pause(session, entry, args)
-        {
-            return Flow::Paused;
-        }
-        if (session.monitor || session.replica.is_some())
-            && (touches_data(session, entry) || self.calls_writer(entry, args))
-        {
-            let error = Error::fixed("ERR Replica can't interact with the keyspace");
-            return self.reject(session, entry, args, &error, out);
-        }
-        if session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
-            session.queue(entry, args, self.may_write(entry, args));
-            Reply::new(out, session.protocol).simple("QUEUED");
-            self.command_start = self.clock.raw();
-            return Flow::Done;
-        }
-        if self.shared.mailboxes.len() > 1 {
-            return self.execute_beside_scripts(session, entry, args, out);
-        }
-        self.execute(session, entry, args, out)
+    }
+
+    /// Queues a command in the open transaction.
+    fn queue(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        session.queue(entry, args, self.may_write(entry, args));
+        Reply::new(out, session.protocol).simple("QUEUED");
+        self.command_start = self.clock.raw();
+        Flow::Done
     }
 
     /// Runs a command that has passed the checks, records its statistics, and serves waiters whose keys it has filled.
@@ -358,6 +334,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         out: &mut Vec<u8>,
     ) -> Flow {
         let flags = entry.row.flags;
+        let nested = self.turn.source().is_nested();
         let start = self.output_len(out);
         let aside = self.chunks.as_mut();
         let mut reply = Reply::chunked(&mut *out, aside, self.reply_max, session.protocol);
@@ -365,7 +342,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             Run::Keyspace(command) => {
                 let touch = !session.no_touch;
                 let flushes = flags.has(Flags::FLUSHES_ALL);
-                if flushes && !session.in_exec {
+                if flushes && !nested {
                     // No other write may run between the flush and its snapshot.
                     self.turn.pin(None);
                 }
@@ -389,7 +366,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     if result.is_ok() {
                         self.shared.after_flushall(self.turn);
                     }
-                    if !session.in_exec {
+                    if !nested {
                         self.turn.unpin();
                         self.turn.release_whole();
                     }
@@ -472,7 +449,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             });
         }
         // Beside a script the end of the loop's turn serves them.
-        if self.turn.has_ready() && !session.in_exec && self.turn.may_lock {
+        if self.turn.has_ready() && !nested && self.turn.may_lock {
             self.serve_ready();
         }
         Flow::Done
@@ -485,18 +462,16 @@ impl<'a, 's> Dispatcher<'a, 's> {
         let exec_start = self.command_start;
         self.command_start = self.clock.raw();
         transaction::write_reply_header(session, transaction.commands().len(), out);
-        session.in_exec = true;
-        self.turn.may_wait = false;
+        let outer = self.turn.enter(Source::Exec);
         self.turn.admit(transaction.changes_keys());
         self.turn.begin_frame();
         for (entry, args) in transaction.commands() {
             let start = self.output_len(out);
-            if session.restricted
-                && let Err(denied) = check(&session.user, entry, args)
-            {
+            if let Err(refusal) = self.admit(Source::Exec, session, entry, args) {
                 // The user has changed since the command was queued.
-                self.log_denial(session, entry, args, denied, Context::Multi);
-                self.write_error(session, &denied.error_in_exec(), out);
+                let info = &session.info;
+                self.log_refusal(&refusal, Source::Exec, info, session, entry, args);
+                self.write_error(session, &refusal.error, out);
             } else {
                 self.execute(session, entry, args, out);
             }
@@ -506,8 +481,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         }
         self.turn.end_frame();
         self.turn.admit(false);
-        self.turn.may_wait = true;
-        session.in_exec = false;
+        self.turn.leave(outer);
         session.set_multi(None);
         self.turn.unpin();
         // Unwanted replies have been dropped one by one.
@@ -573,14 +547,4 @@ fn wanted_output(session: &mut Session, before: ReplyMode, start: usize, len: us
         (_, ReplyMode::Off) => start,
         _ => len,
     }
-}
-
-fn subscribed_mode(entry: &Entry) -> Error {
-    Error::Text(
-        format!(
-            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
-            entry.name
-        )
-        .into(),
-    )
 }

@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use punctual_lua::ScriptFlags;
-use punctual_resp::{Args, Reply};
+use punctual_resp::Args;
 use punctual_store::spec::Flags;
-use punctual_store::{Error, READ_ONLY};
+use punctual_store::{Error, READ_ONLY, Source};
 
+use crate::dispatch::admission::Admission;
 use crate::dispatch::refusal::{LACKS_REPLICAS, LOADING};
 use crate::dispatch::{Dispatcher, Flow};
 use crate::follow::apply;
@@ -27,20 +28,18 @@ impl Dispatcher<'_, '_> {
         args: Args,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let flags = entry.row.flags;
-        if self.shared.gate_closed.load(Ordering::Relaxed)
-            && self.shared.stopping.load(Ordering::Acquire)
-        {
-            session.closing = true;
-            return Flow::Done;
-        }
-        if self.shared.pauses.any() && self.apply_pause(session, entry, args) {
-            return Flow::Paused;
-        }
-        if session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
-            session.queue(entry, args, entry.writes());
-            Reply::new(out, session.protocol).simple("QUEUED");
-            return Flow::Done;
+        match self.admit(Source::Stream, session, entry, args) {
+            Ok(Admission::Run) => {}
+            Ok(Admission::Queue) => return self.queue(session, entry, args, out),
+            Ok(Admission::Hold) => return Flow::Paused,
+            Ok(Admission::Close) => {
+                session.closing = true;
+                return Flow::Done;
+            }
+            Err(refusal) => {
+                self.refuse_stream(session, &refusal.error, args);
+                return Flow::Done;
+            }
         }
         let runs_scripts = session.runs_scripts(entry);
         let several = self.shared.mailboxes.len() > 1;
@@ -53,12 +52,9 @@ impl Dispatcher<'_, '_> {
             self.turn.may_lock = true;
             self.turn.frozen = false;
             self.turn.now = self.turn.now.replaying();
-            // Nobody would answer a command that waits.
-            let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
-            self.turn.replays = true;
+            let outer = self.turn.enter(Source::Stream);
             let flow = self.execute(session, entry, args, out);
-            self.turn.replays = false;
-            self.turn.may_wait = could_wait;
+            self.turn.leave(outer);
             flow
         } else {
             session.closing = true;
@@ -68,35 +64,6 @@ impl Dispatcher<'_, '_> {
             self.shared.running.end();
         }
         flow
-    }
-
-    /// Waits for the script that runs on another loop, unless the turn holds what that needs. With `begins`, waits until no
-    /// other script runs, and begins one.
-    fn wait_for_scripts(&mut self, session: &mut Session, begins: bool) {
-        let running = &self.shared.running;
-        let mut place = None;
-        while if begins {
-            !running.try_begin(place.as_ref())
-        } else {
-            running.is_active() && !self.turn.holds_whole()
-        } {
-            session.end_stretch(self.shared, self.turn);
-            if self.shared.stopping.load(Ordering::Acquire) {
-                return;
-            }
-            if running.is_busy()
-                && let Some(background) = &mut self.background
-            {
-                // Commands that are served meanwhile must not stand behind this one.
-                place = None;
-                background.serve_clients();
-            }
-            let place = place.get_or_insert_with(|| running.stand_in_line());
-            match begins {
-                true => place.wait_to_begin(),
-                false => running.wait_briefly(),
-            }
-        }
     }
 
     /// Returns the error for a client's command that a replica does not run.
@@ -115,8 +82,7 @@ impl Dispatcher<'_, '_> {
         }
         // A long load must not stand in the way of a failover.
         let refused = executing.is_some_and(|queued| queued.has(Flags::NO_ASYNC_LOADING))
-            || flags.has(Flags::NO_ASYNC_LOADING)
-                && !matches!(&*entry.name, "replicaof" | "slaveof");
+            || flags.has(Flags::NO_ASYNC_LOADING) && !flags.has(Flags::CHANGES_ROLE);
         (refused && upstream.is_loading()).then_some(LOADING)
     }
 
@@ -130,12 +96,8 @@ impl Dispatcher<'_, '_> {
 
     /// Returns the error for a script or a function that the server does not run now, with the flags that it declares, if any.
     #[cold]
-    pub(crate) fn refusal_of_script(
-        &self,
-        session: &Session,
-        flags: Option<ScriptFlags>,
-    ) -> Option<Error> {
-        if session.replays {
+    pub(crate) fn refusal_of_script(&self, flags: Option<ScriptFlags>) -> Option<Error> {
+        if self.turn.replays() {
             return None;
         }
         // A script that declares nothing is refused when it writes.
@@ -160,7 +122,7 @@ impl Dispatcher<'_, '_> {
         error: &Error,
         args: Args,
     ) {
-        if entry.name == "select" {
+        if entry.row.flags.has(Flags::SELECTS) {
             self.refuse_stream(session, error, args);
         } else {
             apply::report(self.shared, error, args);

@@ -4,20 +4,21 @@ use std::sync::atomic::Ordering;
 
 use punctual_lua::{Call, Host, LogLevel, ScriptFlags};
 use punctual_resp::{Args, Chunks, Protocol, Reply};
-use punctual_store::Error;
-use punctual_store::spec::{Flags, Keys};
+use punctual_store::spec::Flags;
+use punctual_store::{Error, Source};
 
 use crate::acl::check::check;
-use crate::acl::log::Context;
 use crate::client::registry::ClientInfo;
-use crate::dispatch::{Dispatcher, Flow, find};
+use crate::dispatch::admission::ScriptLimits;
+use crate::dispatch::{Dispatcher, find};
 use crate::log;
 use crate::node::Shared;
+use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::reclaim::limit::OUT_OF_MEMORY;
 use crate::script::running::About;
 use crate::session::{Runnable, ScriptRequest, Session};
-use crate::table::{Entry, Run};
+use crate::table::Entry;
 
 /// Maximum length in bytes of a reply to a command of a script: as much as scripts may allocate.
 const CALL_REPLY_MAX: usize = 1 << 30;
@@ -35,12 +36,13 @@ impl Dispatcher<'_, '_> {
         args: Args,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
+        let nested = self.turn.source().is_nested();
         let flags = match &request.script {
             Runnable::Script(index) => self.scripts.compiled[*index].flags,
             Runnable::Function(found) => Some(found.declaration().flags),
         };
-        if self.shared.gate_closed.load(Ordering::Relaxed)
-            && let Some(refusal) = self.refusal_of_script(client, flags)
+        if self.shared.gate.is_closed()
+            && let Some(refusal) = self.refusal_of_script(flags)
         {
             return Err(refusal);
         }
@@ -51,7 +53,7 @@ impl Dispatcher<'_, '_> {
             && !flags.has(ScriptFlags::NO_WRITES)
         {
             // EXEC has been accepted, so its script is refused in other words.
-            return Err(match client.in_exec {
+            return Err(match nested {
                 false => OUT_OF_MEMORY,
                 true => Error::fixed(
                     "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
@@ -64,18 +66,16 @@ impl Dispatcher<'_, '_> {
         }
         let start = self.command_start;
         let errors = self.stats.errors.get();
-        if !client.in_exec {
+        if !nested {
             self.turn
                 .pin_and_grow(args.skip(3).take(request.keys).iter());
         }
-        let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
-        self.turn.in_script = true;
+        let outer = self.turn.enter(Source::Script);
         self.turn.begin_frame();
         let mut session = self.scripts.take_session(self.loop_number);
         session.db = client.db;
         session.no_touch = client.no_touch;
         session.reader = client.reader;
-        session.replays = client.replays;
         session.swap_users(client);
         // Replies to its commands are no output of the client.
         let mut chunks = self.chunks.replace(Chunks::default());
@@ -101,6 +101,11 @@ impl Dispatcher<'_, '_> {
             keys: args.skip(3).take(request.keys),
             argv: args.skip(3 + request.keys),
         };
+        self.script = ScriptLimits {
+            read_only: request.read_only || no_writes,
+            allows_oom,
+            wrote: false,
+        };
         let mut host = ScriptHost {
             dispatcher: self,
             session: &mut session,
@@ -108,10 +113,7 @@ impl Dispatcher<'_, '_> {
             call: &call,
             is_function,
             args,
-            read_only: request.read_only || no_writes,
             began: start,
-            allows_oom,
-            wrote: false,
             busy: false,
             replied_errors: false,
             served: 0,
@@ -130,7 +132,7 @@ impl Dispatcher<'_, '_> {
         let (busy, mut failed) = (host.busy, host.replied_errors);
         if busy {
             self.shared.running.end_busy();
-            self.shared.update_gate();
+            self.shared.gate.set(Reason::Busy, false);
             // What was due meanwhile.
             self.shared.order_all(|| Order::Resume);
         }
@@ -148,9 +150,8 @@ impl Dispatcher<'_, '_> {
         session.swap_users(client);
         self.scripts.session = Some(session);
         self.turn.end_frame();
-        self.turn.may_wait = could_wait;
-        self.turn.in_script = false;
-        if !client.in_exec {
+        self.turn.leave(outer);
+        if !nested {
             self.turn.unpin();
         }
         // The script's time includes that of its commands.
@@ -172,72 +173,6 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-impl Dispatcher<'_, '_> {
-    /// Executes a command with several loops: after the script that runs on another one. A script begins when no other one
-    /// runs.
-    pub(crate) fn execute_beside_scripts(
-        &mut self,
-        session: &mut Session,
-        entry: &'static Entry,
-        args: Args,
-        out: &mut Vec<u8>,
-    ) -> Flow {
-        let flags = entry.row.flags;
-        let runs = session.runs_scripts(entry);
-        let locks = !(flags.has(Flags::KEYLESS) || flags.has(Flags::ALLOW_BUSY))
-            || flags.has(Flags::EXECUTES)
-            || flags.has(Flags::WATCHES);
-        let running = &self.shared.running;
-        let mut place = None;
-        while if runs {
-            !running.try_begin(place.as_ref())
-        } else {
-            locks && running.is_active() && !self.locks_at_once(entry, args)
-        } {
-            // The script may need a shard that this turn still holds.
-            self.turn.release();
-            if self.shared.stopping.load(Ordering::Acquire) {
-                // The loop of the script may have ended by a panic.
-                session.closing = true;
-                return Flow::Done;
-            }
-            if running.is_busy() {
-                // Commands that are served meanwhile must not stand behind this one.
-                drop(place);
-                if let Some(background) = &mut self.background {
-                    background.serve_clients();
-                }
-                return self.reject(session, entry, args, &running.refusal(), out);
-            }
-            let place = place.get_or_insert_with(|| running.stand_in_line());
-            match runs {
-                true => place.wait_to_begin(),
-                false => running.wait_briefly(),
-            }
-        }
-        drop(place);
-        self.turn.may_lock = locks || !running.is_active();
-        let flow = self.execute(session, entry, args, out);
-        if runs {
-            self.turn.release();
-            running.end();
-        }
-        flow
-    }
-}
-
-impl Dispatcher<'_, '_> {
-    /// Locks what a command needs, if that is known and free.
-    fn locks_at_once(&mut self, entry: &Entry, args: Args) -> bool {
-        match entry.run {
-            Run::Keyspace(command) => {
-                !matches!(command.keys, Keys::None) && self.turn.try_lock_for(command, args)
-            }
-            _ => false,
-        }
-    }
-}
-
 /// The server as a running script sees it.
 struct ScriptHost<'h, 'a, 's> {
     dispatcher: &'h mut Dispatcher<'a, 's>,
@@ -247,12 +182,8 @@ struct ScriptHost<'h, 'a, 's> {
     is_function: bool,
     /// The client's command.
     args: Args<'h>,
-    read_only: bool,
     /// Stopwatch reading at the start.
     began: u64,
-    /// The script may run without memory.
-    allows_oom: bool,
-    wrote: bool,
     /// The script has returned an error as its value, or as a part of it.
     replied_errors: bool,
     /// The script has run for longer than the threshold.
@@ -277,52 +208,16 @@ impl ScriptHost<'_, '_, '_> {
             };
             (entry, Error::fixed(error))
         })?;
-        let flags = entry.row.flags;
-        let refusal = if flags.has(Flags::NOSCRIPT) && !may_call_refused(shared, flags) {
-            Some(Error::fixed(
-                "ERR This Redis command is not allowed from script",
-            ))
-        } else if self.session.restricted
-            && let Err(denied) = check(&self.session.user, entry, args)
-        {
-            let user = &self.session.user;
-            shared.log_denial(self.caller, user, denied, Context::Lua, entry, args);
-            Some(denied.error_in_script())
-        } else if self.read_only && entry.writes() {
-            Some(Error::fixed(
-                "ERR Write commands are not allowed from read-only scripts.",
-            ))
-        } else if self.dispatcher.out_of_memory
-            // A script that has written is not stopped halfway.
-            && !self.wrote
-            && !self.allows_oom
-            && flags.has(Flags::DENYOOM)
-        {
-            Some(OUT_OF_MEMORY)
-        } else if shared.gate_closed.load(Ordering::Relaxed) && !self.session.replays {
-            let refusal = self.dispatcher.refusal(self.session, entry, args);
-            refusal.map(|error| match error.bytes() {
-                text if text.starts_with(b"MASTERDOWN") => {
-                    Error::fixed("ERR Can not execute the command on a stale replica")
-                }
-                _ => error,
-            })
-        } else {
-            None
-        };
-        match refusal {
-            None => Ok(entry),
-            Some(error) => Err((Some(entry), error)),
+        let source = Source::Script;
+        match self.dispatcher.admit(source, self.session, entry, args) {
+            Ok(_) => Ok(entry),
+            Err(refusal) => {
+                let (dispatcher, info) = (&self.dispatcher, self.caller);
+                dispatcher.log_refusal(&refusal, source, info, self.session, entry, args);
+                Err((Some(entry), refusal.error))
+            }
         }
     }
-}
-
-/// Returns whether DEBUG lets scripts call a command that is refused in scripts. A script is executed as a transaction is, so
-/// this excludes the commands that transactions exclude.
-fn may_call_refused(shared: &Shared, flags: Flags) -> bool {
-    let excluded = [Flags::NO_MULTI, Flags::UNQUEUED, Flags::RUNS_SCRIPTS];
-    shared.switches.scripts_call_all.load(Ordering::Relaxed)
-        && !excluded.iter().any(|flag| flags.has(*flag))
 }
 
 impl Host for ScriptHost<'_, '_, '_> {
@@ -331,11 +226,11 @@ impl Host for ScriptHost<'_, '_, '_> {
         self.dispatcher.command_start = self.dispatcher.clock.raw();
         match self.admit(args) {
             Ok(entry) => {
-                if !self.wrote && entry.row.flags.has(Flags::WRITE) {
+                if !self.dispatcher.script.wrote && entry.row.flags.has(Flags::WRITE) {
                     if self.busy && !self.dispatcher.shared.running.begin_writing() {
                         return Reply::new(reply, protocol).error(format!("ERR {KILLED}"));
                     }
-                    self.wrote = true;
+                    self.dispatcher.script.wrote = true;
                 }
                 self.dispatcher.execute(self.session, entry, args, reply);
                 if let Some(chunks) = &mut self.dispatcher.chunks {
@@ -409,8 +304,10 @@ impl Host for ScriptHost<'_, '_, '_> {
                     command: self.args.iter().map(<[u8]>::to_vec).collect(),
                     began_ms: self.dispatcher.turn.now.read_ms(),
                 };
-                shared.running.begin_busy(about, self.wrote);
-                shared.update_gate();
+                shared
+                    .running
+                    .begin_busy(about, self.dispatcher.script.wrote);
+                shared.gate.set(Reason::Busy, true);
             }
             if elapsed >= self.served + SERVICE_NS
                 && let Some(background) = &mut self.dispatcher.background

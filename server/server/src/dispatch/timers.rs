@@ -12,15 +12,14 @@ use std::time::Duration;
 use punctual_resp::{Args, Chunks};
 use punctual_store::command::dump::timer_of;
 use punctual_store::spec::{Flags, Group};
-use punctual_store::{DueTimer, Error, Turn};
-use quanta::Clock;
+use punctual_store::{DueTimer, Error, Source, Turn};
 
 use crate::acl::check::{Denied, check, sort_denial};
-use crate::acl::log::Context;
 use crate::acl::registry::DEFAULT;
 use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
 use crate::dispatch::Dispatcher;
+use crate::dispatch::admission::Check;
 use crate::dispatch::blocking::serve_ready;
 use crate::log;
 use crate::node::Shared;
@@ -89,7 +88,7 @@ pub(crate) fn fire_held(
     scripts: &mut Scripts,
     holds: bool,
 ) {
-    let clock = Clock::new();
+    let clock = shared.world.counter();
     let in_exec = turn.is_pinned();
     let due = turn.take_due_timers();
     let max = usize::MAX;
@@ -174,29 +173,29 @@ impl Dispatcher<'_, '_> {
         entry: Result<&'static Entry, Error>,
         args: Args,
     ) -> Fired {
-        if let Some(error) = self.become_user(session, due, entry.as_ref().ok().copied(), args) {
-            let error = error.bytes().into_owned();
-            self.turn.stop_timer(due, &error);
-            log::warning!(
-                self.shared.logger,
-                "The timer '{}' in database {} is paused: {}",
-                due.key.escape_ascii(),
-                due.db,
-                error.escape_ascii()
-            );
-            return Fired::Done(Some(error));
+        if self.shared.stopping.load(Ordering::Acquire) {
+            return Fired::Later;
         }
-        if self.shared.gate_closed.load(Ordering::Relaxed) {
-            if self.shared.stopping.load(Ordering::Acquire) {
-                return Fired::Later;
-            }
-            // Whatever the command is, the timer changes.
-            if let Some(error) = self.refusal_of_changes() {
+        match self.refusal_to_fire(session, due, entry.as_ref().ok().copied(), args) {
+            None => {}
+            Some((Check::State, error)) => {
                 if by == By::Deadline {
                     let at_ms = self.turn.now.read_ms() + RETRY.as_millis() as u64;
                     self.turn.put_off_timer(due, at_ms, &error.bytes());
                 }
                 return Fired::Done(Some(error.bytes().into_owned()));
+            }
+            Some((_, error)) => {
+                let error = error.bytes().into_owned();
+                self.turn.stop_timer(due, &error);
+                log::warning!(
+                    self.shared.logger,
+                    "The timer '{}' in database {} is paused: {}",
+                    due.key.escape_ascii(),
+                    due.db,
+                    error.escape_ascii()
+                );
+                return Fired::Done(Some(error));
             }
         }
         let firing = match by {
@@ -227,7 +226,7 @@ impl Dispatcher<'_, '_> {
         entry: &'static Entry,
         args: Args,
     ) -> Option<Vec<u8>> {
-        let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
+        let outer = self.turn.enter(Source::Timer);
         let mut out = std::mem::take(&mut self.scripts.timer_reply);
         out.clear();
         let start = self.command_start;
@@ -237,7 +236,7 @@ impl Dispatcher<'_, '_> {
         self.execute(session, entry, args, &mut out);
         self.chunks = None;
         self.command_start = start;
-        self.turn.may_wait = could_wait;
+        self.turn.leave(outer);
         let error = out.strip_prefix(b"-").map(|line| {
             let end = line.iter().position(|byte| *byte == b'\r');
             line[..end.unwrap_or(line.len())].to_vec()
@@ -258,20 +257,38 @@ impl Dispatcher<'_, '_> {
                 ..ClientInfo::default()
             };
             let mut session = Session::new(Arc::new(info), User::internal());
-            session.in_exec = true;
             session.users_version = 0;
             Box::new(session)
         })
     }
 
-    /// Makes the session that of the timer's user. Returns the error if the user may not run the command.
-    fn become_user(
-        &self,
+    /// Returns the error if the timer cannot fire now, and the check that it has not passed.
+    fn refusal_to_fire(
+        &mut self,
         session: &mut Session,
         due: &DueTimer,
-        entry: Option<&Entry>,
+        entry: Option<&'static Entry>,
         args: Args,
-    ) -> Option<Error> {
+    ) -> Option<(Check, Error)> {
+        if let Some(error) = self.become_user(session, due) {
+            return Some((Check::Rules, error));
+        }
+        let Some(entry) = entry else {
+            // The timer changes although its command cannot run.
+            return Some((Check::State, self.refusal_of_changes()?));
+        };
+        if let Err(refusal) = self.admit(Source::Timer, session, entry, args) {
+            self.log_refusal(&refusal, Source::Timer, &session.info, session, entry, args);
+            return Some((refusal.check, refusal.error));
+        }
+        let denied = session
+            .restricted
+            .then(|| sort_denial(&session.user, entry, args));
+        Some((Check::Rules, denied??))
+    }
+
+    /// Makes the session that of the timer's user. Returns the error if there is no such user.
+    fn become_user(&self, session: &mut Session, due: &DueTimer) -> Option<Error> {
         let name = due.user();
         let name = name.as_deref().unwrap_or(DEFAULT);
         let users = &self.shared.users;
@@ -290,16 +307,7 @@ impl Dispatcher<'_, '_> {
             }
             session.users_version = version;
         }
-        let entry = entry.filter(|_| session.restricted)?;
-        match check(&session.user, entry, args) {
-            Err(denied) => {
-                let Session { info, user, .. } = session;
-                self.shared
-                    .log_denial(info, user, denied, Context::Timer, entry, args);
-                Some(denied.error(entry))
-            }
-            Ok(()) => sort_denial(&session.user, entry, args),
-        }
+        None
     }
 
     /// Returns the error for a command that this client may not put into a timer, as far as that can be known now.

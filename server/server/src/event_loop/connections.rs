@@ -216,7 +216,7 @@ impl EventLoop {
         // Subscribers and blocked clients send nothing while they wait.
         let exempt = session.receives_messages()
             || session.replica.is_some()
-            || session.replays
+            || session.is_primary()
             || connection.waits();
         if !exempt && now_ms >= seen_ms + timeout_ms {
             log::verbose!(self.shared.logger, "Closing idle client");
@@ -261,7 +261,7 @@ impl EventLoop {
         let _ = self.poll.registry().deregister(connection.socket.source());
         self.cancel_wait(&mut connection);
         let session = &mut connection.session;
-        if session.replays {
+        if session.is_primary() {
             self.primary_lost(session);
         }
         if let Some(replica) = session.replica.take() {

@@ -67,7 +67,8 @@ impl EventLoop {
         let session = &connection.session;
         let ready = !session.closing && !connection.ended && !connection.waits();
         let killed = session.info.killed.load(Ordering::Acquire);
-        let Some(buffer) = Arc::get_mut(buffer).filter(|_| ready && !killed && !session.replays)
+        let Some(buffer) =
+            Arc::get_mut(buffer).filter(|_| ready && !killed && !session.is_primary())
         else {
             return self.read(slot, false, turn);
         };

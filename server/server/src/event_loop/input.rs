@@ -36,7 +36,7 @@ impl EventLoop {
                 self.buffer = buffer;
                 return self.shake_hands(slot, turn);
             }
-            if nested && session.replays {
+            if nested && session.is_primary() {
                 // The stream waits for the end of the script.
                 self.read_again(slot);
                 break;
@@ -100,7 +100,7 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        if connection.session.replays {
+        if connection.session.is_primary() {
             self.shared.upstream.note_input(bytes.len());
         }
         let info = &connection.session.info;
@@ -209,11 +209,11 @@ impl EventLoop {
             ..Limits::default()
         };
         let shared = self.shared();
-        if connection.session.replays {
+        if connection.session.is_primary() {
             limits.bulk_max = usize::MAX;
         }
         // A replica leaves expired keys to its primary; the dispatcher decides for commands that write.
-        turn.frozen = shared.replication.is_replica() && !connection.session.replays;
+        turn.frozen = shared.replication.is_replica() && !connection.session.is_primary();
         let number = self.number;
         let stopwatch = self.stopwatch.clone();
         let scripts = self.scripts.take();
@@ -230,7 +230,7 @@ impl EventLoop {
             (!nested).then_some(&mut *self),
         );
         dispatcher.hold = Hold::new(released);
-        if connection.session.replica.is_none() && !connection.session.replays {
+        if connection.session.replica.is_none() && !connection.session.is_primary() {
             dispatcher.chunks = Some(std::mem::take(&mut connection.chunks));
         }
         let mailbox = &shared.mailboxes[number];
@@ -397,7 +397,7 @@ impl EventLoop {
             limit = limit.min(UNAUTHENTICATED_INPUT_MAX);
         }
         let len = connection.input_len();
-        if len + queued > limit && !connection.session.replays {
+        if len + queued > limit && !connection.session.is_primary() {
             self.shared.stats[self.number].input_limit_closed.add(1);
             log::warning!(
                 self.shared.logger,

@@ -199,6 +199,7 @@ impl EventLoop {
                 Interest::READABLE,
             )?;
         }
+        let counter = shared.world.counter();
         Ok(Self {
             number,
             settings: shared.settings(),
@@ -227,7 +228,7 @@ impl EventLoop {
             gathered: Gathered::new(),
             spare: Vec::new(),
             lookahead: Lookahead::new(),
-            stopwatch: quanta::Clock::new(),
+            stopwatch: counter,
             round_timer: None,
             reported_bytes: 0,
             collected_bytes: 0,

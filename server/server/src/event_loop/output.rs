@@ -5,7 +5,7 @@
 //! thread before it sleeps, because being woken takes longer.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::Events;
 use punctual_resp::CHUNK;
@@ -17,6 +17,7 @@ use crate::event_loop::connection::{Flushed, is_exceeded};
 use crate::event_loop::{EventLoop, LoopTimer};
 use crate::log;
 use crate::node::order::Order;
+use crate::world::Moment;
 
 /// Maximum number of output buffers kept for the next replies, whatever their size.
 const SPARE_OUTPUTS: usize = 16;
@@ -43,7 +44,7 @@ pub(crate) struct Held {
     /// Time for which the loop waits awake.
     patience: Duration,
     /// Instant from which on the loop has left the file's thread asleep.
-    since: Option<Instant>,
+    since: Option<Moment>,
 }
 
 impl Default for Held {
@@ -111,7 +112,7 @@ impl EventLoop {
             self.shared.changelog.wake_for_bytes();
             return false;
         }
-        let now = Instant::now();
+        let now = self.shared.world.stopwatch();
         if now - *self.held.since.get_or_insert(now) >= COLLECTING {
             self.held.since = Some(now);
             self.shared.changelog.wake_for_bytes();
@@ -133,12 +134,12 @@ impl EventLoop {
         }
         let (log, until) = (&self.shared.changelog, self.held.until);
         let mailbox = &self.shared.mailboxes[self.number];
-        let began = Instant::now();
+        let began = self.shared.world.stopwatch();
         while log.is_held(until) {
             if mailbox.is_full() {
                 return;
             }
-            let waited = began.elapsed();
+            let waited = self.shared.world.since(began);
             if waited > self.held.patience {
                 self.held.patience = (self.held.patience / 2).max(PATIENCE_MIN);
                 return;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::event_loop::EventLoop;
 use crate::persist;
-use crate::world::clock::stopwatch_ms;
 
 impl EventLoop {
     /// Returns the next deadline of this loop, in unix ms; `u64::MAX` if there is none.
@@ -68,6 +67,6 @@ impl EventLoop {
         let at_ms = self.shared.replicas.upkeep_ms.load(Ordering::SeqCst);
         let cron = !self.shared.switches.cron_paused.load(Ordering::SeqCst);
         let plans = cron && self.number == 0 && at_ms != u64::MAX;
-        plans.then(|| Duration::from_millis(at_ms.saturating_sub(stopwatch_ms())))
+        plans.then(|| Duration::from_millis(at_ms.saturating_sub(self.shared.world.stopwatch_ms())))
     }
 }

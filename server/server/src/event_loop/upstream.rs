@@ -50,7 +50,9 @@ impl EventLoop {
 
     /// Adds the primary's connection to this loop.
     fn serve_primary(&mut self, channel: Channel, attempt: &Attempt) -> Option<usize> {
-        let Channel { stream, session } = channel;
+        let Channel {
+            stream, session, ..
+        } = channel;
         if let Err(error) = stream.set_nonblocking(true) {
             log::warning!(
                 self.shared.logger,

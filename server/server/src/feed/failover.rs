@@ -14,7 +14,6 @@ use crate::node::order::Order;
 use crate::replication::failover::Plan;
 use crate::replication::replica::Replica;
 use crate::replication::upstream::Address;
-use crate::world::clock::stopwatch_ms;
 
 /// Returns the replica that announces this address.
 pub(crate) fn find(shared: &Shared, address: &Address) -> Option<Arc<Replica>> {
@@ -83,7 +82,9 @@ impl Shared {
     pub(crate) fn advance_failover(self: &Arc<Self>, turn: &mut Turn) -> Option<u64> {
         let plan = self.failover.0.lock().clone();
         let plan = plan.filter(|plan| !plan.in_progress)?;
-        let late = plan.end_ms.is_some_and(|end_ms| stopwatch_ms() >= end_ms);
+        let late = plan
+            .end_ms
+            .is_some_and(|end_ms| self.world.stopwatch_ms() >= end_ms);
         if late && !plan.force {
             self.abort_failover(turn, "Replica never caught up before timeout");
             return None;

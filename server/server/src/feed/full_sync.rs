@@ -24,7 +24,6 @@ use crate::persist::encode::{self, Header, Piece, Place};
 use crate::reclaim::rounds;
 use crate::replication::replica::{Filter, Phase, Replica};
 use crate::script::functions::registry::Libraries;
-use crate::world::clock::stopwatch_ms;
 
 /// Bytes that are read from the file at once.
 const READ_BYTES: usize = 1 << 20;
@@ -51,7 +50,7 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
             .map(|replica| replica.asked_ms + settings.repl_diskless_sync_delay_s * 1_000)
             .min()
             .unwrap_or(0);
-        if stopwatch_ms() < due_ms && (enough == 0 || waiting.len() < enough) {
+        if shared.world.stopwatch_ms() < due_ms && (enough == 0 || waiting.len() < enough) {
             shared
                 .replicas
                 .upkeep_ms
@@ -157,9 +156,9 @@ fn begin(
         place,
         replicas: replicas.clone(),
     };
-    let thread = std::thread::Builder::new()
-        .name("punctual-sync".into())
-        .spawn(move || job.run(walk, to_sockets));
+    let thread = shared
+        .world
+        .spawn("punctual-sync", move || job.run(walk, to_sockets));
     match thread {
         Ok(thread) => shared.replicas.full_sync.add(thread),
         Err(error) => {
@@ -227,6 +226,7 @@ impl Job {
         let shared = &self.shared;
         let store = &shared.store;
         let done = encode::encode(
+            self.shared.world,
             &self.settings,
             &header,
             &mut walk.snapshot,
@@ -243,18 +243,15 @@ impl Job {
 
     /// Sends the bytes as they are made.
     fn stream(&self, senders: &mut Senders<'_>, walk: Walk) -> Result<(), Failure> {
-        let mark: String = (0..40)
-            .map(|_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0'))
-            .collect();
-        let begin = format!("$EOF:{mark}\r\n");
-        senders.push(begin.into_bytes())?;
+        let mark = self.shared.world.hex_digits::<40>();
+        senders.push([b"$EOF:", &mark[..], b"\r\n"].concat())?;
         let sent = self.encode(walk, |bytes| senders.push(bytes.to_vec()));
         if sent.is_err() {
             // Half a payload is useless.
             senders.close_all();
         }
         sent?;
-        senders.push(mark.into_bytes())?;
+        senders.push(mark.to_vec())?;
         senders.finish(false, |replica| {
             if !replica.peer.rdb_only {
                 log::notice!(

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -18,6 +18,7 @@ use crate::net::socket::Duplicate;
 use crate::node::Shared;
 use crate::node::order::Order;
 use crate::replication::replica::Replica;
+use crate::world::Moment;
 
 /// Number of bytes by which the quickest replica may be ahead of the slowest.
 const AHEAD_BYTES: usize = 32 << 20;
@@ -42,7 +43,7 @@ struct Sender {
     /// Bytes that the connection has accepted wait for the system.
     unsent: bool,
     /// Time of the last sent byte.
-    progress: Instant,
+    progress: Moment,
 }
 
 /// How far a sender has come.
@@ -86,7 +87,7 @@ impl<'s> Senders<'s> {
             block: 0,
             sent: 0,
             unsent: false,
-            progress: Instant::now(),
+            progress: self.shared.world.stopwatch(),
         });
     }
 
@@ -151,7 +152,7 @@ impl<'s> Senders<'s> {
             }
             match sender.send(shared, blocks, passed) {
                 Sent::All => true,
-                Sent::Blocked if sender.progress.elapsed() < timeout => true,
+                Sent::Blocked if shared.world.since(sender.progress) < timeout => true,
                 Sent::Blocked => {
                     log::warning!(
                         shared.logger,
@@ -222,7 +223,7 @@ impl Sender {
                 Ok(0) => return Sent::Broken,
                 Ok(count) => {
                     self.sent += count;
-                    self.progress = Instant::now();
+                    self.progress = shared.world.stopwatch();
                     let counts = &shared.replicas.counts;
                     counts.bytes.fetch_add(count as u64, Ordering::Relaxed);
                 }

@@ -7,11 +7,11 @@ use punctual_store::Turn;
 
 use crate::log;
 use crate::node::Shared;
+use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::replication::backlog::Backlog;
 use crate::replication::replica::Replica;
 use crate::replication::replicas::{Replicas, Stream};
-use crate::world::clock::stopwatch_ms;
 
 impl Shared {
     /// Appends bytes to the replication stream, if there is a backlog, and tells the loops with replicas. The mutex of the log
@@ -69,7 +69,7 @@ impl Shared {
         if stream.replicas.is_empty() {
             // As in Redis, the first PING is not the first command of the stream.
             let pinged_ms = &self.replicas.pinged_ms;
-            pinged_ms.store(stopwatch_ms(), Ordering::Relaxed);
+            pinged_ms.store(self.world.stopwatch_ms(), Ordering::Relaxed);
         }
         stream.replicas.push(Arc::clone(replica));
         replica.client.replica.store(true, Ordering::Release);
@@ -87,7 +87,7 @@ impl Shared {
             return;
         }
         if stream.replicas.is_empty() {
-            stream.alone_since_ms = stopwatch_ms();
+            stream.alone_since_ms = self.world.stopwatch_ms();
         }
         stream.trim();
         drop(stream);
@@ -151,9 +151,12 @@ impl Shared {
         if settings.min_replicas_to_write == 0 {
             let until_ms = &self.replicas.good_until_ms;
             until_ms.store(u64::MAX, Ordering::Release);
-            return self.update_gate();
+            return self.gate.set(Reason::FewReplicas, false);
         }
-        let (now_s, max_s) = (stopwatch_ms() / 1_000, settings.min_replicas_max_lag_s);
+        let (now_s, max_s) = (
+            self.world.stopwatch_ms() / 1_000,
+            settings.min_replicas_max_lag_s,
+        );
         let (mut good, mut until_s) = (0, u64::MAX);
         for replica in &self.replicas.stream().replicas {
             let good_until_s = replica.good_until_s(max_s);
@@ -169,7 +172,7 @@ impl Shared {
         } = &self.replicas;
         count.store(good, Ordering::Release);
         good_until_ms.store(until_s.saturating_mul(1_000), Ordering::Release);
-        self.update_gate();
+        self.gate.set(Reason::FewReplicas, self.lacks_replicas());
     }
 
     /// Counts the good replicas anew if the last count may be too high by now. Upkeep counts them once a second; a process that was
@@ -177,7 +180,7 @@ impl Shared {
     #[inline]
     pub(crate) fn check_good_replicas(&self) {
         let until_ms = self.replicas.good_until_ms.load(Ordering::Acquire);
-        if until_ms != u64::MAX && stopwatch_ms() >= until_ms {
+        if until_ms != u64::MAX && self.world.stopwatch_ms() >= until_ms {
             self.count_good_replicas();
         }
     }

@@ -13,7 +13,6 @@ use crate::feed::full_sync;
 use crate::log;
 use crate::node::Shared;
 use crate::replication::replica::{Phase, Replica};
-use crate::world::clock::stopwatch_ms;
 
 /// Time between two calls, as of Redis's `replicationCron`.
 const PERIOD_MS: u64 = 1_000;
@@ -30,7 +29,7 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
     if at_ms == u64::MAX {
         return;
     }
-    let now_ms = stopwatch_ms();
+    let now_ms = shared.world.stopwatch_ms();
     if now_ms < at_ms {
         return;
     }
@@ -109,7 +108,7 @@ fn forget_if_alone(shared: &Shared, settings: &Settings, turn: &mut Turn) {
     if settings.repl_backlog_ttl_s == 0 || shared.replication.is_replica() {
         return;
     }
-    let now_ms = stopwatch_ms();
+    let now_ms = shared.world.stopwatch_ms();
     let due_ms = |alone_since_ms: u64| {
         alone_since_ms.saturating_add(settings.repl_backlog_ttl_s.saturating_mul(1_000))
     };

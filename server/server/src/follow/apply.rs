@@ -27,7 +27,6 @@ impl Session {
     /// Makes the session that of the primary.
     pub(crate) fn follow(&mut self, generation: u64, db: usize) {
         self.upstream = Some(Box::new(Applied::new(generation)));
-        self.replays = true;
         self.set_user(User::internal());
         self.authenticated = true;
         self.reply_mode = ReplyMode::Off;

@@ -8,9 +8,9 @@ use punctual_store::{Turn, Writers};
 use crate::follow::link;
 use crate::log::{self, Role};
 use crate::node::Shared;
+use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::replication::upstream::Address;
-use crate::world::clock::stopwatch_ms;
 
 impl Shared {
     /// Makes the server a replica of `primary`. It asks to continue from its own history.
@@ -37,7 +37,7 @@ impl Shared {
             self.changelog.set_replicas(turn, false);
         }
         self.logger.set_role(Role::Replica);
-        self.update_gate();
+        self.gate.set(Reason::Replica, true);
         self.start_link();
         self.order_all(|| Order::RoleChanged);
     }
@@ -49,7 +49,7 @@ impl Shared {
         self.store.follow_from_start();
         self.update_read_only();
         self.logger.set_role(Role::Replica);
-        self.update_gate();
+        self.gate.set(Reason::Replica, true);
     }
 
     /// Tells the keyspace whether clients write, and what their writes are.
@@ -68,9 +68,8 @@ impl Shared {
     pub(crate) fn start_link(self: &Arc<Self>) {
         let shared = Arc::clone(self);
         let spawn = || {
-            std::thread::Builder::new()
-                .name("punctual-replica".to_owned())
-                .spawn(move || link::run(&shared))
+            self.world
+                .spawn("punctual-replica", move || link::run(&shared))
         };
         if let Err(error) = self.upstream.start(spawn) {
             log::warning!(self.logger, "Can't start the thread of the link: {error}");
@@ -82,6 +81,7 @@ impl Shared {
     pub(crate) fn promote(&self, turn: &mut Turn) {
         turn.lock_all();
         self.upstream.unfollow();
+        self.gate.set(Reason::Replica, false);
         self.replication.promote();
         turn.set_following(false);
         self.update_read_only();
@@ -96,7 +96,7 @@ impl Shared {
         );
         let mut stream = self.replicas.stream();
         // The replicas of the former primary have as long as usual to come.
-        stream.alone_since_ms = stopwatch_ms();
+        stream.alone_since_ms = self.world.stopwatch_ms();
         let streams = stream.backlog.is_some();
         drop(stream);
         self.changelog.set_replicas(turn, streams);

@@ -4,7 +4,6 @@
 //! before that leaves everything as it was. This is what `repl-diskless-load swapdb` does in Redis; there is no other way here.
 
 use std::io;
-use std::time::Instant;
 
 use punctual_rdb::{Blocks, Reader, Source as _};
 use punctual_store::Turn;
@@ -62,12 +61,12 @@ pub(crate) fn receive(
     };
     shared.upstream.transferred(transfer);
     let mut progress = Progress::begin(shared, turn.now, transfer.total);
-    let mut greeted = Instant::now();
+    let mut greeted = shared.world.stopwatch();
     let fetch = |place: &mut [u8]| {
         let count = place.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         // The primary must see that the replica is alive.
-        if greeted.elapsed() >= INTERVAL {
-            greeted = Instant::now();
+        if shared.world.since(greeted) >= INTERVAL {
+            greeted = shared.world.stopwatch();
             wire.send(b"\n")?;
         }
         let count = wire.read(&mut place[..count], |_| Ok(()))?;

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use punctual_resp::Value;
@@ -57,7 +56,7 @@ impl Metrics {
     /// Returns all metrics.
     pub(super) async fn scrape(&self, shared: &Shared, links: &Links, format: Format) -> String {
         let scrapes = self.scrapes.fetch_add(1, Ordering::Relaxed) + 1;
-        let begun = Instant::now();
+        let begun = shared.world.stopwatch();
         let info = info(links).await;
         let mut page = Exposition::new(format);
         let error = info.as_ref().err().map(ToString::to_string);
@@ -99,7 +98,7 @@ impl Metrics {
             "redis_exporter_last_scrape_duration_seconds",
             Kind::Gauge,
             "Duration of this scrape.",
-            begun.elapsed().as_secs_f64(),
+            shared.world.since(begun).as_secs_f64(),
         );
         page.finish()
     }

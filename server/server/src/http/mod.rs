@@ -72,24 +72,22 @@ impl Http {
             .build()?;
         let (stop, stopped) = oneshot::channel();
         let site = Arc::new(Site::new(Arc::clone(shared)));
-        let thread = std::thread::Builder::new()
-            .name("punctual-http".to_owned())
-            .spawn(move || {
-                runtime.block_on(async {
-                    let places = Arc::new(Places::default());
-                    for listener in listeners {
-                        match TcpListener::from_std(listener) {
-                            Ok(listener) => {
-                                let (site, places) = (Arc::clone(&site), Arc::clone(&places));
-                                tokio::spawn(accept(listener, site, places));
-                            }
-                            Err(e) => log::warning!(site.shared.logger, "Listening on: {e}"),
+        let thread = shared.world.spawn("punctual-http", move || {
+            runtime.block_on(async {
+                let places = Arc::new(Places::default());
+                for listener in listeners {
+                    match TcpListener::from_std(listener) {
+                        Ok(listener) => {
+                            let (site, places) = (Arc::clone(&site), Arc::clone(&places));
+                            tokio::spawn(accept(listener, site, places));
                         }
+                        Err(e) => log::warning!(site.shared.logger, "Listening on: {e}"),
                     }
-                    // Ends with a message or when the sender is gone, which is the same.
-                    let _ = stopped.await;
-                });
-            })?;
+                }
+                // Ends with a message or when the sender is gone, which is the same.
+                let _ = stopped.await;
+            });
+        })?;
         log::notice!(
             shared.logger,
             "Metrics and the page are on http://{addr}, {}",

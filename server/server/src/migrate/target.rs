@@ -10,6 +10,7 @@ use punctual_store::Error;
 
 use crate::tls::Tls;
 use crate::tls::channel::Channel;
+use crate::world::World;
 use crate::world::clock::ServerClock;
 
 /// Longest line of a reply; RESTORE replies with one line.
@@ -80,7 +81,7 @@ pub(crate) fn transfer(
     parcels: &mut [Parcel],
     clock: &ServerClock,
 ) -> Option<Failure> {
-    let mut conversation = match Conversation::open(target) {
+    let mut conversation = match Conversation::open(clock.world, target) {
         Ok(conversation) => conversation,
         Err(failure) => return Some(failure),
     };
@@ -97,12 +98,14 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn open(target: &Target) -> Result<Self, Failure> {
+    fn open(world: World, target: &Target) -> Result<Self, Failure> {
         let addresses = (target.host.as_str(), target.port).to_socket_addrs();
         let mut failure = Failure::Connecting;
         for address in addresses.map_err(|_| Failure::Connecting)? {
             match TcpStream::connect_timeout(&address, target.timeout) {
-                Ok(stream) => return Self::over(stream, target).map_err(|_| Failure::Connecting),
+                Ok(stream) => {
+                    return Self::over(world, stream, target).map_err(|_| Failure::Connecting);
+                }
                 // Redis connects without blocking, so a refused connection shows up as an error of the first write.
                 Err(e) if e.kind() != ErrorKind::TimedOut => failure = Failure::Writing,
                 Err(_) => failure = Failure::Connecting,
@@ -111,11 +114,12 @@ impl Conversation {
         Err(failure)
     }
 
-    fn over(stream: TcpStream, target: &Target) -> io::Result<Self> {
+    fn over(world: World, stream: TcpStream, target: &Target) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(target.timeout))?;
         stream.set_write_timeout(Some(target.timeout))?;
         let mut channel = Channel {
+            world,
             stream,
             session: None,
         };

@@ -1,6 +1,7 @@
 //! State that all event loops share.
 
 pub(crate) mod call;
+pub(crate) mod gate;
 pub(crate) mod order;
 pub(crate) mod scripts;
 pub(crate) mod shutdown;
@@ -30,6 +31,7 @@ use crate::net::listener::{FreePorts, ListenError, Listener};
 use crate::net::mailbox::Mailbox;
 use crate::net::open_files::make_room_for;
 use crate::node::call::ServerHandler;
+use crate::node::gate::{Gate, Reason};
 use crate::node::order::Order;
 use crate::node::shutdown::Shutdown;
 use crate::observe::error_counts::ErrorCounts;
@@ -51,11 +53,14 @@ use crate::supervision::Systemd;
 use crate::switches::Switches;
 use crate::table::names::CommandNames;
 use crate::tls::{Context, Tls};
+use crate::world::World;
 use crate::world::clock::{Move, MoveError, Rounds, ServerClock};
 
 /// State that all event loops share. Lock order: shards, then `config`, then the log of changes, then the pub/sub
 /// registry, then mailboxes.
 pub struct Shared {
+    /// The machine.
+    pub(crate) world: World,
     /// The keyspace.
     pub store: Store,
     /// The clock.
@@ -152,7 +157,7 @@ pub struct Shared {
     /// The server is the whole process, which DEBUG RESTART may run anew.
     pub(crate) is_program: bool,
     /// True if some commands must be rejected because the server loads, cannot save, stops or is a replica.
-    pub(crate) gate_closed: AtomicBool,
+    pub(crate) gate: Gate,
     /// True once a stop was requested.
     pub stopping: AtomicBool,
     /// True if a thread has panicked that others wait for.
@@ -162,19 +167,20 @@ pub struct Shared {
 impl Shared {
     /// Creates the state that the loops share.
     pub(crate) fn new(
+        world: World,
         commands: CommandNames,
         handlers: &'static [ServerHandler],
         config: Config,
         store: Store,
         mailboxes: Vec<Mailbox<Order>>,
         logger: Logger,
-        reclaim: Option<Reclaim>,
     ) -> Self {
         let settings = config.settings();
         let users = Users::new(commands.table(), &settings);
-        let clock = ServerClock::new(settings.clock);
+        let clock = ServerClock::new(world, settings.clock);
         let started_ms = clock.now().read_ms();
         let shared = Self {
+            world,
             stats: mailboxes
                 .iter()
                 .map(|_| LoopStats::new(commands.table().entries()))
@@ -210,25 +216,23 @@ impl Shared {
             mailboxes,
             rates: Rates::default(),
             job_figures: JobFigures::default(),
-            run_id: (0..40)
-                .map(|_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0'))
-                .collect(),
+            run_id: String::from_utf8_lossy(&world.hex_digits::<40>()).into_owned(),
             tcp_port: AtomicU32::new(0),
             tls_port: AtomicU32::new(0),
             tls: Arc::default(),
             next_loop: AtomicUsize::new(0),
-            reclaim,
+            reclaim: None,
             systemd: None,
             worker: Worker::default(),
             changelog: ChangeLog::default(),
             persistence: Persistence::new(started_ms),
-            replication: ReplicationState::default(),
+            replication: ReplicationState::new(world),
             shutdown: Shutdown::default(),
             failover: Failover::default(),
-            upstream: Upstream::default(),
+            upstream: Upstream::new(world),
             switches: Switches::default(),
             is_program: false,
-            gate_closed: AtomicBool::new(false),
+            gate: Gate::default(),
             stopping: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
         };
@@ -342,7 +346,7 @@ impl Shared {
         let Some(name) = changed.filter(|_| used) else {
             return Ok(None);
         };
-        let context = Context::new(&settings.tls, &self.logger).map_err(|error| {
+        let context = Context::new(self.world, &settings.tls, &self.logger).map_err(|error| {
             crate::log::warning!(self.logger, "{error}");
             let reason = "Unable to update TLS configuration. Check server logs.";
             SetError::refused(*name, reason)
@@ -423,6 +427,7 @@ impl Shared {
         if let Some(backlog) = &mut self.replicas.stream().backlog {
             backlog.set_size(settings.repl_backlog_size);
         }
+        self.note_save();
         self.count_good_replicas();
     }
 
@@ -442,7 +447,7 @@ impl Shared {
     /// Requests a stop of the server. Returns at once.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
-        self.gate_closed.store(true, Ordering::SeqCst);
+        self.gate.set(Reason::Stopping, true);
         self.upstream.stop();
         self.order_all(|| Order::Stop);
     }

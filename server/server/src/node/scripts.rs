@@ -54,6 +54,7 @@ impl Scripts {
             by_sha: BySha::default(),
             flushes: 0,
             functions: Loaded::new(
+                shared.world,
                 shared.scripts.random.clone(),
                 shared.settings().redis_version,
             ),
@@ -143,8 +144,7 @@ impl Scripts {
                 loop_number,
                 ..ClientInfo::default()
             };
-            let mut session = Session::new(Arc::new(info), User::internal());
-            session.in_exec = true;
+            let session = Session::new(Arc::new(info), User::internal());
             Box::new(session)
         })
     }

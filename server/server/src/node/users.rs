@@ -148,13 +148,14 @@ impl Shared {
     pub(crate) fn authenticate(
         &self,
         session: &mut Session,
+        nested: bool,
         command: &[u8],
         name: &[u8],
         password: &[u8],
     ) -> Result<(), Error> {
         let user = self.users.get(name);
         let Some(user) = user.filter(|user| user.admits(password)) else {
-            let multi = session.in_exec || session.multi.is_some();
+            let multi = nested || session.multi.is_some();
             self.add_denial(
                 &session.info,
                 Denial {

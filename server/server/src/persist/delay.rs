@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::world::World;
+
 /// Time between two checks during a delay.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -11,6 +13,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// # Errors
 /// The error of `check`, which ends the delay.
 pub(super) fn wait<E>(
+    world: World,
     per_key_us: i64,
     keys: usize,
     mut check: impl FnMut() -> Result<(), E>,
@@ -25,7 +28,7 @@ pub(super) fn wait<E>(
     let mut left = Duration::from_micros(micros);
     while !left.is_zero() {
         let part = left.min(CHECK_INTERVAL);
-        std::thread::sleep(part);
+        world.sleep(part);
         left -= part;
         check()?;
     }

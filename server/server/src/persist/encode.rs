@@ -11,6 +11,7 @@ use crate::config::Settings;
 use crate::persist::delay;
 use crate::replication::state::ReplicationId;
 use crate::script::functions::registry::Libraries;
+use crate::world::World;
 use crate::world::process;
 
 /// Size of a block in bytes.
@@ -68,6 +69,7 @@ pub(crate) enum Piece<'a> {
 /// # Errors
 /// The error of the sink; the caller abandons the snapshot.
 pub(crate) fn encode<E>(
+    world: World,
     settings: &Settings,
     header: &Header<'_>,
     snapshot: &mut Snapshot,
@@ -119,7 +121,9 @@ pub(crate) fn encode<E>(
         }
         let keys = snapshot.written();
         let new = keys - std::mem::replace(&mut passed, keys);
-        delay::wait(settings.key_save_delay_us, new, || sink(Piece::Keys(keys)))?;
+        delay::wait(world, settings.key_save_delay_us, new, || {
+            sink(Piece::Keys(keys))
+        })?;
     }
     writer.finish(&mut block);
     sink(Piece::Bytes(&block))

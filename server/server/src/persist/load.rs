@@ -7,7 +7,6 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use punctual_rdb::{Blocks, Event, Failure, Kind, Reader, Source};
 use punctual_store::events::{Classes, Silent};
@@ -21,6 +20,7 @@ use crate::durability::files::AofError;
 use crate::durability::files::AofFiles;
 use crate::log;
 use crate::node::Shared;
+use crate::node::gate::Reason;
 use crate::persist::aof;
 use crate::persist::aof::load::{Loaded, Runner};
 use crate::persist::delay;
@@ -139,7 +139,7 @@ pub(crate) fn begin_start(shared: &Shared) -> Result<Option<Start>, LoadError> {
     let wanted = append_only.is_some() || save::path(&settings).exists();
     let loading = &shared.persistence.loading;
     loading.active.store(wanted, Ordering::Release);
-    shared.update_gate();
+    shared.gate.set(Reason::Loading, wanted);
     Ok(wanted.then_some(Start { append_only }))
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn at_start(
     drop(turn);
     let loading = &shared.persistence.loading;
     loading.active.store(false, Ordering::Release);
-    shared.update_gate();
+    shared.gate.set(Reason::Loading, false);
     rounds::report_freed(shared, 0);
     shared.order_all(|| crate::node::order::Order::Resume);
     done
@@ -286,7 +286,7 @@ fn load<'s>(
     replace: bool,
     mut pause: impl FnMut(&mut Turn<'s>),
 ) -> Result<Besides, LoadError> {
-    let began = Instant::now();
+    let began = shared.world.stopwatch();
     let len = std::fs::metadata(path).map_err(|source| LoadError::Open {
         path: path.to_owned(),
         source,
@@ -297,7 +297,7 @@ fn load<'s>(
     log::notice!(
         shared.logger,
         "DB loaded from disk: {:.3} seconds",
-        began.elapsed().as_secs_f64()
+        shared.world.since(began).as_secs_f64()
     );
     Ok(besides)
 }
@@ -442,6 +442,7 @@ fn read_records<'s, S: Source<Error = io::Error>>(
     let mut batch = RestoreBatch::default();
     // The loops load the libraries again, each when it needs one.
     let mut loaded_here = loaded::Loaded::new(
+        shared.world,
         shared.scripts.random.clone(),
         shared.settings().redis_version,
     );
@@ -461,7 +462,7 @@ fn read_records<'s, S: Source<Error = io::Error>>(
             loading.keys_loaded.store(loaded, Ordering::Relaxed);
             loading.keys_expired.store(expired, Ordering::Relaxed);
             delay_us = shared.settings().key_load_delay_us;
-            delay::wait(delay_us, 1, || match pause(turn) {
+            delay::wait(shared.world, delay_us, 1, || match pause(turn) {
                 true => progress.reached(reader.offset()),
                 false => Err(LoadError::Stopped),
             })

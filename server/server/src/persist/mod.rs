@@ -23,6 +23,7 @@ use punctual_store::Turn;
 
 use crate::log;
 use crate::node::Shared;
+use crate::node::gate::Reason;
 
 pub(crate) use schedule::{next_check_ms, save_if_due};
 
@@ -52,20 +53,10 @@ impl Shared {
         }
     }
 
-    /// Updates `gate_closed` from the state of loading, saving and stopping.
-    pub(crate) fn update_gate(&self) {
-        let state = &self.persistence;
-        let closed = self.running.is_busy()
-            || state.is_loading()
-            || self.replication.is_replica()
-            || state.refuses_writes(&self.settings())
-            || self.lacks_replicas()
-            || state.aof.is_failing();
-        self.gate_closed.store(closed, Ordering::SeqCst);
-        // A stop closes the gate for good, and may have run before the store above.
-        if self.stopping.load(Ordering::SeqCst) {
-            self.gate_closed.store(true, Ordering::SeqCst);
-        }
+    /// Notes whether writes are refused because the last background save has failed.
+    pub(crate) fn note_save(&self) {
+        let refuses = self.persistence.refuses_writes(&self.settings());
+        self.gate.set(Reason::FailedSave, refuses);
     }
 
     /// Returns the number of changes since the last good snapshot, including `more` changes of the calling turn.

@@ -5,7 +5,6 @@ use punctual_store::{Turn, write_select};
 
 use crate::node::Shared;
 use crate::persist::encode::Place;
-use crate::world::clock::stopwatch_ms;
 
 /// A key that was due when the snapshot was loaded, and its database.
 pub(crate) type ExpiredKey = (usize, Box<[u8]>);
@@ -41,7 +40,7 @@ impl Shared {
         }
         self.replication.restart(place.id, place.offset);
         self.restart_stream();
-        self.replicas.stream().alone_since_ms = stopwatch_ms();
+        self.replicas.stream().alone_since_ms = self.world.stopwatch_ms();
         self.changelog.set_replicas(turn, true);
         let (mut bytes, mut selected) = (Vec::new(), None);
         for (db, key) in expired {

@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
@@ -15,6 +14,7 @@ use crate::node::Shared;
 use crate::node::order::Order;
 use crate::persist::encode::{self, Header, Piece, Place, format};
 use crate::reclaim::rounds;
+use crate::world::Moment;
 use crate::world::disk::{Disk, Output};
 
 /// Number of written bytes after which the file is synced, so that the final sync is short.
@@ -170,7 +170,7 @@ pub(super) fn write_snapshot(
     let keys = snapshot.keys() as u64;
     state.keys.store(keys, Ordering::Relaxed);
     let mut reported_tenths = 0;
-    encode::encode(settings, header, snapshot, next, |piece| {
+    encode::encode(shared.world, settings, header, snapshot, next, |piece| {
         let written = match piece {
             Piece::Bytes(bytes) => return file.write(bytes),
             Piece::Keys(written) => written as u64,
@@ -197,7 +197,7 @@ pub(super) fn write_snapshot(
 struct Attempt<'s> {
     shared: &'s Shared,
     changes: u64,
-    began: Instant,
+    began: Moment,
     now: Now,
     /// Place of the snapshot in the replication history.
     place: Option<Place>,
@@ -219,7 +219,7 @@ impl<'s> Attempt<'s> {
         Ok(Self {
             shared,
             changes: shared.changes() + turn.stats.dirty,
-            began: Instant::now(),
+            began: shared.world.stopwatch(),
             now,
             place: shared.place(turn),
         })
@@ -228,7 +228,7 @@ impl<'s> Attempt<'s> {
     fn end(self, background: bool, early_bytes: usize, done: &Result<(), SaveError>) {
         let (shared, state) = (self.shared, &self.shared.persistence);
         if background {
-            let seconds = self.began.elapsed().as_secs() as i64;
+            let seconds = self.shared.world.since(self.began).as_secs() as i64;
             state.last_seconds.store(seconds, Ordering::Relaxed);
         }
         state
@@ -242,7 +242,7 @@ impl<'s> Attempt<'s> {
                     shared.logger,
                     "DB saved on disk: {} keys, {:.3} seconds, {} bytes of records copied before concurrent writes",
                     state.keys.load(Ordering::Relaxed),
-                    self.began.elapsed().as_secs_f64(),
+                    self.shared.world.since(self.began).as_secs_f64(),
                     early_bytes
                 );
             }
@@ -256,7 +256,7 @@ impl<'s> Attempt<'s> {
             }
         }
         state.end_walk();
-        shared.update_gate();
+        shared.note_save();
         // Replicas may wait for the end of the walk.
         if shared.replicas.count() > 0 {
             shared.call_upkeep();
@@ -306,7 +306,7 @@ pub(super) fn write_empty(shared: &Shared, turn: &mut Turn) -> Result<(), SaveEr
     )?;
     file.rename()?;
     state.saved(shared.changes() + turn.stats.dirty, turn.now);
-    shared.update_gate();
+    shared.note_save();
     log::notice!(shared.logger, "DB saved on disk: FLUSHALL left no keys");
     Ok(())
 }
@@ -352,34 +352,32 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn) -> Result<
     // The previous thread has ended, otherwise `Attempt::begin` would have failed.
     state.wait();
     let mine = Arc::clone(shared);
-    let thread = std::thread::Builder::new()
-        .name("punctual-save".into())
-        .spawn(move || {
-            let shared = mine;
-            let store = &shared.store;
-            let mut header = Header::new(now, &libraries);
-            header.place = place;
-            let done = write_and_rename(&shared, &settings, &header, &mut snapshot, |s, out| {
-                s.next(store, out)
-            });
-            let early_bytes = snapshot.early_bytes();
-            if done.is_err() {
-                snapshot.abandon(store);
-            } else {
-                drop(snapshot);
-            }
-            let attempt = Attempt {
-                shared: &shared,
-                changes,
-                began,
-                now,
-                place,
-            };
-            attempt.end(true, early_bytes, &done);
-            rounds::report_freed(&shared, 0);
-            // Another save may be scheduled or due.
-            shared.mailboxes[0].order(Order::Resume);
+    let thread = shared.world.spawn("punctual-save", move || {
+        let shared = mine;
+        let store = &shared.store;
+        let mut header = Header::new(now, &libraries);
+        header.place = place;
+        let done = write_and_rename(&shared, &settings, &header, &mut snapshot, |s, out| {
+            s.next(store, out)
         });
+        let early_bytes = snapshot.early_bytes();
+        if done.is_err() {
+            snapshot.abandon(store);
+        } else {
+            drop(snapshot);
+        }
+        let attempt = Attempt {
+            shared: &shared,
+            changes,
+            began,
+            now,
+            place,
+        };
+        attempt.end(true, early_bytes, &done);
+        rounds::report_freed(&shared, 0);
+        // Another save may be scheduled or due.
+        shared.mailboxes[0].order(Order::Resume);
+    });
     match thread {
         Ok(thread) => {
             log::notice!(shared.logger, "Background saving started");

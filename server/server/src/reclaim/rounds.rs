@@ -74,9 +74,7 @@ fn submit(shared: &Arc<Shared>, job: Job) {
     }
     drop(queue);
     let worker = Arc::clone(shared);
-    let thread = std::thread::Builder::new()
-        .name("punctual-free".into())
-        .spawn(move || work(&worker));
+    let thread = shared.world.spawn("punctual-free", move || work(&worker));
     if thread.is_err() {
         // No thread can be started, so this thread does the work.
         work(shared);

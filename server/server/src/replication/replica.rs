@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::client::registry::ClientInfo;
 use crate::net::socket::Duplicate;
-use crate::world::clock::stopwatch_ms;
+use crate::world::World;
 
 /// What a client has said about itself by REPLCONF before it asks for the stream.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +55,7 @@ impl Phase {
 /// One attached replica.
 #[derive(Debug)]
 pub(crate) struct Replica {
+    world: World,
     pub(crate) client: Arc<ClientInfo>,
     pub(crate) peer: Peer,
     /// The client has sent SYNC: it gets no `+FULLRESYNC` and need not acknowledge.
@@ -85,9 +86,16 @@ impl Replica {
         }
     }
 
-    pub(crate) fn new(client: Arc<ClientInfo>, peer: Peer, phase: Phase, next: u64) -> Self {
-        let now_ms = stopwatch_ms();
+    pub(crate) fn new(
+        world: World,
+        client: Arc<ClientInfo>,
+        peer: Peer,
+        phase: Phase,
+        next: u64,
+    ) -> Self {
+        let now_ms = world.stopwatch_ms();
         Self {
+            world,
             client,
             peer,
             old_protocol: false,
@@ -140,7 +148,9 @@ impl Replica {
 
     /// Returns the milliseconds since the last acknowledgement.
     pub(crate) fn silence_ms(&self) -> u64 {
-        stopwatch_ms().saturating_sub(self.acked_ms.load(Ordering::Acquire))
+        self.world
+            .stopwatch_ms()
+            .saturating_sub(self.acked_ms.load(Ordering::Acquire))
     }
 
     /// Returns the first second in which the replica is no longer good unless it acknowledges again. As in Redis, the lag is the
@@ -152,12 +162,13 @@ impl Replica {
 
     /// Returns the seconds since the last acknowledgement that INFO shows.
     pub(crate) fn lag_s(&self) -> u64 {
-        (stopwatch_ms() / 1_000 + 1).saturating_sub(self.good_until_s(0))
+        (self.world.stopwatch_ms() / 1_000 + 1).saturating_sub(self.good_until_s(0))
     }
 
     /// Notes a sign of life.
     pub(crate) fn heard(&self) {
-        self.acked_ms.store(stopwatch_ms(), Ordering::Release);
+        self.acked_ms
+            .store(self.world.stopwatch_ms(), Ordering::Release);
     }
 
     /// Records an acknowledgement, with which the stream may begin.

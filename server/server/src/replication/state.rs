@@ -15,6 +15,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::world::World;
 use parking_lot::Mutex;
 
 /// Id of a replication history: 40 hexadecimal digits.
@@ -26,10 +27,8 @@ impl ReplicationId {
     pub(crate) const NONE: Self = Self([b'0'; 40]);
 
     /// Returns a new random id.
-    pub(crate) fn random() -> Self {
-        Self(std::array::from_fn(|_| {
-            b"0123456789abcdef"[rand::random_range(0..16)]
-        }))
+    pub(crate) fn random(world: World) -> Self {
+        Self(world.hex_digits())
     }
 
     /// Returns the id that a peer or a file has sent, or `None` if it has not 40 bytes without space and control.
@@ -101,6 +100,7 @@ impl Ids {
 /// Role, ids and offset of the server.
 #[derive(Debug)]
 pub(crate) struct State {
+    world: World,
     /// The server follows a primary.
     replica: AtomicBool,
     /// Offset of the last byte of the stream (`master_repl_offset`).
@@ -108,13 +108,15 @@ pub(crate) struct State {
     ids: Mutex<Ids>,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    /// Returns the state of a new server, which is a primary.
+    pub(crate) fn new(world: World) -> Self {
         Self {
+            world,
             replica: AtomicBool::new(false),
             offset: AtomicU64::new(0),
             ids: Mutex::new(Ids {
-                current: ReplicationId::random(),
+                current: ReplicationId::random(world),
                 second: ReplicationId::NONE,
                 second_end: -1,
             }),
@@ -159,7 +161,7 @@ impl State {
         let mut ids = self.ids.lock();
         self.replica.store(false, Ordering::Release);
         *ids = Ids {
-            current: ReplicationId::random(),
+            current: ReplicationId::random(self.world),
             second: ids.current,
             second_end: self.offset() as i64 + 1,
         };
@@ -203,7 +205,7 @@ impl State {
     /// Begins a new history without a past: a primary without a backlog has forgotten what it was.
     pub(crate) fn begin_history(&self) {
         *self.ids.lock() = Ids {
-            current: ReplicationId::random(),
+            current: ReplicationId::random(self.world),
             second: ReplicationId::NONE,
             second_end: -1,
         };
@@ -216,8 +218,8 @@ mod tests {
 
     #[test]
     fn a_promoted_server_continues_both_histories() {
-        let state = State::default();
-        let primary = ReplicationId::random();
+        let state = State::new(World::default());
+        let primary = ReplicationId::random(World::default());
         state.follow();
         state.adopt(primary, 1_000);
         state.advance(23);
@@ -243,11 +245,11 @@ mod tests {
 
     #[test]
     fn a_told_id_makes_the_last_one_the_second() {
-        let state = State::default();
+        let state = State::new(World::default());
         let first = state.ids().current;
         state.advance(9);
         assert!(!state.continue_as(first));
-        let told = ReplicationId::random();
+        let told = ReplicationId::random(World::default());
         assert!(state.continue_as(told));
         assert_eq!(
             state.ids(),
@@ -261,7 +263,7 @@ mod tests {
 
     #[test]
     fn no_second_id_is_never_accepted() {
-        let ids = State::default().ids();
+        let ids = State::new(World::default()).ids();
         assert_eq!(
             ids.accept(ReplicationId::NONE.as_str().as_bytes(), 0),
             Err(Foreign::BeyondSecond)

@@ -11,8 +11,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::world::{Moment, World};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Time between two attempts to connect, and between two acknowledgements to the primary.
@@ -75,15 +76,16 @@ struct Inner {
     /// Whether the server's data is a part of the history that its id names, so that it may ask to continue.
     continues: bool,
     /// Start of the last attempt.
-    tried: Option<Instant>,
+    tried: Option<Moment>,
     /// When the link was lost; `None` if there was none yet.
-    down_since: Option<Instant>,
+    down_since: Option<Moment>,
     transfer: Transfer,
 }
 
 /// The primary of this server.
 #[derive(Debug)]
 pub(crate) struct Upstream {
+    pub(crate) world: World,
     /// Number of changes of the primary.
     generation: AtomicU64,
     /// The stream is applied.
@@ -91,7 +93,7 @@ pub(crate) struct Upstream {
     inner: Mutex<Inner>,
     changed: Condvar,
     /// Base of `heard_ms`.
-    epoch: Instant,
+    epoch: Moment,
     /// Last input from the primary, in ms since `epoch`.
     heard_ms: AtomicU64,
     /// Database that the stream has selected at the server's offset.
@@ -106,14 +108,16 @@ pub(crate) struct Upstream {
     stopping: AtomicBool,
 }
 
-impl Default for Upstream {
-    fn default() -> Self {
+impl Upstream {
+    /// Returns the state of a server without a primary.
+    pub(crate) fn new(world: World) -> Self {
         Self {
+            world,
             generation: AtomicU64::new(0),
             connected: AtomicBool::new(false),
             inner: Mutex::default(),
             changed: Condvar::new(),
-            epoch: Instant::now(),
+            epoch: world.stopwatch(),
             heard_ms: AtomicU64::new(0),
             input_bytes: AtomicU64::new(0),
             db: AtomicUsize::new(0),
@@ -203,7 +207,7 @@ impl Upstream {
         inner.tried = None;
         self.set_phase(&mut inner, Phase::Connect);
         if inner.down_since.is_none() {
-            inner.down_since = Some(Instant::now());
+            inner.down_since = Some(self.world.stopwatch());
         }
     }
 
@@ -257,9 +261,9 @@ impl Upstream {
         let mut inner = self.inner.lock();
         let current = self.is_current(generation);
         if current {
-            inner.down_since = Some(Instant::now());
+            inner.down_since = Some(self.world.stopwatch());
             // The first attempt follows at once, or the primary's backlog might move on.
-            inner.tried = refused.then(Instant::now);
+            inner.tried = refused.then(|| self.world.stopwatch());
             self.set_phase(&mut inner, Phase::Connect);
         }
         current
@@ -281,7 +285,7 @@ impl Upstream {
                 return None;
             }
             let due = inner.tried.map(|at| at + INTERVAL);
-            let now = Instant::now();
+            let now = self.world.stopwatch();
             match (&inner.primary, inner.phase) {
                 (Some(primary), Phase::Connect) if due.is_none_or(|due| due <= now) => {
                     let attempt = Attempt {
@@ -295,8 +299,8 @@ impl Upstream {
                     return Some(attempt);
                 }
                 (Some(_), Phase::Connect) => {
-                    let until = due.unwrap_or(now);
-                    self.changed.wait_until(&mut inner, until);
+                    let left = due.unwrap_or(now).saturating_sub(now);
+                    self.changed.wait_for(&mut inner, left);
                 }
                 _ => self.changed.wait(&mut inner),
             }
@@ -306,10 +310,11 @@ impl Upstream {
     /// Blocks until the link of this generation is lost, at most for [`INTERVAL`]. Returns whether it still is there.
     pub(crate) fn wait_while_linked(&self, generation: u64) -> bool {
         let mut inner = self.inner.lock();
-        let until = Instant::now() + INTERVAL;
+        let until = self.world.stopwatch() + INTERVAL;
         let linked = |inner: &Inner| self.is_current(generation) && inner.phase != Phase::Connect;
         while linked(&inner) {
-            if self.changed.wait_until(&mut inner, until).timed_out() {
+            let left = until.saturating_sub(self.world.stopwatch());
+            if left.is_zero() || self.changed.wait_for(&mut inner, left).timed_out() {
                 break;
             }
         }
@@ -319,14 +324,14 @@ impl Upstream {
     /// Notes input from the primary.
     pub(crate) fn note_input(&self, bytes: usize) {
         self.input_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        let ms = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ms = u64::try_from(self.world.since(self.epoch).as_millis()).unwrap_or(u64::MAX);
         self.heard_ms.store(ms, Ordering::Relaxed);
     }
 
     /// Returns the time since the last input from the primary.
     pub(crate) fn silence(&self) -> Duration {
         let heard = Duration::from_millis(self.heard_ms.load(Ordering::Relaxed));
-        self.epoch.elapsed().saturating_sub(heard)
+        self.world.since(self.epoch).saturating_sub(heard)
     }
 
     /// Sets the progress of a full synchronization.
@@ -343,7 +348,7 @@ impl Upstream {
             phase: inner.phase,
             transfer: inner.transfer,
             heard_s: linked.then(|| self.silence().as_secs()),
-            down_s: inner.down_since.map(|at| at.elapsed().as_secs()),
+            down_s: inner.down_since.map(|at| self.world.since(at).as_secs()),
         })
     }
 

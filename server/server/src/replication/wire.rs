@@ -3,7 +3,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::replication::upstream::{Address, Upstream};
 use crate::tls::Session;
 use crate::tls::channel::Channel;
+use crate::world::{Moment, World};
 
 /// Time after which a wait checks whether the link is still wanted.
 const CHECK: Duration = Duration::from_millis(100);
@@ -46,9 +47,10 @@ impl<'u> Wire<'u> {
         timeout: Duration,
         session: Option<Session>,
     ) -> io::Result<Self> {
+        let world = upstream.world;
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for addr in (address.host.as_str(), address.port).to_socket_addrs()? {
-            match connect_to(addr, timeout, || upstream.is_current(generation)) {
+            match connect_to(world, addr, timeout, || upstream.is_current(generation)) {
                 Ok(stream) => {
                     stream.set_read_timeout(Some(CHECK))?;
                     stream.set_write_timeout(Some(CHECK))?;
@@ -56,6 +58,7 @@ impl<'u> Wire<'u> {
                     upstream.note_input(0);
                     let mut wire = Self {
                         channel: Channel {
+                            world,
                             stream,
                             session: None,
                         },
@@ -79,7 +82,7 @@ impl<'u> Wire<'u> {
     /// Agrees on keys.
     fn encrypt(&mut self, session: Session) -> io::Result<()> {
         self.channel.session = Some(Box::new(session));
-        let began = Instant::now();
+        let began = self.channel.world.stopwatch();
         while let Err(error) = self.channel.shake_hands() {
             self.wait_or(error, began)?;
         }
@@ -88,7 +91,7 @@ impl<'u> Wire<'u> {
 
     /// Sends `bytes`.
     pub(crate) fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let began = Instant::now();
+        let began = self.channel.world.stopwatch();
         while !bytes.is_empty() {
             match self.channel.write(bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -110,12 +113,12 @@ impl<'u> Wire<'u> {
     }
 
     /// Returns nothing if a read or write may be tried again.
-    fn wait_or(&self, error: io::Error, began: Instant) -> io::Result<()> {
+    fn wait_or(&self, error: io::Error, began: Moment) -> io::Result<()> {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {
                 if !self.upstream.is_current(self.generation) {
                     Err(unwanted())
-                } else if began.elapsed() >= self.timeout {
+                } else if self.channel.world.since(began) >= self.timeout {
                     Err(timed_out())
                 } else {
                     Ok(())
@@ -138,7 +141,7 @@ impl<'u> Wire<'u> {
             self.at += count;
             return Ok(count);
         }
-        let began = Instant::now();
+        let began = self.channel.world.stopwatch();
         loop {
             match self.channel.read(place) {
                 Ok(count) => {
@@ -204,13 +207,14 @@ impl<'u> Wire<'u> {
 
 /// Connects to one address, as long as the connection is `wanted`.
 fn connect_to(
+    world: World,
     addr: SocketAddr,
     timeout: Duration,
     wanted: impl Fn() -> bool,
 ) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    let began = Instant::now();
+    let began = world.stopwatch();
     match socket.connect(&addr.into()) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => loop {
@@ -228,7 +232,7 @@ fn connect_to(
             if !wanted() {
                 return Err(unwanted());
             }
-            if began.elapsed() >= timeout {
+            if world.since(began) >= timeout {
                 return Err(timed_out());
             }
         },

@@ -117,8 +117,6 @@ pub struct Session {
     pub multi: Option<Box<Transaction>>,
     /// What EXEC, EVAL or FCALL hands to the dispatcher, or a command that waits for something else than keys.
     pub(crate) executing: Option<Executing>,
-    /// True while EXEC runs its commands, none of which may wait.
-    pub in_exec: bool,
     /// The watches have ended, but could not be removed.
     pub stale_watches: bool,
     /// Keys watched by WATCH.
@@ -137,8 +135,6 @@ pub struct Session {
     pub(crate) dirty_before: u64,
     /// Last command, if the lookup may reuse it.
     pub last: Option<&'static Entry>,
-    /// The commands are those of a log of changes, and pass the checks of clients' commands.
-    pub(crate) replays: bool,
     /// What is applied of the stream, if the client is this server's primary.
     pub(crate) upstream: Option<Box<Applied>>,
 }
@@ -172,7 +168,6 @@ impl Session {
             waiter: None,
             multi: None,
             executing: None,
-            in_exec: false,
             stale_watches: false,
             watched: BTreeSet::new(),
             peer: Peer::default(),
@@ -182,9 +177,14 @@ impl Session {
             has_written: false,
             dirty_before: 0,
             last: None,
-            replays: false,
             upstream: None,
         }
+    }
+
+    /// Returns whether the client is this server's primary, whose commands are its stream.
+    #[inline]
+    pub(crate) fn is_primary(&self) -> bool {
+        self.upstream.is_some()
     }
 
     /// Returns the number of subscriptions of all kinds.

@@ -207,13 +207,7 @@ impl Session {
     fn update_multi_info(&self) {
         let (count, bytes) = match &self.multi {
             None => (-1, 0),
-            Some(transaction) => {
-                let count = transaction.queue.len();
-                (
-                    count as i64,
-                    transaction.memory + count * size_of::<Queued>(),
-                )
-            }
+            Some(transaction) => (transaction.queue.len() as i64, transaction.memory),
         };
         self.info.multi.store(count, Ordering::Relaxed);
         self.info.multi_bytes.store(bytes as u64, Ordering::Relaxed);

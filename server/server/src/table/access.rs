@@ -1,7 +1,7 @@
 //! Access of a command to its keys, in the words of its row.
 
 use punctual_resp::Args;
-use punctual_store::spec::{Facts, Keys};
+use punctual_store::spec::{Facts, Group, Keys};
 
 /// Access words of shard channels, which have hash slots but are not keys.
 pub(crate) const NOT_KEYS: &[&str] = &["not_key"];
@@ -50,8 +50,10 @@ impl Needs {
         match (row.keys, row.access) {
             (Keys::None, _) => Self::None,
             (_, access) if access == NOT_KEYS => Self::None,
-            _ if row.name == "bitfield" => Self::BitField,
-            (_, access) if access.iter().any(varies) => Self::Set,
+            (_, access) if access.iter().any(varies) => match row.group {
+                Group::Bitmap => Self::BitField,
+                _ => Self::Set,
+            },
             // Unknown; a test checks that there is no such row.
             (_, []) => Self::Same(Need {
                 read: true,
@@ -97,22 +99,19 @@ pub(crate) fn access_of(row: &Facts, args: Args<'_>, i: usize) -> &'static str {
         _ => access.get(i).or(access.last()),
     };
     let words = words.copied().unwrap_or_default();
-    if row.name == "bitfield" {
-        return if bitfield_reads(args.skip(2)) {
-            "RO access"
-        } else {
-            "RW access update"
-        };
+    if !words.ends_with(VARIABLE) {
+        return words;
     }
-    if words.ends_with(VARIABLE) {
-        return match (row.name, reads_old(row, args)) {
-            ("delex", true) => "RW access delete",
-            ("delex", false) => "RM delete",
-            (_, true) => "RW access update",
-            (_, false) => "OW update",
-        };
+    match row.group {
+        Group::Bitmap if bitfield_reads(args.skip(2)) => "RO access",
+        Group::Bitmap => "RW access update",
+        _ => match (words.contains("delete"), reads_old(row, args)) {
+            (true, true) => "RW access delete",
+            (true, false) => "RM delete",
+            (false, true) => "RW access update",
+            (false, false) => "OW update",
+        },
     }
-    words
 }
 
 /// Returns whether SET or DELEX reveals something of the old value: by GET, or by a condition.
@@ -122,7 +121,8 @@ fn reads_old(row: &Facts, args: Args) -> bool {
     if args.len() <= 3 {
         return false;
     }
-    let from = if row.name == "delex" { 2 } else { 3 };
+    // The options follow the arguments that the command must have.
+    let from = row.arity.unsigned_abs() as usize;
     let reveals = |arg: &[u8]| {
         let is = |word: &&str| arg.eq_ignore_ascii_case(word.as_bytes());
         REVEALING.iter().any(is)

@@ -3,12 +3,13 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd as _;
-use std::time::Instant;
 
 use crate::tls::Session;
+use crate::world::World;
 
 /// A connected socket. If the stream has time limits, calls return `WouldBlock` after them.
 pub(crate) struct Channel {
+    pub(crate) world: World,
     pub(crate) stream: TcpStream,
     pub(crate) session: Option<Box<Session>>,
 }
@@ -28,13 +29,13 @@ impl Read for Channel {
         let Some(session) = &mut self.session else {
             return self.stream.read(place);
         };
-        let began = Instant::now();
+        let began = self.world.stopwatch();
         loop {
             match session.read(self.stream.as_fd(), place) {
                 // A part of a record has come.
                 Err(error)
                     if error.kind() == io::ErrorKind::WouldBlock
-                        && Some(began.elapsed()) < self.stream.read_timeout()? => {}
+                        && Some(self.world.since(began)) < self.stream.read_timeout()? => {}
                 result => return result,
             }
         }

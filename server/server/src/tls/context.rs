@@ -22,6 +22,7 @@ use crate::tls::Session;
 use crate::tls::ciphers::{self, Protocols};
 use crate::tls::sessions::Sessions;
 use crate::tls::trust::ChainOnly;
+use crate::world::World;
 
 /// Error of a TLS configuration. `Display` is Redis's log line.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +88,11 @@ impl Context {
     ///
     /// # Errors
     /// The first file or directive that cannot be used.
-    pub(crate) fn new(settings: &TlsSettings, logger: &Logger) -> Result<Self, TlsError> {
+    pub(crate) fn new(
+        world: World,
+        settings: &TlsSettings,
+        logger: &Logger,
+    ) -> Result<Self, TlsError> {
         let certificate = settings.cert_file.as_ref().ok_or(TlsError::NoCertificate)?;
         let key = settings.key_file.as_ref().ok_or(TlsError::NoKey)?;
         let trusts = settings.ca_cert_file.is_some() || settings.ca_cert_dir.is_some();
@@ -133,6 +138,7 @@ impl Context {
         server.session_storage = match settings.session_caching {
             false => Arc::new(NoServerSessionStorage {}),
             true => Arc::new(Sessions::new(
+                world,
                 settings.session_cache_size,
                 Duration::from_secs(settings.session_cache_timeout_s),
             )),

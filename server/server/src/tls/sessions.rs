@@ -1,13 +1,15 @@
 //! Sessions that clients may resume: `tls-session-caching`, `tls-session-cache-size`, `tls-session-cache-timeout`.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::world::{Moment, World};
 use parking_lot::Mutex;
 use rustls::server::StoresServerSessions;
 
 /// The sessions of one configuration, oldest first. Its lock is the last that a thread takes.
 pub(super) struct Sessions {
+    world: World,
     kept: Mutex<Kept>,
     most: usize,
     lifetime: Duration,
@@ -15,15 +17,16 @@ pub(super) struct Sessions {
 
 #[derive(Default)]
 struct Kept {
-    secrets: HashMap<Vec<u8>, (Instant, Vec<u8>)>,
+    secrets: HashMap<Vec<u8>, (Moment, Vec<u8>)>,
     /// Ids in the order of insertion; some may be gone.
-    order: VecDeque<(Instant, Vec<u8>)>,
+    order: VecDeque<(Moment, Vec<u8>)>,
 }
 
 impl Sessions {
     /// Creates an empty store of at most `most` sessions.
-    pub(super) fn new(most: usize, lifetime: Duration) -> Self {
+    pub(super) fn new(world: World, most: usize, lifetime: Duration) -> Self {
         Self {
+            world,
             kept: Mutex::default(),
             most,
             lifetime,
@@ -39,13 +42,13 @@ impl std::fmt::Debug for Sessions {
 
 impl StoresServerSessions for Sessions {
     fn put(&self, id: Vec<u8>, secret: Vec<u8>) -> bool {
-        let now = Instant::now();
+        let now = self.world.stopwatch();
         let mut guard = self.kept.lock();
         let kept = &mut *guard;
         kept.secrets.insert(id.clone(), (now, secret));
         kept.order.push_back((now, id));
         while let Some((at, id)) = kept.order.front() {
-            let is_old = now.duration_since(*at) >= self.lifetime;
+            let is_old = now.saturating_sub(*at) >= self.lifetime;
             if !is_old && kept.order.len() <= self.most {
                 break;
             }
@@ -61,12 +64,12 @@ impl StoresServerSessions for Sessions {
     fn get(&self, id: &[u8]) -> Option<Vec<u8>> {
         let kept = self.kept.lock();
         let (at, secret) = kept.secrets.get(id)?;
-        (at.elapsed() < self.lifetime).then(|| secret.clone())
+        (self.world.since(*at) < self.lifetime).then(|| secret.clone())
     }
 
     fn take(&self, id: &[u8]) -> Option<Vec<u8>> {
         let (at, secret) = self.kept.lock().secrets.remove(id)?;
-        (at.elapsed() < self.lifetime).then_some(secret)
+        (self.world.since(at) < self.lifetime).then_some(secret)
     }
 
     fn can_cache(&self) -> bool {
@@ -80,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_first() {
-        let sessions = Sessions::new(2, Duration::from_secs(60));
+        let sessions = Sessions::new(World::default(), 2, Duration::from_secs(60));
         for id in 1..=3 {
             sessions.put(vec![id], vec![id]);
         }
@@ -92,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_session_ends_after_its_lifetime() {
-        let sessions = Sessions::new(2, Duration::ZERO);
+        let sessions = Sessions::new(World::default(), 2, Duration::ZERO);
         sessions.put(vec![1], vec![1]);
         assert_eq!(sessions.get(&[1]), None);
         assert!(sessions.kept.lock().secrets.is_empty());

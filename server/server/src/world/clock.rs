@@ -3,16 +3,15 @@
 //! Only the event loops read the clock and pass the instant on. A thread that moves the clock holds every shard lock,
 //! so that moves are serialized and no command at the new time sees keys that expired before it.
 //!
-//! Links between servers live on the machine's [stopwatch](stopwatch_ms): neither a virtual clock nor a step of the system
+//! Links between servers live on the machine's [stopwatch](World::stopwatch): neither a virtual clock nor a step of the system
 //! clock ends them or keeps a dead one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use punctual_store::{Now, Turn};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::config::ClockKind;
+use crate::world::World;
 
 /// Latest instant, in unix milliseconds; its microseconds fit into an `i64`.
 pub(crate) const LAST_MS: u64 = i64::MAX as u64 / 1000;
@@ -77,6 +76,7 @@ pub(crate) enum Move {
 /// Source of the server's instants.
 #[derive(Debug)]
 pub struct ServerClock {
+    pub(crate) world: World,
     kind: ClockKind,
     /// Unix time of a virtual clock, in microseconds.
     micros: AtomicU64,
@@ -84,10 +84,11 @@ pub struct ServerClock {
 
 impl ServerClock {
     /// Creates a clock. A virtual clock starts at the system time, rounded down to a millisecond.
-    pub fn new(kind: ClockKind) -> Self {
+    pub(crate) fn new(world: World, kind: ClockKind) -> Self {
         Self {
+            world,
             kind,
-            micros: AtomicU64::new(system_micros() / 1000 * 1000),
+            micros: AtomicU64::new(world.wall_micros() / 1000 * 1000),
         }
     }
 
@@ -100,7 +101,7 @@ impl ServerClock {
     #[inline]
     pub fn now(&self) -> Now {
         Now::from_micros(match self.kind {
-            ClockKind::Real => system_micros(),
+            ClockKind::Real => self.world.wall_micros(),
             ClockKind::Virtual => self.micros.load(Ordering::Acquire),
         })
     }
@@ -129,17 +130,4 @@ impl ServerClock {
         }
         Ok(Now::from_micros(micros))
     }
-}
-
-/// Returns the milliseconds since the machine has started, time in suspension included.
-pub(crate) fn stopwatch_ms() -> u64 {
-    let since = clock_gettime(ClockId::Boottime);
-    since.tv_sec as u64 * 1_000 + since.tv_nsec as u64 / 1_000_000
-}
-
-/// Returns the system's unix time in microseconds; 0 before 1970.
-fn system_micros() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
 }

@@ -1,5 +1,79 @@
-//! The machine: clocks, files, the process.
+//! The machine as a server sees it: clocks, randomness, threads, files, the process.
+//!
+//! A server is given its [`World`] and asks nobody else: a lint of the repository looks for other uses of the machine's clocks,
+//! random numbers and threads.
 
 pub(crate) mod clock;
 pub(crate) mod disk;
 pub(crate) mod process;
+
+use std::io;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A reading of the stopwatch: the time since the machine has started, in suspension included. Neither a virtual clock nor a step
+/// of the system clock moves it.
+pub(crate) type Moment = Duration;
+
+/// The clocks, the randomness and the threads of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct World(());
+
+impl World {
+    /// Returns the system's unix time in microseconds; 0 before 1970.
+    #[inline]
+    pub(crate) fn wall_micros(self) -> u64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// Reads the stopwatch.
+    #[inline]
+    pub(crate) fn stopwatch(self) -> Moment {
+        let since = clock_gettime(ClockId::Boottime);
+        Duration::new(since.tv_sec as u64, since.tv_nsec as u32)
+    }
+
+    /// Reads the stopwatch, in milliseconds.
+    pub(crate) fn stopwatch_ms(self) -> u64 {
+        let since = self.stopwatch();
+        since.as_secs() * 1_000 + u64::from(since.subsec_millis())
+    }
+
+    /// Returns the time since `began`, by the stopwatch.
+    pub(crate) fn since(self, began: Moment) -> Duration {
+        self.stopwatch().saturating_sub(began)
+    }
+
+    /// Returns a counter for the durations of commands, which costs a few nanoseconds a reading.
+    pub(crate) fn counter(self) -> quanta::Clock {
+        quanta::Clock::new()
+    }
+
+    /// Blocks the thread.
+    pub(crate) fn sleep(self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// The system refuses another thread.
+    pub(crate) fn spawn<T: Send + 'static>(
+        self,
+        name: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(work)
+    }
+
+    /// Returns `N` random hexadecimal digits.
+    pub(crate) fn hex_digits<const N: usize>(self) -> [u8; N] {
+        std::array::from_fn(|_| b"0123456789abcdef"[rand::random_range(0..16)])
+    }
+}

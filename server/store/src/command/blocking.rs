@@ -159,8 +159,8 @@ fn deadline(cx: &Cx, seconds: &[u8]) -> Result<Option<u64>, Error> {
 
 /// Requests a wait. Returns false if the client may not wait.
 fn wait(cx: &mut Cx, wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> bool {
-    if cx.turn.may_wait {
+    if cx.turn.may_wait() {
         cx.turn.wait = Some(Wait::new(wants, keys, deadline_ms));
     }
-    cx.turn.may_wait
+    cx.turn.may_wait()
 }

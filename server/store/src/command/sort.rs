@@ -19,6 +19,7 @@ use pattern::Pattern;
 
 use crate::error::{Error, c_string};
 use crate::events::Classes;
+use crate::source::Source;
 use crate::spec::{Flags, Group, OptionKeys};
 use crate::turn::{Command, Cx, Handler};
 use crate::value::list::{End, List, PieceSize};
@@ -92,7 +93,7 @@ fn sort_ro(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 fn run(cx: &mut Cx, key: &[u8], options: &Options<'_>, reply: &mut Reply) -> Result<(), Error> {
     let elements = elements(cx, key, options)?;
     let part = options.part(elements.len());
-    let sorted = match options.order(elements.is_set, cx.turn.in_script) {
+    let sorted = match options.order(elements.is_set, cx.turn.source() == Source::Script) {
         Order::Unsorted => elements.texts.into_iter().skip(part.start),
         Order::Sorted { by, alpha } => {
             let texts = elements.texts;

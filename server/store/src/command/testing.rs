@@ -12,6 +12,7 @@ use crate::events::{Classes, Sink};
 use crate::keyspace::db::Db;
 use crate::keyspace::shard::{Store, StoreOptions};
 use crate::snapshot::{Format, Snapshot};
+use crate::source::Source;
 use crate::time::Now;
 use crate::turn::stats::Stats;
 use crate::turn::{Command, Turn};
@@ -182,7 +183,9 @@ impl Fixture {
         let mut reply = Reply::new(&mut out, self.protocol);
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         turn.frozen = self.frozen;
-        turn.replays = self.replays;
+        if self.replays {
+            let _ = turn.enter(Source::File);
+        }
         let done = if command.takes(args.len()) {
             turn.run(command, self.db, true, args, &mut reply)
         } else {

@@ -135,7 +135,7 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 
 /// Sets what is not in the words of TIMER SET: TIMER STATE key deadline nominal remaining runs failures lateness error.
 fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    if !cx.turn.replays {
+    if !cx.turn.replays() {
         return Err(Error::fixed("ERR TIMER STATE is for logs of changes only"));
     }
     let key = &args[2];

@@ -13,6 +13,7 @@ pub(crate) mod jobs;
 mod locks;
 mod notify;
 pub(crate) mod restore;
+pub(crate) mod source;
 pub(crate) mod stats;
 mod streams;
 pub(crate) mod timers;
@@ -36,6 +37,7 @@ use crate::keyspace::tracked::Tracked;
 use crate::keyspace::waiters::Wait;
 use crate::limits::Limits;
 use crate::lock_order::OrderedGuard;
+use crate::source::Source;
 use crate::spec::{Flags, Row};
 use crate::time::Now;
 use crate::value::Value;
@@ -138,10 +140,8 @@ pub struct Turn<'s> {
     pub client: u64,
     /// The number under which the client's reads are remembered, if the next command's are.
     pub reader: Option<u32>,
-    /// Whether commands may wait. In a transaction they reply that there was nothing.
-    pub may_wait: bool,
-    /// A script runs, whose commands must not even ask to wait.
-    pub in_script: bool,
+    /// The source of the commands that run.
+    source: Source,
     /// False while another thread, or an earlier turn of this one, holds shards for long: the caller must lock nothing.
     pub may_lock: bool,
     /// Keys that clients wait for, in the order in which they became ready.
@@ -194,8 +194,8 @@ pub struct Turn<'s> {
     writers: Writers,
     /// The running transaction has been admitted with its writes.
     admitted: bool,
-    /// The commands are those of a log of changes, which a read-only store accepts too.
-    pub replays: bool,
+    /// The commands are those of a log of changes, or run within one of them.
+    replays: bool,
     /// Events for the rules of NOTIFY.
     recorder: Recorder,
     /// The running command has committed a change.
@@ -230,8 +230,7 @@ impl<'s> Turn<'s> {
             wait: None,
             client: 0,
             reader: None,
-            may_wait: true,
-            in_script: false,
+            source: Source::Client,
             may_lock: true,
             ready: VecDeque::new(),
             dead_letters: Vec::new(),

@@ -11,6 +11,7 @@ use punctual_resp::Args;
 use super::Turn;
 use crate::keyspace::shard::Store;
 use crate::keyspace::tracked::Tracking;
+use crate::source::Source;
 use crate::spec::Keys;
 
 impl Store {
@@ -101,7 +102,7 @@ impl Turn<'_> {
     pub(super) fn invalidate(&mut self, number: usize, key: &[u8], by: u64) {
         if self.store.tracking.broadcasts() {
             // As in Redis, a script's change is not its client's own.
-            let by = if self.in_script { 0 } else { by };
+            let by = if self.source == Source::Script { 0 } else { by };
             self.sink.broadcast(key, by);
         }
         let store = self.store;

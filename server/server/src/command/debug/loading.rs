@@ -53,7 +53,7 @@ pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<()
         log::warning!(logger, "{error}");
         Error::fixed("ERR Error trying to load the AOF files, check server logs.")
     };
-    if call.session.in_exec {
+    if call.turn.source().is_nested() {
         return Err(failed(&"DEBUG LOADAOF is not possible in a transaction"));
     }
     call.turn.release();

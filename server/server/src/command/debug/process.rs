@@ -21,7 +21,7 @@ pub(super) fn sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<()
         .and_then(|s| s.parse::<f64>().ok());
     let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or(Duration::ZERO);
     call.turn.release();
-    std::thread::sleep(pause);
+    call.shared.world.sleep(pause);
     // Time stands still in a transaction and in a script.
     if !call.turn.is_pinned() {
         call.turn.now = call.shared.clock.now();
@@ -113,7 +113,7 @@ fn run_anew(call: &Call, delay: Duration) -> Result<(), Error> {
         );
         return Err(FAILED);
     }
-    std::thread::sleep(delay);
+    call.shared.world.sleep(delay);
     let error = process::run_anew();
     log::warning!(logger, "Can't restart: {error}");
     Err(FAILED)

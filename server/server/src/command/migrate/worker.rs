@@ -15,13 +15,11 @@ pub(crate) fn send(mut migration: Migration, shared: &Arc<Shared>, loop_number: 
         migration: Some(Box::new(migration)),
     };
     // If there is no thread, or it panics, the migration returns all the same.
-    let _ = std::thread::Builder::new()
-        .name("punctual-migrate".into())
-        .spawn(move || {
-            if let Some(migration) = &mut returning.migration {
-                migration.transfer(&returning.shared.clock);
-            }
-        });
+    let _ = shared.world.spawn("punctual-migrate", move || {
+        if let Some(migration) = &mut returning.migration {
+            migration.transfer(&returning.shared.clock);
+        }
+    });
 }
 
 /// Returns the migration to its event loop when it is dropped.

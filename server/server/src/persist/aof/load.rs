@@ -7,7 +7,6 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use punctual_rdb::Blocks;
 use punctual_resp::Args;
@@ -68,7 +67,7 @@ impl AofFiles {
         runner: &mut dyn Runner,
         mut pause: impl FnMut(&mut Turn<'s>),
     ) -> Result<Loaded, LoadError> {
-        let began = Instant::now();
+        let began = shared.world.stopwatch();
         let entries: Vec<&Entry> = self.manifest.to_load().collect();
         let mut loaded = Loaded::default();
         for entry in &entries {
@@ -92,7 +91,7 @@ impl AofFiles {
                 path: self.place(entry),
                 last: i + 1 == entries.len(),
             };
-            let began = Instant::now();
+            let began = shared.world.stopwatch();
             let cut = file.load(turn, runner, &mut progress, &mut pause)?;
             loaded.total_bytes -= cut;
             let kind = match entry.file_type {
@@ -103,7 +102,7 @@ impl AofFiles {
                 shared.logger,
                 "DB loaded from {kind} file {}: {:.3} seconds",
                 entry.name,
-                began.elapsed().as_secs_f64()
+                shared.world.since(began).as_secs_f64()
             );
             Ok(())
         });
@@ -112,7 +111,7 @@ impl AofFiles {
             log::notice!(
                 shared.logger,
                 "DB loaded from append only file: {:.3} seconds",
-                began.elapsed().as_secs_f64()
+                shared.world.since(began).as_secs_f64()
             );
             loaded
         })

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use punctual_store::events::{Classes, Silent};
 use punctual_store::snapshot::Snapshot;
@@ -23,6 +23,7 @@ use crate::persist::encode::{Header, format};
 use crate::persist::save::{self, NewFile, SaveError};
 use crate::reclaim::rounds;
 use crate::script::functions::registry::Libraries;
+use crate::world::Moment;
 
 /// Interval of the checks for an abort.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -90,13 +91,13 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
         settings,
         now,
         phase,
-        began: Instant::now(),
+        began: shared.world.stopwatch(),
     };
     // The previous thread has ended, otherwise there would be a walk.
     wait(shared);
-    let thread = std::thread::Builder::new()
-        .name("punctual-rewrite".into())
-        .spawn(move || run.run(&opened));
+    let thread = shared
+        .world
+        .spawn("punctual-rewrite", move || run.run(&opened));
     match thread {
         Ok(thread) => {
             log::notice!(
@@ -110,7 +111,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
             // The closure has dropped the snapshot, but its walks still exist in the shards.
             Snapshot::abandon_all(turn);
             let error = SaveError::Thread(error).into();
-            ended(shared, phase, Instant::now(), 0, &Err(error));
+            ended(shared, phase, shared.world.stopwatch(), 0, &Err(error));
             Err(RewriteError::NewFile("no thread".to_owned()))
         }
     }
@@ -195,7 +196,7 @@ pub(super) fn write_first_base(shared: &Arc<Shared>, turn: &mut Turn) -> Result<
         settings,
         now: turn.now,
         phase: Phase::Off,
-        began: Instant::now(),
+        began: shared.world.stopwatch(),
     };
     turn.release();
     let (_, opened) = mpsc::channel();
@@ -211,7 +212,7 @@ struct Run {
     snapshot: Snapshot,
     now: Now,
     phase: Phase,
-    began: Instant,
+    began: Moment,
 }
 
 impl Run {
@@ -314,13 +315,13 @@ impl Run {
 fn ended(
     shared: &Shared,
     phase: Phase,
-    began: Instant,
+    began: Moment,
     early_bytes: usize,
     done: &Result<(), RewriteError>,
 ) {
     let state = &shared.persistence;
     let rewrite = &state.aof.rewrite;
-    let seconds = began.elapsed().as_secs() as i64;
+    let seconds = shared.world.since(began).as_secs() as i64;
     rewrite.last_seconds.store(seconds, Ordering::Relaxed);
     rewrite
         .early_bytes
@@ -345,7 +346,7 @@ fn ended(
                 shared.logger,
                 "Background AOF rewrite finished successfully: {:.3} seconds, {early_bytes} bytes of records copied before \
                  concurrent writes",
-                began.elapsed().as_secs_f64()
+                shared.world.since(began).as_secs_f64()
             );
         }
         Err(error) => {

@@ -12,6 +12,7 @@ use crate::durability::aof::Phase;
 use crate::durability::files::{AofError, AofFiles, OpenFile};
 use crate::log;
 use crate::node::Shared;
+use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::persist::aof::load::Loaded;
 use crate::persist::aof::rewrite::{self, RewriteError};
@@ -74,9 +75,9 @@ fn attach(
 ) -> Result<(), RewriteError> {
     let aof = &shared.persistence.aof;
     let writer = Writer::new(Arc::clone(shared), file, shared.changelog.file_end());
-    let thread = std::thread::Builder::new()
-        .name("punctual-aof".into())
-        .spawn({
+    let thread = shared
+        .world
+        .spawn("punctual-aof", {
             let shared = Arc::clone(shared);
             move || syncers::run(&shared, writer)
         })
@@ -156,7 +157,7 @@ pub(crate) fn disable(shared: &Shared, turn: &mut Turn) {
     *aof.starting.lock() = None;
     shared.changelog.set_failing(false);
     aof.set_failing(false);
-    shared.update_gate();
+    shared.gate.set(Reason::FailedFile, false);
 }
 
 /// Ends appending when all loops have ended.
@@ -182,7 +183,7 @@ pub(crate) fn wait_until_written(shared: &Shared) {
         && !aof.is_failing()
         && aof.written.load(Ordering::Acquire) < end
     {
-        std::thread::sleep(CHECK_INTERVAL);
+        shared.world.sleep(CHECK_INTERVAL);
     }
 }
 

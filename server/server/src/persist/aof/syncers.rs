@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{Builder, Scope, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -60,7 +60,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
                 match due {
                     None => std::thread::park(),
                     Some(at) => {
-                        std::thread::park_timeout(at.saturating_duration_since(Instant::now()));
+                        std::thread::park_timeout(at.saturating_sub(shared.world.stopwatch()));
                     }
                 }
             }

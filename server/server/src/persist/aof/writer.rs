@@ -18,14 +18,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::changelog::{FileMark, MOST_UNSYNCED};
 use crate::config::{AppendSync, Settings};
 use crate::durability::files::OpenFile;
 use crate::log;
 use crate::node::Shared;
+use crate::node::gate::Reason;
 use crate::node::order::Order;
+use crate::world::Moment;
 
 /// Time between two looks at a sync that is due and must not begin during a rewrite.
 const PAUSE_CHECK: Duration = Duration::from_millis(2);
@@ -119,12 +121,12 @@ pub(super) struct Writer {
     begun: u64,
     /// Position up to which replies need not wait: what is written, with `always` what is synced.
     released: u64,
-    last_sync: Instant,
+    last_sync: Moment,
     /// Set while operations fail.
-    pub(super) retry_at: Option<Instant>,
+    pub(super) retry_at: Option<Moment>,
     /// A sync has failed, so what follows `good_bytes` must be written again.
     loses: bool,
-    logged_at: Option<Instant>,
+    logged_at: Option<Moment>,
     /// Empty buffers, and their capacity.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
@@ -134,6 +136,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, file: OpenFile, position: u64) -> Self {
+        let began = shared.world.stopwatch();
         let (synced, released) = (shared.changelog.synced(), shared.changelog.released());
         Self {
             shared,
@@ -149,7 +152,7 @@ impl Writer {
             synced,
             begun: synced,
             released,
-            last_sync: Instant::now(),
+            last_sync: began,
             retry_at: None,
             loses: false,
             logged_at: None,
@@ -160,7 +163,7 @@ impl Writer {
     }
 
     /// Returns until when to wait for more changes.
-    pub(super) fn next_due(&self, settings: &Settings) -> Option<Instant> {
+    pub(super) fn next_due(&self, settings: &Settings) -> Option<Moment> {
         if self.retry_at.is_some() {
             return self.retry_at;
         }
@@ -168,7 +171,9 @@ impl Writer {
         let unsynced = self.written > self.synced
             && settings.append_sync != AppendSync::No
             && self.aside == Aside::None;
-        unsynced.then(|| (self.last_sync + SYNC_INTERVAL).max(Instant::now() + PAUSE_CHECK))
+        unsynced.then(|| {
+            (self.last_sync + SYNC_INTERVAL).max(self.shared.world.stopwatch() + PAUSE_CHECK)
+        })
     }
 
     /// Takes what the log has. Returns false if that is nothing; the log then wakes this thread for what follows.
@@ -217,7 +222,11 @@ impl Writer {
             // There is no other attempt.
             self.logged_at = None;
         }
-        if self.retry_at.is_some_and(|at| Instant::now() < at) && !closes {
+        if self
+            .retry_at
+            .is_some_and(|at| self.shared.world.stopwatch() < at)
+            && !closes
+        {
             return Outcome::Open;
         }
         let done = self.rewind().and_then(|()| self.steps(settings));
@@ -271,7 +280,7 @@ impl Writer {
     fn synced_to(&mut self, covered: Covered) {
         self.good_bytes = self.good_bytes.max(covered.file_bytes);
         self.synced = self.synced.max(covered.position);
-        self.last_sync = Instant::now();
+        self.last_sync = self.shared.world.stopwatch();
         self.drop_kept();
         let shared = &self.shared;
         shared.changelog.set_synced(self.synced);
@@ -387,7 +396,7 @@ impl Writer {
             AppendSync::Always => true,
             AppendSync::EverySecond => {
                 let kept = self.file.bytes - self.good_bytes;
-                kept >= MOST_UNSYNCED || self.last_sync.elapsed() >= SYNC_INTERVAL
+                kept >= MOST_UNSYNCED || self.shared.world.since(self.last_sync) >= SYNC_INTERVAL
             }
             AppendSync::No => false,
         };
@@ -426,7 +435,9 @@ impl Writer {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let sleep_us = &self.shared.switches.aof_flush_sleep_us;
-        std::thread::sleep(Duration::from_micros(sleep_us.load(Ordering::Relaxed)));
+        self.shared
+            .world
+            .sleep(Duration::from_micros(sleep_us.load(Ordering::Relaxed)));
         let mut rest = bytes;
         while !rest.is_empty() {
             let error = match self.file.output.write(rest) {
@@ -510,7 +521,7 @@ impl Writer {
     }
 
     fn failed(&mut self, failure: &Failure) {
-        let (shared, now) = (&self.shared, Instant::now());
+        let (shared, now) = (&self.shared, self.shared.world.stopwatch());
         let aof = &shared.persistence.aof;
         if self.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL) {
             self.logged_at = Some(now);
@@ -532,7 +543,7 @@ impl Writer {
         *aof.error.lock() = reason(&failure.error);
         if !aof.is_failing() {
             aof.set_failing(true);
-            shared.update_gate();
+            shared.gate.set(Reason::FailedFile, true);
         }
         // After the gate is closed, so that no write slips through.
         shared.changelog.set_failing(true);
@@ -549,7 +560,7 @@ impl Writer {
             );
             shared.changelog.set_failing(false);
             shared.persistence.aof.set_failing(false);
-            shared.update_gate();
+            shared.gate.set(Reason::FailedFile, false);
         }
     }
 }

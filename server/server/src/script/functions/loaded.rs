@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use punctual_lua::{Call, Failure, Function, Functions, Host, LogLevel, Random};
 use punctual_resp::{Args, Protocol, Reply};
@@ -12,12 +12,14 @@ use crate::log::Logger;
 use crate::script::functions::header;
 use crate::script::functions::registry::{Found, Libraries, Library, LibraryId, Registry, Taken};
 use crate::script::options;
+use crate::world::{Moment, World};
 
 /// Time in which a library from a client must have loaded.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
 /// What a loop knows of the libraries.
 pub(crate) struct Loaded {
+    world: World,
     /// Exists while there are libraries. Taken out while a function runs.
     pub(crate) engine: Option<Box<Engine>>,
     /// The registry's libraries at the last look, and its version then.
@@ -75,8 +77,9 @@ impl Engine {
 
 impl Loaded {
     /// Returns the state of a loop that has not looked at the registry.
-    pub(crate) fn new(random: Random, redis_version: &'static str) -> Self {
+    pub(crate) fn new(world: World, random: Random, redis_version: &'static str) -> Self {
         Self {
+            world,
             engine: None,
             libraries: Arc::default(),
             version: 0,
@@ -127,11 +130,13 @@ impl Loaded {
         self.renew(registry);
         let found = self.libraries.find(name).cloned();
         let found = found.ok_or(Error::fixed("ERR Function not found"))?;
+        let world = self.world;
         let engine = self.engine();
         if !engine.libraries.contains_key(&found.library.id) {
             // It has loaded before, with its messages in the log.
             let mut host = Loading {
                 logger: None,
+                world,
                 end: None,
             };
             let code = header::parse(&found.library.code)?.code;
@@ -179,7 +184,8 @@ impl Loader<'_> {
         }
         let mut host = Loading {
             logger: Some(self.logger),
-            end: limited.then(|| Instant::now() + TIME_MAX),
+            world: self.loaded.world,
+            end: limited.then(|| self.loaded.world.stopwatch() + TIME_MAX),
         };
         let engine = self.loaded.engine();
         let functions = engine.run(header.code, &mut host)?;
@@ -210,7 +216,8 @@ pub(crate) fn taken(taken: Taken) -> Error {
 struct Loading<'l> {
     /// The log, unless the library's messages are there already.
     logger: Option<&'l Logger>,
-    end: Option<Instant>,
+    world: World,
+    end: Option<Moment>,
 }
 
 impl Host for Loading<'_> {
@@ -226,7 +233,7 @@ impl Host for Loading<'_> {
     }
 
     fn interrupt(&mut self) -> Option<&'static str> {
-        let late = self.end.is_some_and(|end| Instant::now() >= end);
+        let late = self.end.is_some_and(|end| self.world.stopwatch() >= end);
         late.then_some("FUNCTION LOAD timeout")
     }
 }

@@ -5,6 +5,7 @@ use punctual_resp::{OwnedArgs, Protocol, Reply};
 use crate::command;
 use crate::command::testing::Fixture;
 use crate::keyspace::waiters::{Waiter, WaiterId, WaitingClient};
+use crate::source::Source;
 use crate::turn::{Command, Turn};
 
 /// Returns all rows; the position of a row is its [`WaiterId::entry`].
@@ -486,7 +487,7 @@ fn commands_that_may_not_wait_reply_as_after_a_timeout() {
     let mut fixture = Fixture::new();
     fixture.run("SET s v");
     fixture.with_turn(|turn| {
-        turn.may_wait = false;
+        let _ = turn.enter(Source::Exec);
         for (line, reply) in [
             ("BLPOP k 0", "*-1"),
             ("BRPOP k l 0", "*-1"),

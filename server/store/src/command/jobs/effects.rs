@@ -58,7 +58,7 @@ pub(super) fn log_leases(
 
 /// JOB PUT queue job.
 pub(super) fn put(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    if !cx.turn.replays {
+    if !cx.turn.replays() {
         return Err(INTERNAL);
     }
     let key = &args[2];
@@ -77,7 +77,7 @@ pub(super) fn put(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
 
 /// JOB LEASED queue id until token attempt [...].
 pub(super) fn leased(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    if !cx.turn.replays {
+    if !cx.turn.replays() {
         return Err(INTERNAL);
     }
     let key = &args[2];

@@ -46,7 +46,7 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
         reply.int(0);
         return Ok(());
     };
-    let replays = cx.turn.replays;
+    let replays = cx.turn.replays();
     let (mut finished, mut kept) = (Pairs::new(), SmallVec::<[u32; 4]>::new());
     for pair in &pairs {
         let Some(index) = cx.view::<Jobs>(place, record)?.held(pair.0, pair.1, now) else {

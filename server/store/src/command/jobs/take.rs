@@ -85,7 +85,7 @@ pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         }
     }
     if taken.is_empty() {
-        if let Some(deadline_ms) = block.filter(|_| cx.turn.may_wait) {
+        if let Some(deadline_ms) = block.filter(|_| cx.turn.may_wait()) {
             cx.turn.wait = Some(Wait::new(Wants::Jobs, keys, deadline_ms));
         } else {
             reply.null_array();

@@ -50,7 +50,7 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     {
         return Ok(());
     }
-    if message.is_some() && cx.turn.replays && options.new_id == NewId::Now {
+    if message.is_some() && cx.turn.replays() && options.new_id == NewId::Now {
         // The log counts a duplicate that is forgotten here.
         reply.null();
         return Ok(());

@@ -226,7 +226,7 @@ impl Options {
                 at += idempotent.words(args).len() - 1;
             } else if adds {
                 options.new_id = NewId::parse(arg)?;
-                if options.idempotent.is_some() && !cx.turn.replays {
+                if options.idempotent.is_some() && !cx.turn.replays() {
                     return Err(Error::fixed(
                         "ERR IDMP/IDMPAUTO can be used only with auto-generated IDs",
                     ));
@@ -265,7 +265,7 @@ impl Options {
             };
         };
         // A log of changes has Redis's own commands, in which the bound is what the trim has reached.
-        if cx.turn.replays {
+        if cx.turn.replays() {
             return Ok(());
         }
         match limit {

@@ -258,7 +258,7 @@ pub(super) fn xclaim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     // A log of changes may be ahead of the clock here.
     let time_ms = options.time_ms.and_then(|time| u64::try_from(time).ok());
     claimer.time_ms = time_ms
-        .filter(|time| *time <= now_ms || cx.turn.replays)
+        .filter(|time| *time <= now_ms || cx.turn.replays())
         .unwrap_or(claimer.time_ms);
     claimer.deliveries = options.deliveries;
     claimer.just_id = options.just_id;

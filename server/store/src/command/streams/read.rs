@@ -302,7 +302,7 @@ fn wait(
     sources: &Sources<'_>,
     reply: &mut Reply,
 ) -> Result<(), Error> {
-    let Some(deadline_ms) = asked.block.filter(|_| cx.turn.may_wait) else {
+    let Some(deadline_ms) = asked.block.filter(|_| cx.turn.may_wait()) else {
         reply.null_array();
         return Ok(());
     };

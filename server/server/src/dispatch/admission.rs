@@ -1,0 +1,331 @@
+//! Admission: whether a command may run, whatever it comes from.
+//!
+//! [`CHECKS`] says which checks the commands of a source pass. [`Dispatcher::admit`] makes them, in Redis's order. What becomes
+//! of a refused command is the source's matter: an error reply, a timer that is paused, a link that ends.
+
+use std::sync::atomic::Ordering;
+
+use punctual_resp::Args;
+use punctual_store::spec::{Flags, Group};
+use punctual_store::{Error, Source};
+
+use super::Dispatcher;
+use super::writes::touches_data;
+use crate::acl::check::{Denied, check};
+use crate::acl::log::Context;
+use crate::client::registry::ClientInfo;
+use crate::memory::counters;
+use crate::reclaim::limit::OUT_OF_MEMORY;
+use crate::session::Session;
+use crate::table::Entry;
+
+/// A check of a command before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// The client has authenticated.
+    Authentication,
+    /// The command may stand in the open transaction.
+    Transaction,
+    /// The source may call the command at all.
+    Callable,
+    /// The user's rules allow the command.
+    Rules,
+    /// A script that only reads calls no command that writes.
+    ReadOnly,
+    /// There is memory for the command.
+    Memory,
+    /// The server is neither stopping, busy, loading nor stale, and can keep what the command changes.
+    State,
+    /// The client has no subscriptions that would make its replies ambiguous.
+    Subscriptions,
+    /// No pause holds the command back.
+    Pause,
+    /// The client is neither a monitor nor a replica that touches data.
+    Attachment,
+    /// No transaction is open that the command would be queued in.
+    Queue,
+}
+
+use Check::*;
+use Source::{Client, Exec, File, Script, Stream, Timer};
+
+/// The checks in their order, and the sources whose commands pass them.
+const CHECKS: [(Check, &[Source]); 11] = [
+    (Authentication, &[Client]),
+    (Transaction, &[Client]),
+    (Callable, &[Script, File]),
+    (Rules, &[Client, Exec, Script, Timer]),
+    (ReadOnly, &[Script]),
+    (Memory, &[Client, Script]),
+    (State, &[Client, Script, Timer, Stream]),
+    (Subscriptions, &[Client]),
+    (Pause, &[Client, Stream]),
+    (Attachment, &[Client]),
+    (Queue, &[Client, Stream, File]),
+];
+
+/// The checks of each source, a bit each.
+const BY_SOURCE: [u16; 6] = {
+    let mut all = [0; 6];
+    let mut row = 0;
+    while row < CHECKS.len() {
+        let (check, sources) = CHECKS[row];
+        let mut at = 0;
+        while at < sources.len() {
+            all[sources[at] as usize] |= 1 << check as u16;
+            at += 1;
+        }
+        row += 1;
+    }
+    all
+};
+
+impl Check {
+    #[inline]
+    const fn is_for(self, source: Source) -> bool {
+        BY_SOURCE[source as usize] & (1 << self as u16) != 0
+    }
+}
+
+/// What becomes of a command that is not refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It runs.
+    Run,
+    /// It is queued in the open transaction.
+    Queue,
+    /// It waits for the end of a pause.
+    Hold,
+    /// It does not run, and gets no reply: the server stops.
+    Close,
+}
+
+/// A refused command.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The check that the command has not passed.
+    pub(crate) check: Check,
+    /// The error to reply.
+    pub(crate) error: Error,
+    /// The denial by the user's rules.
+    denied: Option<Denied>,
+}
+
+impl Refusal {
+    #[cold]
+    fn new(check: Check, error: Error) -> Self {
+        Self {
+            check,
+            error,
+            denied: None,
+        }
+    }
+
+    #[cold]
+    fn denied(source: Source, entry: &Entry, denied: Denied) -> Self {
+        Self {
+            check: Rules,
+            error: match source {
+                Exec => denied.error_in_exec(),
+                Script => denied.error_in_script(),
+                _ => denied.error(entry),
+            },
+            denied: Some(denied),
+        }
+    }
+}
+
+/// What a script may do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ScriptLimits {
+    /// It may not write.
+    pub(crate) read_only: bool,
+    /// It may run without memory.
+    pub(crate) allows_oom: bool,
+    /// It has written, so it is not stopped halfway.
+    pub(crate) wrote: bool,
+}
+
+impl Dispatcher<'_, '_> {
+    /// Checks whether a command of this source may run.
+    ///
+    /// # Errors
+    /// The refusal, in the words for the source.
+    #[expect(
+        clippy::inline_always,
+        reason = "the source is a constant, and leaves a few of the checks"
+    )]
+    #[inline(always)]
+    pub(crate) fn admit(
+        &mut self,
+        source: Source,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) -> Result<Admission, Refusal> {
+        let flags = entry.row.flags;
+        if Authentication.is_for(source) && !session.authenticated && !flags.has(Flags::NO_AUTH) {
+            let error = Error::fixed("NOAUTH Authentication required.");
+            return Err(Refusal::new(Authentication, error));
+        }
+        if Transaction.is_for(source) && session.multi.is_some() && flags.has(Flags::NO_MULTI) {
+            let error = Error::fixed("ERR Command not allowed inside a transaction");
+            return Err(Refusal::new(Transaction, error));
+        }
+        if Callable.is_for(source)
+            && let Some(error) = self.uncallable(source, entry)
+        {
+            return Err(Refusal::new(Callable, error));
+        }
+        if Rules.is_for(source)
+            && session.restricted
+            && let Err(denied) = check(&session.user, entry, args)
+        {
+            return Err(Refusal::denied(source, entry, denied));
+        }
+        if ReadOnly.is_for(source) && self.script.read_only && entry.writes() {
+            let error = "ERR Write commands are not allowed from read-only scripts.";
+            return Err(Refusal::new(ReadOnly, Error::fixed(error)));
+        }
+        if Memory.is_for(source)
+            && let Some(error) = self.lacks_memory(source, session, entry)
+        {
+            return Err(Refusal::new(Memory, error));
+        }
+        if State.is_for(source)
+            && (self.shared.gate.is_closed() || source == Client && self.background.is_none())
+        {
+            if source != Script && self.shared.stopping.load(Ordering::Acquire) {
+                // A write after the last snapshot would be lost, so it gets no reply.
+                return Ok(Admission::Close);
+            }
+            if let Some(error) = self.unready(source, session, entry, args) {
+                return Err(Refusal::new(State, error));
+            }
+        }
+        if Subscriptions.is_for(source)
+            && session.in_subscribed_mode()
+            && !flags.has(Flags::SUBSCRIBER)
+        {
+            return Err(Refusal::new(Subscriptions, subscribed_mode(entry)));
+        }
+        if Pause.is_for(source)
+            && (self.shared.pauses.any() || source == Client && self.turn.frozen)
+            && self.apply_pause(session, entry, args)
+        {
+            return Ok(Admission::Hold);
+        }
+        if Attachment.is_for(source)
+            && (session.monitor || session.replica.is_some())
+            && (touches_data(session, entry) || self.calls_writer(entry, args))
+        {
+            let error = Error::fixed("ERR Replica can't interact with the keyspace");
+            return Err(Refusal::new(Attachment, error));
+        }
+        if Queue.is_for(source) && session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
+            return Ok(Admission::Queue);
+        }
+        Ok(Admission::Run)
+    }
+
+    /// Returns the error for a command that this source never calls.
+    fn uncallable(&self, source: Source, entry: &Entry) -> Option<Error> {
+        let flags = entry.row.flags;
+        if source == File {
+            let refused = flags.has(Flags::ADMIN) || entry.row.group == Group::Pubsub;
+            let error = "ERR the command is not allowed in an append-only file";
+            return refused.then_some(Error::fixed(error));
+        }
+        // DEBUG may let scripts call them. A script is executed as a transaction is, so what that excludes stays so.
+        let allowed = self
+            .shared
+            .switches
+            .scripts_call_all
+            .load(Ordering::Relaxed)
+            && ![Flags::NO_MULTI, Flags::UNQUEUED, Flags::RUNS_SCRIPTS]
+                .iter()
+                .any(|flag| flags.has(*flag));
+        let refused = flags.has(Flags::NOSCRIPT) && !allowed;
+        let error = "ERR This Redis command is not allowed from script";
+        refused.then_some(Error::fixed(error))
+    }
+
+    /// Makes room for a client's command. Returns the error if there is no memory for the command.
+    #[inline]
+    fn lacks_memory(&mut self, source: Source, session: &Session, entry: &Entry) -> Option<Error> {
+        if source == Script {
+            let ScriptLimits {
+                wrote, allows_oom, ..
+            } = self.script;
+            let denied = entry.row.flags.has(Flags::DENYOOM) && !wrote && !allows_oom;
+            return (self.out_of_memory && denied).then_some(OUT_OF_MEMORY);
+        }
+        self.out_of_memory = false;
+        if counters::own() > self.memory_check.load(Ordering::Relaxed) {
+            return self.make_room(session, entry);
+        }
+        None
+    }
+
+    /// Returns the error for a command that the server does not run in its state.
+    #[cold]
+    fn unready(
+        &mut self,
+        source: Source,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) -> Option<Error> {
+        match source {
+            Client => self
+                .busy(entry)
+                .or_else(|| self.refusal(session, entry, args)),
+            Script if !self.turn.replays() => {
+                let error = self.refusal(session, entry, args)?;
+                Some(if error.bytes().starts_with(b"MASTERDOWN") {
+                    Error::fixed("ERR Can not execute the command on a stale replica")
+                } else {
+                    error
+                })
+            }
+            // Whatever the command is, the timer changes.
+            Timer => self.refusal_of_changes(),
+            _ => None,
+        }
+    }
+
+    /// Adds a denial by the user's rules to ACL LOG. `info`: the client whose command it is.
+    #[cold]
+    pub(super) fn log_refusal(
+        &self,
+        refusal: &Refusal,
+        source: Source,
+        info: &ClientInfo,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) {
+        let Some(denied) = refusal.denied else {
+            return;
+        };
+        let context = match source {
+            Exec => Context::Multi,
+            Script => Context::Lua,
+            Timer => Context::Timer,
+            _ if session.multi.is_some() => Context::Multi,
+            _ => Context::TopLevel,
+        };
+        self.shared
+            .log_denial(info, &session.user, denied, context, entry, args);
+    }
+}
+
+fn subscribed_mode(entry: &Entry) -> Error {
+    Error::Text(
+        format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+            entry.name
+        )
+        .into(),
+    )
+}

@@ -1,0 +1,103 @@
+//! Commands beside a script of another loop: they wait for its end before they lock anything; see [`crate::script::running`].
+
+use std::sync::atomic::Ordering;
+
+use punctual_resp::Args;
+use punctual_store::spec::{Flags, Keys};
+
+use super::{Dispatcher, Flow};
+use crate::session::Session;
+use crate::table::{Entry, Run};
+
+impl Dispatcher<'_, '_> {
+    /// Executes a command with several loops: after the script that runs on another one. A script begins when no other one
+    /// runs.
+    pub(crate) fn execute_beside_scripts(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let flags = entry.row.flags;
+        let runs = session.runs_scripts(entry);
+        let locks = !(flags.has(Flags::KEYLESS) || flags.has(Flags::ALLOW_BUSY))
+            || flags.has(Flags::EXECUTES)
+            || flags.has(Flags::WATCHES);
+        let running = &self.shared.running;
+        let mut place = None;
+        while if runs {
+            !running.try_begin(place.as_ref())
+        } else {
+            locks && running.is_active() && !self.locks_at_once(entry, args)
+        } {
+            // The script may need a shard that this turn still holds.
+            self.turn.release();
+            if self.shared.stopping.load(Ordering::Acquire) {
+                // The loop of the script may have ended by a panic.
+                session.closing = true;
+                return Flow::Done;
+            }
+            if running.is_busy() {
+                // Commands that are served meanwhile must not stand behind this one.
+                drop(place);
+                if let Some(background) = &mut self.background {
+                    background.serve_clients();
+                }
+                return self.reject(session, entry, args, &running.refusal(), out);
+            }
+            let place = place.get_or_insert_with(|| running.stand_in_line());
+            match runs {
+                true => place.wait_to_begin(),
+                false => running.wait_briefly(),
+            }
+        }
+        drop(place);
+        self.turn.may_lock = locks || !running.is_active();
+        let flow = self.execute(session, entry, args, out);
+        if runs {
+            self.turn.release();
+            running.end();
+        }
+        flow
+    }
+
+    /// Waits for the script that runs on another loop, unless the turn holds what that needs. With `begins`, waits until no
+    /// other script runs, and begins one.
+    pub(super) fn wait_for_scripts(&mut self, session: &mut Session, begins: bool) {
+        let running = &self.shared.running;
+        let mut place = None;
+        while if begins {
+            !running.try_begin(place.as_ref())
+        } else {
+            running.is_active() && !self.turn.holds_whole()
+        } {
+            session.end_stretch(self.shared, self.turn);
+            if self.shared.stopping.load(Ordering::Acquire) {
+                return;
+            }
+            if running.is_busy()
+                && let Some(background) = &mut self.background
+            {
+                // Commands that are served meanwhile must not stand behind this one.
+                place = None;
+                background.serve_clients();
+            }
+            let place = place.get_or_insert_with(|| running.stand_in_line());
+            match begins {
+                true => place.wait_to_begin(),
+                false => running.wait_briefly(),
+            }
+        }
+    }
+
+    /// Locks what a command needs, if that is known and free.
+    fn locks_at_once(&mut self, entry: &Entry, args: Args) -> bool {
+        match entry.run {
+            Run::Keyspace(command) => {
+                !matches!(command.keys, Keys::None) && self.turn.try_lock_for(command, args)
+            }
+            _ => false,
+        }
+    }
+}

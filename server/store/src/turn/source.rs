@@ -1,0 +1,48 @@
+//! What a turn's commands come from.
+
+use super::Turn;
+use crate::source::Source;
+
+/// The source that a turn returns to; see [`Turn::enter`].
+#[derive(Debug)]
+#[must_use = "the turn must leave the source again"]
+pub struct Outer {
+    source: Source,
+    replays: bool,
+}
+
+impl Turn<'_> {
+    /// Begins commands of another source, which may be nested in those before.
+    pub fn enter(&mut self, source: Source) -> Outer {
+        let outer = Outer {
+            source: self.source,
+            replays: self.replays,
+        };
+        self.source = source;
+        self.replays |= source.is_log();
+        outer
+    }
+
+    /// Returns to the source before.
+    pub fn leave(&mut self, outer: Outer) {
+        (self.source, self.replays) = (outer.source, outer.replays);
+    }
+
+    /// Returns the source of the commands that run.
+    #[inline]
+    pub const fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Returns whether the commands are those of a log of changes, or run within one of them. A read-only store accepts them.
+    #[inline]
+    pub const fn replays(&self) -> bool {
+        self.replays
+    }
+
+    /// Returns whether commands may wait. Other commands than those of clients reply that there was nothing.
+    #[inline]
+    pub const fn may_wait(&self) -> bool {
+        matches!(self.source, Source::Client)
+    }
+}
