@@ -12,7 +12,7 @@ use crate::input::{Fallible, Input, Span};
 use crate::intset::Intset;
 use crate::kind::{FIELD_EXPIRY_MAX, Kind, container};
 use crate::listpack::{Element, Listpack};
-use crate::opaque::{Own, read_end, read_own, read_part, skip_module_parts};
+use crate::opaque::{Form, Own, read_end, read_form, read_part, skip_module_parts};
 use crate::source::Source;
 use crate::ziplist::Ziplist;
 use stream::{Parts, Progress};
@@ -43,8 +43,8 @@ pub(crate) enum Item {
     Expiring {
         base: Option<u64>,
     },
-    /// A part of a queue of jobs, or, if it is the last item, the end of the value.
-    Job,
+    /// A part of a value of Punctual's, or, if it is the last item, the end of the value.
+    Part,
 }
 
 impl Rest {
@@ -115,7 +115,7 @@ impl Rest {
                     input.skip_string()?;
                     input.skip_string()?;
                 }
-                Item::Job => match self.count() {
+                Item::Part => match self.count() {
                     0 => read_end(input)?,
                     _ => drop(read_part(input)?),
                 },
@@ -129,7 +129,7 @@ enum Layout {
     Items(Item),
     Blob,
     Stream,
-    /// A timer or a queue of jobs. The id has been read.
+    /// A value of Punctual's. The id has been read.
     Own,
     Opaque,
 }
@@ -168,7 +168,7 @@ fn open<S: Source>(input: &mut Input<S>, kind: Kind, item: Item) -> Fallible<Res
             (Item::Expiring { base: Some(base) }, 3)
         }
         Item::Expiring { .. } => (item, 3),
-        Item::Single | Item::Ziplist | Item::Job => (item, 1),
+        Item::Single | Item::Ziplist | Item::Part => (item, 1),
         Item::Node | Item::Pair | Item::ScoredText => (item, 2),
         Item::Scored => (item, 9),
     };
@@ -181,6 +181,8 @@ pub struct Value<'r, S> {
     pub(crate) input: &'r mut Input<S>,
     pub(crate) rest: &'r mut Rest,
     pub(crate) kind: Kind,
+    /// The type of a value of Punctual's.
+    pub(crate) own: Option<Own>,
 }
 
 /// The contents of a value. Compact encodings are already checked; items are read on request.
@@ -211,10 +213,10 @@ pub enum Contents<'r, S> {
     ZsetListpack(Listpack<'r>),
     /// The parts of a stream. A stream may be empty.
     Stream(Parts<'r, S>),
-    /// A timer of Punctual's, which knows what the text means.
-    Timer(Element<'r>),
-    /// The parts of a queue of jobs of Punctual's, which knows what they mean.
-    Jobs(Jobs<'r, S>),
+    /// The text of a value of Punctual's.
+    OwnText(Own, Element<'r>),
+    /// The parts of a value of Punctual's.
+    OwnParts(Own, OwnParts<'r, S>),
 }
 
 impl<'r, S: Source> Value<'r, S> {
@@ -229,7 +231,12 @@ impl<'r, S: Source> Value<'r, S> {
     ///
     /// [`Failure`]; the reader cannot be used after that.
     pub fn read(self) -> Fallible<Contents<'r, S>, S> {
-        let Value { input, rest, kind } = self;
+        let Value {
+            input,
+            rest,
+            kind,
+            own,
+        } = self;
         *rest = Rest::NOTHING;
         input.start_item();
         let item = match Layout::of(kind) {
@@ -244,12 +251,15 @@ impl<'r, S: Source> Value<'r, S> {
                 return Ok(Contents::Stream(Parts { input, rest }));
             }
             Layout::Own => {
-                return Ok(match read_own(input)? {
-                    Own::Timer(span) => Contents::Timer(input.element(span)),
-                    Own::Jobs(parts) => {
+                let Some(own) = own else {
+                    return Err(opaque(input, kind));
+                };
+                return Ok(match read_form(input)? {
+                    Form::Text(span) => Contents::OwnText(own, input.element(span)),
+                    Form::Parts(parts) => {
                         // And the end.
-                        *rest = Rest::Items(Item::Job, parts.saturating_add(1));
-                        Contents::Jobs(Jobs { input, rest })
+                        *rest = Rest::Items(Item::Part, parts.saturating_add(1));
+                        Contents::OwnParts(own, OwnParts { input, rest })
                     }
                 });
             }
@@ -378,11 +388,11 @@ items! {
     ExpiringPairs
     /// The members of a sorted set with their scores.
     Scored
-    /// The parts of a queue of jobs.
-    Jobs
+    /// The parts of a value of Punctual's.
+    OwnParts
 }
 
-impl<S: Source> Jobs<'_, S> {
+impl<S: Source> OwnParts<'_, S> {
     /// Returns the next part, or `None` at the end.
     ///
     /// # Errors

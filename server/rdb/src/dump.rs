@@ -7,7 +7,7 @@ use crate::crc64::crc64;
 use crate::error::{Error, Reason};
 use crate::input::Input;
 use crate::kind::{Kind, VERSION, VERSION_MAX};
-use crate::opaque::is_own;
+use crate::opaque::Own;
 
 /// Length of version and checksum.
 const FOOTER_LEN: usize = 10;
@@ -109,22 +109,22 @@ impl<'p> Restore<'p> {
     /// [`Reason::Type`] if its type is unknown.
     pub fn value(&mut self) -> Result<Value<'_, &'p [u8]>, Error> {
         let byte = self.input.byte()?;
-        let Some(kind) = Kind::of_byte(byte) else {
-            return Err(Error {
-                offset: 0,
-                reason: Reason::Type(byte),
-            });
+        let unknown = Error {
+            offset: 0,
+            reason: Reason::Type(byte),
         };
-        if kind == Kind::Module && !is_own(self.input.number()?) {
-            return Err(Error {
-                offset: 0,
-                reason: Reason::Type(byte),
-            });
-        }
+        let Some(kind) = Kind::of_byte(byte) else {
+            return Err(unknown);
+        };
+        let own = match kind {
+            Kind::Module => Some(Own::read(&mut self.input)?.map_err(|_| unknown)?),
+            _ => None,
+        };
         Ok(Value {
             input: &mut self.input,
             rest: &mut self.rest,
             kind,
+            own,
         })
     }
 }

@@ -43,7 +43,7 @@ pub mod ziplist;
 
 pub use contents::stream::{Parts, StreamPart};
 pub use contents::{
-    Contents, ExpiringPair, ExpiringPairs, Jobs, Members, Node, Nodes, Pairs, Scored, Value,
+    Contents, ExpiringPair, ExpiringPairs, Members, Node, Nodes, OwnParts, Pairs, Scored, Value,
 };
 pub use corrupt::{Corrupt, Flaw};
 pub use crc64::crc64;
@@ -51,7 +51,7 @@ pub use error::{Error, Failure, Reason, StreamFlaw};
 pub use intset::Intset;
 pub use kind::{Kind, VERSION, VERSION_FIELD_EXPIRY, VERSION_MAX};
 pub use listpack::{Element, Listpack};
-pub use opaque::{ModuleName, Opaque};
+pub use opaque::{ModuleName, Opaque, Own};
 pub use reader::{Event, Reader, Record, Skipped};
 pub use record::{Encoder, Meta};
 pub use source::{Blocks, Source};

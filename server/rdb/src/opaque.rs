@@ -1,11 +1,10 @@
-//! Modules' values. Their form is known; they are skipped, except for timers and queues of jobs, which Punctual writes in this
+//! Modules' values. Their form is known; they are skipped, except for Punctual's own types ([`Own`]), which have this
 //! form because a redis-server refuses a snapshot with a module that it does not have, instead of dropping the key.
 
 use std::fmt;
 
 use crate::error::Reason;
 use crate::input::{Fallible, Input, Span};
-use crate::record::{Encoder, write_len};
 use crate::source::Source;
 
 /// The type of a skipped record.
@@ -80,57 +79,49 @@ impl fmt::Debug for ModuleName {
     }
 }
 
-/// The id of timers: a name that no module has, and the version of their bytes.
-pub(crate) const TIMER: u64 = ModuleName::id(*b"punctimer", 1);
-
-/// The id of queues of jobs.
-pub(crate) const JOBS: u64 = ModuleName::id(*b"punctjobs", 1);
-
-/// Returns whether an id is of a type that Punctual writes.
-pub(crate) const fn is_own(id: u64) -> bool {
-    id == TIMER || id == JOBS
+/// A type of Punctual's, stored as a module's type: the id is a name that no module has, and the version of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Own {
+    /// A timer: one text.
+    Timer = ModuleName::id(*b"punctimer", 1),
+    /// A queue of jobs: several parts.
+    Jobs = ModuleName::id(*b"punctjobs", 1),
 }
 
-/// Writes the start of a queue of jobs, of which `parts` strings follow.
-pub(crate) fn begin_jobs(out: &mut Vec<u8>, parts: u64) {
-    write_len(out, JOBS);
-    write_len(out, mark::UNSIGNED);
-    write_len(out, parts);
+impl Own {
+    const ALL: [Self; 2] = [Self::Timer, Self::Jobs];
+
+    /// Reads an id. Returns `Err` with the name of a module's type.
+    pub(crate) fn read<S: Source>(input: &mut Input<S>) -> Fallible<Result<Self, ModuleName>, S> {
+        let id = input.number()?;
+        let own = Self::ALL.into_iter().find(|own| *own as u64 == id);
+        Ok(own.ok_or_else(|| ModuleName::of_id(id)))
+    }
 }
 
-/// Writes a part of a queue of jobs.
-pub(crate) fn write_job(to: &mut Encoder, out: &mut Vec<u8>, text: &[u8]) {
-    write_len(out, mark::STRING);
-    to.string(out, text);
-}
-
-/// Writes the end of a queue of jobs.
-pub(crate) fn end_jobs(out: &mut Vec<u8>) {
-    write_len(out, mark::END);
-}
-
-/// A value of Punctual's whose id has been read.
-pub(crate) enum Own {
-    Timer(Span),
+/// The form of a value of Punctual's.
+pub(crate) enum Form {
+    Text(Span),
     /// The number of parts that follow.
-    Jobs(u64),
+    Parts(u64),
 }
 
-/// Reads a value of Punctual's after its id: a timer, or the start of a queue of jobs.
-pub(crate) fn read_own<S: Source>(input: &mut Input<S>) -> Fallible<Own, S> {
+/// Reads a value of Punctual's after its id: a text, or the start of several parts.
+pub(crate) fn read_form<S: Source>(input: &mut Input<S>) -> Fallible<Form, S> {
     let start = input.offset();
     match input.number()? {
         mark::STRING => {
             let span = input.string()?;
             read_end(input)?;
-            Ok(Own::Timer(span))
+            Ok(Form::Text(span))
         }
-        mark::UNSIGNED => Ok(Own::Jobs(input.count(2)?)),
+        mark::UNSIGNED => Ok(Form::Parts(input.count(2)?)),
         _ => Err(input.error(start, Reason::Length)),
     }
 }
 
-/// Reads a part of a queue of jobs.
+/// Reads a part of a value.
 pub(crate) fn read_part<S: Source>(input: &mut Input<S>) -> Fallible<Span, S> {
     let start = input.offset();
     if input.number()? != mark::STRING {
@@ -148,32 +139,14 @@ pub(crate) fn read_end<S: Source>(input: &mut Input<S>) -> Fallible<(), S> {
     Ok(())
 }
 
-/// Writes a timer's value.
-pub(crate) fn write_timer(to: &mut Encoder, out: &mut Vec<u8>, text: &[u8]) {
-    write_len(out, TIMER);
-    write_len(out, mark::STRING);
-    to.string(out, text);
-    write_len(out, mark::END);
-}
-
 /// The type codes of the parts of a module's value.
-mod mark {
-    pub(super) const END: u64 = 0;
-    pub(super) const SIGNED: u64 = 1;
-    pub(super) const UNSIGNED: u64 = 2;
-    pub(super) const FLOAT: u64 = 3;
-    pub(super) const DOUBLE: u64 = 4;
-    pub(super) const STRING: u64 = 5;
-}
-
-/// Skips a module's value, unless it is one of Punctual's: then returns `None` behind its id.
-pub(crate) fn skip_module<S: Source>(input: &mut Input<S>) -> Fallible<Option<Opaque>, S> {
-    let id = input.number()?;
-    if is_own(id) {
-        return Ok(None);
-    }
-    skip_module_parts(input)?;
-    Ok(Some(Opaque::Module(ModuleName::of_id(id))))
+pub(crate) mod mark {
+    pub(crate) const END: u64 = 0;
+    pub(crate) const SIGNED: u64 = 1;
+    pub(crate) const UNSIGNED: u64 = 2;
+    pub(crate) const FLOAT: u64 = 3;
+    pub(crate) const DOUBLE: u64 = 4;
+    pub(crate) const STRING: u64 = 5;
 }
 
 pub(crate) fn skip_module_aux<S: Source>(input: &mut Input<S>) -> Fallible<Opaque, S> {

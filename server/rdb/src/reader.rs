@@ -5,7 +5,7 @@ use crate::error::Reason;
 use crate::functions::read_library;
 use crate::input::{Fallible, Input};
 use crate::kind::{Kind, VERSION_MAX, opcode};
-use crate::opaque::{self, Opaque};
+use crate::opaque::{self, Opaque, Own};
 use crate::record::Meta;
 use crate::source::Source;
 
@@ -114,7 +114,7 @@ enum Step {
     Aux,
     SelectDb(u64),
     ResizeDb(u64, u64),
-    Key(Kind, Meta, u64),
+    Key(Kind, Option<Own>, Meta, u64),
     Library(u64),
     Skipped(Opaque, u8, u64),
     End(bool),
@@ -182,7 +182,7 @@ impl<S: Source> Reader<S> {
             },
             Step::SelectDb(db) => Event::SelectDb(db),
             Step::ResizeDb(keys, expiring) => Event::ResizeDb { keys, expiring },
-            Step::Key(kind, meta, offset) => {
+            Step::Key(kind, own, meta, offset) => {
                 self.rest = Rest::Whole(kind);
                 Event::Key(Record {
                     key: &self.name,
@@ -192,6 +192,7 @@ impl<S: Source> Reader<S> {
                         input: &mut self.input,
                         rest: &mut self.rest,
                         kind,
+                        own,
                     },
                 })
             }
@@ -294,18 +295,21 @@ impl<S: Source> Reader<S> {
 
     fn key(&mut self, kind: Kind, meta: Meta, start: u64) -> Fallible<Step, S> {
         read_text(&mut self.input, &mut self.name)?;
-        let what = match kind {
-            Kind::Module => match opaque::skip_module(&mut self.input)? {
-                Some(what) => what,
-                None => return Ok(Step::Key(kind, meta, start)),
+        let own = match kind {
+            Kind::Module => match Own::read(&mut self.input)? {
+                Ok(own) => Some(own),
+                Err(name) => {
+                    opaque::skip_module_parts(&mut self.input)?;
+                    return Ok(Step::Skipped(Opaque::Module(name), kind.byte(), start));
+                }
             },
             Kind::ModulePreGa => {
                 let here = self.input.offset();
                 return Err(self.input.error(here, Reason::Module(kind.byte())));
             }
-            _ => return Ok(Step::Key(kind, meta, start)),
+            _ => None,
         };
-        Ok(Step::Skipped(what, kind.byte(), start))
+        Ok(Step::Key(kind, own, meta, start))
     }
 
     fn end(&mut self) -> Fallible<Step, S> {

@@ -11,8 +11,8 @@
 //! | hash with times | `HashExpiry` | [`millis`](Encoder::millis) of the first time, `len`; each [`field_expiry`](Encoder::field_expiry), field and value |
 //! | sorted set | `Zset` | `len`; each member as `string` and its [`score`](Encoder::score), from the highest as Redis does |
 //! | sorted set | `ZsetListpack` | `listpack` |
-//! | timer | `Module` | [`timer`](Encoder::timer) |
-//! | queue of jobs | `Module` | [`jobs`](Encoder::jobs) with the number of parts; each [`job`](Encoder::job); [`jobs_end`](Encoder::jobs_end) |
+//! | own type | `Module` | [`own_text`](Encoder::own_text) |
+//! | own type with several parts | `Module` | [`own_parts`](Encoder::own_parts) with the number of parts; each [`own_part`](Encoder::own_part); [`own_end`](Encoder::own_end) |
 //! | stream | `Stream2`, `Stream3` | `len`; each [`stream_block`](Encoder::stream_block); [`stream_totals`](Encoder::stream_totals); `len`; each group |
 //!
 //! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each [`stream_pending`](Encoder::stream_pending) in
@@ -26,7 +26,7 @@ use punctual_resp::decimal;
 use crate::kind::{Kind, container, opcode, string};
 use crate::listpack::{self, Element};
 use crate::lzf::Packer;
-use crate::opaque;
+use crate::opaque::{Own, mark};
 use crate::stream::{Block, ENTRIES_READ_UNKNOWN, StreamId, Totals};
 
 /// The metadata of a key in a record.
@@ -194,24 +194,29 @@ impl Encoder {
         self.string(out, text);
     }
 
-    /// Writes a timer.
-    pub fn timer(&mut self, out: &mut Vec<u8>, text: &[u8]) {
-        opaque::write_timer(self, out, text);
+    /// Writes a value of Punctual's that is one text.
+    pub fn own_text(&mut self, out: &mut Vec<u8>, own: Own, text: &[u8]) {
+        write_len(out, own as u64);
+        self.own_part(out, text);
+        self.own_end(out);
     }
 
-    /// Writes the start of a queue of jobs.
-    pub fn jobs(&self, out: &mut Vec<u8>, parts: u64) {
-        opaque::begin_jobs(out, parts);
+    /// Writes the start of a value of Punctual's that has several parts.
+    pub fn own_parts(&self, out: &mut Vec<u8>, own: Own, parts: u64) {
+        write_len(out, own as u64);
+        write_len(out, mark::UNSIGNED);
+        write_len(out, parts);
     }
 
-    /// Writes a part of a queue of jobs.
-    pub fn job(&mut self, out: &mut Vec<u8>, text: &[u8]) {
-        opaque::write_job(self, out, text);
+    /// Writes a part of such a value.
+    pub fn own_part(&mut self, out: &mut Vec<u8>, text: &[u8]) {
+        write_len(out, mark::STRING);
+        self.string(out, text);
     }
 
-    /// Writes the end of a queue of jobs.
-    pub fn jobs_end(&self, out: &mut Vec<u8>) {
-        opaque::end_jobs(out);
+    /// Writes the end of such a value.
+    pub fn own_end(&self, out: &mut Vec<u8>) {
+        write_len(out, mark::END);
     }
 
     /// Writes a score.

@@ -84,8 +84,8 @@ impl Tally {
             | Contents::HashExpiryListpack(listpack)
             | Contents::ZsetListpack(listpack) => self.listpack(listpack),
             Contents::Stream(parts) => self.stream(parts)?,
-            Contents::Timer(text) => self.element(text),
-            Contents::Jobs(mut parts) => {
+            Contents::OwnText(_, text) => self.element(text),
+            Contents::OwnParts(_, mut parts) => {
                 while let Some(part) = parts.next()? {
                     self.element(part);
                 }

@@ -125,8 +125,8 @@ pub fn plain<S: Source>(contents: Contents<'_, S>) -> Result<Plain, Failure<S::E
                 .collect(),
         ),
         Contents::Stream(parts) => Plain::Stream(streams::plain(parts)?),
-        Contents::Timer(element) => Plain::String(text(element)),
-        Contents::Jobs(mut parts) => {
+        Contents::OwnText(_, element) => Plain::String(text(element)),
+        Contents::OwnParts(_, mut parts) => {
             let mut all = Vec::new();
             while let Some(part) = parts.next()? {
                 all.push(text(part));

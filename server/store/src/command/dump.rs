@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: a value in the format of snapshots.
 
 use punctual_rdb::dump::{self, Restore};
-use punctual_rdb::{Contents, Kind};
+use punctual_rdb::{Contents, Kind, Own};
 use punctual_resp::{Args, Reply};
 
 use crate::arguments::{TimeUnit, int, is};
@@ -171,7 +171,7 @@ pub fn timer_of(payload: &[u8]) -> Option<Plan> {
     let body = dump::body(payload).filter(|body| body.first() == Some(&Kind::Module.byte()))?;
     let mut restore = Restore::from_body(body);
     match restore.value().ok()?.read().ok()? {
-        Contents::Timer(text) => Some(text.with_text(Timer::from_bytes)?.plan()),
+        Contents::OwnText(Own::Timer, text) => Some(text.with_text(Timer::from_bytes)?.plan()),
         _ => None,
     }
 }

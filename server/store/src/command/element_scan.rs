@@ -86,34 +86,12 @@ impl ScanPage<'_, '_> {
     }
 }
 
-/// Runs SSCAN or ZSCAN on a `K`: `walk` writes a page and returns the next cursor, `None` at the end.
+/// Runs SSCAN, HSCAN or ZSCAN on a `K`: `walk` writes a page and returns the next cursor, `None` at the end.
 ///
 /// # Errors
 /// Errors of the arguments; [`Error::WrongType`] if the key holds another type. Options are parsed only if the key
 /// exists.
-pub(crate) fn scan_elements<K: Kind>(
-    cx: &mut Cx,
-    args: Args,
-    reply: &mut Reply,
-    walk: impl FnOnce(&K, &mut ScanPage<'_, '_>) -> Option<u32>,
-) -> Result<(), Error> {
-    scan(cx, args, reply, Of::Elements, walk)
-}
-
-/// Runs HSCAN, as [`scan_elements`] with the option `NOVALUES`.
-///
-/// # Errors
-/// As [`scan_elements`].
-pub(crate) fn scan_fields<K: Kind>(
-    cx: &mut Cx,
-    args: Args,
-    reply: &mut Reply,
-    walk: impl FnOnce(&K, &mut ScanPage<'_, '_>) -> Option<u32>,
-) -> Result<(), Error> {
-    scan(cx, args, reply, Of::Fields, walk)
-}
-
-fn scan<K: Kind>(
+pub(crate) fn scan<K: Kind>(
     cx: &mut Cx,
     args: Args,
     reply: &mut Reply,

@@ -258,22 +258,16 @@ impl Turn<'_> {
     }
 
     /// Moves one job to the queue `to`, where it is due now, without its number of attempts. If that key holds something
-    /// else, the job stays among the dead ones of its own queue. The job may be gone: between the looks others had the lock.
-    fn move_job(&mut self, db: usize, key: &[u8], name: &[u8], to: &[u8]) {
+    /// else, the job stays among the dead ones of its own queue. Returns `None` if the job has not moved: it may be gone, because others
+    /// had the lock between the looks.
+    fn move_job(&mut self, db: usize, key: &[u8], name: &[u8], to: &[u8]) -> Option<()> {
         let (now, number, other) = (self.now, self.store.shard_of(key), self.store.shard_of(to));
-        let Some(id) = self.find_live::<Jobs>(number, db, key) else {
-            return;
-        };
-        let Some(jobs) = self.jobs_at(number, db, id) else {
-            return;
-        };
-        let Some(index) = jobs.find(name) else {
-            return;
-        };
-        let mut job = jobs.get(index).clone();
+        let id = self.find_live::<Jobs>(number, db, key)?;
+        let jobs = self.jobs_at(number, db, id)?;
+        let mut job = jobs.get(jobs.find(name)?).clone();
         let old = job.clone();
         if job.state != State::Dead || old.details().dead != Some(to) {
-            return;
+            return None;
         }
         let (target, _) = self.find_or_add(other, db, to, Jobs::default);
         if self.jobs_at(other, db, target).is_none() {
@@ -283,16 +277,12 @@ impl Turn<'_> {
                 ..old.details()
             });
             let bytes = written(&job);
-            if let Some(jobs) = self.jobs_at(number, db, id) {
-                jobs.put(job);
-            }
+            self.jobs_at(number, db, id)?.put(job);
             self.commit_silently(db, key, 1);
             self.effect(db, [&b"JOB"[..], b"PUT", key, &bytes].iter());
-            return;
+            return None;
         }
-        let Some(queue) = self.jobs_at(other, db, target) else {
-            return;
-        };
+        let queue = self.jobs_at(other, db, target)?;
         // An ID that is taken there may not hide the job.
         let new_id = match queue.find(name) {
             Some(_) => queue.new_id(now),
@@ -318,5 +308,6 @@ impl Turn<'_> {
         }
         self.commit(db, key, Classes::GENERIC, "jobdel", 1);
         self.effect(db, [&b"JOB"[..], b"DEL", key, name].iter());
+        Some(())
     }
 }

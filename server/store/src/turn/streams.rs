@@ -237,28 +237,20 @@ impl Turn<'_> {
         found
     }
 
-    /// Moves entries of a group to its dead-letter stream. Both shards are held; between the looks the group may have changed.
-    fn move_dead(&mut self, db: usize, key: &[u8], dead: &Dead) {
+    /// Moves entries of a group to its dead-letter stream. Both shards are held. Returns `None` if the group has changed between the looks.
+    fn move_dead(&mut self, db: usize, key: &[u8], dead: &Dead) -> Option<()> {
         let (number, now) = (self.store.shard_of(key), self.now);
-        let Some(id) = self.find_live::<Stream>(number, db, key) else {
-            return;
-        };
+        let id = self.find_live::<Stream>(number, db, key)?;
         self.framed(|turn| turn.settle_stream(number, db, key, id));
-        let Some(stream) = self.stream_at(number, db, id) else {
-            return;
-        };
-        let group = stream.group(&dead.group).and_then(|group| group.timeline());
-        let lease = group.and_then(|timeline| timeline.lease());
-        let same = |lease: &&crate::value::stream::Lease| {
-            let dead_letter = lease.dead_letter.as_ref();
-            dead_letter.is_some_and(|letter| letter.key == dead.key)
-        };
-        let Some(lease_ms) = lease.filter(same).map(|lease| lease.ms) else {
-            return;
-        };
-        let due = group.map(|timeline| timeline.dead(now, DEAD_LETTERS));
+        let stream = self.stream_at(number, db, id)?;
+        let timeline = stream.group(&dead.group)?.timeline()?;
+        let lease = timeline.lease()?;
+        let lease_ms = lease.ms;
+        if lease.dead_letter.as_ref()?.key != dead.key {
+            return None;
+        }
         let mut failed = None;
-        for entry in due.unwrap_or_default() {
+        for entry in timeline.dead(now, DEAD_LETTERS) {
             match self.framed(|turn| turn.move_entry(db, key, (number, id), dead, entry)) {
                 Ok(()) => self.stats.dead_letters += 1,
                 Err(reason) => {
@@ -288,6 +280,7 @@ impl Turn<'_> {
             }
         });
         part.rearm(id);
+        Some(())
     }
 
     /// Moves one entry. An entry that was deleted from its stream only stops to be pending.

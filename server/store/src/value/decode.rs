@@ -1,6 +1,6 @@
 //! Decodes values from the bytes of a snapshot.
 
-use punctual_rdb::{Contents, Source};
+use punctual_rdb::{Contents, Own, Source};
 
 use crate::limits::Limits;
 use crate::value::hash::{self, Hash, read_field};
@@ -62,8 +62,11 @@ pub fn read_value<S: Source>(
         }
         Contents::Zset(entries) => Zset::read(entries, limits)?.into_value(),
         Contents::Stream(parts) => Stream::read(parts)?.into_value(),
-        Contents::Timer(text) => Timer::read(text)?.into_value(),
-        Contents::Jobs(parts) => Jobs::read(parts)?.into_value(),
+        Contents::OwnText(Own::Timer, text) => Timer::read(text)?.into_value(),
+        Contents::OwnParts(Own::Jobs, parts) => Jobs::read(parts)?.into_value(),
+        Contents::OwnText(..) | Contents::OwnParts(..) => {
+            return Err(Unreadable::Content("a value in the form of another type"));
+        }
     };
     Ok((!value.is_empty_collection()).then_some(value))
 }

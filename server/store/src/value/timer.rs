@@ -11,7 +11,7 @@
 pub mod cron;
 pub mod schedule;
 
-use punctual_rdb::{Element, Encoder};
+use punctual_rdb::{Element, Encoder, Own};
 use punctual_resp::{OwnedArgs, Protocol};
 
 pub use schedule::{CatchUp, Repeat, When};
@@ -169,7 +169,7 @@ impl Content for Timer {
     }
 
     fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
-        to.timer(out, &self.0);
+        to.own_text(out, Own::Timer, &self.0);
     }
 
     fn digest(&self, to: &mut Digest) {

@@ -3,7 +3,8 @@
 use punctual_resp::{Args, Reply};
 
 use super::reply_members;
-use crate::command::element_scan::scan_elements;
+use crate::command::element_scan::scan;
+use crate::command::scan::Of::Elements;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::keyed::Element;
@@ -43,7 +44,7 @@ pub(super) fn smembers(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(),
 }
 
 pub(super) fn sscan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    scan_elements::<Set>(cx, args, reply, |set, page| match set.view() {
+    scan::<Set>(cx, args, reply, Elements, |set, page| match set.view() {
         View::Table(table) => page.walk(table.members(), |page, member| {
             page.name(member.name());
         }),

@@ -4,7 +4,8 @@ use punctual_resp::{Args, Reply, decimal};
 
 use super::query::{By, Part};
 use crate::arguments::is;
-use crate::command::element_scan::scan_elements;
+use crate::command::element_scan::scan;
+use crate::command::scan::Of::Elements;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::keyed::Element as _;
@@ -102,7 +103,7 @@ fn rank(
 }
 
 pub(super) fn zscan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    scan_elements::<Zset>(cx, args, reply, |zset, page| match zset.view() {
+    scan::<Zset>(cx, args, reply, Elements, |zset, page| match zset.view() {
         View::Packed(pairs) => {
             let mut elements = pairs.iter();
             while let (Some(name), Some(score)) = (elements.next(), elements.next()) {

@@ -86,21 +86,17 @@ impl Db {
     }
 
     /// Notes that a reader waits that claims entries of a group which have been idle for `idle_ms`. Arms the stream's timer.
-    pub(crate) fn expect_claims(&mut self, id: Id, group: &[u8], idle_ms: u64) {
-        let Some(stream) = self.stream_beside(id) else {
-            return;
-        };
-        if stream.group(group).is_none() {
-            return;
-        }
+    /// Returns `None` if there is no such group.
+    pub(crate) fn expect_claims(&mut self, id: Id, group: &[u8], idle_ms: u64) -> Option<()> {
+        let stream = self.stream_beside(id)?;
+        stream.group(group)?;
         stream.expect_timelines();
-        if let Some(group) = stream.group_mut(group) {
-            let claims = &mut group.make_timeline().claims;
-            if !claims.contains(&idle_ms) {
-                claims.push(idle_ms);
-            }
+        let claims = &mut stream.group_mut(group)?.make_timeline().claims;
+        if !claims.contains(&idle_ms) {
+            claims.push(idle_ms);
         }
         self.rearm(id);
+        Some(())
     }
 
     /// Calls `act` with each timeline of a stream, which it may change: they are no part of a snapshot.

@@ -1,6 +1,6 @@
 //! Queues of jobs as the keyspace and snapshots see them. A snapshot has what the queue is, then each job.
 
-use punctual_rdb::{Encoder, Kind, Source};
+use punctual_rdb::{Encoder, Kind, Own, OwnParts, Source};
 
 use super::{Job, Jobs, NUMBER_MAX, REFERENCE_BYTES, Totals};
 use crate::value::content::{Content, Facts, LARGE, Read, Unreadable};
@@ -50,7 +50,7 @@ impl Content for Jobs {
         for job in self.iter() {
             write_job(to, out, job, &mut bytes);
         }
-        to.jobs_end(out);
+        to.own_end(out);
     }
 
     fn is_large(&self) -> bool {
@@ -72,7 +72,7 @@ impl Content for Jobs {
             out.len() < full
         });
         if ended {
-            to.jobs_end(out);
+            to.own_end(out);
         }
         ended
     }
@@ -93,7 +93,7 @@ impl Content for Jobs {
 
 impl Jobs {
     fn write_start(&self, to: &mut Encoder, out: &mut Vec<u8>) {
-        to.jobs(out, self.len() as u64 + 1);
+        to.own_parts(out, Own::Jobs, self.len() as u64 + 1);
         let mut start = vec![u8::from(self.paused)];
         let Totals {
             added,
@@ -113,14 +113,14 @@ impl Jobs {
         ] {
             write_number(&mut start, number);
         }
-        to.job(out, &start);
+        to.own_part(out, &start);
     }
 
     /// Reads the queue. O(bytes · log jobs).
     ///
     /// # Errors
     /// [`Unreadable`].
-    pub(crate) fn read<S: Source>(mut parts: punctual_rdb::Jobs<'_, S>) -> Read<Self, S> {
+    pub(crate) fn read<S: Source>(mut parts: OwnParts<'_, S>) -> Read<Self, S> {
         let mut jobs = Self::default();
         let start = parts.next()?.ok_or(Unreadable::Content(DAMAGED))?;
         let read = start.with_text(|text| jobs.read_start(text));
@@ -161,5 +161,5 @@ impl Jobs {
 fn write_job(to: &mut Encoder, out: &mut Vec<u8>, job: &Job, bytes: &mut Vec<u8>) {
     bytes.clear();
     job.write(bytes);
-    to.job(out, bytes);
+    to.own_part(out, bytes);
 }
