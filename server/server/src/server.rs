@@ -23,14 +23,13 @@ pub use crate::durability::manifest::ManifestError;
 use crate::event_loop::{EventLoop, WAKER_TOKEN};
 use crate::http::Http;
 use crate::log::{self, Logger, Role};
-use crate::memory::counters::OwnCounter;
 use crate::memory::reclaim::Reclaim;
 use crate::net::listener::{FreePorts, ListenError, Listener, open_tcp};
 use crate::net::mailbox::Mailbox;
 pub use crate::net::open_files::TooFewFiles;
 use crate::net::open_files::make_room_for;
+use crate::node::Shared;
 use crate::node::order::Order;
-use crate::node::{Shared, StopOnPanic};
 use crate::persist::aof;
 use crate::persist::load;
 pub use crate::persist::load::LoadError;
@@ -287,14 +286,7 @@ impl Server {
         let world = World::default();
         let names = CommandNames::new(command::table(), &config)?;
         let users = Users::of_config(command::table(), &config, &logger)?;
-        let wanted = config.settings().max_clients;
-        let possible = make_room_for(&config.settings(), &logger)?;
-        if possible < wanted {
-            config.load(
-                format!("maxclients {possible}\n").as_bytes(),
-                "the limit of open files",
-            )?;
-        }
+        limit_clients(&mut config, &logger)?;
         let settings = config.settings();
         let mut polls = Vec::new();
         let mut mailboxes = Vec::new();
@@ -361,14 +353,7 @@ impl Server {
         for (number, poll) in polls.into_iter().enumerate() {
             let mine = listeners.take().unwrap_or_default();
             let event_loop = EventLoop::new(number, Arc::clone(&shared), poll, mine)?;
-            threads.push(shared.world.spawn(&format!("punctual-{number}"), move || {
-                // Without one of its loops the server would leave that loop's connections unserved.
-                let shared = StopOnPanic(Arc::clone(&event_loop.shared()));
-                let counter = OwnCounter::take();
-                event_loop.run();
-                drop(counter);
-                shared.0.stop();
-            })?);
+            threads.push(event_loop.spawn()?);
         }
         let mut server = Self {
             shared,
@@ -396,20 +381,7 @@ impl Server {
         if shared.replication.is_replica() {
             shared.start_link();
         }
-        let logger = &shared.logger;
-        if addr.is_some() {
-            log::notice!(logger, "Ready to accept connections tcp");
-        }
-        if tls_addr.is_some() {
-            log::notice!(logger, "Ready to accept connections tls");
-        }
-        if let Some(path) = &server.unix {
-            log::notice!(
-                logger,
-                "Ready to accept connections unix {}",
-                path.display()
-            );
-        }
+        announce_ready(&server, tls_addr.is_some());
         Ok(server)
     }
 
@@ -549,6 +521,29 @@ impl Drop for Server {
 
 fn instant(now: Now) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(now.micros())
+}
+
+/// Lowers `maxclients` to what the limit of open files allows.
+fn limit_clients(config: &mut Config, logger: &Logger) -> Result<(), StartError> {
+    let wanted = config.settings().max_clients;
+    let possible = make_room_for(&config.settings(), logger)?;
+    if possible < wanted {
+        let line = format!("maxclients {possible}\n");
+        config.load(line.as_bytes(), "the limit of open files")?;
+    }
+    Ok(())
+}
+
+fn announce_ready(server: &Server, tls: bool) {
+    let unix = server.unix.as_ref();
+    let unix = unix.map(|path| format!("unix {}", path.display()));
+    let tcp = server.addr.map(|_| "tcp".to_owned());
+    for socket in [tcp, tls.then(|| "tls".to_owned()), unix]
+        .into_iter()
+        .flatten()
+    {
+        log::notice!(server.shared.logger, "Ready to accept connections {socket}");
+    }
 }
 
 /// Logs the server's parameters and warnings.

@@ -407,13 +407,8 @@ impl Model {
         let base = now.base_ms() as i64;
         let int = match *step {
             Step::Set(key, value) => {
-                self.keys.insert(
-                    (db, key),
-                    Entry {
-                        value,
-                        deadline: None,
-                    },
-                );
+                let deadline = None;
+                self.keys.insert((db, key), Entry { value, deadline });
                 return "+OK".into();
             }
             Step::SetFor(key, value, ms) => {

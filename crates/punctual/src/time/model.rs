@@ -179,6 +179,23 @@ impl Pair {
         self.timers[slot] = Some((number, action, make(nanos(delay), note)));
     }
 
+    fn reset(&mut self, slot: usize, delay: u64) -> Result<(), TestCaseError> {
+        let Some((number, action, timer)) = &self.timers[slot] else {
+            return Ok(());
+        };
+        let armed = self.model.armed.iter().any(|(_, armed)| armed == action);
+        prop_assert_eq!(timer.is_armed(), armed);
+        let expected = if armed {
+            Err(ResetError::Armed)
+        } else {
+            self.model.values[*number] = None;
+            self.model.arm(delay, *action);
+            Ok(())
+        };
+        prop_assert_eq!(timer.reset(nanos(delay)), expected);
+        Ok(())
+    }
+
     fn apply(&mut self, op: Op) -> Result<(), TestCaseError> {
         match op {
             Op::Timer(slot, delay) => {
@@ -205,21 +222,7 @@ impl Pair {
                     prop_assert!(timer.c().is_empty());
                 }
             }
-            Op::Reset(slot, delay) => {
-                let Some((number, action, timer)) = &self.timers[slot] else {
-                    return Ok(());
-                };
-                let armed = self.model.armed.iter().any(|(_, armed)| armed == action);
-                prop_assert_eq!(timer.is_armed(), armed);
-                let expected = if armed {
-                    Err(ResetError::Armed)
-                } else {
-                    self.model.values[*number] = None;
-                    self.model.arm(delay, *action);
-                    Ok(())
-                };
-                prop_assert_eq!(timer.reset(nanos(delay)), expected);
-            }
+            Op::Reset(slot, delay) => self.reset(slot, delay)?,
             Op::Receive(slot) => {
                 if let Some((number, _, timer)) = &self.timers[slot] {
                     let expected = self.model.values[*number].take();

@@ -1,7 +1,9 @@
 //! The implemented directives as plain fields, so that hot paths look up no names.
 
+mod values;
+
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use punctual_store::events::Classes;
 use punctual_store::eviction::{Eviction, Order};
@@ -9,11 +11,11 @@ use punctual_store::limits::Limits;
 use punctual_store::uses::Uses;
 
 use crate::config::metrics::MetricsSettings;
-use crate::config::table;
 use crate::config::tls::TlsSettings;
-use crate::config::value::{OutputLimit, SHUTDOWN_OPTIONS, SavePoint, Value};
+use crate::config::value::{OutputLimit, SavePoint, Value};
 use crate::log::{Level, Logger};
 use crate::version;
+pub(crate) use values::Values;
 
 /// A consistent snapshot of the configuration, rebuilt after each change.
 #[derive(Debug, Clone, PartialEq)]
@@ -328,53 +330,16 @@ impl Settings {
             tracking_table_max_keys: values.number("tracking-table-max-keys"),
             latency_threshold_ms: values.number("latency-monitor-threshold"),
             latency_tracking: values.yes("latency-tracking"),
-            latency_percentiles: match values.of("latency-tracking-info-percentiles") {
-                Value::Percentiles(values) => values.clone(),
-                _ => Vec::new(),
-            },
-            log_level: match values.word("loglevel") {
-                "debug" => Level::Debug,
-                "verbose" => Level::Verbose,
-                "warning" => Level::Warning,
-                _ => Level::Notice,
-            },
+            latency_percentiles: latency_percentiles(&values),
+            log_level: log_level(&values),
             logfile: values.path("logfile").map(|path| dir.join(path)),
             pidfile: values.path("pidfile").map(|path| dir.join(path)),
             daemonize: values.yes("daemonize"),
-            supervised: match values.word("supervised") {
-                "upstart" => Supervised::Upstart,
-                "systemd" => Supervised::Systemd,
-                "auto" => Supervised::Auto,
-                _ => Supervised::No,
-            },
+            supervised: supervised(&values),
             shutdown_on_sigint: values.shutdown("shutdown-on-sigint"),
             shutdown_on_sigterm: values.shutdown("shutdown-on-sigterm"),
             shutdown_timeout_s: values.number("shutdown-timeout"),
-            limits: Limits {
-                list_piece: values.integer("list-max-listpack-size"),
-                hash_entries: values.number("hash-max-listpack-entries"),
-                hash_value: values.bytes("hash-max-listpack-value"),
-                set_ints: values.number("set-max-intset-entries"),
-                set_entries: values.number("set-max-listpack-entries"),
-                set_value: values.number("set-max-listpack-value"),
-                zset_entries: values.number("zset-max-listpack-entries"),
-                zset_value: values.bytes("zset-max-listpack-value"),
-                hll_sparse_bytes: values.bytes("hll-sparse-max-bytes"),
-                stream_bytes: values.bytes("stream-node-max-bytes"),
-                stream_entries: values.number("stream-node-max-entries"),
-                idmp_duration_s: values.number("stream-idmp-duration"),
-                idmp_size_max: values.number("stream-idmp-maxsize"),
-                uses: match eviction.map(|policy| policy.order) {
-                    Some(Order::Lfu) => Uses::Count {
-                        log_factor: values.number("lfu-log-factor"),
-                        decay_minutes: values.number("lfu-decay-time"),
-                    },
-                    Some(Order::Lru) => Uses::Recent,
-                    Some(Order::Lrm) => Uses::Changed,
-                    _ => Uses::Last,
-                },
-                eviction,
-            },
+            limits: limits(&values, eviction),
             dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
             save: match values.of("save") {
                 Value::Save(points) => points.clone(),
@@ -389,11 +354,7 @@ impl Settings {
             append_only: values.yes("appendonly"),
             append_dir: String::from_utf8_lossy(values.text("appenddirname")).into_owned(),
             append_file: String::from_utf8_lossy(values.text("appendfilename")).into_owned(),
-            append_sync: match values.word("appendfsync") {
-                "always" => AppendSync::Always,
-                "no" => AppendSync::No,
-                _ => AppendSync::EverySecond,
-            },
+            append_sync: append_sync(&values),
             no_sync_on_rewrite: values.yes("no-appendfsync-on-rewrite"),
             rewrite_percentage: values.number("auto-aof-rewrite-percentage"),
             rewrite_min_bytes: values.bytes("auto-aof-rewrite-min-size"),
@@ -406,23 +367,92 @@ impl Settings {
             threads: values.number("threads"),
             shards: values.number("shards"),
             redis_version: version::named(values.word("compatibility-version")),
-            clock: match values.word("clock") {
-                "virtual" => ClockKind::Virtual,
-                _ => ClockKind::Real,
-            },
+            clock: clock(&values),
             maxmemory: values.bytes("maxmemory"),
             maxmemory_policy: values.word("maxmemory-policy"),
             eviction_tenacity: values.number("maxmemory-eviction-tenacity"),
             replica_ignores_maxmemory: values.yes("replica-ignore-maxmemory"),
-            maxmemory_clients: match values.of("maxmemory-clients") {
-                Value::Memory(bytes) => *bytes,
-                // Without a limit of the memory there is none for clients.
-                Value::Percent(percent) => values.bytes::<u64>("maxmemory") / 100 * percent,
-                _ => 0,
-            },
+            maxmemory_clients: maxmemory_clients(&values),
             hz: values.number("hz"),
             dir,
         }
+    }
+}
+
+fn limits(values: &Values, eviction: Option<Eviction>) -> Limits {
+    Limits {
+        list_piece: values.integer("list-max-listpack-size"),
+        hash_entries: values.number("hash-max-listpack-entries"),
+        hash_value: values.bytes("hash-max-listpack-value"),
+        set_ints: values.number("set-max-intset-entries"),
+        set_entries: values.number("set-max-listpack-entries"),
+        set_value: values.number("set-max-listpack-value"),
+        zset_entries: values.number("zset-max-listpack-entries"),
+        zset_value: values.bytes("zset-max-listpack-value"),
+        hll_sparse_bytes: values.bytes("hll-sparse-max-bytes"),
+        stream_bytes: values.bytes("stream-node-max-bytes"),
+        stream_entries: values.number("stream-node-max-entries"),
+        idmp_duration_s: values.number("stream-idmp-duration"),
+        idmp_size_max: values.number("stream-idmp-maxsize"),
+        uses: match eviction.map(|policy| policy.order) {
+            Some(Order::Lfu) => Uses::Count {
+                log_factor: values.number("lfu-log-factor"),
+                decay_minutes: values.number("lfu-decay-time"),
+            },
+            Some(Order::Lru) => Uses::Recent,
+            Some(Order::Lrm) => Uses::Changed,
+            _ => Uses::Last,
+        },
+        eviction,
+    }
+}
+
+fn clock(values: &Values) -> ClockKind {
+    match values.word("clock") {
+        "virtual" => ClockKind::Virtual,
+        _ => ClockKind::Real,
+    }
+}
+
+fn latency_percentiles(values: &Values) -> Vec<f64> {
+    match values.of("latency-tracking-info-percentiles") {
+        Value::Percentiles(values) => values.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn log_level(values: &Values) -> Level {
+    match values.word("loglevel") {
+        "debug" => Level::Debug,
+        "verbose" => Level::Verbose,
+        "warning" => Level::Warning,
+        _ => Level::Notice,
+    }
+}
+
+fn supervised(values: &Values) -> Supervised {
+    match values.word("supervised") {
+        "upstart" => Supervised::Upstart,
+        "systemd" => Supervised::Systemd,
+        "auto" => Supervised::Auto,
+        _ => Supervised::No,
+    }
+}
+
+fn append_sync(values: &Values) -> AppendSync {
+    match values.word("appendfsync") {
+        "always" => AppendSync::Always,
+        "no" => AppendSync::No,
+        _ => AppendSync::EverySecond,
+    }
+}
+
+fn maxmemory_clients(values: &Values) -> u64 {
+    match values.of("maxmemory-clients") {
+        Value::Memory(bytes) => *bytes,
+        // Without a limit of the memory there is none for clients.
+        Value::Percent(percent) => values.bytes::<u64>("maxmemory") / 100 * percent,
+        _ => 0,
     }
 }
 
@@ -471,127 +501,6 @@ impl ReplicaSettings {
             announced: values.yes("replica-announced"),
             announce_ip: text("replica-announce-ip"),
             announce_port: values.number("replica-announce-port"),
-        }
-    }
-}
-
-/// Access to values by name. Only this file's names are used; a test reads each of them, so none is unknown.
-pub(crate) struct Values<'a>(pub(crate) &'a [Value]);
-
-impl<'a> Values<'a> {
-    fn of(&self, name: &str) -> &'a Value {
-        static NONE: Value = Value::Text(Vec::new());
-        let row = table::find(name.as_bytes());
-        debug_assert!(row.is_some(), "no directive {name}");
-        row.and_then(|(index, _)| self.0.get(index))
-            .unwrap_or(&NONE)
-    }
-
-    pub(super) fn yes(&self, name: &str) -> bool {
-        matches!(self.of(name), Value::YesNo(true))
-    }
-
-    fn integer(&self, name: &str) -> i64 {
-        match self.of(name) {
-            Value::Integer(number) => *number,
-            other => {
-                debug_assert!(false, "{name} is {other:?}");
-                0
-            }
-        }
-    }
-
-    /// Returns a number. The table's bounds ensure that it fits; otherwise it is zero, not a panic.
-    pub(super) fn number<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
-        T::try_from(self.integer(name)).unwrap_or_default()
-    }
-
-    fn bytes<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
-        match self.of(name) {
-            Value::Memory(bytes) => T::try_from(*bytes).unwrap_or_default(),
-            other => {
-                debug_assert!(false, "{name} is {other:?}");
-                T::default()
-            }
-        }
-    }
-
-    pub(super) fn word(&self, name: &str) -> &'static str {
-        match self.of(name) {
-            Value::Choice(word) => word,
-            other => {
-                debug_assert!(false, "{name} is {other:?}");
-                ""
-            }
-        }
-    }
-
-    pub(super) fn text(&self, name: &str) -> &'a [u8] {
-        match self.of(name) {
-            Value::Text(text) => text,
-            _ => &[],
-        }
-    }
-
-    fn words(&self, name: &str) -> &'a [Vec<u8>] {
-        match self.of(name) {
-            Value::Words(words) => words,
-            _ => &[],
-        }
-    }
-
-    pub(super) fn addresses(&self, name: &str) -> Vec<BindAddress> {
-        self.words(name)
-            .iter()
-            .map(|word| {
-                let text = String::from_utf8_lossy(word);
-                let (optional, host) = match text.strip_prefix('-') {
-                    Some(host) => (true, host),
-                    None => (false, &*text),
-                };
-                let host = match host {
-                    "*" => "0.0.0.0",
-                    "::*" => "::",
-                    host => host,
-                };
-                BindAddress {
-                    host: host.to_owned(),
-                    optional,
-                }
-            })
-            .collect()
-    }
-
-    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
-        use std::os::unix::ffi::OsStrExt as _;
-        let text = self.text(name);
-        (!text.is_empty()).then(|| Path::new(std::ffi::OsStr::from_bytes(text)).to_path_buf())
-    }
-
-    fn shutdown(&self, name: &str) -> ShutdownOptions {
-        let Value::Shutdown(bits) = self.of(name) else {
-            return ShutdownOptions::default();
-        };
-        let has = |word| {
-            let at = SHUTDOWN_OPTIONS.iter().position(|known| *known == word);
-            at.is_some_and(|at| bits >> at & 1 == 1)
-        };
-        ShutdownOptions {
-            save: match (has("save"), has("nosave")) {
-                (true, _) => Some(true),
-                (_, true) => Some(false),
-                _ => None,
-            },
-            now: has("now"),
-            force: has("force"),
-        }
-    }
-
-    pub(crate) fn permission(&self, name: &str) -> Permission {
-        match self.word(name) {
-            "yes" => Permission::Yes,
-            "local" => Permission::Local,
-            _ => Permission::No,
         }
     }
 }

@@ -10,6 +10,7 @@ mod memory;
 mod refusal;
 mod replay;
 mod script;
+mod server_command;
 pub(crate) mod timers;
 mod writes;
 
@@ -27,12 +28,11 @@ use crate::changelog::Hold;
 use crate::log;
 use crate::net::cross_protocol::is_http;
 use crate::node::Shared;
-use crate::node::call::Call;
 use crate::node::scripts::Scripts;
 use crate::observe::slowlog::Slow;
 use crate::observe::stats::LoopStats;
 use crate::session::transaction::{self, Transaction, aborted_by};
-use crate::session::{Executing, ReplyMode, Session};
+use crate::session::{ReplyMode, Session};
 use crate::table::{Entry, Run};
 use admission::{Admission, ScriptLimits};
 
@@ -335,11 +335,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
     ) -> Flow {
         let flags = entry.row.flags;
         let nested = self.turn.source().is_nested();
-        let start = self.output_len(out);
-        let aside = self.chunks.as_mut();
-        let mut reply = Reply::chunked(&mut *out, aside, self.reply_max, session.protocol);
         let result = match entry.run {
             Run::Keyspace(command) => {
+                let aside = self.chunks.as_mut();
+                let mut reply = Reply::chunked(&mut *out, aside, self.reply_max, session.protocol);
                 let touch = !session.no_touch;
                 let flushes = flags.has(Flags::FLUSHES_ALL);
                 if flushes && !nested {
@@ -374,40 +373,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 result
             }
             Run::Server(number) => {
-                let mut call = Call {
-                    shared: self.shared,
-                    turn: self.turn,
-                    scripts: self.scripts,
-                    session,
-                    loop_number: self.loop_number,
-                };
-                let mut result = (self.shared.handlers[number])(&mut call, args, &mut reply);
-                // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
-                self.turn.classes = self.shared.classes();
-                self.turn.limits = self.shared.store.limits();
-                self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
-                self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
-                match session.executing.take() {
-                    // Monitors see scripts and functions that are not found, too.
-                    None if flags.has(Flags::SKIP_MONITOR) && self.shared.monitors.any() => {
-                        self.feed_monitors(session, entry, args);
-                    }
-                    None => {}
-                    Some(Executing::Transaction(transaction)) => {
-                        self.run_queued(session, &transaction, out);
-                    }
-                    Some(Executing::Script(request)) => {
-                        result = self.run_script(session, entry, request, args, out);
-                    }
-                    Some(Executing::Wait(begin)) => {
-                        // The wait may end at once, in a thread that needs the shards.
-                        self.turn.release();
-                        self.begin_waiting_for(session, entry, args, begin);
-                        return Flow::Blocked;
-                    }
+                match self.run_server_command(session, entry, number, args, out) {
+                    Some(result) => result,
+                    None => return Flow::Blocked,
                 }
-                self.turn.release_whole();
-                result.inspect_err(|_| self.truncate_output(out, start))
             }
             Run::Container => Err(Error::Syntax),
         };

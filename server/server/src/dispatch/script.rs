@@ -41,25 +41,8 @@ impl Dispatcher<'_, '_> {
             Runnable::Script(index) => self.scripts.compiled[*index].flags,
             Runnable::Function(found) => Some(found.declaration().flags),
         };
-        if self.shared.gate.is_closed()
-            && let Some(refusal) = self.refusal_of_script(flags)
-        {
-            return Err(refusal);
-        }
-        let allows_oom = flags.is_some_and(|flags| flags.has(ScriptFlags::ALLOW_OOM));
-        if self.out_of_memory
-            && let Some(flags) = flags
-            && !allows_oom
-            && !flags.has(ScriptFlags::NO_WRITES)
-        {
-            // EXEC has been accepted, so its script is refused in other words.
-            return Err(match nested {
-                false => OUT_OF_MEMORY,
-                true => Error::fixed(
-                    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-                ),
-            });
-        }
+        self.check_script(nested, flags)?;
+        let declares = |flag| flags.is_some_and(|flags| flags.has(flag));
         if self.shared.monitors.any() {
             // Monitors see the script before its commands.
             self.feed_monitors(client, entry, args);
@@ -72,11 +55,7 @@ impl Dispatcher<'_, '_> {
         }
         let outer = self.turn.enter(Source::Script);
         self.turn.begin_frame();
-        let mut session = self.scripts.take_session(self.loop_number);
-        session.db = client.db;
-        session.no_touch = client.no_touch;
-        session.reader = client.reader;
-        session.swap_users(client);
+        let mut session = self.scripts.take_session(self.loop_number, client);
         // Replies to its commands are no output of the client.
         let mut chunks = self.chunks.replace(Chunks::default());
         let reply_max = std::mem::replace(&mut self.reply_max, CALL_REPLY_MAX);
@@ -84,17 +63,9 @@ impl Dispatcher<'_, '_> {
         let compiled = std::mem::take(&mut self.scripts.compiled);
         let mut interpreter = self.scripts.interpreter.take();
         let mut engine = self.scripts.functions.engine.take();
-        let (name, no_writes, is_function) = match &request.script {
-            Runnable::Script(index) => {
-                let script = &compiled[*index];
-                let no_writes = |flags: ScriptFlags| flags.has(ScriptFlags::NO_WRITES);
-                (&script.name, script.flags.is_some_and(no_writes), false)
-            }
-            Runnable::Function(found) => {
-                let declaration = found.declaration();
-                let no_writes = declaration.flags.has(ScriptFlags::NO_WRITES);
-                (&declaration.name, no_writes, true)
-            }
+        let (name, is_function) = match &request.script {
+            Runnable::Script(index) => (&compiled[*index].name, false),
+            Runnable::Function(found) => (&found.declaration().name, true),
         };
         let call = Call {
             name,
@@ -102,8 +73,8 @@ impl Dispatcher<'_, '_> {
             argv: args.skip(3 + request.keys),
         };
         self.script = ScriptLimits {
-            read_only: request.read_only || no_writes,
-            allows_oom,
+            read_only: request.read_only || declares(ScriptFlags::NO_WRITES),
+            allows_oom: declares(ScriptFlags::ALLOW_OOM),
             wrote: false,
         };
         let mut host = ScriptHost {
@@ -170,6 +141,30 @@ impl Dispatcher<'_, '_> {
         let counted = self.stats.errors.get().saturating_sub(errors);
         self.script_errors.own += counted + u64::from(result.is_err());
         result.map_err(|failure| Error::Bytes(failure.text.into()))
+    }
+}
+
+impl Dispatcher<'_, '_> {
+    /// Checks whether a script with these flags may run. `nested`: its command runs within another one.
+    fn check_script(&self, nested: bool, flags: Option<ScriptFlags>) -> Result<(), Error> {
+        if self.shared.gate.is_closed()
+            && let Some(refusal) = self.refusal_of_script(flags)
+        {
+            return Err(refusal);
+        }
+        let refuses = |flags: ScriptFlags| {
+            !flags.has(ScriptFlags::ALLOW_OOM) && !flags.has(ScriptFlags::NO_WRITES)
+        };
+        if self.out_of_memory && flags.is_some_and(refuses) {
+            // EXEC has been accepted, so its script is refused in other words.
+            return Err(match nested {
+                false => OUT_OF_MEMORY,
+                true => Error::fixed(
+                    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+                ),
+            });
+        }
+        Ok(())
     }
 }
 

@@ -1,16 +1,21 @@
 //! Reading from sockets and running the received commands.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Limits, Reply};
 use punctual_store::Turn;
 
 use crate::changelog::Hold;
-use crate::dispatch::{self, Flow};
+use crate::dispatch::{Dispatcher, Flow};
 use crate::event_loop::EventLoop;
+use crate::event_loop::connection::Connection;
+use crate::event_loop::lookahead::Lookahead;
 use crate::log;
+use crate::node::Shared;
 use crate::node::scripts::Scripts;
+use crate::session::Session;
 
 /// Maximum number of reads from one connection per turn, so that others are served too.
 const READS_A_TURN: usize = 16;
@@ -220,7 +225,7 @@ impl EventLoop {
         let mut scripts = scripts.unwrap_or_else(|| Box::new(Scripts::new(&shared)));
         let mut lookahead = std::mem::take(&mut self.lookahead);
         let (nested, released) = (self.busy.nested, self.released);
-        let mut dispatcher = dispatch::Dispatcher::new(
+        let mut dispatcher = Dispatcher::new(
             &shared,
             number,
             turn,
@@ -249,71 +254,14 @@ impl EventLoop {
         if session.users_version != shared.users.version() {
             session.refresh_user(&shared.users);
         }
-        let mut used = 0;
-        let flow = 'run: loop {
-            if session.closing {
-                break Flow::Done;
-            }
-            limits.authenticated = session.authenticated;
-            match connection.parser.parse(&bytes[used..], &limits) {
-                Ok(None) => break Flow::Done,
-                Ok(Some(command)) => {
-                    let flow = match command.args.is_empty() {
-                        true => Flow::Done,
-                        false => dispatcher.run(session, command.args, out),
-                    };
-                    if flow == Flow::Paused {
-                        connection.parser.reset();
-                        break flow;
-                    }
-                    session.applied(&bytes[used..used + command.consumed]);
-                    used += command.consumed;
-                    if flow == Flow::Blocked {
-                        break flow;
-                    }
-                }
-                Err(e) => {
-                    stats.protocol_errors.add(1);
-                    Reply::new(out, session.protocol).protocol_error(&e);
-                    session.closing = true;
-                    break Flow::Done;
-                }
-            }
-            // Parse the next commands of the pipeline ahead, so that their keys are prefetched together. The
-            // connection's own parser is between two commands here.
-            while used < bytes.len() && session.authenticated && !session.closing {
-                let ahead = lookahead.parse(&bytes[used..], &limits);
-                if ahead.len() < 2 {
-                    break;
-                }
-                let (mut prepared, mut at) = (0, 0);
-                for (number, command) in ahead.iter().enumerate() {
-                    if session.closing || !session.authenticated {
-                        continue 'run;
-                    }
-                    if number == prepared {
-                        at = number;
-                        prepared += dispatcher.look_ahead(session, &ahead[number..]).max(1);
-                    }
-                    dispatcher.turn.begin_ahead(number - at);
-                    let flow = match command.args.is_empty() {
-                        true => Flow::Done,
-                        false => dispatcher.run(session, command.args, out),
-                    };
-                    if flow == Flow::Paused {
-                        break 'run flow;
-                    }
-                    session.applied(&bytes[used..used + command.consumed]);
-                    used += command.consumed;
-                    if flow == Flow::Blocked {
-                        break 'run flow;
-                    }
-                }
-            }
-            if used == bytes.len() {
-                break Flow::Done;
-            }
-        };
+        let (flow, used) = run_pipeline(
+            &mut dispatcher,
+            connection,
+            &mut lookahead,
+            bytes,
+            &mut limits,
+        );
+        let (session, out) = (&mut connection.session, &mut connection.out);
         if std::mem::take(&mut session.separated) {
             mailbox.end_separation(out);
         }
@@ -327,53 +275,54 @@ impl EventLoop {
         session.has_written |= dispatcher.turn.stats.dirty != session.dirty_before;
         if was_replica && out.len() > start {
             // Its output is the stream alone.
-            let name = session.info.last_command.load(Ordering::Relaxed);
-            let name = shared
-                .commands
-                .table()
-                .name_of((name as usize).wrapping_sub(1));
-            log::warning!(
-                shared.logger,
-                "Replica generated a reply to command '{}', disconnecting it: id={} addr={}",
-                name.unwrap_or("<unknown>"),
-                session.id,
-                session.info.addr
-            );
+            log_reply_to_replica(&shared, session);
             out.truncate(start);
             session.closing = true;
         }
         session.end_stretch(&shared, turn);
         if until > 0 {
             connection.hold(replied, until);
-        }
-        self.connections[slot] = Some(taken);
-        if until > 0 {
             self.holding.push(slot);
         }
+        self.connections[slot] = Some(taken);
         if !nested {
             self.scripts = Some(scripts);
             self.lookahead = lookahead;
             self.end_busy(slot);
         }
         self.release_between(turn);
+        let output_max = (!exceeded).then_some(hard_bytes);
+        self.end_commands(slot, flow, was_replica, output_max);
+        used
+    }
+
+    /// Acts on what a connection's commands have changed. Without `output_max`, the output is too long in any case.
+    #[inline]
+    fn end_commands(
+        &mut self,
+        slot: usize,
+        flow: Flow,
+        was_replica: bool,
+        output_max: Option<usize>,
+    ) {
         let Some(connection) = self.connection(slot) else {
-            return used;
+            return;
         };
         if !was_replica && connection.session.replica.is_some() {
             self.attach_replica(slot);
         }
         let Some(connection) = self.connection(slot) else {
-            return used;
+            return;
         };
-        if exceeded || connection.unwritten() > hard_bytes {
-            self.cut_off(slot);
-            return used;
+        if output_max.is_none_or(|max| connection.unwritten() > max) {
+            return self.cut_off(slot);
         }
         match flow {
             Flow::Done => {}
             Flow::Paused => {
                 connection.paused = true;
-                shared.clients.set_waiting(&connection.session.info, true);
+                let info = Arc::clone(&connection.session.info);
+                self.shared.clients.set_waiting(&info, true);
                 self.paused.push(slot);
             }
             Flow::Blocked => self.block(slot),
@@ -382,7 +331,6 @@ impl EventLoop {
             self.end_stream(slot);
         }
         self.mark_dirty(slot);
-        used
     }
 
     /// Closes a connection whose incomplete command exceeds the limit.
@@ -430,4 +378,97 @@ impl EventLoop {
             }
         }
     }
+}
+
+/// Runs the complete commands in `bytes`. Returns why it ended, and the length of the commands that ran.
+#[inline]
+fn run_pipeline(
+    dispatcher: &mut Dispatcher<'_, '_>,
+    connection: &mut Connection,
+    lookahead: &mut Lookahead,
+    bytes: &[u8],
+    limits: &mut Limits,
+) -> (Flow, usize) {
+    let (parser, session) = (&mut connection.parser, &mut connection.session);
+    let out = &mut connection.out;
+    let mut used = 0;
+    let flow = 'run: loop {
+        if session.closing {
+            break Flow::Done;
+        }
+        limits.authenticated = session.authenticated;
+        match parser.parse(&bytes[used..], limits) {
+            Ok(None) => break Flow::Done,
+            Ok(Some(command)) => {
+                let flow = match command.args.is_empty() {
+                    true => Flow::Done,
+                    false => dispatcher.run(session, command.args, out),
+                };
+                if flow == Flow::Paused {
+                    parser.reset();
+                    break flow;
+                }
+                session.applied(&bytes[used..used + command.consumed]);
+                used += command.consumed;
+                if flow == Flow::Blocked {
+                    break flow;
+                }
+            }
+            Err(e) => {
+                dispatcher.stats.protocol_errors.add(1);
+                Reply::new(out, session.protocol).protocol_error(&e);
+                session.closing = true;
+                break Flow::Done;
+            }
+        }
+        // Parse the next commands of the pipeline ahead, so that their keys are prefetched together. The
+        // connection's own parser is between two commands here.
+        while used < bytes.len() && session.authenticated && !session.closing {
+            let ahead = lookahead.parse(&bytes[used..], limits);
+            if ahead.len() < 2 {
+                break;
+            }
+            let (mut prepared, mut at) = (0, 0);
+            for (number, command) in ahead.iter().enumerate() {
+                if session.closing || !session.authenticated {
+                    continue 'run;
+                }
+                if number == prepared {
+                    at = number;
+                    prepared += dispatcher.look_ahead(session, &ahead[number..]).max(1);
+                }
+                dispatcher.turn.begin_ahead(number - at);
+                let flow = match command.args.is_empty() {
+                    true => Flow::Done,
+                    false => dispatcher.run(session, command.args, out),
+                };
+                if flow == Flow::Paused {
+                    break 'run flow;
+                }
+                session.applied(&bytes[used..used + command.consumed]);
+                used += command.consumed;
+                if flow == Flow::Blocked {
+                    break 'run flow;
+                }
+            }
+        }
+        if used == bytes.len() {
+            break Flow::Done;
+        }
+    };
+    (flow, used)
+}
+
+#[cold]
+fn log_reply_to_replica(shared: &Shared, session: &Session) {
+    let name = session.info.last_command.load(Ordering::Relaxed);
+    let table = shared.commands.table();
+    let name = table.name_of((name as usize).wrapping_sub(1));
+    log::warning!(
+        shared.logger,
+        "Replica generated a reply to command '{}', disconnecting it: id={} addr={}",
+        name.unwrap_or("<unknown>"),
+        session.id,
+        session.info.addr
+    );
 }

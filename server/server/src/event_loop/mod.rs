@@ -30,6 +30,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use busy::Busy;
@@ -52,12 +53,13 @@ use crate::event_loop::lookahead::Lookahead;
 use crate::event_loop::sink::LoopSink;
 use crate::feed::upkeep;
 use crate::log;
+use crate::memory::counters::OwnCounter;
 use crate::migrate::moving::Migration;
 use crate::net::listener::Listener;
 use crate::net::mailbox::Mail;
-use crate::node::Shared;
 use crate::node::order::Order;
 use crate::node::scripts::Scripts;
+use crate::node::{Shared, StopOnPanic};
 use crate::persist;
 use crate::reclaim::rounds;
 use crate::shutdown;
@@ -253,8 +255,20 @@ impl EventLoop {
         Arc::clone(&self.shared)
     }
 
-    /// Runs the loop until the server is stopped.
-    pub(crate) fn run(mut self) {
+    /// Runs the loop on a thread of its own until the server is stopped.
+    pub(crate) fn spawn(self) -> io::Result<JoinHandle<()>> {
+        let (world, name) = (self.shared.world, format!("punctual-{}", self.number));
+        world.spawn(&name, move || {
+            // Without one of its loops the server would leave that loop's connections unserved.
+            let shared = StopOnPanic(Arc::clone(&self.shared.0));
+            let counter = OwnCounter::take();
+            self.run();
+            drop(counter);
+            shared.0.stop();
+        })
+    }
+
+    fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         while !self.stopping {
             if !self.has_input_beside_held(&mut events) {

@@ -136,9 +136,13 @@ impl Scripts {
         Ok(at)
     }
 
-    /// Takes the session of scripts.
-    pub(crate) fn take_session(&mut self, loop_number: usize) -> Box<Session> {
-        self.session.take().unwrap_or_else(|| {
+    /// Takes the session of scripts, and gives it the database and the user of `client`.
+    pub(crate) fn take_session(
+        &mut self,
+        loop_number: usize,
+        client: &mut Session,
+    ) -> Box<Session> {
+        let mut session = self.session.take().unwrap_or_else(|| {
             let info = ClientInfo {
                 addr: "lua".to_owned(),
                 loop_number,
@@ -146,6 +150,11 @@ impl Scripts {
             };
             let session = Session::new(Arc::new(info), User::internal());
             Box::new(session)
-        })
+        });
+        session.db = client.db;
+        session.no_touch = client.no_touch;
+        session.reader = client.reader;
+        session.swap_users(client);
+        session
     }
 }

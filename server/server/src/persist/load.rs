@@ -1,5 +1,6 @@
 //! Loading of snapshots: at startup, for DEBUG RELOAD, and as the base of an append-only file.
 
+mod fields;
 mod unsupported;
 
 use std::fs::File;
@@ -8,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_rdb::{Blocks, Event, Failure, Kind, Reader, Source};
+use punctual_rdb::{Blocks, Event, Failure, Kind, Reader, Record, Source};
 use punctual_store::events::{Classes, Silent};
-use punctual_store::value::SETTINGS_FIELD;
+use punctual_store::limits::Limits;
+use punctual_store::value::Value;
 use punctual_store::value::decode::{Unreadable, damage, read_value};
 use punctual_store::{NOTIFY_FIELD, Now, Turn};
 use punctual_store::{RestoreBatch, Restored};
 
+use self::fields::Fields;
 use self::unsupported::Unsupported;
 use crate::durability::files::AofError;
 use crate::durability::files::AofFiles;
@@ -28,7 +31,6 @@ use crate::persist::encode::Place;
 use crate::persist::place::ExpiredKey;
 use crate::persist::save;
 use crate::reclaim::rounds;
-use crate::replication::state::ReplicationId;
 use crate::script::functions::loaded::{self, Loader, taken};
 use crate::script::functions::registry::Libraries;
 
@@ -453,9 +455,8 @@ fn read_records<'s, S: Source<Error = io::Error>>(
         logger: &shared.logger,
     };
     let mut unsupported = Unsupported::new(shared.settings().import_skip_unknown);
-    let (mut db, mut stream_db, mut loaded, mut expired, mut skipped_empty) = (0, 0, 0, 0, 0);
-    let (mut id, mut offset, mut expired_keys) = (None, None, Vec::new());
-    let mut settings: Option<Vec<u8>> = None;
+    let (mut db, mut loaded, mut expired, mut skipped_empty) = (0, 0, 0, 0);
+    let (mut fields, mut expired_keys) = (Fields::default(), Vec::new());
     let mut delay_us = shared.settings().key_load_delay_us;
     for number in 1.. {
         if number % RECORDS_PER_PAUSE == 0 || delay_us != 0 {
@@ -469,62 +470,30 @@ fn read_records<'s, S: Source<Error = io::Error>>(
             .map_err(ReadFailure::Other)?;
         }
         match reader.next()? {
-            Event::SelectDb(number) => {
-                let known = usize::try_from(number).ok().filter(|n| *n < databases);
-                db = known.ok_or(ReadFailure::Other(LoadError::Databases {
-                    path: PathBuf::new(),
-                    db: number,
-                    databases,
-                }))?;
-            }
+            Event::SelectDb(number) => db = known_database(number, databases)?,
             // The load fails at the end: the rest of the file is read for the error's list only.
             Event::Key(_) | Event::Library { .. } if unsupported.refuses() => {}
             Event::Key(record) => {
-                let settings = settings.take();
-                let deadline = record.meta.expire_ms.map(|ms| ms.max(0) as u64);
+                let (settings, meta) = (fields.settings.take(), record.meta);
+                let deadline = meta.expire_ms.map(|ms| ms.max(0) as u64);
                 // A timer fires after the load.
                 let is_timer = record.value.kind() == Kind::Module;
                 if !is_timer && deadline.is_some_and(|at| turn.now.is_due(at)) {
                     expired += 1;
-                    if id.is_some() {
+                    if fields.id.is_some() {
                         expired_keys.push((db, record.key.into()));
                     }
                     continue;
                 }
-                let (key, meta, offset) = (record.key, record.meta, record.offset);
-                let kind = record.value.kind();
-                let contents = record.value.read().map_err(Unreadable::from);
-                let value = match contents.and_then(|contents| read_value(contents, &limits)) {
-                    Ok(Some(mut value)) => {
-                        if settings.is_some_and(|text| !value.apply_settings(&text)) {
-                            let what = format!(
-                                "settings of a stream that are not understood (key \"{}\")",
-                                key.escape_ascii()
-                            );
-                            return Err(ReadFailure::At(offset, what));
-                        }
-                        value
-                    }
+                let (key, offset) = (record.key, record.offset);
+                let Some(value) = value_of(record, settings, &limits)? else {
                     // As in Redis, a collection without elements is skipped.
-                    Ok(None) => {
-                        skipped_empty += 1;
-                        if skipped_empty <= EMPTY_LISTED_MAX {
-                            let key = key.escape_ascii();
-                            log::notice!(shared.logger, "Loading: skipping empty key: {key}");
-                        }
-                        continue;
+                    skipped_empty += 1;
+                    if skipped_empty <= EMPTY_LISTED_MAX {
+                        let key = key.escape_ascii();
+                        log::notice!(shared.logger, "Loading: skipping empty key: {key}");
                     }
-                    Err(Unreadable::Failure(Failure::Source(error))) => {
-                        return Err(ReadFailure::Io(error));
-                    }
-                    Err(error) => {
-                        let at = match &error {
-                            Unreadable::Failure(Failure::Format(error)) => error.offset,
-                            _ => offset,
-                        };
-                        let (flaw, key) = (damage(kind, error), key.escape_ascii());
-                        return Err(ReadFailure::At(at, format!("{flaw} (key \"{key}\")")));
-                    }
+                    continue;
                 };
                 let restored = Restored {
                     db,
@@ -545,19 +514,11 @@ fn read_records<'s, S: Source<Error = io::Error>>(
                     .and_then(|new| libraries.replace(&new).map_err(taken))
                     .map_err(|error| ReadFailure::At(offset, error.to_string()))?;
             }
-            Event::Aux { name, text } if name == SETTINGS_FIELD => settings = Some(text.to_vec()),
-            Event::Aux { name, text } if name == b"repl-stream-db" => {
-                let number = std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
-                stream_db = number.filter(|db| *db < databases).unwrap_or(0);
-            }
-            Event::Aux { name, text } if name == b"repl-id" => id = ReplicationId::parse(text),
-            Event::Aux { name, text } if name == b"repl-offset" => {
-                offset = std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
-            }
             Event::Aux { name, text } if name == NOTIFY_FIELD.as_bytes() => {
                 let restored = turn.restore_notify_rule(text);
                 restored.map_err(|error| ReadFailure::At(reader.offset(), error.to_string()))?;
             }
+            Event::Aux { name, text } => fields.note(name, text, databases),
             Event::Skipped(passed) => unsupported.add(shared, &passed, db),
             Event::ResizeDb { keys, .. } => {
                 // The number is untrusted: the size of the file limits it.
@@ -575,13 +536,50 @@ fn read_records<'s, S: Source<Error = io::Error>>(
     loading.keys_expired.store(expired, Ordering::Relaxed);
     Ok(Besides {
         libraries,
-        stream_db,
-        place: id.zip(offset).map(|(id, offset)| Place {
-            id,
-            offset,
-            db: stream_db,
-        }),
+        stream_db: fields.stream_db,
+        place: fields.place(),
         expired: expired_keys,
         skipped_empty,
     })
+}
+
+/// Returns the index of a database if the server has it.
+fn known_database(db: u64, databases: usize) -> Result<usize, ReadFailure> {
+    let known = usize::try_from(db).ok().filter(|db| *db < databases);
+    known.ok_or(ReadFailure::Other(LoadError::Databases {
+        path: PathBuf::new(),
+        db,
+        databases,
+    }))
+}
+
+/// Reads a record's value, and applies the settings that stand before it. Returns `None` for a collection without elements.
+fn value_of<S: Source<Error = io::Error>>(
+    record: Record<'_, S>,
+    settings: Option<Vec<u8>>,
+    limits: &Limits,
+) -> Result<Option<Value>, ReadFailure> {
+    let (key, offset, kind) = (record.key, record.offset, record.value.kind());
+    let contents = record.value.read().map_err(Unreadable::from);
+    let error = match contents.and_then(|contents| read_value(contents, limits)) {
+        Ok(Some(mut value)) => {
+            if settings.is_some_and(|text| !value.apply_settings(&text)) {
+                let what = "settings of a stream that are not understood";
+                let reason = format!("{what} (key \"{}\")", key.escape_ascii());
+                return Err(ReadFailure::At(offset, reason));
+            }
+            return Ok(Some(value));
+        }
+        Ok(None) => return Ok(None),
+        Err(error) => error,
+    };
+    let at = match &error {
+        Unreadable::Failure(Failure::Format(error)) => error.offset,
+        _ => offset,
+    };
+    if let Unreadable::Failure(Failure::Source(error)) = error {
+        return Err(ReadFailure::Io(error));
+    }
+    let (flaw, key) = (damage(kind, error), key.escape_ascii());
+    Err(ReadFailure::At(at, format!("{flaw} (key \"{key}\")")))
 }

@@ -142,22 +142,7 @@ fn run<P: Ord + Clone + std::fmt::Debug, const D: usize>(ops: &[Op<P>], worn: Op
                 assert_eq!(queue.change_priority(key, entry.0.clone()), None);
                 assert_eq!(queue.remove(key), None);
             }
-            Op::Extend(priorities) => {
-                let first = model.given + 1;
-                queue.extend(
-                    (first..)
-                        .zip(&priorities)
-                        .map(|(value, priority)| (priority.clone(), value)),
-                );
-                let mut keys = vec![None; priorities.len()];
-                for (key, _, &value) in queue.iter().filter(|(_, _, value)| **value >= first) {
-                    keys[(value - first) as usize] = Some(key);
-                }
-                for (priority, key) in priorities.into_iter().zip(keys) {
-                    let value = model.next();
-                    model.add(priority, value, key.expect("every value has a handle"));
-                }
-            }
+            Op::Extend(priorities) => extend(&mut queue, &mut model, priorities),
             Op::Shrink => queue.shrink_to_fit(),
             Op::Clear => {
                 queue.clear();
@@ -177,6 +162,34 @@ fn run<P: Ord + Clone + std::fmt::Debug, const D: usize>(ops: &[Op<P>], worn: Op
             least.map(|(priority, _, _)| priority)
         );
     }
+    assert_same(queue, model);
+}
+
+fn extend<P: Ord + Clone + std::fmt::Debug, const D: usize>(
+    queue: &mut PriorityQueue<P, u32, D>,
+    model: &mut Sorted<P>,
+    priorities: Vec<P>,
+) {
+    let first = model.given + 1;
+    queue.extend(
+        (first..)
+            .zip(&priorities)
+            .map(|(value, priority)| (priority.clone(), value)),
+    );
+    let mut keys = vec![None; priorities.len()];
+    for (key, _, &value) in queue.iter().filter(|(_, _, value)| **value >= first) {
+        keys[(value - first) as usize] = Some(key);
+    }
+    for (priority, key) in priorities.into_iter().zip(keys) {
+        let value = model.next();
+        model.add(priority, value, key.expect("every value has a handle"));
+    }
+}
+
+fn assert_same<P: Ord + Clone + std::fmt::Debug, const D: usize>(
+    queue: PriorityQueue<P, u32, D>,
+    model: Sorted<P>,
+) {
     let mut seen: Vec<_> = queue.iter().map(|(key, _, &value)| (value, key)).collect();
     let mut known: Vec<_> = model
         .entries

@@ -201,6 +201,21 @@ impl Run {
         }
     }
 
+    fn revive(&mut self, now: u64) {
+        let reply = self.run("JOB REVIVE q ALL");
+        let mut revived = 0;
+        for job in &mut self.jobs {
+            if job.state == State::Dead {
+                (job.state, job.attempts) = (State::Waits(now), 0);
+                revived += 1;
+            }
+        }
+        assert!(
+            reply == format!(":{revived}") || self.jobs.is_empty(),
+            "{reply}, not {revived}"
+        );
+    }
+
     fn step(&mut self, step: &Step) {
         self.settle();
         let now = self.now();
@@ -267,20 +282,7 @@ impl Run {
                 }
             }
             Step::Crash(worker) => self.given[worker].clear(),
-            Step::Revive => {
-                let reply = self.run("JOB REVIVE q ALL");
-                let mut revived = 0;
-                for job in &mut self.jobs {
-                    if job.state == State::Dead {
-                        (job.state, job.attempts) = (State::Waits(now), 0);
-                        revived += 1;
-                    }
-                }
-                assert!(
-                    reply == format!(":{revived}") || self.jobs.is_empty(),
-                    "{reply}, not {revived}"
-                );
-            }
+            Step::Revive => self.revive(now),
             Step::Pause(paused) => {
                 self.run(if paused {
                     "JOB PAUSE q"

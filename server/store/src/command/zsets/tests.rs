@@ -107,6 +107,23 @@ fn unions_intersections_differences() {
             ("ZUNION 2 i j WITHSCORES", "*2 $1 m $1 0"),
             ("ZUNION 1 i WEIGHTS 0 WITHSCORES", "*2 $1 m $1 0"),
             ("ZINTER 2 i j WITHSCORES", "*2 $1 m $1 0"),
+        ],
+    );
+    let mut fixture = Fixture::resp3();
+    fixture.run("ZADD z 1 a 2.5 b");
+    assert_eq!(
+        fixture.run("ZUNION 1 z WITHSCORES"),
+        "*2 *2 $1 a ,1 *2 $1 b ,2.5"
+    );
+}
+
+#[test]
+fn wrong_options_of_unions() {
+    let mut fixture = with("1 a");
+    fixture.run("SET t v");
+    check(
+        &mut fixture,
+        &[
             (
                 "ZUNION 0 z",
                 "-ERR at least 1 input key is needed for 'zunion' command",
@@ -132,12 +149,6 @@ fn unions_intersections_differences() {
             ("ZINTERCARD 1 z LIMIT x", "-ERR LIMIT can't be negative"),
             ("ZINTERCARD 1 z WITHSCORES", SYNTAX),
         ],
-    );
-    let mut fixture = Fixture::resp3();
-    fixture.run("ZADD z 1 a 2.5 b");
-    assert_eq!(
-        fixture.run("ZUNION 1 z WITHSCORES"),
-        "*2 *2 $1 a ,1 *2 $1 b ,2.5"
     );
 }
 

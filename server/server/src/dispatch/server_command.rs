@@ -1,0 +1,63 @@
+//! Running a command of the server: it may change settings, run queued commands or a script, or begin a wait.
+
+use std::sync::atomic::Ordering;
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::Flags;
+
+use super::Dispatcher;
+use crate::node::call::Call;
+use crate::session::{Executing, Session};
+use crate::table::Entry;
+
+impl Dispatcher<'_, '_> {
+    /// Runs the handler with this number. Returns `None` if the client waits.
+    #[inline]
+    pub(super) fn run_server_command(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        number: usize,
+        args: Args,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<(), Error>> {
+        let start = self.output_len(out);
+        let aside = self.chunks.as_mut();
+        let mut reply = Reply::chunked(&mut *out, aside, self.reply_max, session.protocol);
+        let mut call = Call {
+            shared: self.shared,
+            turn: self.turn,
+            scripts: self.scripts,
+            session,
+            loop_number: self.loop_number,
+        };
+        let mut result = (self.shared.handlers[number])(&mut call, args, &mut reply);
+        // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
+        self.turn.classes = self.shared.classes();
+        self.turn.limits = self.shared.store.limits();
+        self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
+        self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
+        match session.executing.take() {
+            // Monitors see scripts and functions that are not found, too.
+            None if entry.row.flags.has(Flags::SKIP_MONITOR) && self.shared.monitors.any() => {
+                self.feed_monitors(session, entry, args);
+            }
+            None => {}
+            Some(Executing::Transaction(transaction)) => {
+                self.run_queued(session, &transaction, out);
+            }
+            Some(Executing::Script(request)) => {
+                result = self.run_script(session, entry, request, args, out);
+            }
+            Some(Executing::Wait(begin)) => {
+                // The wait may end at once, in a thread that needs the shards.
+                self.turn.release();
+                self.begin_waiting_for(session, entry, args, begin);
+                return None;
+            }
+        }
+        self.turn.release_whole();
+        Some(result.inspect_err(|_| self.truncate_output(out, start)))
+    }
+}

@@ -1,0 +1,45 @@
+//! Auxiliary fields of a snapshot that a load keeps until it needs them.
+
+use punctual_store::value::SETTINGS_FIELD;
+
+use crate::persist::encode::Place;
+use crate::replication::state::ReplicationId;
+
+#[derive(Default)]
+pub(super) struct Fields {
+    /// Settings of the stream in the next record.
+    pub(super) settings: Option<Vec<u8>>,
+    /// Database that the replication stream has selected.
+    pub(super) stream_db: usize,
+    pub(super) id: Option<ReplicationId>,
+    offset: Option<u64>,
+}
+
+impl Fields {
+    /// Keeps a field if the load needs it.
+    pub(super) fn note(&mut self, name: &[u8], text: &[u8], databases: usize) {
+        fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+            std::str::from_utf8(text).ok()?.parse().ok()
+        }
+        match name {
+            b"repl-stream-db" => {
+                let db = number(text).filter(|db| *db < databases);
+                self.stream_db = db.unwrap_or(0);
+            }
+            b"repl-id" => self.id = ReplicationId::parse(text),
+            b"repl-offset" => self.offset = number(text),
+            _ if name == SETTINGS_FIELD => self.settings = Some(text.to_vec()),
+            _ => {}
+        }
+    }
+
+    /// Returns the place in the replication stream, if the snapshot has one.
+    pub(super) fn place(&self) -> Option<Place> {
+        let (id, offset) = self.id.zip(self.offset)?;
+        Some(Place {
+            id,
+            offset,
+            db: self.stream_db,
+        })
+    }
+}
