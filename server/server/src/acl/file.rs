@@ -9,6 +9,7 @@ use crate::acl::rules::{RuleError, has_spaces, merged};
 use crate::config::{Config, ConfigError, Settings, UserLine, io_reason, replace_file};
 use crate::log::{self, Logger};
 use crate::table::CommandTable;
+use crate::world::disk::Disk;
 
 /// Error of users that keeps the server from starting.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,7 @@ impl Users {
     pub(crate) fn of_config(
         table: &'static CommandTable,
         config: &Config,
+        disk: &Disk,
         logger: &Logger,
     ) -> Result<Self, UsersError> {
         let settings = config.settings();
@@ -55,7 +57,7 @@ impl Users {
         }
         if let Some(file) = &settings.acl_file {
             let loaded = users
-                .read(file, &settings, logger)
+                .read(disk, file, &settings, logger)
                 .map_err(UsersError::File)?;
             users.replace(loaded);
         }
@@ -104,12 +106,13 @@ impl Users {
     /// Redis's text, with all errors of the file.
     pub(crate) fn read(
         &self,
+        disk: &Disk,
         file: &Path,
         settings: &Settings,
         logger: &Logger,
     ) -> Result<UserMap, String> {
         let name = file.display();
-        let text = std::fs::read(settings.dir.join(file)).map_err(|error| {
+        let text = disk.read(&settings.dir.join(file)).map_err(|error| {
             format!(
                 "Error loading ACLs, opening file '{name}': {}",
                 io_reason(&error)

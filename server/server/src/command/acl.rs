@@ -270,7 +270,7 @@ fn load(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     call.turn.release();
     let new = shared
         .users
-        .read(file, &settings, &shared.logger)
+        .read(&shared.persistence.disk, file, &settings, &shared.logger)
         .map_err(|errors| Error::Text(format!("ERR {errors}").into()))?;
     let old = shared.users.replace(new);
     // As in Redis, all clients but the default user's are disconnected.

@@ -1,7 +1,6 @@
 //! The files: which there are, and changes of them. Each change leaves a manifest whose files are complete, whenever the power
 //! fails.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -120,9 +119,9 @@ impl AofFiles {
     ///
     /// # Errors
     /// The manifest cannot be read.
-    pub(crate) fn find(settings: &Settings) -> Result<Self, AofError> {
-        let mut found = Self::read_manifest(settings)?;
-        found.find_old(settings);
+    pub(crate) fn find(disk: &Disk, settings: &Settings) -> Result<Self, AofError> {
+        let mut found = Self::read_manifest(disk, settings)?;
+        found.find_old(disk, settings);
         Ok(found)
     }
 
@@ -130,10 +129,10 @@ impl AofFiles {
     ///
     /// # Errors
     /// The manifest cannot be read.
-    pub(crate) fn read_manifest(settings: &Settings) -> Result<Self, AofError> {
+    pub(crate) fn read_manifest(disk: &Disk, settings: &Settings) -> Result<Self, AofError> {
         let folder = settings.dir.join(&settings.append_dir);
         let path = folder.join(format!("{}.manifest", settings.append_file));
-        let manifest = match fs::read(&path) {
+        let manifest = match disk.read(&path) {
             Ok(bytes) => Manifest::parse(&bytes).map_err(|error| AofError::Manifest {
                 path: path.clone(),
                 error,
@@ -156,16 +155,16 @@ impl AofFiles {
     }
 
     /// Looks for the single file of older versions, as Redis 7 does.
-    fn find_old(&mut self, settings: &Settings) {
+    fn find_old(&mut self, disk: &Disk, settings: &Settings) {
         let name = &settings.append_file;
         let old = settings.dir.join(name);
         let Manifest {
             base, incremental, ..
         } = &self.manifest;
         let moving = base.as_ref().is_some_and(|base| {
-            base.name == *name && incremental.is_empty() && !self.folder.join(name).exists()
+            base.name == *name && incremental.is_empty() && !disk.exists(&self.folder.join(name))
         });
-        if old.is_file() && (self.manifest.is_empty() || moving) {
+        if disk.has_file(&old) && (self.manifest.is_empty() || moving) {
             self.manifest.base = Some(Entry {
                 name: name.clone(),
                 number: 1,
@@ -286,12 +285,12 @@ impl AofFiles {
         };
         let path = self.folder.join(&last.name);
         let what = "Can't open the append-only file";
-        let bytes = fs::metadata(&path).map_err(failed(what, &path))?;
+        let bytes = disk.length(&path).map_err(failed(what, &path))?;
         let output = disk.append(&path).map_err(failed(what, &path))?;
         Ok(OpenFile {
             output,
             path,
-            bytes: bytes.len(),
+            bytes,
         })
     }
 
@@ -345,11 +344,11 @@ impl AofFiles {
     }
 
     /// Returns the bytes of all files that are loaded.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self, disk: &Disk) -> u64 {
         let sizes = self
             .manifest
             .to_load()
-            .map(|entry| fs::metadata(self.folder.join(&entry.name)).map_or(0, |data| data.len()));
+            .map(|entry| disk.length(&self.folder.join(&entry.name)).unwrap_or(0));
         sizes.sum()
     }
 }

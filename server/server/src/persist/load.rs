@@ -3,8 +3,7 @@
 mod fields;
 mod unsupported;
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,6 +32,7 @@ use crate::persist::save;
 use crate::reclaim::rounds;
 use crate::script::functions::loaded::{self, Loader, taken};
 use crate::script::functions::registry::Libraries;
+use crate::world::disk::Input;
 
 /// Read size in bytes.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
@@ -135,10 +135,12 @@ pub(crate) struct Start {
 /// # Errors
 /// The manifest of the append-only file cannot be read.
 pub(crate) fn begin_start(shared: &Shared) -> Result<Option<Start>, LoadError> {
-    let settings = shared.settings();
-    let files = settings.append_only.then(|| AofFiles::find(&settings));
+    let (disk, settings) = (&shared.persistence.disk, shared.settings());
+    let files = settings
+        .append_only
+        .then(|| AofFiles::find(disk, &settings));
     let append_only = files.transpose()?;
-    let wanted = append_only.is_some() || save::path(&settings).exists();
+    let wanted = append_only.is_some() || disk.exists(&save::path(&settings));
     let loading = &shared.persistence.loading;
     loading.active.store(wanted, Ordering::Release);
     shared.gate.set(Reason::Loading, wanted);
@@ -180,7 +182,7 @@ fn load_and_append(
     match &start.append_only {
         Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
         // Redis ignores the snapshot if `appendonly` is on, and starts without keys.
-        _ if path.exists() => {
+        _ if shared.persistence.disk.exists(&path) => {
             let besides = load(shared, &path, turn, false, Turn::release)?;
             if let Some(place) = besides.place {
                 shared.resume_history(turn, place, besides.expired);
@@ -289,11 +291,15 @@ fn load<'s>(
     mut pause: impl FnMut(&mut Turn<'s>),
 ) -> Result<Besides, LoadError> {
     let began = shared.world.stopwatch();
-    let len = std::fs::metadata(path).map_err(|source| LoadError::Open {
-        path: path.to_owned(),
-        source,
-    })?;
-    let mut progress = Progress::begin(shared, turn.now, len.len());
+    let len = shared
+        .persistence
+        .disk
+        .length(path)
+        .map_err(|source| LoadError::Open {
+            path: path.to_owned(),
+            source,
+        })?;
+    let mut progress = Progress::begin(shared, turn.now, len);
     let (len, besides) = read_file(shared, path, turn, replace, &mut progress, &mut pause)?;
     progress.file_done(len);
     log::notice!(
@@ -305,7 +311,7 @@ fn load<'s>(
 }
 
 /// Fills a part of `buffer` with the next bytes of the file. Returns their number, 0 at the end.
-pub(in crate::persist) fn read_block(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+pub(in crate::persist) fn read_block(file: &mut dyn Input, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -324,13 +330,14 @@ pub(super) fn read_file<'s>(
     progress: &mut Progress<'_>,
     pause: &mut impl FnMut(&mut Turn<'s>),
 ) -> Result<(u64, Besides), LoadError> {
-    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let opened = shared.persistence.disk.open(path);
+    let opened = opened.and_then(|file| Ok((file.length()?, file)));
     let (len, mut file) = opened.map_err(|source| LoadError::Open {
         path: path.to_owned(),
         source,
     })?;
     let blocks = Blocks::new(BLOCK_BYTES, Some(len), |buffer: &mut [u8]| {
-        read_block(&mut file, buffer)
+        read_block(&mut *file, buffer)
     });
     let mut reader = Reader::new(blocks).verify_checksum(shared.settings().rdb_checksum);
     let done = read_all(shared, &mut reader, turn, replace, progress, |turn| {

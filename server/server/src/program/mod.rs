@@ -19,6 +19,7 @@ use crate::program::signals::SignalThread;
 use crate::server::{LoadError, Server, StartError, Starting};
 use crate::supervision::Supervision;
 use crate::table::names::CommandNames;
+use crate::world::disk::Disk;
 
 /// Help text of the command line's options.
 pub const OPTIONS: &str = "\
@@ -72,7 +73,13 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let mut config = Config::from_args(args).map_err(StartError::from)?;
     // Before the fork, so that an error reaches the terminal.
     CommandNames::new(command::table(), &config).map_err(StartError::from)?;
-    Users::of_config(command::table(), &config, &Logger::silent()).map_err(StartError::from)?;
+    Users::of_config(
+        command::table(),
+        &config,
+        &Disk::default(),
+        &Logger::silent(),
+    )
+    .map_err(StartError::from)?;
     let settings = config.settings();
     let logger = settings.logger().map_err(StartError::Log)?;
     let supervision = Supervision::begin(settings.supervised, &logger);

@@ -1,7 +1,7 @@
-//! The seam between persistence and the file system: every operation that changes a file or a folder.
+//! The seam between persistence and the file system.
 //!
-//! Snapshots and the append-only file write through [`Disk`], so that tests can record the operations and replay what a
-//! power cut leaves of them. Reads use `std::fs`. What survives a power cut:
+//! Snapshots, the append-only file and the file of users are read and written through [`Disk`]. Tests can record the operations
+//! and replay what a power cut leaves of them. What survives a power cut:
 //!
 //! - bytes of a file, and its length, as of the last `sync` of that file that succeeded;
 //! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their folder.
@@ -28,8 +28,41 @@ pub(crate) trait Output: io::Write + Send {
     fn truncate(&mut self, bytes: u64) -> io::Result<()>;
 }
 
-/// Operations that change files and folders.
+/// A file that is open for reading.
+pub(crate) trait Input: io::Read + io::Seek + Send {
+    /// Returns the length in bytes.
+    fn length(&self) -> io::Result<u64>;
+}
+
+/// Operations on files and folders.
 pub(crate) trait Files: Send + Sync {
+    /// Opens a file to read it.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Input>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    /// Reads a whole file.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.open(path)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Returns the length of a file in bytes.
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.len())
+    }
+
+    /// Returns whether there is a file, a folder or a pipe of this name.
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    /// Returns whether there is a file of this name.
+    fn has_file(&self, path: &Path) -> bool {
+        path.is_file()
+    }
+
     /// Creates a file, or empties an existing one.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>>;
 
@@ -83,6 +116,12 @@ impl std::fmt::Debug for Disk {
 
 /// The operating system's files.
 struct System;
+
+impl Input for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
 
 impl Output for File {
     fn sync(&self) -> io::Result<()> {

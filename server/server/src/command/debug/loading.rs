@@ -62,7 +62,8 @@ pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<()
     let mut turn = Turn::new(&shared.store, call.turn.now, &mut sink, Classes::none());
     turn.pin(None);
     aof::switch::wait_until_written(shared);
-    let files = AofFiles::find(&shared.settings()).map_err(|error| failed(&error))?;
+    let files = AofFiles::find(&shared.persistence.disk, &shared.settings())
+        .map_err(|error| failed(&error))?;
     if !files.exist() {
         return Err(failed(&"There is no append-only file"));
     }

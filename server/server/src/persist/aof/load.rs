@@ -3,7 +3,6 @@
 //! Nothing on disk changes before everything is loaded. Only then the torn end of the last file is cut off, and an old file
 //! moves into the folder.
 
-use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,14 +71,18 @@ impl AofFiles {
         let mut loaded = Loaded::default();
         for entry in &entries {
             let path = self.place(entry);
-            let len = fs::metadata(&path).map_err(|source| AofError::File {
-                what: "Unable to obtain the AOF file length of",
-                path,
-                source,
-            })?;
-            loaded.total_bytes += len.len();
+            let len = shared
+                .persistence
+                .disk
+                .length(&path)
+                .map_err(|source| AofError::File {
+                    what: "Unable to obtain the AOF file length of",
+                    path,
+                    source,
+                })?;
+            loaded.total_bytes += len;
             if entry.file_type == FileType::Base {
-                loaded.base_bytes = len.len();
+                loaded.base_bytes = len;
             }
         }
         let now = turn.now;
@@ -139,11 +142,12 @@ impl OneFile<'_> {
         pause: &mut impl FnMut(&mut Turn<'s>),
     ) -> Result<u64, LoadError> {
         let opening = "Fatal error: can't open the append log file for reading";
-        let mut file = File::open(&self.path).map_err(self.failed(opening))?;
-        let len = file.metadata().map_err(self.failed(opening))?.len();
+        let file = self.shared.persistence.disk.open(&self.path);
+        let mut file = file.map_err(self.failed(opening))?;
+        let len = file.length().map_err(self.failed(opening))?;
         let mut begin = Vec::new();
-        let magic = (&file).take(SNAPSHOT_MAGIC.len() as u64);
-        { magic }
+        let mut magic = (&mut file).take(SNAPSHOT_MAGIC.len() as u64);
+        magic
             .read_to_end(&mut begin)
             .map_err(self.failed("Unrecoverable error reading the append only file"))?;
         let mut offset = 0;
@@ -159,7 +163,7 @@ impl OneFile<'_> {
         let source = Blocks::new(
             load::BLOCK_BYTES,
             Some(len - offset),
-            |buffer: &mut [u8]| load::read_block(&mut file, buffer),
+            |buffer: &mut [u8]| load::read_block(&mut *file, buffer),
         );
         let mut commands = Commands::new(source, offset);
         let mut valid = offset;

@@ -63,7 +63,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
     let phase = state.aof.phase();
     if phase == Phase::Off {
         // The files may have changed since they were in use.
-        match AofFiles::read_manifest(&settings) {
+        match AofFiles::read_manifest(&shared.persistence.disk, &settings) {
             Ok(files) => *state.aof.files.lock() = files,
             Err(error) => {
                 state.end_walk();
@@ -286,7 +286,7 @@ impl Run {
             return Err(error.into());
         }
         files.remove_history(disk, &shared.logger);
-        let bytes = files.bytes();
+        let bytes = files.bytes(&shared.persistence.disk);
         aof.current_bytes.store(bytes, Ordering::Relaxed);
         aof.base_bytes.store(bytes, Ordering::Relaxed);
         Ok(())

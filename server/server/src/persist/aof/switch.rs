@@ -98,7 +98,7 @@ fn attach(
 pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let (disk, settings) = (&shared.persistence.disk, shared.settings());
     let aof = &shared.persistence.aof;
-    let files = AofFiles::read_manifest(&settings)?;
+    let files = AofFiles::read_manifest(&shared.persistence.disk, &settings)?;
     files.create_folder(disk)?;
     let name = files
         .manifest
