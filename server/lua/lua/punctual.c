@@ -158,3 +158,9 @@ LUA_API int punctual_arraykeys (lua_State *L, int *max, int *items) {
   }
   return 1;
 }
+
+
+/* Whether the running function may push n more values. Unlike lua_checkstack, this makes no room. */
+LUA_API int punctual_hasroom (lua_State *L, int n) {
+  return L->ci->top - L->top >= n;
+}

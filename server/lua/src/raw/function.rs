@@ -46,6 +46,7 @@ impl Raise {
 impl Stack<'_> {
     /// Pushes a native function.
     pub(crate) fn push_function(&self, function: Native) {
+        self.check_room(1);
         // SAFETY: the caller has made room; `trampoline` reads the address back as what it is.
         unsafe {
             ffi::lua_pushlightuserdata(self.state, function as *mut _);
@@ -55,6 +56,7 @@ impl Stack<'_> {
 
     /// Pushes new settings, for [`Stack::push_function_with`].
     pub(crate) fn push_settings(&self, values: [i32; size_of::<Settings>() / size_of::<i32>()]) {
+        self.check_room(1);
         // SAFETY: the caller has made room; the allocator does not fail; Lua aligns the memory for any number.
         unsafe {
             let memory = ffi::lua_newuserdata(self.state, size_of::<Settings>());
@@ -65,6 +67,7 @@ impl Stack<'_> {
     /// Pushes a native function, which reads the settings at `at` by [`Stack::settings`]. Scripts never get hold of them.
     pub(crate) fn push_function_with(&self, function: Native, at: i32) {
         assert_eq!(self.kind(at), Kind::Userdata);
+        self.check_room(2);
         // SAFETY: as in `push_function`.
         unsafe {
             ffi::lua_pushvalue(self.state, at);

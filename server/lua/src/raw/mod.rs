@@ -8,6 +8,7 @@
 //!   while Rust code runs ([`state`]); those that would call metamethods are not offered; those that write into
 //!   tables are for tables that the caller has made, which are not read-only, and the key must not be nil or NaN.
 //! - **Room on the stack is the caller's duty**: [`Stack::ensure`] before pushes. A native function begins with room for 20.
+//!   Debug builds assert that there is room.
 //! - Strings are borrowed from the stack, so nothing can be popped meanwhile; pushing is fine.
 
 pub(crate) mod arguments;
@@ -28,6 +29,8 @@ unsafe extern "C-unwind" {
     fn punctual_setreadonly(state: *mut ffi::lua_State, idx: c_int, on: c_int);
     /// Of the edited Lua: returns whether the value at `idx` is a read-only table.
     fn punctual_isreadonly(state: *mut ffi::lua_State, idx: c_int) -> c_int;
+    /// Returns whether the running function may push `n` more values.
+    fn punctual_hasroom(state: *mut ffi::lua_State, n: c_int) -> c_int;
 }
 
 /// Type of a Lua value.
@@ -68,6 +71,12 @@ impl Stack<'_> {
             "index {at} of {}",
             self.top()
         );
+    }
+
+    /// Asserts that the caller has made room for `n` more values.
+    fn check_room(&self, n: i32) {
+        // SAFETY: the state is valid.
+        debug_assert!(unsafe { punctual_hasroom(self.state, n) != 0 }, "no room");
     }
 
     /// Number of values.
@@ -190,24 +199,28 @@ impl Stack<'_> {
 
     /// Pushes nil.
     pub(crate) fn push_nil(&self) {
+        self.check_room(1);
         // SAFETY: the caller has made room.
         unsafe { ffi::lua_pushnil(self.state) }
     }
 
     /// Pushes a boolean.
     pub(crate) fn push_boolean(&self, value: bool) {
+        self.check_room(1);
         // SAFETY: the caller has made room.
         unsafe { ffi::lua_pushboolean(self.state, value.into()) }
     }
 
     /// Pushes a number.
     pub(crate) fn push_number(&self, value: f64) {
+        self.check_room(1);
         // SAFETY: the caller has made room.
         unsafe { ffi::lua_pushnumber(self.state, value) }
     }
 
     /// Pushes a string.
     pub(crate) fn push_bytes(&self, bytes: &[u8]) {
+        self.check_room(1);
         let start = bytes.as_ptr().cast::<c_char>();
         // SAFETY: the caller has made room; Lua copies the bytes; the allocator does not fail.
         unsafe { ffi::lua_pushlstring_(self.state, start, bytes.len()) }
@@ -215,6 +228,7 @@ impl Stack<'_> {
 
     /// Pushes a light userdata: an address that scripts can compare and nothing else.
     pub(crate) fn push_light_userdata(&self, address: usize) {
+        self.check_room(1);
         // SAFETY: the caller has made room; nobody dereferences the address.
         unsafe { ffi::lua_pushlightuserdata(self.state, address as *mut _) }
     }
@@ -222,12 +236,14 @@ impl Stack<'_> {
     /// Pushes a copy of a value.
     pub(crate) fn push_value(&self, at: i32) {
         self.check(at);
+        self.check_room(1);
         // SAFETY: the caller has made room.
         unsafe { ffi::lua_pushvalue(self.state, at) }
     }
 
     /// Pushes a new table with room for these numbers of elements in its array and its hash part.
     pub(crate) fn push_table(&self, array: usize, hash: usize) {
+        self.check_room(1);
         // Lua refuses tables that are too large, with an error.
         const LARGEST: usize = 1 << 24;
         let [array, hash] = [array, hash].map(|n| n.min(LARGEST) as c_int);
@@ -259,6 +275,7 @@ impl Stack<'_> {
     /// Pushes element `n` of the table at `at`, without metamethods.
     pub(crate) fn raw_get_index(&self, at: i32, n: i32) {
         self.assert_table(at);
+        self.check_room(1);
         // SAFETY: as above, and the caller has made room.
         unsafe { ffi::lua_rawgeti_(self.state, at, n) }
     }
@@ -304,6 +321,7 @@ impl Stack<'_> {
     /// A walk begins with nil; the table stays as it is meanwhile.
     pub(crate) fn next(&mut self, at: i32) -> bool {
         self.assert_table(at);
+        self.check_room(1);
         // SAFETY: the key comes from the table, which has not changed, so it is found.
         unsafe { ffi::lua_next(self.state, at) != 0 }
     }
@@ -329,6 +347,7 @@ impl Stack<'_> {
     /// Pushes a value's metatable, if it has one.
     pub(crate) fn push_metatable(&self, at: i32) -> bool {
         self.check(at);
+        self.check_room(1);
         // SAFETY: the index is valid.
         unsafe { ffi::lua_getmetatable(self.state, at) != 0 }
     }
@@ -356,6 +375,7 @@ impl Stack<'_> {
 
     /// Returns the text of a number as Lua writes it, and leaves the number as it is.
     fn number_text(&self, at: i32) -> Vec<u8> {
+        self.check_room(1);
         let mut len = 0;
         // SAFETY: there is room for one more value; the conversion changes the copy, a string then, which is copied
         // before it is popped.

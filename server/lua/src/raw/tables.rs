@@ -34,6 +34,7 @@ impl Stack<'_> {
 
     /// As [`Stack::next`], for the table below the key at the top: with a place in the table, of which the key is not asked for.
     pub(crate) fn next_pair(&mut self, place: &mut Place) -> bool {
+        self.check_room(1);
         // SAFETY: the caller has made room; the function checks the values, and a place beyond the table is its end.
         let next = unsafe { punctual_next(self.state, place.0) };
         assert!(next >= 0, "a table and a key");

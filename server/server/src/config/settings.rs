@@ -450,7 +450,7 @@ fn append_sync(values: &Values) -> AppendSync {
 fn maxmemory_clients(values: &Values) -> u64 {
     match values.of("maxmemory-clients") {
         Value::Memory(bytes) => *bytes,
-        // Without a limit of the memory there is none for clients.
+        // Without `maxmemory`, clients have no limit either.
         Value::Percent(percent) => values.bytes::<u64>("maxmemory") / 100 * percent,
         _ => 0,
     }
