@@ -81,9 +81,9 @@ impl CrashReporter {
         let Some(shared) = self.server() else {
             return self.write("The server had not started.");
         };
-        let clients = shared.clients.list();
+        let clients = shared.clients.registry.list();
         let mut last = String::from("\n------ LAST COMMANDS ------");
-        for (number, stats) in shared.stats.iter().enumerate() {
+        for (number, stats) in shared.observed.stats.iter().enumerate() {
             let id = stats.client.load(Ordering::Relaxed);
             let text = match clients.iter().find(|client| client.id == id) {
                 Some(client) => {

@@ -320,12 +320,13 @@ impl Server {
         let mut shared = Shared::new(world, names, handlers, config, store, mailboxes, logger);
         shared.reclaim = builder.reclaim;
         shared.systemd = builder.systemd.clone();
-        shared.users = users;
+        shared.clients.users = users;
         shared.tls = tls;
         shared.is_program = builder.writes_pid;
-        shared.persistence.disk = builder.disk.clone();
+        shared.durability.disk = builder.disk.clone();
         let shared = Arc::new(shared);
         shared
+            .observed
             .startup_bytes
             .store(shared.memory.used(), Ordering::Relaxed);
         if let Some(starting) = &builder.starting {
@@ -499,7 +500,7 @@ impl Server {
             let _ = thread.join();
         }
         drop(self.http.take());
-        self.shared.upstream.join();
+        self.shared.replication.upstream.join();
     }
 
     fn stop(&mut self) {
@@ -508,7 +509,7 @@ impl Server {
             let _ = thread.join();
         }
         drop(self.http.take());
-        self.shared.upstream.join();
+        self.shared.replication.upstream.join();
         aof::switch::finish(&self.shared);
     }
 }

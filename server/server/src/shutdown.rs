@@ -82,7 +82,7 @@ pub(crate) fn begin_by_signal(shared: &Shared, options: ShutdownOptions) {
 /// Returns whether a replica has not acknowledged all changes.
 fn replicas_lag(shared: &Shared) -> bool {
     let offset = shared.replication.offset();
-    let replicas = shared.replicas.all();
+    let replicas = shared.replication.replicas.all();
     replicas.iter().any(|replica| replica.acked() != offset)
 }
 
@@ -98,10 +98,10 @@ fn postpone(shared: &Shared, turn: &Turn, options: ShutdownOptions) {
     let timeout_ms = shared.settings().shutdown_timeout_s * 1000;
     let deadline = turn.now.base_ms().saturating_add(timeout_ms);
     shared.shutdown.wait(options, deadline);
-    let pauses = &shared.pauses;
+    let pauses = &shared.clients.pauses;
     pauses.begin(Purpose::Shutdown, turn.now, u64::MAX, true);
     log::notice!(shared.logger, "Waiting for replicas before shutting down.");
-    shared.replicas.acks.ask();
+    shared.replication.replicas.acks.ask();
     // Loop 0 sets its alarm.
     shared.mailboxes[0].order(Order::Resume);
 }
@@ -140,7 +140,7 @@ fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
             waiting::answer_unserved(shared, loop_number, waiter, Some(&FAILED));
         }
     }
-    shared.pauses.end(Purpose::Shutdown);
+    shared.clients.pauses.end(Purpose::Shutdown);
     shared.order_all(|| Order::Resume);
 }
 
@@ -150,7 +150,7 @@ fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
     let logger = &shared.logger;
     log_replicas(shared);
     // Without the first base, the append-only file lacks most of the data.
-    let mut failed = shared.persistence.aof.phase() == Phase::Starting;
+    let mut failed = shared.durability.aof.phase() == Phase::Starting;
     if failed && options.force {
         log::warning!(logger, "Writing initial AOF. Exit anyway.");
         failed = false;
@@ -181,7 +181,10 @@ fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
 
 /// Logs how many replicas are in sync, and each that is not.
 fn log_replicas(shared: &Shared) {
-    let (offset, replicas) = (shared.replication.offset(), shared.replicas.all());
+    let (offset, replicas) = (
+        shared.replication.offset(),
+        shared.replication.replicas.all(),
+    );
     let mut lagging = 0;
     for replica in replicas.iter().filter(|replica| replica.acked() != offset) {
         lagging += 1;

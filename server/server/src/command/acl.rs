@@ -128,7 +128,7 @@ fn cat(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if args.len() > 3 {
         return Err(crate::command::replies::wrong_form("ACL", args));
     }
-    let rules = &call.shared.users.rules;
+    let rules = &call.shared.clients.users.rules;
     let category = rules
         .category(asked)
         .ok_or_else(|| Error::repeating("ERR Unknown category '", brief(asked), "'"))?;
@@ -150,7 +150,7 @@ fn who_am_i(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn list(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let lines = call.shared.users.lines();
+    let lines = call.shared.clients.users.lines();
     reply.array(lines.len());
     for line in lines {
         reply.bulk(&line);
@@ -159,7 +159,7 @@ fn list(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn users(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let users = call.shared.users.list();
+    let users = call.shared.clients.users.list();
     reply.array(users.len());
     for user in users {
         reply.bulk(&user.identity.name);
@@ -168,7 +168,7 @@ fn users(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn get_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let users = &call.shared.users;
+    let users = &call.shared.clients.users;
     let Some(user) = users.get(&args[2]) else {
         reply.null();
         return Ok(());
@@ -222,6 +222,7 @@ fn set_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     let all_channels = call.shared.settings().acl_all_channels;
     let changed = call
         .shared
+        .clients
         .users
         .set(name, &rules, all_channels)
         .map_err(|refused| {
@@ -245,7 +246,7 @@ fn del_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     }
     let mut deleted = 0;
     for name in names {
-        if let Some(user) = call.shared.users.delete(name) {
+        if let Some(user) = call.shared.clients.users.delete(name) {
             call.shared.user_gone(call.session, user.identity.id);
             deleted += 1;
         }
@@ -269,15 +270,16 @@ fn load(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let file = settings.acl_file.as_deref().ok_or_else(no_file)?;
     call.turn.release();
     let new = shared
+        .clients
         .users
-        .read(&shared.persistence.disk, file, &settings, &shared.logger)
+        .read(&shared.durability.disk, file, &settings, &shared.logger)
         .map_err(|errors| Error::Text(format!("ERR {errors}").into()))?;
-    let old = shared.users.replace(new);
+    let old = shared.clients.users.replace(new);
     // As in Redis, all clients but the default user's are disconnected.
     for (_, user) in old.iter().filter(|(name, _)| ***name != *DEFAULT) {
         shared.user_gone(call.session, user.identity.id);
     }
-    let default = shared.users.default_user();
+    let default = shared.clients.users.default_user();
     shared.user_changed(call.session, call.loop_number, &default);
     reply.ok();
     Ok(())
@@ -287,7 +289,7 @@ fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let settings = call.shared.settings();
     let file = settings.acl_file.as_deref().ok_or_else(no_file)?;
     call.turn.release();
-    if let Err(error) = call.shared.users.write(&settings.dir.join(file)) {
+    if let Err(error) = call.shared.clients.users.write(&settings.dir.join(file)) {
         log::warning!(
             call.shared.logger,
             "Writing ACL file for ACL SAVE: {}",
@@ -322,7 +324,7 @@ fn gen_pass(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
 }
 
 fn log(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let log = &call.shared.users.log;
+    let log = &call.shared.clients.users.log;
     let count = match args.get(2) {
         _ if args.len() > 3 => return Err(crate::command::replies::wrong_form("ACL", args)),
         None => 10,
@@ -368,6 +370,7 @@ fn log(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 fn dry_run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let shared = call.shared;
     let user = shared
+        .clients
         .users
         .get(&args[2])
         .ok_or_else(|| Error::repeating("ERR User '", c_string(&args[2]), "' not found"))?;

@@ -249,14 +249,14 @@ fn pause(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let timeout_ms =
         u64::try_from(timeout_ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
     let end_ms = call.turn.now.base_ms().saturating_add(timeout_ms);
-    let pauses = &call.shared.pauses;
+    let pauses = &call.shared.clients.pauses;
     pauses.begin(Purpose::Command, call.turn.now, end_ms, writes_only);
     reply.ok();
     Ok(())
 }
 
 fn unpause(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    call.shared.pauses.end(Purpose::Command);
+    call.shared.clients.pauses.end(Purpose::Command);
     call.shared.order_all(|| Order::Resume);
     reply.ok();
     Ok(())
@@ -278,7 +278,7 @@ fn unblock(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
     let id = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
     let client = u64::try_from(id)
         .ok()
-        .and_then(|id| call.shared.clients.get(id));
+        .and_then(|id| call.shared.clients.registry.get(id));
     let unblocked = client.is_some_and(|client| {
         let waiter = client.waiter.lock().clone();
         waiter.is_some_and(|waiter| {

@@ -54,10 +54,10 @@ pub(super) fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
     let all = &call.shared.clients;
     let option = args.get(2).map(<[u8]>::to_ascii_lowercase);
     let clients = match option.as_deref() {
-        None => all.list(),
+        None => all.registry.list(),
         Some(b"type") if args.len() == 4 => {
             let wanted = client_type(&args[3])?;
-            let mut clients = all.list();
+            let mut clients = all.registry.list();
             clients.retain(|c| c.client_type() == wanted);
             clients
         }
@@ -65,7 +65,7 @@ pub(super) fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
             let mut clients = Vec::new();
             for arg in args.skip(3) {
                 let id = parse_i64(arg).ok_or(Error::fixed("ERR Invalid client ID"))?;
-                clients.extend(u64::try_from(id).ok().and_then(|id| all.get(id)));
+                clients.extend(u64::try_from(id).ok().and_then(|id| all.registry.get(id)));
             }
             clients
         }
@@ -162,15 +162,15 @@ pub(super) fn kill(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
         Filter {
             addr: Some(args.at(2)),
             skip_me: false,
-            ..Filter::parse(Args::EMPTY, &call.shared.users)?
+            ..Filter::parse(Args::EMPTY, &call.shared.clients.users)?
         }
     } else {
-        Filter::parse(args.skip(2), &call.shared.users)?
+        Filter::parse(args.skip(2), &call.shared.clients.users)?
     };
     let me = call.session.id;
     let now_ms = call.now().read_ms();
     let mut killed = 0;
-    for client in call.shared.clients.list() {
+    for client in call.shared.clients.registry.list() {
         if !filter.matches(&client, me, now_ms) {
             continue;
         }
@@ -179,7 +179,7 @@ pub(super) fn kill(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
             // The caller still gets its reply.
             call.session.closing = true;
         } else {
-            call.shared.clients.kill(&client);
+            call.shared.clients.registry.kill(&client);
             call.shared.mailboxes[client.loop_number].order(Order::Kill {
                 client: client.id,
                 slot: client.slot,

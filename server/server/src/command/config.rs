@@ -103,7 +103,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     let switching = switches.then(|| {
         call.turn.release();
-        let switching = call.shared.persistence.aof.switching.lock();
+        let switching = call.shared.durability.aof.switching.lock();
         // Shards come before the configuration.
         call.turn.lock_all();
         switching
@@ -114,7 +114,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         .set(
             &pairs,
             call.session.info.local,
-            call.shared.persistence.is_loading(),
+            call.shared.durability.is_loading(),
         )
         .map_err(|e| match e {
             SetError::Unknown(name) => {
@@ -141,7 +141,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let ends = before && !settings.append_only;
     if changes.contains("requirepass") {
         let password = settings.requirepass.as_deref();
-        call.shared.users.set_default_password(password);
+        call.shared.clients.users.set_default_password(password);
     }
     // Other loops' changes of the configuration come into force in their order.
     call.shared.reconfigure(settings);
@@ -171,23 +171,23 @@ pub(super) fn rewrite_file(shared: &Shared, all: bool) -> Result<(), RewriteErro
     // The users of a file are written by ACL SAVE.
     let lines = match config.settings().acl_file {
         Some(_) => Vec::new(),
-        None => shared.users.lines(),
+        None => shared.clients.users.lines(),
     };
     config.set_users(lines);
     config.rewrite_file(all)
 }
 
 fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    for stats in &call.shared.stats {
+    for stats in &call.shared.observed.stats {
         stats.reset();
     }
     call.turn.stats = Stats {
         dirty: call.turn.stats.dirty,
         ..Stats::default()
     };
-    call.shared.replicas.counts.reset();
-    call.shared.errors.reset();
-    call.shared.users.log.reset_counts();
+    call.shared.replication.replicas.counts.reset();
+    call.shared.observed.errors.reset();
+    call.shared.clients.users.log.reset_counts();
     call.shared.worker.freed_objects.store(0, Ordering::Relaxed);
     call.shared.memory.reset();
     reply.ok();

@@ -115,7 +115,7 @@ fn echo(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 fn auth(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match args.len() {
         2 => {
-            if call.shared.users.default_user().no_password {
+            if call.shared.clients.users.default_user().no_password {
                 return Err(Error::fixed(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
                 ));
@@ -184,8 +184,9 @@ fn hello(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     // Messages published before use the old protocol.
     call.mailbox().take_separated(reply.out());
-    call.session.set_protocol(&call.shared.pubsub, protocol);
-    call.shared.trackers.protocol_changed(call.session);
+    call.session
+        .set_protocol(&call.shared.clients.pubsub, protocol);
+    call.shared.clients.trackers.protocol_changed(call.session);
     reply.set_protocol(protocol);
     reply.map(7);
     reply.bulk(b"server");
@@ -228,17 +229,20 @@ fn quit(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    call.shared.monitors.remove(call.session);
+    call.shared.clients.monitors.remove(call.session);
     call.session.monitor = false;
-    call.session.unsubscribe_all(&call.shared.pubsub);
-    call.shared.trackers.end(&call.shared.store, call.session);
+    call.session.unsubscribe_all(&call.shared.clients.pubsub);
+    call.shared
+        .clients
+        .trackers
+        .end(&call.shared.store, call.session);
     // The client still gets messages published before.
     call.mailbox().take_separated(reply.out());
     let session = &mut *call.session;
     session.discard(call.turn);
     session.select(0);
-    session.set_protocol(&call.shared.pubsub, Protocol::Resp2);
-    session.become_default(&call.shared.users);
+    session.set_protocol(&call.shared.clients.pubsub, Protocol::Resp2);
+    session.become_default(&call.shared.clients.users);
     session.reply_mode = ReplyMode::On;
     session.set_no_touch(false);
     session.set_no_evict(false);

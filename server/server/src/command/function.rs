@@ -120,7 +120,7 @@ fn prepare(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     // Libraries change under all locks, so the function stays what it is until it has run.
     call.turn.lock_all();
     let loaded = &mut call.scripts.functions;
-    let found = loaded.find(&shared.functions, args.at(1))?;
+    let found = loaded.find(&shared.scripting.functions, args.at(1))?;
     let keys = parse_i64(args.at(2)).ok_or(Error::fixed("ERR Bad number of keys provided"))?;
     if keys > args.len() as i64 - 3 {
         return Err(Error::fixed(
@@ -148,7 +148,7 @@ fn change<L, T>(
     load: impl FnOnce(&mut Loader<'_>) -> Result<L, Error>,
     change: impl FnOnce(&mut Libraries, L) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let registry = &call.shared.functions;
+    let registry = &call.shared.scripting.functions;
     let loaded = &mut call.scripts.functions;
     let result = load(&mut Loader {
         loaded,
@@ -169,7 +169,7 @@ fn change<L, T>(
         }
         Err(_) => loaded.tidy(),
     }
-    call.shared.stats[call.loop_number].count_functions(loaded.memory());
+    call.shared.observed.stats[call.loop_number].count_functions(loaded.memory());
     result
 }
 
@@ -182,7 +182,7 @@ fn load(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         }
     }
     let replace = !options.is_empty();
-    let all = call.shared.functions.libraries();
+    let all = call.shared.scripting.functions.libraries();
     let exists = |name: &str| !replace && all.contains(name);
     let name = change(
         call,
@@ -238,7 +238,7 @@ fn flush(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 fn dump(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut payload = Vec::new();
     let mut encoder = Encoder::new(call.shared.settings().rdb_compression);
-    for library in call.shared.functions.libraries().iter() {
+    for library in call.shared.scripting.functions.libraries().iter() {
         encoder.library(&mut payload, &library.code);
     }
     dump::seal(&mut payload);
@@ -305,7 +305,7 @@ fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         }
         at += 1;
     }
-    let libraries = call.shared.functions.libraries();
+    let libraries = call.shared.scripting.functions.libraries();
     let listed: Vec<_> = libraries
         .iter()
         .filter(|library| {
@@ -349,24 +349,24 @@ fn write_library(library: &Library, with_code: bool, reply: &mut Reply) {
 }
 
 fn kill(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    call.shared.running.kill(true)?;
+    call.shared.scripting.running.kill(true)?;
     reply.ok();
     Ok(())
 }
 
 fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let libraries = call.shared.functions.libraries();
+    let libraries = call.shared.scripting.functions.libraries();
     // As in Redis, names that differ in case only count apart.
     let functions: usize = libraries
         .iter()
         .map(|library| library.functions.len())
         .sum();
-    let running = call.shared.running.about();
+    let running = call.shared.scripting.running.about();
     if running
         .as_ref()
         .is_some_and(|about| about.function.is_none())
     {
-        return Err(call.shared.running.refusal());
+        return Err(call.shared.scripting.running.refusal());
     }
     reply.map(2);
     reply.bulk(b"running_script");

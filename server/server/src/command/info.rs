@@ -140,7 +140,12 @@ impl Page<'_, '_> {
     }
 
     fn sum(&self, counter: impl Fn(&LoopStats) -> &Counter) -> u64 {
-        self.shared.stats.iter().map(|s| counter(s).get()).sum()
+        self.shared
+            .observed
+            .stats
+            .iter()
+            .map(|s| counter(s).get())
+            .sum()
     }
 
     /// Returns the counts of all turns, this one included.
@@ -211,25 +216,25 @@ fn clients(page: &mut Page<'_, '_>) {
     let shared = page.shared;
     let now_ms = page.turn.now.read_ms();
     let most = |peak: fn(&LoopStats) -> &RecentPeak| {
-        let peaks = shared.stats.iter().map(|s| peak(s).get(now_ms));
+        let peaks = shared.observed.stats.iter().map(|s| peak(s).get(now_ms));
         peaks.max().unwrap_or(0)
     };
     let (input, output) = (most(|s| &s.input_peak), most(|s| &s.output_peak));
-    let all = shared.clients.list();
+    let all = shared.clients.registry.list();
     let has_timeout = |client: &&Arc<ClientInfo>| {
         let waiter = client.waiter.lock();
         waiter.as_ref().is_some_and(|w| w.deadline_ms().is_some())
     };
     // As in Redis, replicas are no clients here.
-    let replicas = shared.replicas.count() as u64;
-    let connected = shared.clients.connected().saturating_sub(replicas);
+    let replicas = shared.replication.replicas.count() as u64;
+    let connected = shared.clients.registry.connected().saturating_sub(replicas);
     page.line("connected_clients", connected);
     page.line("cluster_connections", 0);
     page.line("maxclients", shared.settings().max_clients);
     page.line("client_recent_max_input_buffer", input);
     page.line("client_recent_max_output_buffer", output);
-    page.line("blocked_clients", shared.clients.waiting());
-    page.line("tracking_clients", shared.trackers.clients());
+    page.line("blocked_clients", shared.clients.registry.waiting());
+    page.line("tracking_clients", shared.clients.trackers.clients());
     page.line(
         "clients_in_timeout_table",
         all.iter().filter(has_timeout).count(),
@@ -260,16 +265,16 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("allocator_resident", breakdown.pages);
     page.bytes("total_system_memory", process::total_memory());
     let sum = |bytes: fn(&LoopStats) -> &AtomicU64| -> u64 {
-        let loops = page.shared.stats.iter();
+        let loops = page.shared.observed.stats.iter();
         loops.map(|stats| bytes(stats).load(Relaxed)).sum()
     };
     let (eval, functions) = (sum(|s| &s.scripts_bytes), sum(|s| &s.functions_bytes));
     page.line("used_memory_vm_eval", eval);
     page.bytes("used_memory_lua", eval);
-    let (scripts, script_bytes) = page.shared.scripts.size();
+    let (scripts, script_bytes) = page.shared.scripting.cache.size();
     page.line("used_memory_scripts_eval", script_bytes);
     page.line("number_of_cached_scripts", scripts);
-    let libraries = page.shared.functions.libraries();
+    let libraries = page.shared.scripting.functions.libraries();
     page.line("number_of_functions", libraries.functions());
     page.line("number_of_libraries", libraries.iter().len());
     page.line("used_memory_vm_functions", functions);
@@ -312,7 +317,10 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("mem_clients_slaves", breakdown.replicas);
     page.line("mem_clients_normal", breakdown.clients);
     page.line("mem_cluster_links", 0);
-    page.line("mem_aof_buffer", page.shared.changelog.kept_for_file());
+    page.line(
+        "mem_aof_buffer",
+        page.shared.durability.changelog.kept_for_file(),
+    );
     page.line("mem_allocator", "mimalloc");
     page.line("active_defrag_running", 0);
     let worker = &page.shared.worker;
@@ -329,15 +337,15 @@ fn memory(page: &mut Page<'_, '_>) {
 }
 
 fn stats(page: &mut Page<'_, '_>) {
-    let counts = &page.shared.replicas.counts;
-    let pubsub = &page.shared.pubsub;
+    let counts = &page.shared.replication.replicas.counts;
+    let pubsub = &page.shared.clients.pubsub;
     let (channels, patterns, shard_channels) = (
         pubsub.topic_count(Kind::Channel),
         pubsub.topic_count(Kind::Pattern),
         pubsub.topic_count(Kind::Shard),
     );
     let commands = page.sum(|s| &s.commands);
-    let (ops, net_in, net_out) = page.shared.rates.since_last(
+    let (ops, net_in, net_out) = page.shared.observed.rates.since_last(
         page.turn.now,
         commands,
         page.sum(|s| &s.net_in),
@@ -348,7 +356,7 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("instantaneous_ops_per_sec", ops);
     page.line("total_net_input_bytes", page.sum(|s| &s.net_in));
     page.line("total_net_output_bytes", page.sum(|s| &s.net_out));
-    let repl_input = page.shared.upstream.input_bytes.load(Relaxed);
+    let repl_input = page.shared.replication.upstream.input_bytes.load(Relaxed);
     page.line("total_net_repl_input_bytes", repl_input);
     page.line("total_net_repl_output_bytes", counts.bytes.load(Relaxed));
     let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
@@ -361,7 +369,10 @@ fn stats(page: &mut Page<'_, '_>) {
         page.sum(|s| &s.rejected_connections),
     );
     for reason in Reason::ALL {
-        page.line(reason.info_field(), page.shared.users.log.denied(reason));
+        page.line(
+            reason.info_field(),
+            page.shared.clients.users.log.denied(reason),
+        );
     }
     page.line("sync_full", counts.full.load(Relaxed));
     page.line("sync_partial_ok", counts.partial_ok.load(Relaxed));
@@ -403,7 +414,7 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("tracking_total_items", tracked_items);
     page.line(
         "tracking_total_prefixes",
-        page.shared.trackers.prefix_count(),
+        page.shared.clients.trackers.prefix_count(),
     );
     page.line("unexpected_error_replies", 0);
     page.line("total_error_replies", page.sum(|s| &s.errors));
@@ -441,6 +452,7 @@ fn command_stats(page: &mut Page<'_, '_>) {
     for entry in page.shared.commands.table().all() {
         let sum = |f: fn(&CommandStats) -> &Counter| -> u64 {
             page.shared
+                .observed
                 .stats
                 .iter()
                 .map(|s| f(&s.by_command[entry.id]).get())
@@ -482,7 +494,7 @@ fn latency_stats(page: &mut Page<'_, '_>) {
 }
 
 fn error_stats(page: &mut Page<'_, '_>) {
-    for (code, count) in page.shared.errors.all() {
+    for (code, count) in page.shared.observed.errors.all() {
         page.line(&format!("errorstat_{code}"), format_args!("count={count}"));
     }
 }
@@ -516,7 +528,7 @@ fn keyspace(page: &mut Page<'_, '_>) {
 /// Returns the lateness of expiry over all loops, in µs.
 pub(crate) fn lateness(shared: &Shared) -> Histogram<u64> {
     let mut all = lateness_histogram();
-    for stats in &shared.stats {
+    for stats in &shared.observed.stats {
         // The histograms have equal bounds, so adding cannot fail.
         let _ = all.add(&*stats.lateness_us.lock());
     }

@@ -74,7 +74,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
 )];
 
 fn latest(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let all = call.shared.latency.all();
+    let all = call.shared.observed.latency.all();
     reply.array(all.len());
     for (event, series) in all {
         let last = series.samples.back().copied();
@@ -90,6 +90,7 @@ fn latest(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 fn history(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let samples = call
         .shared
+        .observed
         .latency
         .get(&args[2])
         .map_or_else(Default::default, |(_, s)| s.samples);
@@ -106,6 +107,7 @@ fn reset(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let events = args.skip(2);
     let count = call
         .shared
+        .observed
         .latency
         .reset(|name| events.is_empty() || events.iter().any(|e| e == name.as_bytes()));
     reply.int(count as i64);
@@ -113,7 +115,7 @@ fn reset(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn graph(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let Some((event, series)) = call.shared.latency.get(&args[2]) else {
+    let Some((event, series)) = call.shared.observed.latency.get(&args[2]) else {
         return Err(Error::repeating(
             "ERR No samples available for event '",
             &args[2],
@@ -135,7 +137,7 @@ fn graph(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn doctor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let threshold_ms = call.shared.settings().latency_threshold_ms;
-    let all = call.shared.latency.all();
+    let all = call.shared.observed.latency.all();
     reply.verbatim("txt", report(threshold_ms, &all).as_bytes());
     Ok(())
 }
@@ -224,7 +226,13 @@ fn histogram(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error
 
 /// Returns the distribution of a command's durations over all loops.
 pub(crate) fn durations(shared: &Shared, entry: &Entry) -> Distribution {
-    Distribution::sum(shared.stats.iter().map(|s| &s.by_command[entry.id].latency))
+    Distribution::sum(
+        shared
+            .observed
+            .stats
+            .iter()
+            .map(|s| &s.by_command[entry.id].latency),
+    )
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {

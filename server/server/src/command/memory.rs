@@ -91,7 +91,7 @@ impl MemoryBreakdown {
     /// Collects all figures. Locks all shards. O(shards · databases + clients).
     pub(crate) fn new(shared: &Shared, turn: &mut Turn) -> Self {
         let (resident, _) = process::memory();
-        let all = shared.clients.list();
+        let all = shared.clients.registry.list();
         let of = |replicas: bool| {
             let clients = all.iter();
             let clients = clients.filter(|c| (c.client_type() == ClientType::Replica) == replicas);
@@ -119,22 +119,23 @@ impl MemoryBreakdown {
             .unwrap_or(resident)
             .min(resident);
         let allocated = counters::used().unwrap_or(anonymous);
-        let stream = shared.replicas.stream();
+        let stream = shared.replication.replicas.stream();
         let backlog = stream.backlog.as_ref().map_or(0, |b| b.memory() as u64);
         drop(stream);
-        let scripts = shared.scripts.size().1 + shared.functions.libraries().memory();
+        let scripts =
+            shared.scripting.cache.size().1 + shared.scripting.functions.libraries().memory();
         Self {
             used,
             peak: shared.memory.peak(),
             resident,
-            startup: shared.startup_bytes.load(Ordering::Relaxed),
+            startup: shared.observed.startup_bytes.load(Ordering::Relaxed),
             allocated,
             // Memory that was never written is allocated, and not resident.
             pages: anonymous.max(allocated),
             clients,
             replicas,
             backlog,
-            file: shared.changelog.kept_for_file(),
+            file: shared.durability.changelog.kept_for_file(),
             scripts: scripts as u64,
             dbs,
         }
@@ -214,8 +215,12 @@ fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     int(reply, "clients.normal", breakdown.clients);
     int(reply, "cluster.links", 0);
     int(reply, "aof.buffer", breakdown.file);
-    int(reply, "lua.caches", call.shared.scripts.size().1 as u64);
-    let libraries = call.shared.functions.libraries();
+    int(
+        reply,
+        "lua.caches",
+        call.shared.scripting.cache.size().1 as u64,
+    );
+    let libraries = call.shared.scripting.functions.libraries();
     int(reply, "functions.caches", libraries.memory() as u64);
     for (db, _, memory) in &breakdown.dbs {
         reply.bulk(format!("db.{db}").as_bytes());
@@ -270,7 +275,7 @@ fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn doctor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let breakdown = MemoryBreakdown::new(call.shared, call.turn);
-    let connected = call.shared.clients.connected();
+    let connected = call.shared.clients.registry.connected();
     reply.verbatim("txt", report(&breakdown, connected).as_bytes());
     Ok(())
 }

@@ -31,7 +31,7 @@ fn monitor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     // As in Redis, a second MONITOR gets no reply.
     if !call.session.monitor {
-        call.shared.monitors.add(call.session);
+        call.shared.clients.monitors.add(call.session);
         reply.ok();
     }
     Ok(())

@@ -69,7 +69,7 @@ fn bgsave(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         Some(word) if args.len() == 2 && word.eq_ignore_ascii_case(b"schedule") => {}
         Some(_) => return Err(Error::Syntax),
     }
-    let state = &call.shared.persistence;
+    let state = &call.shared.durability;
     let rewrites = state.aof.rewrite.active.load(Ordering::Acquire);
     if state.is_saving() && !rewrites {
         return Err(IN_PROGRESS);
@@ -96,7 +96,7 @@ fn bgsave(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn bgrewriteaof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let state = &call.shared.persistence;
+    let state = &call.shared.durability;
     let active = &state.aof.rewrite.active;
     if active.load(Ordering::Acquire) {
         return Err(Error::fixed(
@@ -124,7 +124,7 @@ fn bgrewriteaof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error
 }
 
 fn last_save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let at_ms = call.shared.persistence.last_save_ms.load(Ordering::Acquire);
+    let at_ms = call.shared.durability.last_save_ms.load(Ordering::Acquire);
     reply.int((at_ms / 1000) as i64);
     Ok(())
 }

@@ -125,7 +125,8 @@ fn subscribe(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Resu
         call.mailbox().separate(call.session.id, reply.out());
     }
     for topic in args.skip(1) {
-        call.session.subscribe(&call.shared.pubsub, kind, topic);
+        call.session
+            .subscribe(&call.shared.clients.pubsub, kind, topic);
         reply.push(3);
         reply.bulk(kind.subscribed());
         reply.bulk(topic);
@@ -152,7 +153,8 @@ fn unsubscribe(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Re
 }
 
 fn end(kind: Kind, topic: &[u8], call: &mut Call, reply: &mut Reply) {
-    call.session.unsubscribe(&call.shared.pubsub, kind, topic);
+    call.session
+        .unsubscribe(&call.shared.clients.pubsub, kind, topic);
     confirm(kind, Some(topic), call, reply);
 }
 
@@ -180,6 +182,7 @@ fn spublish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     call.session.has_written = true;
     let shared = call.shared;
     let count = shared
+        .clients
         .pubsub
         .publish_shard(&shared.mailboxes, &args[1], &args[2]);
     reply.int(count as i64);
@@ -190,7 +193,7 @@ fn channels(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Resul
     if args.len() > 3 {
         return Err(crate::command::replies::wrong_form("PUBSUB", args));
     }
-    let topics = call.shared.pubsub.topics(kind, args.get(2));
+    let topics = call.shared.clients.pubsub.topics(kind, args.get(2));
     reply.array(topics.len());
     for topic in &topics {
         reply.bulk(topic);
@@ -203,13 +206,13 @@ fn num_sub(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Result
     reply.array(2 * topics.len());
     for topic in topics {
         reply.bulk(topic);
-        reply.int(call.shared.pubsub.listeners(kind, topic) as i64);
+        reply.int(call.shared.clients.pubsub.listeners(kind, topic) as i64);
     }
     Ok(())
 }
 
 fn num_pat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    reply.int(call.shared.pubsub.topic_count(Kind::Pattern) as i64);
+    reply.int(call.shared.clients.pubsub.topic_count(Kind::Pattern) as i64);
     Ok(())
 }
 

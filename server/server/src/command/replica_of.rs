@@ -55,7 +55,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
 fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let shared = Arc::clone(call.shared);
     if args.len() == 2 && args.at(1).eq_ignore_ascii_case(b"abort") {
-        if !shared.failover.is_planned() {
+        if !shared.replication.failover.is_planned() {
             return Err(Error::fixed("ERR No failover in progress."));
         }
         shared.abort_failover(call.turn, "Failover manually aborted");
@@ -86,7 +86,7 @@ fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
             _ => return Err(Error::Syntax),
         }
     }
-    if shared.failover.is_planned() {
+    if shared.replication.failover.is_planned() {
         return Err(Error::fixed("ERR FAILOVER already in progress."));
     }
     if shared.replication.is_replica() {
@@ -94,7 +94,7 @@ fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
             "ERR FAILOVER is not valid when server is a replica.",
         ));
     }
-    if shared.replicas.all().is_empty() {
+    if shared.replication.replicas.all().is_empty() {
         return Err(Error::fixed("ERR FAILOVER requires connected replicas."));
     }
     if force && (timeout_ms == 0 || target.is_none()) {
@@ -140,7 +140,7 @@ fn replica_of(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Erro
     let (host, port) = (args.at(1), args.at(2));
     let shared = call.shared;
     let who = format!("id={} addr={}", call.session.id, call.session.info.addr);
-    if shared.failover.is_planned() {
+    if shared.replication.failover.is_planned() {
         return Err(Error::fixed(
             "ERR REPLICAOF not allowed while failing over.",
         ));
@@ -163,7 +163,7 @@ fn replica_of(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Erro
         host: String::from_utf8_lossy(host).into_owned(),
         port,
     };
-    if shared.upstream.primary().as_ref() == Some(&primary) {
+    if shared.replication.upstream.primary().as_ref() == Some(&primary) {
         log::notice!(
             shared.logger,
             "REPLICAOF would result into synchronization with the master we are already connected with. No operation performed."

@@ -171,7 +171,7 @@ fn acknowledge(call: &mut Call, args: Args, at: usize, offset: i64) {
     let unsigned = |offset: i64| u64::try_from(offset).unwrap_or(0);
     replica.acknowledge(unsigned(offset), file.map(unsigned));
     call.shared.answer_acked(call.loop_number);
-    if call.shared.failover.is_planned() {
+    if call.shared.replication.failover.is_planned() {
         call.shared.call_upkeep();
     }
     shutdown::check(call.shared);
@@ -214,13 +214,13 @@ fn psync(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     };
     let id = args.at(1);
     if partial(call, id, offset, reply) {
-        let counts = &shared.replicas.counts;
+        let counts = &shared.replication.replicas.counts;
         counts.partial_ok.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     }
     // A replica that asks for everything has not failed to continue.
     if id.first() != Some(&b'?') {
-        let counts = &shared.replicas.counts;
+        let counts = &shared.replication.replicas.counts;
         counts.partial_err.fetch_add(1, Ordering::Relaxed);
     }
     full(call, false);
@@ -264,7 +264,7 @@ fn check(call: &Call, reply: &Reply) -> Result<(), Error> {
             "ERR SYNC and PSYNC are invalid with pending output",
         ));
     }
-    if call.shared.replication.is_replica() && !call.shared.upstream.is_connected() {
+    if call.shared.replication.is_replica() && !call.shared.replication.upstream.is_connected() {
         return Err(Error::fixed(
             "NOMASTERLINK Can't SYNC while not connected with my master",
         ));
@@ -291,7 +291,7 @@ fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
 fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
     let shared = Arc::clone(call.shared);
     let name = candidate(call, Phase::Waiting, u64::MAX);
-    let mut stream = shared.replicas.stream();
+    let mut stream = shared.replication.replicas.stream();
     let ids = shared.replication.ids();
     if let Err(foreign) = ids.accept(id, offset) {
         drop(stream);
@@ -352,14 +352,14 @@ fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
 /// Makes the client wait for a snapshot.
 fn full(call: &mut Call, old_protocol: bool) {
     let shared = Arc::clone(call.shared);
-    let counts = &shared.replicas.counts;
+    let counts = &shared.replication.replicas.counts;
     counts.full.fetch_add(1, Ordering::Relaxed);
     let mut replica = candidate(call, Phase::Waiting, u64::MAX);
     replica.old_protocol = old_protocol;
     let replica = Arc::new(replica);
-    if shared.replicas.stream().backlog.is_none() {
+    if shared.replication.replicas.stream().backlog.is_none() {
         shared.begin_stream(call.turn);
     }
-    shared.attach(&mut shared.replicas.stream(), &replica);
+    shared.attach(&mut shared.replication.replicas.stream(), &replica);
     call.session.replica = Some(replica);
 }

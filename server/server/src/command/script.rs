@@ -183,7 +183,7 @@ fn prepare(
     let Ok(keys) = usize::try_from(keys) else {
         return Err(Error::fixed("ERR Number of keys can't be negative"));
     };
-    let script = find(call.scripts, &call.shared.scripts, args.at(1))?;
+    let script = find(call.scripts, &call.shared.scripting.cache, args.at(1))?;
     let flags = call.scripts.flags(script);
     // Without a shebang each write is checked when it comes.
     if flags.is_some_and(|flags| !flags.has(ScriptFlags::NO_WRITES)) {
@@ -198,14 +198,14 @@ fn prepare(
 }
 
 fn kill(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    call.shared.running.kill(false)?;
+    call.shared.scripting.running.kill(false)?;
     reply.ok();
     Ok(())
 }
 
 /// Refuses a script or a function that does not declare that it changes nothing, if nothing may change.
 pub(super) fn may_write(shared: &Shared, read_only: bool) -> Result<(), Error> {
-    if shared.persistence.refuses_writes(&shared.settings()) {
+    if shared.durability.refuses_writes(&shared.settings()) {
         return Err(Error::fixed(
             "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
              Writable scripts are blocked. Use 'no-writes' flag for read only scripts.",
@@ -220,7 +220,9 @@ pub(super) fn may_write(shared: &Shared, read_only: bool) -> Result<(), Error> {
 }
 
 fn load(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let script = call.scripts.by_source(&call.shared.scripts, args.at(2))?;
+    let script = call
+        .scripts
+        .by_source(&call.shared.scripting.cache, args.at(2))?;
     reply.bulk(call.scripts.name(script).as_bytes());
     Ok(())
 }
@@ -251,7 +253,7 @@ fn debug(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn flush(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     flush_option(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")?;
-    call.shared.scripts.flush();
+    call.shared.scripting.cache.flush();
     reply.ok();
     Ok(())
 }
@@ -259,7 +261,8 @@ fn flush(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 fn exists(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.array(args.len() - 2);
     for name in args.skip(2).iter() {
-        let known = parse_sha(name).is_some_and(|sha| call.shared.scripts.get(&sha).is_some());
+        let known =
+            parse_sha(name).is_some_and(|sha| call.shared.scripting.cache.get(&sha).is_some());
         reply.int(known.into());
     }
     Ok(())

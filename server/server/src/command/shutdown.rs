@@ -54,7 +54,7 @@ fn shutdown(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
         reply.ok();
         return Ok(());
     }
-    let running = &call.shared.running;
+    let running = &call.shared.scripting.running;
     if running.is_busy() {
         if options.save != Some(false) {
             return Err(running.refusal());

@@ -80,7 +80,7 @@ fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
             }
         },
     };
-    let entries = call.shared.slowlog.newest(count);
+    let entries = call.shared.observed.slowlog.newest(count);
     reply.array(entries.len());
     for entry in entries {
         reply.array(6);
@@ -98,12 +98,12 @@ fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn len(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    reply.int(call.shared.slowlog.len() as i64);
+    reply.int(call.shared.observed.slowlog.len() as i64);
     Ok(())
 }
 
 fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    call.shared.slowlog.reset();
+    call.shared.observed.slowlog.reset();
     reply.ok();
     Ok(())
 }

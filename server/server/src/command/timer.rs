@@ -99,10 +99,10 @@ fn run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
             Fired::Changed => {}
             Fired::Later => {
                 turn.release();
-                if shared.running.is_busy() {
-                    return Err(shared.running.refusal());
+                if shared.scripting.running.is_busy() {
+                    return Err(shared.scripting.running.refusal());
                 }
-                shared.running.wait_briefly();
+                shared.scripting.running.wait_briefly();
             }
         }
     }

@@ -25,7 +25,7 @@ fn parse(call: &Call, options: Args) -> Result<(Mode, PrefixList), Error> {
                 }
                 let id = parse_i64(value).ok_or(Error::NotInteger)?;
                 let to = u64::try_from(id).ok();
-                let to = to.and_then(|id| call.shared.clients.get(id));
+                let to = to.and_then(|id| call.shared.clients.registry.get(id));
                 mode.redirect = to.map(|to| to.id).ok_or(Error::fixed(
                     "ERR The client ID you want redirect to does not exist",
                 ))?;
@@ -105,10 +105,11 @@ pub(super) fn tracking(call: &mut Call, args: Args, reply: &mut Reply) -> Result
                 prefixes.push(Box::default());
             }
             shared
+                .clients
                 .trackers
                 .begin(call.turn, call.session, mode, prefixes);
         }
-        b"off" => shared.trackers.end(&shared.store, call.session),
+        b"off" => shared.clients.trackers.end(&shared.store, call.session),
         _ => return Err(Error::Syntax),
     }
     reply.ok();

@@ -64,7 +64,10 @@ fn wait_for(
     call.turn.release();
     let (shared, session) = (call.shared, &call.session);
     let (offset, position) = match call.has_written() {
-        true => (shared.replication.offset(), shared.changelog.file_end()),
+        true => (
+            shared.replication.offset(),
+            shared.durability.changelog.file_end(),
+        ),
         false => (session.last_write, session.last_write_in_file),
     };
     let goal = Goal {
@@ -108,7 +111,7 @@ fn wait_aof(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
         ));
     }
     let wanted = local > 0;
-    if wanted && call.shared.persistence.aof.phase() == Phase::Off {
+    if wanted && call.shared.durability.aof.phase() == Phase::Off {
         return Err(Error::fixed(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));

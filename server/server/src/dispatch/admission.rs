@@ -210,7 +210,7 @@ impl Dispatcher<'_, '_> {
             return Err(Refusal::new(Subscriptions, subscribed_mode(entry)));
         }
         if Pause.is_for(source)
-            && (self.shared.pauses.any() || source == Client && self.turn.frozen)
+            && (self.shared.clients.pauses.any() || source == Client && self.turn.frozen)
             && self.apply_pause(session, entry, args)
         {
             return Ok(Admission::Hold);

@@ -24,7 +24,7 @@ impl Dispatcher<'_, '_> {
         let locks = !(flags.has(Flags::KEYLESS) || flags.has(Flags::ALLOW_BUSY))
             || flags.has(Flags::EXECUTES)
             || flags.has(Flags::WATCHES);
-        let running = &self.shared.running;
+        let running = &self.shared.scripting.running;
         let mut place = None;
         while if runs {
             !running.try_begin(place.as_ref())
@@ -65,7 +65,7 @@ impl Dispatcher<'_, '_> {
     /// Waits for the script that runs on another loop, unless the turn holds what that needs. With `begins`, waits until no
     /// other script runs, and begins one.
     pub(super) fn wait_for_scripts(&mut self, session: &mut Session, begins: bool) {
-        let running = &self.shared.running;
+        let running = &self.shared.scripting.running;
         let mut place = None;
         while if begins {
             !running.try_begin(place.as_ref())

@@ -79,9 +79,14 @@ impl Dispatcher<'_, '_> {
         }
         *session.info.waiter.lock() = Some(Arc::clone(waiter));
         session.waiter = Some(Arc::clone(waiter));
-        self.shared.clients.set_waiting(&session.info, true);
+        self.shared
+            .clients
+            .registry
+            .set_waiting(&session.info, true);
         let flags = entry.row.flags;
-        if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN)
+        if self.shared.clients.monitors.any()
+            && !flags.has(Flags::SKIP_MONITOR)
+            && !flags.has(Flags::ADMIN)
         {
             self.feed_monitors(session, entry, args);
         }

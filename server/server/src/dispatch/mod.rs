@@ -110,9 +110,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
         background: Option<&'a mut (dyn Background + 'a)>,
     ) -> Self {
         Self {
-            stats: &shared.stats[loop_number],
-            slow_ns: shared.slow_ns.load(Ordering::Relaxed),
-            latency_tracking: shared.latency_tracking.load(Ordering::Relaxed),
+            stats: &shared.observed.stats[loop_number],
+            slow_ns: shared.observed.slow_ns.load(Ordering::Relaxed),
+            latency_tracking: shared.observed.latency_tracking.load(Ordering::Relaxed),
             shared,
             loop_number,
             turn,
@@ -213,7 +213,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
 
     /// Prepares the next commands of a pipeline for what they are expected to access. Returns how many are prepared.
     pub(crate) fn look_ahead(&mut self, session: &Session, ahead: &[Command<'_>]) -> usize {
-        if self.shared.mailboxes.len() > 1 && self.shared.running.is_active() {
+        if self.shared.mailboxes.len() > 1 && self.shared.scripting.running.is_active() {
             // Nothing may be locked before the commands know whether they wait for the script.
             self.turn.end_ahead();
             return ahead.len();
@@ -227,7 +227,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     /// Counts an error reply.
     pub(crate) fn count_error(&self, error: &Error) {
         self.stats.errors.add(1);
-        self.shared.errors.count(error);
+        self.shared.observed.errors.count(error);
     }
 
     pub(crate) fn write_error(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
@@ -251,11 +251,12 @@ impl<'a, 's> Dispatcher<'a, 's> {
     #[cold]
     pub(crate) fn feed_monitors(&self, session: &Session, entry: &Entry, args: Args) {
         let Shared {
-            monitors,
+            clients,
             mailboxes,
             commands,
             ..
         } = &**self.shared;
+        let monitors = &clients.monitors;
         monitors.feed(mailboxes, commands, self.turn.now, session, entry, args);
     }
 
@@ -274,7 +275,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         if entry.row.flags.has(Flags::EXECUTES) {
             session.discard(self.turn);
             self.write_error(session, &aborted_by(error), out);
-            if self.shared.monitors.any() {
+            if self.shared.clients.monitors.any() {
                 self.feed_monitors(session, entry, args);
             }
         } else {
@@ -381,10 +382,12 @@ impl<'a, 's> Dispatcher<'a, 's> {
             Run::Container => Err(Error::Syntax),
         };
         if self.hold.is_on() {
-            let log = &self.shared.changelog;
+            let log = &self.shared.durability.changelog;
             self.hold.note(log, self.turn, entry, session.db, args);
         }
-        if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN)
+        if self.shared.clients.monitors.any()
+            && !flags.has(Flags::SKIP_MONITOR)
+            && !flags.has(Flags::ADMIN)
         {
             self.feed_monitors(session, entry, args);
         }
@@ -463,11 +466,11 @@ impl<'a, 's> Dispatcher<'a, 's> {
     #[cold]
     fn busy(&mut self, entry: &Entry) -> Option<Error> {
         let flags = entry.row.flags;
-        let busy = self.shared.running.is_busy() || self.background.is_none();
+        let busy = self.shared.scripting.running.is_busy() || self.background.is_none();
         self.turn.may_lock = !busy;
         // Keys to watch are behind locks that the script holds.
         (busy && (flags.has(Flags::WATCHES) || !flags.has(Flags::ALLOW_BUSY)))
-            .then(|| self.shared.running.refusal())
+            .then(|| self.shared.scripting.running.refusal())
     }
 }
 

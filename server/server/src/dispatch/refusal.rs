@@ -16,7 +16,7 @@ impl Dispatcher<'_, '_> {
     /// Returns the error for a command that the server cannot accept while it loads or cannot save.
     #[cold]
     pub(crate) fn refusal(&self, session: &Session, entry: &Entry, args: Args) -> Option<Error> {
-        let state = &self.shared.persistence;
+        let state = &self.shared.durability;
         // As in Redis, EXEC depends on what it runs: the state may have changed since it was queued.
         if state.is_loading() && session.lacks(entry, Flags::LOADING) {
             return Some(LOADING);
@@ -50,7 +50,7 @@ impl Dispatcher<'_, '_> {
 
     /// Returns the error for a change that could not be kept.
     fn refusal_to_persist(&self) -> Option<Error> {
-        let state = &self.shared.persistence;
+        let state = &self.shared.durability;
         if state.refuses_writes(&self.shared.settings()) {
             return Some(Error::fixed(
                 "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \

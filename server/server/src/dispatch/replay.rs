@@ -48,7 +48,7 @@ impl Dispatcher<'_, '_> {
         }
         self.turn.hold_whole();
         let generation = session.upstream.as_ref().map(|applied| applied.generation);
-        let flow = if generation == Some(self.shared.upstream.generation()) {
+        let flow = if generation == Some(self.shared.replication.upstream.generation()) {
             self.turn.may_lock = true;
             self.turn.frozen = false;
             self.turn.now = self.turn.now.replaying();
@@ -61,7 +61,7 @@ impl Dispatcher<'_, '_> {
             Flow::Done
         };
         if several && runs_scripts {
-            self.shared.running.end();
+            self.shared.scripting.running.end();
         }
         flow
     }
@@ -69,7 +69,7 @@ impl Dispatcher<'_, '_> {
     /// Returns the error for a client's command that a replica does not run.
     #[cold]
     pub(super) fn refusal_of_replica(&self, session: &Session, entry: &Entry) -> Option<Error> {
-        let upstream = &self.shared.upstream;
+        let upstream = &self.shared.replication.upstream;
         let flags = entry.row.flags;
         let executing = session.executed_by(entry);
         let writes =
@@ -88,7 +88,7 @@ impl Dispatcher<'_, '_> {
 
     /// Returns whether the link to the primary is down, and commands that read data are refused for that.
     fn is_stale(&self) -> bool {
-        let upstream = &self.shared.upstream;
+        let upstream = &self.shared.replication.upstream;
         self.shared.replication.is_replica()
             && !upstream.is_connected()
             && !upstream.serves_stale.load(Ordering::Relaxed)
@@ -105,7 +105,14 @@ impl Dispatcher<'_, '_> {
         if writes && self.shared.lacks_replicas() {
             return Some(LACKS_REPLICAS);
         }
-        if writes && self.shared.upstream.read_only.load(Ordering::Relaxed) {
+        if writes
+            && self
+                .shared
+                .replication
+                .upstream
+                .read_only
+                .load(Ordering::Relaxed)
+        {
             return Some(READ_ONLY);
         }
         let allows_stale = flags.is_some_and(|flags| flags.has(ScriptFlags::ALLOW_STALE));

@@ -43,7 +43,7 @@ impl Dispatcher<'_, '_> {
         };
         self.check_script(nested, flags)?;
         let declares = |flag| flags.is_some_and(|flags| flags.has(flag));
-        if self.shared.monitors.any() {
+        if self.shared.clients.monitors.any() {
             // Monitors see the script before its commands.
             self.feed_monitors(client, entry, args);
         }
@@ -102,7 +102,7 @@ impl Dispatcher<'_, '_> {
         };
         let (busy, mut failed) = (host.busy, host.replied_errors);
         if busy {
-            self.shared.running.end_busy();
+            self.shared.scripting.running.end_busy();
             self.shared.gate.set(Reason::Busy, false);
             // What was due meanwhile.
             self.shared.order_all(|| Order::Resume);
@@ -222,7 +222,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         match self.admit(args) {
             Ok(entry) => {
                 if !self.dispatcher.script.wrote && entry.row.flags.has(Flags::WRITE) {
-                    if self.busy && !self.dispatcher.shared.running.begin_writing() {
+                    if self.busy && !self.dispatcher.shared.scripting.running.begin_writing() {
                         return Reply::new(reply, protocol).error(format!("ERR {KILLED}"));
                     }
                     self.dispatcher.script.wrote = true;
@@ -300,6 +300,7 @@ impl Host for ScriptHost<'_, '_, '_> {
                     began_ms: self.dispatcher.turn.now.read_ms(),
                 };
                 shared
+                    .scripting
                     .running
                     .begin_busy(about, self.dispatcher.script.wrote);
                 shared.gate.set(Reason::Busy, true);
@@ -310,7 +311,7 @@ impl Host for ScriptHost<'_, '_, '_> {
                 background.serve_clients();
                 self.served = elapsed;
             }
-            if shared.running.is_killed() {
+            if shared.scripting.running.is_killed() {
                 return Some(KILLED);
             }
         }

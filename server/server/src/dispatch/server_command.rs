@@ -36,11 +36,17 @@ impl Dispatcher<'_, '_> {
         // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
         self.turn.classes = self.shared.classes();
         self.turn.limits = self.shared.store.limits();
-        self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
-        self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
+        self.slow_ns = self.shared.observed.slow_ns.load(Ordering::Relaxed);
+        self.latency_tracking = self
+            .shared
+            .observed
+            .latency_tracking
+            .load(Ordering::Relaxed);
         match session.executing.take() {
             // Monitors see scripts and functions that are not found, too.
-            None if entry.row.flags.has(Flags::SKIP_MONITOR) && self.shared.monitors.any() => {
+            None if entry.row.flags.has(Flags::SKIP_MONITOR)
+                && self.shared.clients.monitors.any() =>
+            {
                 self.feed_monitors(session, entry, args);
             }
             None => {}

@@ -104,7 +104,7 @@ pub(crate) fn fire_held(
 impl Dispatcher<'_, '_> {
     /// Fires a timer of one of the loop's shards, unless a script of another loop is in the way.
     pub(crate) fn fire(&mut self, due: &DueTimer, by: By) -> Fired {
-        let running = &self.shared.running;
+        let running = &self.shared.scripting.running;
         if self.shared.mailboxes.len() == 1 || self.turn.is_pinned() {
             // A transaction with a command of the server's own has pinned every shard: a script elsewhere waits for it.
             return self.fire_alone(due, by);
@@ -291,7 +291,7 @@ impl Dispatcher<'_, '_> {
     fn become_user(&self, session: &mut Session, due: &DueTimer) -> Option<Error> {
         let name = due.user();
         let name = name.as_deref().unwrap_or(DEFAULT);
-        let users = &self.shared.users;
+        let users = &self.shared.clients.users;
         let version = users.version();
         if session.users_version != version || *session.user.identity.name != *name {
             match users.get(name).filter(|user| user.on) {

@@ -8,7 +8,7 @@ use punctual_store::spec::Flags;
 
 use crate::client::pause::WritesOnly;
 use crate::dispatch::Dispatcher;
-use crate::node::Shared;
+use crate::script::Scripting;
 use crate::session::Session;
 use crate::session::transaction::Transaction;
 use crate::table::Entry;
@@ -21,12 +21,12 @@ impl Dispatcher<'_, '_> {
 
     /// Returns whether a function, or a script with a shebang, may write; `None` for other scripts and commands.
     fn declares_writes(&self, entry: &Entry, args: Args) -> Option<bool> {
-        let Shared {
-            functions, scripts, ..
-        } = &**self.shared;
+        let Scripting {
+            functions, cache, ..
+        } = &self.shared.scripting;
         let declared = match entry.row.flags {
             flags if flags.has(Flags::CALLS_FUNCTION) => functions.declared(args.at(1)),
-            flags if flags.has(Flags::RUNS_SCRIPTS) => scripts.declared(args.at(1)),
+            flags if flags.has(Flags::RUNS_SCRIPTS) => cache.declared(args.at(1)),
             _ => None,
         };
         declared.map(|flags| !flags.has(ScriptFlags::NO_WRITES))
@@ -43,11 +43,11 @@ impl Dispatcher<'_, '_> {
     /// virtual clock would otherwise never reach the end of the pause.
     #[cold]
     pub(super) fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args) -> bool {
-        let pause = self.shared.pauses.in_force(self.turn.now);
+        let pause = self.shared.clients.pauses.in_force(self.turn.now);
         let executing = session.executed_by(entry);
         let writes = self.may_write(entry, args) || executing.is_some_and(Transaction::writes);
         // A replica leaves expired keys to its primary.
-        let upstream = &self.shared.upstream;
+        let upstream = &self.shared.replication.upstream;
         let follows = self.shared.replication.is_replica()
             && (!writes || upstream.read_only.load(Ordering::Relaxed));
         self.turn.frozen = follows || pause.is_some() && !writes;

@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use punctual_store::Now;
 
+use crate::changelog::ChangeLog;
 use crate::config::Settings;
 use crate::durability::aof::Aof;
 use crate::world::disk::Disk;
 
-/// State of snapshots.
-#[derive(Debug, Default)]
-pub(crate) struct Persistence {
+/// State of snapshots, of the append-only file, and the log of changes.
+#[derive(Default)]
+pub(crate) struct Durability {
+    /// The log of changes.
+    pub(crate) changelog: ChangeLog,
     /// The files that snapshots are written to.
     pub(crate) disk: Disk,
     /// True while a save runs.
@@ -59,7 +62,7 @@ pub(crate) struct Loading {
     pub(crate) keys_expired: AtomicU64,
 }
 
-impl Persistence {
+impl Durability {
     /// Creates the state of a server that starts at `now_ms`.
     pub(crate) fn new(now_ms: u64) -> Self {
         Self {
@@ -79,7 +82,7 @@ impl Persistence {
         !self.saving.swap(true, Ordering::AcqRel)
     }
 
-    /// Ends what [`Persistence::begin_walk`] began.
+    /// Ends what [`Durability::begin_walk`] began.
     pub(crate) fn end_walk(&self) {
         self.saving.store(false, Ordering::Release);
     }

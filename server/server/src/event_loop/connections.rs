@@ -82,9 +82,14 @@ impl EventLoop {
 
     /// Assigns a new connection to a loop, or refuses it with an error.
     pub(crate) fn admit(&mut self, arrival: Arrival, now: Now) {
-        let stats = &self.shared.stats[self.number];
+        let stats = &self.shared.observed.stats[self.number];
         stats.connections.add(1);
-        if !self.shared.clients.admit(self.settings.max_clients) {
+        if !self
+            .shared
+            .clients
+            .registry
+            .admit(self.settings.max_clients)
+        {
             stats.rejected_connections.add(1);
             return arrival.refuse("ERR max number of clients reached");
         }
@@ -92,15 +97,19 @@ impl EventLoop {
         if self.settings.protected_mode
             && !arrival.local
             && !arrival.socket.is_handshaking()
-            && self.shared.users.default_user().no_password
+            && self.shared.clients.users.default_user().no_password
         {
-            self.shared.clients.leave();
+            self.shared.clients.registry.leave();
             stats.rejected_connections.add(1);
             return arrival.refuse(PROTECTED_MODE);
         }
         arrival.set_keepalive(self.settings.tcp_keepalive_s);
-        let next =
-            self.shared.next_loop.fetch_add(1, Ordering::Relaxed) % self.shared.mailboxes.len();
+        let next = self
+            .shared
+            .clients
+            .next_loop
+            .fetch_add(1, Ordering::Relaxed)
+            % self.shared.mailboxes.len();
         if next == self.number {
             self.serve(arrival, now);
         } else {
@@ -119,11 +128,11 @@ impl EventLoop {
         if let Err(e) = self.poll.registry().register(source, Token(slot), interest) {
             log::warning!(self.shared.logger, "Registering a client connection: {e}");
             self.free_slots.push(slot);
-            self.shared.clients.leave();
+            self.shared.clients.registry.leave();
             return None;
         }
         let info = Arc::new(ClientInfo {
-            id: self.shared.clients.next_id(),
+            id: self.shared.clients.registry.next_id(),
             addr: arrival.addr,
             laddr: arrival.laddr,
             fd: arrival.fd,
@@ -138,13 +147,13 @@ impl EventLoop {
             multi: (-1).into(),
             ..ClientInfo::default()
         });
-        self.shared.clients.add(Arc::clone(&info));
+        self.shared.clients.registry.add(Arc::clone(&info));
         let mut session = match arrival.own {
             true => Session::new(info, User::internal()),
-            false => Session::new(info, self.shared.users.default_user()),
+            false => Session::new(info, self.shared.clients.users.default_user()),
         };
         if arrival.own {
-            session.set_protocol(&self.shared.pubsub, Protocol::Resp3);
+            session.set_protocol(&self.shared.clients.pubsub, Protocol::Resp3);
             session.set_no_touch(true);
             session.set_no_evict(true);
         }
@@ -234,7 +243,9 @@ impl EventLoop {
     pub(crate) fn cut_off(&mut self, slot: usize) {
         if let Some(connection) = self.connections.get(slot).and_then(Option::as_ref) {
             let session = &connection.session;
-            self.shared.stats[self.number].output_limit_closed.add(1);
+            self.shared.observed.stats[self.number]
+                .output_limit_closed
+                .add(1);
             log::warning!(
                 self.shared.logger,
                 "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits.",
@@ -274,16 +285,19 @@ impl EventLoop {
             .memory
             .count_clients(self.number, -connection.counted);
         let session = &mut connection.session;
-        session.unsubscribe_all(&self.shared.pubsub);
-        self.shared.trackers.end(&self.shared.store, session);
+        session.unsubscribe_all(&self.shared.clients.pubsub);
+        self.shared
+            .clients
+            .trackers
+            .end(&self.shared.store, session);
         if !session.watched.is_empty() {
             // The current transaction may hold locks, so the keys are unwatched at the end of the turn.
             let watched = std::mem::take(&mut session.watched);
             self.ended_watches
                 .push((watched, Arc::clone(&session.info)));
         }
-        self.shared.monitors.remove(session);
-        self.shared.clients.remove(session.id);
+        self.shared.clients.monitors.remove(session);
+        self.shared.clients.registry.remove(session.id);
         self.free_slots.push(slot);
     }
 }

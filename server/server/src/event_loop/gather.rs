@@ -142,8 +142,8 @@ impl EventLoop {
         // A nested turn must not lock, and a load holds the shard for long. With several loops nothing may be locked before the
         // commands know whether they wait for a script.
         let may = !self.busy.nested
-            && !shared.persistence.is_loading()
-            && (shared.mailboxes.len() == 1 || !shared.running.is_active());
+            && !shared.durability.is_loading()
+            && (shared.mailboxes.len() == 1 || !shared.scripting.running.is_active());
         if !may || self.gathered.pieces.len() == 1 || !turn.is_worth_looking_ahead() {
             return 1;
         }

@@ -77,7 +77,7 @@ impl EventLoop {
     /// Tells an encrypted client that protected mode refuses it, and returns true, if it does.
     fn refuses_unprotected(&mut self, slot: usize) -> bool {
         let shared = std::sync::Arc::clone(&self.shared);
-        let open = self.settings.protected_mode && shared.users.default_user().no_password;
+        let open = self.settings.protected_mode && shared.clients.users.default_user().no_password;
         let Some(connection) = self.connection(slot) else {
             return true;
         };
@@ -87,7 +87,9 @@ impl EventLoop {
         let text = format!("-{PROTECTED_MODE}\r\n");
         connection.out.extend_from_slice(text.as_bytes());
         connection.session.closing = true;
-        self.shared.stats[self.number].rejected_connections.add(1);
+        self.shared.observed.stats[self.number]
+            .rejected_connections
+            .add(1);
         self.mark_dirty(slot);
         true
     }

@@ -99,14 +99,14 @@ impl EventLoop {
 
     pub(crate) fn received(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn) {
         turn.now = self.shared.clock.now();
-        let stats = &self.shared.stats[self.number];
+        let stats = &self.shared.observed.stats[self.number];
         stats.net_in.add(bytes.len() as u64);
         stats.reads.add(1);
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
         if connection.session.is_primary() {
-            self.shared.upstream.note_input(bytes.len());
+            self.shared.replication.upstream.note_input(bytes.len());
         }
         let info = &connection.session.info;
         info.seen_ms.store(turn.now.read_ms(), Ordering::Relaxed);
@@ -240,7 +240,7 @@ impl EventLoop {
         }
         let mailbox = &shared.mailboxes[number];
         let session = &mut connection.session;
-        let stats = &shared.stats[number];
+        let stats = &shared.observed.stats[number];
         stats.client.store(session.id, Ordering::Relaxed);
         dispatcher.turn.client = session.id;
         let out = &mut connection.out;
@@ -251,8 +251,8 @@ impl EventLoop {
             session.separated = true;
             mailbox.separate(session.id, out);
         }
-        if session.users_version != shared.users.version() {
-            session.refresh_user(&shared.users);
+        if session.users_version != shared.clients.users.version() {
+            session.refresh_user(&shared.clients.users);
         }
         let (flow, used) = run_pipeline(
             &mut dispatcher,
@@ -322,7 +322,7 @@ impl EventLoop {
             Flow::Paused => {
                 connection.paused = true;
                 let info = Arc::clone(&connection.session.info);
-                self.shared.clients.set_waiting(&info, true);
+                self.shared.clients.registry.set_waiting(&info, true);
                 self.paused.push(slot);
             }
             Flow::Blocked => self.block(slot),
@@ -346,7 +346,9 @@ impl EventLoop {
         }
         let len = connection.input_len();
         if len + queued > limit && !connection.session.is_primary() {
-            self.shared.stats[self.number].input_limit_closed.add(1);
+            self.shared.observed.stats[self.number]
+                .input_limit_closed
+                .add(1);
             log::warning!(
                 self.shared.logger,
                 "Closing client that reached max query buffer length: id={} addr={}",
@@ -359,11 +361,11 @@ impl EventLoop {
 
     /// Resumes the paused clients if a pause has ended.
     pub(crate) fn resume_paused(&mut self, turn: &mut Turn) {
-        if self.paused.is_empty() && !self.shared.pauses.any() {
+        if self.paused.is_empty() && !self.shared.clients.pauses.any() {
             return;
         }
         // Another pause may still be in force, and may hold some of them back again.
-        let ended = self.shared.pauses.forget_ended(turn.now);
+        let ended = self.shared.clients.pauses.forget_ended(turn.now);
         if std::mem::replace(&mut self.pauses_ended, ended) == ended {
             return;
         }
@@ -373,7 +375,7 @@ impl EventLoop {
                 && std::mem::take(&mut connection.paused)
             {
                 let info = &connection.session.info;
-                self.shared.clients.set_waiting(info, false);
+                self.shared.clients.registry.set_waiting(info, false);
                 self.resume(slot, turn);
             }
         }

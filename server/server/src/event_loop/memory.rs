@@ -16,7 +16,7 @@ impl EventLoop {
     pub(crate) fn keep_memory(&mut self, turn: &mut Turn) {
         let memory = &self.shared.memory;
         if self.number == 0 && memory.limit.load(Ordering::Relaxed) > 0 {
-            self.shared.replicas.note_beyond_backlog();
+            self.shared.replication.replicas.note_beyond_backlog();
         }
         if counters::own() > memory.check_at[self.number].0.load(Ordering::Relaxed) {
             let fit = limit::keep(&self.shared, self.number, turn, &self.stopwatch);
@@ -53,13 +53,13 @@ impl EventLoop {
         let now_ms = self.turn_ms;
         shared
             .memory
-            .evict_clients(&shared.clients, limit, |client| {
+            .evict_clients(&shared.clients.registry, limit, |client| {
                 log::notice!(
                     shared.logger,
                     "Evicting client: {}",
                     String::from_utf8_lossy(&line(shared.commands.table(), client, now_ms))
                 );
-                shared.clients.kill(client);
+                shared.clients.registry.kill(client);
                 shared.mailboxes[client.loop_number].order(Order::Kill {
                     client: client.id,
                     slot: client.slot,

@@ -15,12 +15,12 @@ impl EventLoop {
     /// locks for long.
     pub(crate) fn settle_migrations(&mut self, turn: &mut Turn) {
         let shared = Arc::clone(&self.shared);
-        if self.migrations.is_empty() || shared.pauses.in_force(turn.now).is_some() {
+        if self.migrations.is_empty() || shared.clients.pauses.in_force(turn.now).is_some() {
             return;
         }
-        if shared.running.is_active() {
+        if shared.scripting.running.is_active() {
             // The end of a busy script wakes the loop.
-            self.more_due = !shared.running.is_busy();
+            self.more_due = !shared.scripting.running.is_busy();
             return;
         }
         for migration in std::mem::take(&mut self.migrations) {

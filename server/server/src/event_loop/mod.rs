@@ -282,7 +282,7 @@ impl EventLoop {
                 }
                 self.shared.mailboxes[self.number].sleep.withdraw();
             }
-            if self.shared.changelog.is_full() {
+            if self.shared.durability.changelog.is_full() {
                 self.wait_for_disk();
             }
             self.turn(&events);
@@ -318,7 +318,7 @@ impl EventLoop {
         let settling = std::mem::take(&mut self.settling);
         self.handshake_time = Duration::ZERO;
         self.held_reads = 0;
-        self.released = shared.changelog.turn_begins();
+        self.released = shared.durability.changelog.turn_begins();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {
@@ -357,7 +357,7 @@ impl EventLoop {
         self.run_timers();
         self.flush_dirty();
         self.arm_round();
-        self.shared.stats[self.number].turns.add(1);
+        self.shared.observed.stats[self.number].turns.add(1);
         for done in settling {
             // The receiver may have been dropped.
             let _ = done.send(());
@@ -378,7 +378,7 @@ impl EventLoop {
         if self.ended_watches.is_empty() && self.ended_waiters.is_empty() {
             return;
         }
-        if self.shared.running.is_active() {
+        if self.shared.scripting.running.is_active() {
             // They need locks; the next turn comes soon enough.
             return;
         }
@@ -400,7 +400,7 @@ impl EventLoop {
     fn count(&mut self, turn: &mut Turn) {
         // Taken, so that no count is added twice.
         let counted = std::mem::take(&mut turn.stats);
-        self.shared.stats[self.number].add(counted);
+        self.shared.observed.stats[self.number].add(counted);
     }
 
     /// Ends a transaction, and frees the values that it has removed from the keyspace.
@@ -443,7 +443,7 @@ impl EventLoop {
             let done = loop {
                 if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
                     // A script may hold it for long. If it does not, the next turn comes at once.
-                    self.more_due = !shared.running.is_busy();
+                    self.more_due = !shared.scripting.running.is_busy();
                     break 'shards;
                 }
                 let done = turn.expire(shard, &mut budget);
@@ -456,7 +456,7 @@ impl EventLoop {
             };
             if !done {
                 self.next_shard = shard + 1;
-                self.more_due = !shared.running.is_busy();
+                self.more_due = !shared.scripting.running.is_busy();
                 break;
             }
         }
@@ -468,7 +468,7 @@ impl EventLoop {
 
     /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, and while a snapshot is loaded.
     fn expiry_is_paused(&self, now: Now) -> bool {
-        self.shared.persistence.is_loading() || self.shared.pauses.in_force(now).is_some()
+        self.shared.durability.is_loading() || self.shared.clients.pauses.in_force(now).is_some()
     }
 
     fn connection(&mut self, slot: usize) -> Option<&mut Connection> {

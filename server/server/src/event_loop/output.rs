@@ -64,24 +64,20 @@ impl EventLoop {
     #[cold]
     pub(crate) fn wait_for_disk(&self) {
         let shared = &self.shared;
-        shared
-            .persistence
-            .aof
-            .delays
-            .fetch_add(1, Ordering::Relaxed);
+        shared.durability.aof.delays.fetch_add(1, Ordering::Relaxed);
         log::notice!(
             shared.logger,
             "Asynchronous AOF fsync is taking too long (disk is busy?). Clients wait until it has written more."
         );
-        while shared.changelog.is_full() && !shared.stopping.load(Ordering::SeqCst) {
-            shared.changelog.wait_for_room();
+        while shared.durability.changelog.is_full() && !shared.stopping.load(Ordering::SeqCst) {
+            shared.durability.changelog.wait_for_room();
         }
     }
 
     /// Fixes the position that this turn's held output waits for: everything of the turn has been appended. Output that was flushed
     /// beside a script is among the held output already.
     pub(crate) fn end_holding(&mut self) {
-        let until = self.shared.changelog.file_end();
+        let until = self.shared.durability.changelog.file_end();
         for slot in std::mem::take(&mut self.holding) {
             if let Some(connection) = self.connection(slot)
                 && let Some(last) = connection.holds.back_mut()
@@ -97,7 +93,8 @@ impl EventLoop {
 
     /// Writes the output that was released since the turn.
     fn write_released(&mut self) {
-        if !self.held.slots.is_empty() && !self.shared.changelog.is_held(self.held.until) {
+        if !self.held.slots.is_empty() && !self.shared.durability.changelog.is_held(self.held.until)
+        {
             self.end_held();
             self.flush_dirty();
         }
@@ -109,19 +106,19 @@ impl EventLoop {
         self.write_released();
         if self.held.slots.is_empty() {
             self.held.since = None;
-            self.shared.changelog.wake_for_bytes();
+            self.shared.durability.changelog.wake_for_bytes();
             return false;
         }
         let now = self.shared.world.stopwatch();
         if now - *self.held.since.get_or_insert(now) >= COLLECTING {
             self.held.since = Some(now);
-            self.shared.changelog.wake_for_bytes();
+            self.shared.durability.changelog.wake_for_bytes();
         }
         if self.poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty() {
             return true;
         }
         self.held.since = None;
-        self.shared.changelog.wake_for_bytes();
+        self.shared.durability.changelog.wake_for_bytes();
         self.wait_awake();
         false
     }
@@ -132,7 +129,7 @@ impl EventLoop {
         if self.held.slots.is_empty() || has_work {
             return;
         }
-        let (log, until) = (&self.shared.changelog, self.held.until);
+        let (log, until) = (&self.shared.durability.changelog, self.held.until);
         let mailbox = &self.shared.mailboxes[self.number];
         let began = self.shared.world.stopwatch();
         while log.is_held(until) {
@@ -179,7 +176,9 @@ impl EventLoop {
         for slot in self.take_held() {
             let last = self.connection(slot).and_then(|c| c.holds.back().copied());
             match last {
-                Some((_, until)) if self.shared.changelog.is_held(until) => self.close(slot),
+                Some((_, until)) if self.shared.durability.changelog.is_held(until) => {
+                    self.close(slot)
+                }
                 _ => self.mark_dirty(slot),
             }
         }
@@ -236,7 +235,7 @@ impl EventLoop {
         };
         connection.dirty = false;
         // The loop looks for what is released after this line before it sleeps.
-        let log = &self.shared.changelog;
+        let log = &self.shared.durability.changelog;
         while connection
             .holds
             .pop_front_if(|hold| !log.is_held(hold.1))
@@ -252,7 +251,7 @@ impl EventLoop {
         let free = first.map_or(connection.output_len(), |hold| hold.0);
         if std::mem::take(&mut connection.session.has_written) {
             connection.session.last_write = self.shared.replication.offset();
-            connection.session.last_write_in_file = self.shared.changelog.file_end();
+            connection.session.last_write_in_file = self.shared.durability.changelog.file_end();
         }
         if connection.session.replica.is_some() {
             return self.flush_replica(slot);
@@ -264,7 +263,7 @@ impl EventLoop {
         let before = connection.unwritten() as u64;
         let mut sent = 0;
         let flushed = connection.flush(free, &mut sent);
-        let stats = &self.shared.stats[self.number];
+        let stats = &self.shared.observed.stats[self.number];
         stats.net_out.add(sent);
         if sent > 0 || !matches!(flushed, Flushed::Held) {
             stats.writes.add(1);

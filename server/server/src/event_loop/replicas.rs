@@ -45,7 +45,7 @@ impl EventLoop {
     /// Marks the replicas of this loop, for which the stream may have more.
     pub(crate) fn feed_replicas(&mut self) {
         // First, so that what is appended from here on orders again.
-        self.shared.replicas.heard(self.number);
+        self.shared.replication.replicas.heard(self.number);
         // A replica that has just got its snapshot counts from now on.
         self.shared.answer_acked(self.number);
         for at in 0..self.replicas.len() {
@@ -84,13 +84,14 @@ impl EventLoop {
             u64::MAX => 0,
             next => shared.replication.offset() + 1 - next.min(shared.replication.offset() + 1),
         };
-        let stats = &shared.stats[self.number];
+        let stats = &shared.observed.stats[self.number];
         let info = &connection.session.info;
         info.output_bytes.store(left, Ordering::Relaxed);
         if sent > 0 {
             stats.net_out.add(sent);
             stats.writes.add(1);
             shared
+                .replication
                 .replicas
                 .counts
                 .bytes
@@ -128,7 +129,7 @@ impl EventLoop {
             let (mut blocks, mut last) = (Vec::new(), Vec::new());
             let next = replica.next();
             {
-                let stream = shared.replicas.stream();
+                let stream = shared.replication.replicas.stream();
                 let gone = replica.is_gone();
                 match &stream.backlog {
                     Some(backlog) if !gone && backlog.reaches(next) => {

@@ -67,6 +67,7 @@ impl<'s> LoopSink<'s> {
     fn send_batch(&mut self) {
         if !self.batch.is_empty() {
             self.shared
+                .clients
                 .trackers
                 .broadcast(&self.shared.post(), &self.batch);
             self.batch.clear();
@@ -78,7 +79,7 @@ impl<'s> LoopSink<'s> {
         let late_us = now
             .micros()
             .saturating_sub(deadline_ms.saturating_mul(1000));
-        self.shared.stats[self.loop_number]
+        self.shared.observed.stats[self.loop_number]
             .lateness_us
             .lock()
             .saturating_record(late_us.max(1));
@@ -169,7 +170,7 @@ impl Sink for LoopSink<'_> {
     }
 
     fn log(&mut self, effects: &Effects) {
-        let (shared, log) = (self.shared, &self.shared.changelog);
+        let (shared, log) = (self.shared, &self.shared.durability.changelog);
         log.append(effects, |bytes| shared.append_to_stream(bytes));
         if !self.changed.is_empty() {
             log.note_appended(&mut self.changed, shared.store.shards() > 1);
@@ -182,7 +183,7 @@ impl Sink for LoopSink<'_> {
     }
 
     fn note_changes(&mut self) {
-        let log = &self.shared.changelog;
+        let log = &self.shared.durability.changelog;
         log.note_recent();
         for key in &self.changed[self.noted..] {
             log.note_change(*key);
@@ -193,13 +194,14 @@ impl Sink for LoopSink<'_> {
     fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {
         let before = counters::own();
         self.shared
+            .clients
             .trackers
             .invalidate(&self.shared.post(), key, readers, by);
         self.count_invalidations(before);
     }
 
     fn broadcast(&mut self, key: &[u8], by: u64) {
-        let trackers = &self.shared.trackers;
+        let trackers = &self.shared.clients.trackers;
         if let Some(changed) = trackers.changed_prefixes(&self.prefixes) {
             self.prefixes = changed;
         }
@@ -228,7 +230,10 @@ impl Sink for LoopSink<'_> {
     }
 
     fn invalidate_all(&mut self) {
-        self.shared.trackers.invalidate_all(&self.shared.post());
+        self.shared
+            .clients
+            .trackers
+            .invalidate_all(&self.shared.post());
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

@@ -10,8 +10,8 @@ impl EventLoop {
     /// Returns the next deadline of this loop, in unix ms; `u64::MAX` if there is none.
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
-        let paused = self.shared.persistence.is_loading()
-            || self.shared.pauses.any() && self.expiry_is_paused(self.shared.clock.now());
+        let paused = self.shared.durability.is_loading()
+            || self.shared.clients.pauses.any() && self.expiry_is_paused(self.shared.clock.now());
         let keys = if paused {
             None
         } else {
@@ -20,7 +20,7 @@ impl EventLoop {
                 .filter_map(|shard| self.shared.store.next_wakeup(shard))
                 .min()
         };
-        let pause = self.shared.pauses.next_end_ms();
+        let pause = self.shared.clients.pauses.next_end_ms();
         let cron = !self.shared.switches.cron_paused.load(Ordering::SeqCst);
         let save = persist::next_check_ms(&self.shared, &self.settings).filter(|_| cron);
         let shutdown = self.shared.shutdown.deadline_ms();
@@ -48,7 +48,7 @@ impl EventLoop {
         // below see earlier changes.
         mailbox.sleep.announce(wakeup);
         let wakeup = wakeup.min(self.next_wakeup_ms());
-        let released = held && !self.shared.changelog.is_held(self.held.until);
+        let released = held && !self.shared.durability.changelog.is_held(self.held.until);
         if released || mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
         }
@@ -64,7 +64,12 @@ impl EventLoop {
 
     /// Returns the time until the upkeep of replicas, which follows the stopwatch and not the clock.
     fn until_upkeep(&self) -> Option<Duration> {
-        let at_ms = self.shared.replicas.upkeep_ms.load(Ordering::SeqCst);
+        let at_ms = self
+            .shared
+            .replication
+            .replicas
+            .upkeep_ms
+            .load(Ordering::SeqCst);
         let cron = !self.shared.switches.cron_paused.load(Ordering::SeqCst);
         let plans = cron && self.number == 0 && at_ms != u64::MAX;
         plans.then(|| Duration::from_millis(at_ms.saturating_sub(self.shared.world.stopwatch_ms())))

@@ -11,7 +11,7 @@ impl EventLoop {
     pub(crate) fn limit_tracked(&mut self, turn: &mut Turn) {
         const KEYS: usize = 100;
         let shared = Arc::clone(&self.shared);
-        if !shared.store.tracks_too_many() || shared.running.is_active() {
+        if !shared.store.tracks_too_many() || shared.scripting.running.is_active() {
             return;
         }
         for shard in (self.number..shared.store.shards()).step_by(shared.mailboxes.len()) {

@@ -33,7 +33,7 @@ impl EventLoop {
         if apply::begin(&shared, &mut turn, &mut attachment) {
             let generation = attachment.attempt.generation;
             if let Some(slot) = self.serve_primary(attachment.channel, &attachment.attempt) {
-                shared.upstream.attached(generation);
+                shared.replication.upstream.attached(generation);
                 turn.release();
                 if !attachment.rest.is_empty() {
                     self.received(slot, &attachment.rest, &mut turn);
@@ -41,7 +41,7 @@ impl EventLoop {
                 self.read_again(slot);
                 self.acknowledge_primary();
             } else {
-                shared.upstream.lost(generation, true);
+                shared.replication.upstream.lost(generation, true);
             }
         }
         self.count(&mut turn);
@@ -76,7 +76,7 @@ impl EventLoop {
             },
         };
         arrival.set_keepalive(self.settings.tcp_keepalive_s);
-        self.shared.clients.admit(usize::MAX);
+        self.shared.clients.registry.admit(usize::MAX);
         let slot = self.serve(arrival, self.shared.clock.now())?;
         let session = &mut self.connection(slot)?.session;
         session.follow(attempt.generation, attempt.db);
@@ -91,7 +91,7 @@ impl EventLoop {
         };
         let shared = Arc::clone(&self.shared);
         let timeout_s = u64::from(self.settings.replica.timeout_s);
-        if shared.upstream.silence().as_secs() > timeout_s {
+        if shared.replication.upstream.silence().as_secs() > timeout_s {
             log::warning!(
                 shared.logger,
                 "MASTER timeout: no data nor PING received..."
@@ -125,6 +125,7 @@ impl EventLoop {
         if let Some(applied) = &session.upstream
             && self
                 .shared
+                .replication
                 .upstream
                 .lost(applied.generation, applied.refused)
         {
@@ -137,7 +138,7 @@ impl EventLoop {
     /// What has fallen due on a replica that is promoted expires in the next turn.
     pub(crate) fn change_role(&mut self) {
         self.more_due = true;
-        let generation = self.shared.upstream.generation();
+        let generation = self.shared.replication.upstream.generation();
         let session = |c: &crate::event_loop::connection::Connection| {
             c.session.upstream.as_ref().map(|a| a.generation)
         };

@@ -72,7 +72,7 @@ impl EventLoop {
             self.ended_waiters.push(waiter);
         }
         let info = &connection.session.info;
-        self.shared.clients.set_waiting(info, false);
+        self.shared.clients.registry.set_waiting(info, false);
     }
 
     /// Ends the wait of a connection's command at its timeout.
@@ -112,7 +112,7 @@ impl EventLoop {
         // What has served the command may be in the replication stream by now.
         connection.session.has_written = true;
         let info = &connection.session.info;
-        self.shared.clients.set_waiting(info, false);
+        self.shared.clients.registry.set_waiting(info, false);
         if waiter.is_queued() {
             self.ended_waiters.push(waiter);
         }

@@ -17,7 +17,7 @@ use crate::replication::upstream::Address;
 
 /// Returns the replica that announces this address.
 pub(crate) fn find(shared: &Shared, address: &Address) -> Option<Arc<Replica>> {
-    let mut all = shared.replicas.all().into_iter();
+    let mut all = shared.replication.replicas.all().into_iter();
     all.find(|replica| replica.ip() == address.host && replica.peer.port == u32::from(address.port))
 }
 
@@ -36,22 +36,23 @@ impl Shared {
             None => log::notice!(self.logger, "FAILOVER requested."),
         }
         let writes_only = true;
-        self.pauses
+        self.clients
+            .pauses
             .begin(Purpose::Failover, turn.now, u64::MAX, writes_only);
-        *self.failover.0.lock() = Some(plan);
+        *self.replication.failover.0.lock() = Some(plan);
         self.call_upkeep();
     }
 
     fn end_failover(&self) {
-        *self.failover.0.lock() = None;
-        self.pauses.end(Purpose::Failover);
+        *self.replication.failover.0.lock() = None;
+        self.clients.pauses.end(Purpose::Failover);
         self.order_all(|| Order::Resume);
     }
 
     /// Ends the failover without a result, if there is one. A server that follows the replica already is a primary again.
     pub(crate) fn abort_failover(&self, turn: &mut Turn, reason: &str) {
-        let state = self.failover.state();
-        let Some(plan) = self.failover.0.lock().clone() else {
+        let state = self.replication.failover.state();
+        let Some(plan) = self.replication.failover.0.lock().clone() else {
             return;
         };
         match &plan.target {
@@ -70,7 +71,7 @@ impl Shared {
 
     /// Notes the answer of the replica that this server follows.
     pub(crate) fn failover_answered(&self, turn: &mut Turn, accepted: bool) {
-        if !self.failover.is_in_progress() {
+        if !self.replication.failover.is_in_progress() {
         } else if accepted {
             self.end_failover();
         } else {
@@ -80,7 +81,7 @@ impl Shared {
 
     /// Takes the next step if it is time. Returns the time of the next look, by the stopwatch.
     pub(crate) fn advance_failover(self: &Arc<Self>, turn: &mut Turn) -> Option<u64> {
-        let plan = self.failover.0.lock().clone();
+        let plan = self.replication.failover.0.lock().clone();
         let plan = plan.filter(|plan| !plan.in_progress)?;
         let late = plan
             .end_ms
@@ -95,7 +96,7 @@ impl Shared {
         let caught_up = |replica: &Arc<Replica>| replica.is_online() && replica.acked() == offset;
         let ready = match &plan.target {
             Some(target) => find(self, target).filter(caught_up),
-            None => self.replicas.all().into_iter().find(caught_up),
+            None => self.replication.replicas.all().into_iter().find(caught_up),
         };
         let target = match ready {
             Some(replica) => {
@@ -118,7 +119,7 @@ impl Shared {
             None => None,
         };
         if let Some(target) = target {
-            if let Some(plan) = &mut *self.failover.0.lock() {
+            if let Some(plan) = &mut *self.replication.failover.0.lock() {
                 plan.in_progress = true;
                 plan.target = Some(target.clone());
             }

@@ -30,12 +30,12 @@ const READ_BYTES: usize = 1 << 20;
 
 /// Begins a synchronization of waiting replicas, if it is time, or plans the next look.
 pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
-    let mut waiting = shared.replicas.all();
+    let mut waiting = shared.replication.replicas.all();
     waiting.retain(|r| r.phase() == Phase::Waiting && r.socket.get().is_some());
     let Some(first) = waiting.first() else {
         return;
     };
-    if shared.persistence.is_loading() || shared.stopping.load(Ordering::Acquire) {
+    if shared.durability.is_loading() || shared.stopping.load(Ordering::Acquire) {
         return;
     }
     // Those who want the same parts share a walk.
@@ -52,6 +52,7 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
             .unwrap_or(0);
         if shared.world.stopwatch_ms() < due_ms && (enough == 0 || waiting.len() < enough) {
             shared
+                .replication
                 .replicas
                 .upkeep_ms
                 .fetch_min(due_ms, Ordering::SeqCst);
@@ -59,7 +60,7 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
         }
     }
     // Only one walk goes through the keyspace at a time; the end of the other one calls for upkeep.
-    if shared.persistence.begin_walk() {
+    if shared.durability.begin_walk() {
         begin(shared, turn, waiting, filter, to_sockets);
     }
 }
@@ -76,7 +77,7 @@ impl Drop for Walk {
         if !self.complete {
             std::mem::take(&mut self.snapshot).abandon(&self.shared.store);
         }
-        self.shared.persistence.end_walk();
+        self.shared.durability.end_walk();
         self.shared.call_upkeep();
     }
 }
@@ -103,7 +104,7 @@ fn begin(
     turn.lock_all();
     let libraries = match filter {
         Some(Filter { functions: false }) => Libraries::default(),
-        _ => (*shared.functions.libraries()).clone(),
+        _ => (*shared.scripting.functions.libraries()).clone(),
     };
     let walk = Walk {
         shared: Arc::clone(shared),
@@ -113,10 +114,10 @@ fn begin(
         },
         complete: false,
     };
-    shared.changelog.force_select();
+    shared.durability.changelog.force_select();
     let place = {
         // PINGs are appended at any time, so the offset is read under the lock of the stream.
-        let _stream = shared.replicas.stream();
+        let _stream = shared.replication.replicas.stream();
         let offset = shared.replication.offset();
         for replica in &replicas {
             replica.set_next(offset + 1);
@@ -127,7 +128,7 @@ fn begin(
             offset,
             // A replica passes its primary's stream on, which does not select again.
             db: match shared.replication.is_replica() {
-                true => shared.upstream.db(),
+                true => shared.replication.upstream.db(),
                 false => 0,
             },
         }
@@ -160,7 +161,7 @@ fn begin(
         .world
         .spawn("punctual-sync", move || job.run(walk, to_sockets));
     match thread {
-        Ok(thread) => shared.replicas.full_sync.add(thread),
+        Ok(thread) => shared.replication.replicas.full_sync.add(thread),
         Err(error) => {
             log::warning!(
                 shared.logger,
@@ -233,7 +234,9 @@ impl Job {
             |snapshot, out| snapshot.next(store, out),
             |piece| match piece {
                 Piece::Bytes(bytes) => write(bytes).map_err(Failure::from),
-                Piece::Keys(_) if shared.replicas.full_sync.is_aborted() => Err(Failure::NoneLeft),
+                Piece::Keys(_) if shared.replication.replicas.full_sync.is_aborted() => {
+                    Err(Failure::NoneLeft)
+                }
                 Piece::Keys(_) => Ok(()),
             },
         );

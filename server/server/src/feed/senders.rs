@@ -145,7 +145,7 @@ impl<'s> Senders<'s> {
     fn send(&mut self) {
         let (shared, timeout) = (self.shared, self.timeout);
         let (blocks, passed) = (&self.blocks, self.passed);
-        let aborted = shared.replicas.full_sync.is_aborted();
+        let aborted = shared.replication.replicas.full_sync.is_aborted();
         self.senders.retain_mut(|sender| {
             if sender.replica.is_gone() || aborted {
                 return false;
@@ -224,7 +224,7 @@ impl Sender {
                 Ok(count) => {
                     self.sent += count;
                     self.progress = shared.world.stopwatch();
-                    let counts = &shared.replicas.counts;
+                    let counts = &shared.replication.replicas.counts;
                     counts.bytes.fetch_add(count as u64, Ordering::Relaxed);
                 }
                 Err(error) => match error.kind() {

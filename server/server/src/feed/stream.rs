@@ -17,7 +17,7 @@ impl Shared {
     /// Appends bytes to the replication stream, if there is a backlog, and tells the loops with replicas. The mutex of the log
     /// is held, or nothing that changes the keyspace can run.
     pub(crate) fn append_to_stream(&self, bytes: &[u8]) {
-        let mut guard = self.replicas.stream();
+        let mut guard = self.replication.replicas.stream();
         let stream = &mut *guard;
         let Some(backlog) = &mut stream.backlog else {
             return;
@@ -35,7 +35,7 @@ impl Shared {
     pub(crate) fn begin_stream(&self, turn: &mut Turn) {
         turn.release();
         turn.lock_all();
-        let mut stream = self.replicas.stream();
+        let mut stream = self.replication.replicas.stream();
         if stream.backlog.is_some() {
             return;
         }
@@ -43,7 +43,8 @@ impl Shared {
         let size = self.settings().repl_backlog_size;
         stream.backlog = Some(Backlog::new(self.replication.offset() + 1, size));
         drop(stream);
-        self.changelog
+        self.durability
+            .changelog
             .set_replicas(turn, !self.replication.is_replica());
         turn.release();
         let ids = self.replication.ids();
@@ -57,7 +58,7 @@ impl Shared {
 
     /// Orders the loops with replicas to send what the stream has for them.
     fn tell_loops_with_replicas(&self) {
-        for (number, on) in self.replicas.loops.iter().enumerate() {
+        for (number, on) in self.replication.replicas.loops.iter().enumerate() {
             if on.replicas.load(Ordering::Acquire) > 0 && !on.told.swap(true, Ordering::SeqCst) {
                 self.mailboxes[number].order(Order::FeedReplicas);
             }
@@ -68,19 +69,19 @@ impl Shared {
     pub(crate) fn attach(&self, stream: &mut Stream, replica: &Arc<Replica>) {
         if stream.replicas.is_empty() {
             // As in Redis, the first PING is not the first command of the stream.
-            let pinged_ms = &self.replicas.pinged_ms;
+            let pinged_ms = &self.replication.replicas.pinged_ms;
             pinged_ms.store(self.world.stopwatch_ms(), Ordering::Relaxed);
         }
         stream.replicas.push(Arc::clone(replica));
         replica.client.replica.store(true, Ordering::Release);
-        let on = &self.replicas.loops[replica.client.loop_number];
+        let on = &self.replication.replicas.loops[replica.client.loop_number];
         on.replicas.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Removes a replica whose connection has ended.
     pub(crate) fn detach(&self, replica: &Arc<Replica>) {
         replica.set_gone();
-        let mut stream = self.replicas.stream();
+        let mut stream = self.replication.replicas.stream();
         let before = stream.replicas.len();
         stream.replicas.retain(|other| !Arc::ptr_eq(other, replica));
         if stream.replicas.len() == before {
@@ -91,7 +92,7 @@ impl Shared {
         }
         stream.trim();
         drop(stream);
-        let on = &self.replicas.loops[replica.client.loop_number];
+        let on = &self.replication.replicas.loops[replica.client.loop_number];
         on.replicas.fetch_sub(1, Ordering::AcqRel);
         log::warning!(self.logger, "Connection with replica {replica} lost.");
         self.count_good_replicas();
@@ -101,7 +102,7 @@ impl Shared {
     /// Closes the connections of all replicas: they ask again, and learn what has changed.
     pub(crate) fn disconnect_replicas(&self) {
         let all = {
-            let stream = self.replicas.stream();
+            let stream = self.replication.replicas.stream();
             // None of them gets a byte of another history.
             for replica in &stream.replicas {
                 replica.set_gone();
@@ -118,7 +119,7 @@ impl Shared {
         self.disconnect_replicas();
         let size = self.settings().repl_backlog_size;
         let next = self.replication.offset() + 1;
-        self.replicas.stream().backlog = Some(Backlog::new(next, size));
+        self.replication.replicas.stream().backlog = Some(Backlog::new(next, size));
     }
 
     /// Closes the connection of a replica.
@@ -132,7 +133,10 @@ impl Shared {
 
     /// Makes the first loop look after the replicas in its next turn.
     pub(crate) fn call_upkeep(&self) {
-        self.replicas.upkeep_ms.store(0, Ordering::SeqCst);
+        self.replication
+            .replicas
+            .upkeep_ms
+            .store(0, Ordering::SeqCst);
         self.mailboxes[0].order(Order::Resume);
     }
 
@@ -142,14 +146,15 @@ impl Shared {
         settings.min_replicas_to_write > 0
             && settings.min_replicas_max_lag_s > 0
             && !self.replication.is_replica()
-            && self.replicas.good.load(Ordering::Acquire) < settings.min_replicas_to_write
+            && self.replication.replicas.good.load(Ordering::Acquire)
+                < settings.min_replicas_to_write
     }
 
     /// Counts the replicas that have acknowledged recently, and admits or refuses writes accordingly.
     pub(crate) fn count_good_replicas(&self) {
         let settings = self.settings();
         if settings.min_replicas_to_write == 0 {
-            let until_ms = &self.replicas.good_until_ms;
+            let until_ms = &self.replication.replicas.good_until_ms;
             until_ms.store(u64::MAX, Ordering::Release);
             return self.gate.set(Reason::FewReplicas, false);
         }
@@ -158,7 +163,7 @@ impl Shared {
             settings.min_replicas_max_lag_s,
         );
         let (mut good, mut until_s) = (0, u64::MAX);
-        for replica in &self.replicas.stream().replicas {
+        for replica in &self.replication.replicas.stream().replicas {
             let good_until_s = replica.good_until_s(max_s);
             if replica.is_online() && now_s < good_until_s {
                 good += 1;
@@ -169,7 +174,7 @@ impl Shared {
             good: count,
             good_until_ms,
             ..
-        } = &self.replicas;
+        } = &self.replication.replicas;
         count.store(good, Ordering::Release);
         good_until_ms.store(until_s.saturating_mul(1_000), Ordering::Release);
         self.gate.set(Reason::FewReplicas, self.lacks_replicas());
@@ -179,7 +184,11 @@ impl Shared {
     /// stopped for longer must not change anything before it knows whether its replicas still follow.
     #[inline]
     pub(crate) fn check_good_replicas(&self) {
-        let until_ms = self.replicas.good_until_ms.load(Ordering::Acquire);
+        let until_ms = self
+            .replication
+            .replicas
+            .good_until_ms
+            .load(Ordering::Acquire);
         if until_ms != u64::MAX && self.world.stopwatch_ms() >= until_ms {
             self.count_good_replicas();
         }

@@ -24,7 +24,7 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// Looks after the replicas, if it is time. The turn holds no lock.
 pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
-    let replicas = &shared.replicas;
+    let replicas = &shared.replication.replicas;
     let at_ms = replicas.upkeep_ms.load(Ordering::Relaxed);
     if at_ms == u64::MAX {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
     if now_ms < at_ms {
         return;
     }
-    if shared.running.is_active() {
+    if shared.scripting.running.is_active() {
         // A script may hold shards for long, and this turn needs all of them.
         replicas
             .upkeep_ms
@@ -58,7 +58,8 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
             // A replica passes on what its primary sends.
             // The last snapshot of a server that stops names the end of the stream: it holds every shard until it stops.
             turn.lock_all();
-            let paused = shared.failover.is_planned() || shared.stopping.load(Ordering::Acquire);
+            let paused =
+                shared.replication.failover.is_planned() || shared.stopping.load(Ordering::Acquire);
             if !shared.replication.is_replica() && !paused {
                 shared.append_to_stream(PING);
             }
@@ -113,18 +114,22 @@ fn forget_if_alone(shared: &Shared, settings: &Settings, turn: &mut Turn) {
         alone_since_ms.saturating_add(settings.repl_backlog_ttl_s.saturating_mul(1_000))
     };
     let at_ms = {
-        let stream = shared.replicas.stream();
+        let stream = shared.replication.replicas.stream();
         match &stream.backlog {
             Some(_) => due_ms(stream.alone_since_ms),
             None => return,
         }
     };
     if now_ms < at_ms {
-        shared.replicas.upkeep_ms.fetch_min(at_ms, Ordering::SeqCst);
+        shared
+            .replication
+            .replicas
+            .upkeep_ms
+            .fetch_min(at_ms, Ordering::SeqCst);
         return;
     }
     turn.lock_all();
-    let mut stream = shared.replicas.stream();
+    let mut stream = shared.replication.replicas.stream();
     if !stream.replicas.is_empty() {
         return;
     }
@@ -132,7 +137,7 @@ fn forget_if_alone(shared: &Shared, settings: &Settings, turn: &mut Turn) {
     // What the server changes from now on is in no stream, so the history ends.
     shared.replication.begin_history();
     drop(stream);
-    shared.changelog.set_replicas(turn, false);
+    shared.durability.changelog.set_replicas(turn, false);
     turn.release();
     log::notice!(
         shared.logger,

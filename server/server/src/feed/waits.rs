@@ -23,10 +23,11 @@ fn reply_bytes(goal: &Goal, reached: Reached, protocol: Protocol) -> Vec<u8> {
 impl Shared {
     /// Returns who has reached a goal.
     pub(crate) fn reached(&self, goal: &Goal) -> Reached {
-        let (acked, in_files) = self.replicas.count_acked(goal.offset);
+        let (acked, in_files) = self.replication.replicas.count_acked(goal.offset);
         let has = |file: LocalFile| {
             // Before the first base is complete, a start would not find the file.
-            self.persistence.aof.phase() == Phase::On && self.changelog.synced() >= file.position
+            self.durability.aof.phase() == Phase::On
+                && self.durability.changelog.synced() >= file.position
         };
         Reached {
             replicas: match goal.file {
@@ -39,18 +40,18 @@ impl Shared {
 
     /// Adds a client that waits for acknowledgements. The replicas are asked for them at the end of the turn.
     pub(crate) fn wait_for_acks(&self, loop_number: usize, waiter: &Arc<Waiter>, goal: Goal) {
-        let mut waits = self.replicas.acks.waits.lock();
+        let mut waits = self.replication.replicas.acks.waits.lock();
         // Waiters of clients that have disconnected.
         waits.retain(|(waiter, _)| !waiter.has_ended());
         waits.push((Arc::clone(waiter), goal));
         drop(waits);
-        self.replicas.acks.ask();
+        self.replication.replicas.acks.ask();
         self.answer_acked(loop_number);
     }
 
     /// Answers the clients whose goal is reached. Called on loop `loop_number` after each acknowledgement.
     pub(crate) fn answer_acked(&self, loop_number: usize) {
-        let mut waits = self.replicas.acks.waits.lock();
+        let mut waits = self.replication.replicas.acks.waits.lock();
         waits.retain(|(waiter, goal)| {
             let reached = self.reached(goal);
             if !goal.is_met(reached) {
@@ -70,14 +71,14 @@ impl Shared {
 
     /// Returns the reply of a claimed waiter at its timeout; `None` for one that waits for a key.
     pub(crate) fn reply_without_acks(&self, waiter: &Arc<Waiter>) -> Option<Vec<u8>> {
-        let goal = self.replicas.acks.remove(waiter)?;
+        let goal = self.replication.replicas.acks.remove(waiter)?;
         Some(reply_bytes(&goal, self.reached(&goal), waiter.protocol()))
     }
 
     /// Asks the replicas to acknowledge, if a client has begun to wait for that since the last call.
     #[inline]
     pub(crate) fn ask_for_acks(&self) {
-        if self.replicas.acks.take_ask() {
+        if self.replication.replicas.acks.take_ask() {
             self.append_to_stream(GETACK);
         }
     }

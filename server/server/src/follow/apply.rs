@@ -55,7 +55,7 @@ impl Session {
                 shared.append_to_stream(applied.complete());
                 applied.forget_complete();
             }
-            shared.upstream.set_db(self.db);
+            shared.replication.upstream.set_db(self.db);
             turn.end_whole();
             turn.release();
         }
@@ -71,8 +71,8 @@ pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, o
         digits.format(offset).as_bytes(),
     ];
     let mut in_file = itoa::Buffer::new();
-    if shared.persistence.aof.phase() == Phase::On {
-        let log = &shared.changelog;
+    if shared.durability.aof.phase() == Phase::On {
+        let log = &shared.durability.changelog;
         // The changes up to this offset are appended, those of a running stretch are not.
         let (end, offset) = (log.file_end(), shared.replication.offset());
         let synced = applied.in_file.look(end, offset, log.synced());
@@ -85,7 +85,11 @@ pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, o
 /// any more. The turn holds every shard afterwards.
 pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachment) -> bool {
     turn.lock_all();
-    if !shared.upstream.is_current(attachment.attempt.generation) {
+    if !shared
+        .replication
+        .upstream
+        .is_current(attachment.attempt.generation)
+    {
         return false;
     }
     let start = std::mem::replace(&mut attachment.start, Start::Continued(None));
@@ -93,7 +97,7 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachmen
         Start::Full(data) => {
             turn.replace_all(data.store);
             let libraries = data.libraries;
-            let Ok(()) = shared.functions.change(|all| {
+            let Ok(()) = shared.scripting.functions.change(|all| {
                 *all = libraries;
                 Ok::<_, std::convert::Infallible>(())
             });
@@ -113,7 +117,7 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachmen
                 log::notice!(shared.logger, "Master replication ID changed to {id}");
                 shared.disconnect_replicas();
             }
-            if shared.replicas.stream().backlog.is_none() {
+            if shared.replication.replicas.stream().backlog.is_none() {
                 shared.restart_stream();
             }
             log::notice!(
@@ -122,7 +126,7 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachmen
             );
         }
     }
-    shared.upstream.set_db(attachment.attempt.db);
+    shared.replication.upstream.set_db(attachment.attempt.db);
     true
 }
 

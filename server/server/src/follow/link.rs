@@ -31,18 +31,18 @@ pub(crate) enum Failure {
 
 /// Runs the thread of the link until the server stops.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    while let Some(attempt) = shared.upstream.next_attempt() {
+    while let Some(attempt) = shared.replication.upstream.next_attempt() {
         let generation = attempt.generation;
         match establish(shared, attempt) {
             Ok(attachment) => {
                 shared.mailboxes[0].order(Order::AttachPrimary(Box::new(attachment)));
-                while shared.upstream.wait_while_linked(generation) {
+                while shared.replication.upstream.wait_while_linked(generation) {
                     shared.mailboxes[0].order(Order::AcknowledgePrimary);
                 }
             }
             Err(failure) => {
                 report(shared, failure);
-                shared.upstream.failed(generation);
+                shared.replication.upstream.failed(generation);
             }
         }
     }
@@ -88,7 +88,7 @@ fn establish(shared: &Shared, attempt: Attempt) -> Result<Attachment, Failure> {
         }
         Failure::Logged
     };
-    let (upstream, generation) = (&shared.upstream, attempt.generation);
+    let (upstream, generation) = (&shared.replication.upstream, attempt.generation);
     let session = match settings.tls.replication {
         true => Some(shared.tls.connect().map_err(failed)?),
         false => None,
@@ -203,7 +203,7 @@ fn ask(
         );
         ("?".to_owned(), "-1".to_owned())
     };
-    let failover = shared.failover.is_in_progress();
+    let failover = shared.replication.failover.is_in_progress();
     let mut command = vec![b"PSYNC".as_slice(), id.as_bytes(), from.as_bytes()];
     if failover {
         command.push(b"FAILOVER");

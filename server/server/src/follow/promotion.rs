@@ -27,14 +27,16 @@ impl Shared {
             if !turn.flush_effects() && (turn.has_effects() || turn.is_admitted()) {
                 self.replication.begin_history();
             }
-            self.upstream.set_db(self.changelog.db());
+            self.replication
+                .upstream
+                .set_db(self.durability.changelog.db());
         }
         self.replication.follow();
-        self.upstream.follow(primary, was_primary);
+        self.replication.upstream.follow(primary, was_primary);
         turn.set_following(true);
         self.update_read_only();
         if was_primary {
-            self.changelog.set_replicas(turn, false);
+            self.durability.changelog.set_replicas(turn, false);
         }
         self.logger.set_role(Role::Replica);
         self.gate.set(Reason::Replica, true);
@@ -45,7 +47,7 @@ impl Shared {
     /// Makes the server a replica from its start on. Called before the event loops start.
     pub(crate) fn follow_from_start(&self, primary: Address) {
         self.replication.follow();
-        self.upstream.follow(primary, false);
+        self.replication.upstream.follow(primary, false);
         self.store.follow_from_start();
         self.update_read_only();
         self.logger.set_role(Role::Replica);
@@ -61,7 +63,10 @@ impl Shared {
         };
         self.store.set_writers(writers);
         let read_only = writers == Writers::Stream;
-        self.upstream.read_only.store(read_only, Ordering::Relaxed);
+        self.replication
+            .upstream
+            .read_only
+            .store(read_only, Ordering::Relaxed);
     }
 
     /// Starts the thread of the link, unless it runs.
@@ -71,7 +76,7 @@ impl Shared {
             self.world
                 .spawn("punctual-replica", move || link::run(&shared))
         };
-        if let Err(error) = self.upstream.start(spawn) {
+        if let Err(error) = self.replication.upstream.start(spawn) {
             log::warning!(self.logger, "Can't start the thread of the link: {error}");
         }
     }
@@ -80,7 +85,7 @@ impl Shared {
     /// loop, the rest on time.
     pub(crate) fn promote(&self, turn: &mut Turn) {
         turn.lock_all();
-        self.upstream.unfollow();
+        self.replication.upstream.unfollow();
         self.gate.set(Reason::Replica, false);
         self.replication.promote();
         turn.set_following(false);
@@ -94,12 +99,12 @@ impl Shared {
             ids.second_end,
             ids.current
         );
-        let mut stream = self.replicas.stream();
+        let mut stream = self.replication.replicas.stream();
         // The replicas of the former primary have as long as usual to come.
         stream.alone_since_ms = self.world.stopwatch_ms();
         let streams = stream.backlog.is_some();
         drop(stream);
-        self.changelog.set_replicas(turn, streams);
+        self.durability.changelog.set_replicas(turn, streams);
         self.disconnect_replicas();
         self.count_good_replicas();
         self.call_upkeep();

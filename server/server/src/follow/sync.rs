@@ -38,7 +38,11 @@ pub(crate) fn receive(
     offset: u64,
 ) -> Result<(Data, Vec<u8>), Failure> {
     let announced = announcement(shared, wire)?;
-    if !shared.upstream.advance(generation, Phase::Transfer) {
+    if !shared
+        .replication
+        .upstream
+        .advance(generation, Phase::Transfer)
+    {
         return Err(Failure::Unwanted);
     }
     log::notice!(
@@ -59,7 +63,7 @@ pub(crate) fn receive(
         total: len.unwrap_or(0),
         read: 0,
     };
-    shared.upstream.transferred(transfer);
+    shared.replication.upstream.transferred(transfer);
     let mut progress = Progress::begin(shared, turn.now, transfer.total);
     let mut greeted = shared.world.stopwatch();
     let fetch = |place: &mut [u8]| {
@@ -72,12 +76,12 @@ pub(crate) fn receive(
         let count = wire.read(&mut place[..count], |_| Ok(()))?;
         left -= count as u64;
         transfer.read += count as u64;
-        shared.upstream.transferred(transfer);
+        shared.replication.upstream.transferred(transfer);
         Ok::<_, io::Error>(count)
     };
     let blocks = Blocks::new(BLOCK_BYTES, len, fetch);
     let mut reader = Reader::new(blocks).verify_checksum(shared.settings().rdb_checksum);
-    let wanted = |_: &mut Turn<'_>| shared.upstream.is_current(generation);
+    let wanted = |_: &mut Turn<'_>| shared.replication.upstream.is_current(generation);
     let loaded = load::read_all(shared, &mut reader, &mut turn, false, &mut progress, wanted);
     let loaded = loaded.map_err(|failure| match failure {
         ReadFailure::Io(error) => Failure::Transfer(error),

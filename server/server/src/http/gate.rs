@@ -96,7 +96,7 @@ impl Visitor {
         if !self.host_is_safe {
             return Err(Refusal::Host);
         }
-        if self.local && shared.users.default_user().is_open() {
+        if self.local && shared.clients.users.default_user().is_open() {
             return Ok(());
         }
         match shared.settings().metrics.password {

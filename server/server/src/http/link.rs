@@ -70,8 +70,9 @@ impl<'a> Link<'a> {
             socket: Socket::Unix(mio::net::UnixStream::from_std(theirs)),
         };
         // The limit of clients is no reason not to see what they do.
-        shared.clients.admit(usize::MAX);
-        let next = shared.next_loop.fetch_add(1, Ordering::Relaxed) % shared.mailboxes.len();
+        shared.clients.registry.admit(usize::MAX);
+        let next =
+            shared.clients.next_loop.fetch_add(1, Ordering::Relaxed) % shared.mailboxes.len();
         shared.mailboxes[next].order(Order::Serve(arrival));
         Ok(Self {
             stream: UnixStream::from_std(ours)?,

@@ -412,6 +412,7 @@ fn statistics(shared: &Shared, page: &mut Exposition) {
         let durations = durations(shared, entry);
         if durations.total > 0 {
             let nanos: u64 = shared
+                .observed
                 .stats
                 .iter()
                 .map(|s| s.by_command[entry.id].nanos.get())
@@ -430,9 +431,9 @@ fn statistics(shared: &Shared, page: &mut Exposition) {
         "redis_slowlog_length",
         Kind::Gauge,
         "Entries of the slow log.",
-        shared.slowlog.len() as f64,
+        shared.observed.slowlog.len() as f64,
     );
-    let newest = shared.slowlog.newest(1);
+    let newest = shared.observed.slowlog.newest(1);
     let newest = newest.first();
     page.single(
         "redis_slowlog_last_id",
@@ -446,7 +447,7 @@ fn statistics(shared: &Shared, page: &mut Exposition) {
         "Duration of the newest entry of the slow log.",
         newest.map_or(0.0, |entry| entry.micros as f64 / 1e6),
     );
-    let spikes = shared.latency.all();
+    let spikes = shared.observed.latency.all();
     let last = |series: &crate::observe::latency::Series| series.samples.back().copied();
     if !spikes.is_empty() {
         let name = "redis_latency_spike_last";

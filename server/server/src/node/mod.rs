@@ -18,11 +18,10 @@ use punctual_store::spec::Flags;
 use punctual_store::{Now, Stats, Store, Turn};
 
 use crate::acl::registry::Users;
-use crate::changelog::ChangeLog;
 use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
 use crate::config::{Changes, Config, SetError, Settings, TlsSettings};
-use crate::durability::snapshots::Persistence;
+use crate::durability::snapshots::Durability;
 use crate::log::Logger;
 use crate::memory::reclaim::{Reclaim, Worker};
 use crate::memory::{Memory, counters};
@@ -34,20 +33,14 @@ use crate::node::call::ServerHandler;
 use crate::node::gate::{Gate, Reason};
 use crate::node::order::Order;
 use crate::node::shutdown::Shutdown;
-use crate::observe::error_counts::ErrorCounts;
-use crate::observe::job_figures::JobFigures;
-use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
+use crate::observe::Observed;
+use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND};
 use crate::observe::monitor::Monitors;
-use crate::observe::slowlog::{Slow, SlowLog};
-use crate::observe::stats::{LoopStats, Rates};
+use crate::observe::slowlog::Slow;
 use crate::pubsub::PubSub;
-use crate::replication::failover::Failover;
-use crate::replication::replicas::Replicas;
-use crate::replication::state::State as ReplicationState;
-use crate::replication::upstream::{Address, Upstream};
-use crate::script::cache::Cache;
-use crate::script::functions::registry::Registry;
-use crate::script::running::Running;
+use crate::replication::state::Replication;
+use crate::replication::upstream::Address;
+use crate::script::Scripting;
 use crate::session::trackers::{Post, Trackers};
 use crate::supervision::Systemd;
 use crate::switches::Switches;
@@ -76,50 +69,14 @@ pub struct Shared {
     /// Number of changes of the settings.
     settings_version: AtomicU64,
     classes: AtomicU32,
-    /// Duration in ns from which the slow log and LATENCY consider a command; `u64::MAX` disables both.
-    pub(crate) slow_ns: AtomicU64,
-    /// All clients.
-    pub clients: Clients,
-    /// The users that clients authenticate as.
-    pub(crate) users: Users,
-    /// Subscriptions.
-    pub pubsub: PubSub,
-    /// Clients that receive every command.
-    pub monitors: Monitors,
-    /// Scripts by SHA1.
-    pub(crate) scripts: Cache,
-    /// The script that runs.
-    pub(crate) running: Running,
-    /// Libraries of functions.
-    pub(crate) functions: Registry,
-    /// The slow log.
-    pub slowlog: SlowLog,
-    /// Latency events of LATENCY.
-    pub latency: LatencyMonitor,
-    /// `latency-tracking`.
-    pub(crate) latency_tracking: AtomicBool,
-    /// Bytes in use when the server had started, without what it has loaded.
-    pub(crate) startup_bytes: AtomicU64,
-    /// Number of error replies by code word.
-    pub errors: ErrorCounts,
     /// The log.
     pub logger: Logger,
     /// Rate-limited warning about clients that send HTTP.
     pub(crate) http: HttpWarning,
-    /// CLIENT PAUSE and its like.
-    pub(crate) pauses: Pauses,
-    /// Clients with client-side caches.
-    pub(crate) trackers: Trackers,
     /// Mailboxes by loop number.
     pub(crate) mailboxes: Vec<Mailbox<Order>>,
-    /// Statistics by loop number.
-    pub stats: Vec<LoopStats>,
     /// Start time, unix ms.
     pub started_ms: u64,
-    /// Commands and bytes per second.
-    pub rates: Rates,
-    /// Numbers of jobs in all queues.
-    pub(crate) job_figures: JobFigures,
     /// Run id: 40 random hexadecimal digits.
     pub run_id: String,
     /// TCP port; 0 if the server does not listen on TCP.
@@ -128,8 +85,6 @@ pub struct Shared {
     pub tls_port: AtomicU32,
     /// What encrypted connections need.
     pub(crate) tls: Arc<Tls>,
-    /// Loop that gets the next connection, round-robin.
-    pub(crate) next_loop: AtomicUsize,
     /// Function that returns freed memory to the system, if the allocator needs one.
     pub(crate) reclaim: Option<Reclaim>,
     /// Notification socket of systemd, if systemd supervises the server.
@@ -138,20 +93,12 @@ pub struct Shared {
     pub(crate) worker: Worker,
     /// Memory and its limits.
     pub(crate) memory: Memory,
-    /// The log of changes.
-    pub(crate) changelog: ChangeLog,
-    /// State of snapshots.
-    pub(crate) persistence: Persistence,
-    /// Role, ids and offset of replication.
-    pub(crate) replication: ReplicationState,
-    /// The attached replicas.
-    pub(crate) replicas: Replicas,
+    /// Snapshots, the append-only file and the log of changes.
+    pub(crate) durability: Durability,
+    /// Role, replicas and primary.
+    pub(crate) replication: Replication,
     /// The shutdown that waits for replicas.
     pub(crate) shutdown: Shutdown,
-    /// The planned failover.
-    pub(crate) failover: Failover,
-    /// The primary that the server follows.
-    pub(crate) upstream: Upstream,
     /// What DEBUG turns on and off.
     pub(crate) switches: Switches,
     /// The server is the whole process, which DEBUG RESTART may run anew.
@@ -162,6 +109,30 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// True if a thread has panicked that others wait for.
     pub(crate) panicked: AtomicBool,
+    /// Clients, users and subscriptions.
+    pub clients: ClientState,
+    /// Scripts and functions.
+    pub(crate) scripting: Scripting,
+    /// Statistics and logs of commands.
+    pub observed: Observed,
+}
+
+/// Clients, users and subscriptions.
+pub struct ClientState {
+    /// All clients.
+    pub registry: Clients,
+    /// The users that clients authenticate as.
+    pub(crate) users: Users,
+    /// Subscriptions.
+    pub pubsub: PubSub,
+    /// Clients that receive every command.
+    pub monitors: Monitors,
+    /// Clients with client-side caches.
+    pub(crate) trackers: Trackers,
+    /// CLIENT PAUSE and its like.
+    pub(crate) pauses: Pauses,
+    /// Loop that gets the next connection, round-robin.
+    pub(crate) next_loop: AtomicUsize,
 }
 
 impl Shared {
@@ -179,12 +150,9 @@ impl Shared {
         let users = Users::new(commands.table(), &settings);
         let clock = ServerClock::new(world, settings.clock);
         let started_ms = clock.now().read_ms();
+        let (loops, entries) = (mailboxes.len(), commands.table().entries());
         let shared = Self {
             world,
-            stats: mailboxes
-                .iter()
-                .map(|_| LoopStats::new(commands.table().entries()))
-                .collect(),
             started_ms,
             clock,
             store,
@@ -194,42 +162,31 @@ impl Shared {
             settings: RwLock::new(settings),
             settings_version: AtomicU64::new(0),
             classes: AtomicU32::new(0),
-            slow_ns: AtomicU64::new(u64::MAX),
-            clients: Clients::default(),
-            users,
-            pubsub: PubSub::default(),
-            monitors: Monitors::default(),
-            scripts: Cache::default(),
-            running: Running::default(),
-            functions: Registry::default(),
-            slowlog: SlowLog::default(),
-            latency: LatencyMonitor::default(),
-            latency_tracking: AtomicBool::new(true),
-            startup_bytes: AtomicU64::new(0),
-            errors: ErrorCounts::default(),
             logger,
             http: HttpWarning::default(),
-            replicas: Replicas::new(mailboxes.len()),
             memory: Memory::new(mailboxes.len()),
-            pauses: Pauses::default(),
-            trackers: Trackers::default(),
             mailboxes,
-            rates: Rates::default(),
-            job_figures: JobFigures::default(),
             run_id: String::from_utf8_lossy(&world.hex_digits::<40>()).into_owned(),
             tcp_port: AtomicU32::new(0),
             tls_port: AtomicU32::new(0),
             tls: Arc::default(),
-            next_loop: AtomicUsize::new(0),
             reclaim: None,
             systemd: None,
             worker: Worker::default(),
-            changelog: ChangeLog::default(),
-            persistence: Persistence::new(started_ms),
-            replication: ReplicationState::new(world),
+            durability: Durability::new(started_ms),
+            replication: Replication::new(world, loops),
+            clients: ClientState {
+                registry: Clients::default(),
+                users,
+                pubsub: PubSub::default(),
+                monitors: Monitors::default(),
+                trackers: Trackers::default(),
+                pauses: Pauses::default(),
+                next_loop: AtomicUsize::new(0),
+            },
+            scripting: Scripting::default(),
+            observed: Observed::new(loops, entries),
             shutdown: Shutdown::default(),
-            failover: Failover::default(),
-            upstream: Upstream::new(world),
             switches: Switches::default(),
             is_program: false,
             gate: Gate::default(),
@@ -372,7 +329,7 @@ impl Shared {
     pub fn reconfigure(&self, settings: Arc<Settings>) {
         *self.settings.write() = settings;
         self.apply_settings();
-        self.changelog.wake_file();
+        self.durability.changelog.wake_file();
         self.settings_version.fetch_add(1, Ordering::AcqRel);
         // Periods and limits may have changed.
         self.call_upkeep();
@@ -408,8 +365,11 @@ impl Shared {
             0 => u64::MAX,
             ms => ms.saturating_mul(1_000_000),
         };
-        self.slow_ns.store(slow.min(latency), Ordering::Relaxed);
-        self.latency_tracking
+        self.observed
+            .slow_ns
+            .store(slow.min(latency), Ordering::Relaxed);
+        self.observed
+            .latency_tracking
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
@@ -421,10 +381,11 @@ impl Shared {
             mailbox.limit(hard(Settings::OUTPUT_PUBSUB), hard(Settings::OUTPUT_NORMAL));
         }
         self.update_read_only();
-        self.upstream
+        self.replication
+            .upstream
             .serves_stale
             .store(settings.replica.serves_stale, Ordering::Relaxed);
-        if let Some(backlog) = &mut self.replicas.stream().backlog {
+        if let Some(backlog) = &mut self.replication.replicas.stream().backlog {
             backlog.set_size(settings.repl_backlog_size);
         }
         self.note_save();
@@ -448,7 +409,7 @@ impl Shared {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.gate.set(Reason::Stopping, true);
-        self.upstream.stop();
+        self.replication.upstream.stop();
         self.order_all(|| Order::Stop);
     }
 
@@ -470,7 +431,7 @@ impl Shared {
         let to = self.clock.destination(to)?;
         let mut moved = Ok(to);
         // While clients are paused nothing expires; due keys expire when the pause ends.
-        let paused_until = self.pauses.last_end_ms();
+        let paused_until = self.clients.pauses.last_end_ms();
         if to.read_ms() < paused_until {
             turn.now = to;
         } else {
@@ -503,7 +464,8 @@ impl Shared {
             .slowlog_slower_than_us
             .is_some_and(|us| slow.nanos / 1000 >= us)
         {
-            self.slowlog
+            self.observed
+                .slowlog
                 .add(&self.commands, slow, settings.slowlog_max_len);
         }
         let fast = slow.entry.row.flags.has(Flags::FAST);
@@ -514,15 +476,18 @@ impl Shared {
     /// Returns the counts of all turns that have ended.
     pub(crate) fn counted(&self) -> Stats {
         let mut sums = Stats::default();
-        self.stats.iter().for_each(|stats| stats.add_to(&mut sums));
+        self.observed
+            .stats
+            .iter()
+            .for_each(|stats| stats.add_to(&mut sums));
         sums
     }
 
     /// Records the duration of a batch of expiries.
     #[inline]
     pub(crate) fn record_expiry(&self, loop_number: usize, now: Now, nanos: u64) {
-        self.stats[loop_number].expiry_nanos.add(nanos);
-        if nanos >= self.slow_ns.load(Ordering::Relaxed) {
+        self.observed.stats[loop_number].expiry_nanos.add(nanos);
+        if nanos >= self.observed.slow_ns.load(Ordering::Relaxed) {
             record_latency(self, &self.settings(), EXPIRE_CYCLE, now, nanos);
         }
     }
@@ -530,14 +495,16 @@ impl Shared {
     /// Returns where messages for client-side caches go.
     pub(crate) fn post(&self) -> Post<'_, Order> {
         Post {
-            clients: &self.clients,
+            clients: &self.clients.registry,
             mailboxes: &self.mailboxes,
         }
     }
 
     /// Publishes a message. Returns the number of clients that get it.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
-        self.pubsub.publish(&self.mailboxes, channel, message)
+        self.clients
+            .pubsub
+            .publish(&self.mailboxes, channel, message)
     }
 }
 
@@ -545,7 +512,7 @@ impl Shared {
 fn record_latency(shared: &Shared, settings: &Settings, event: &'static str, now: Now, nanos: u64) {
     let (threshold_ms, ms) = (settings.latency_threshold_ms, nanos / 1_000_000);
     if threshold_ms > 0 && ms >= threshold_ms {
-        shared.latency.add(event, now, ms);
+        shared.observed.latency.add(event, now, ms);
     }
 }
 
@@ -577,11 +544,15 @@ mod tests {
         for nanos in [4_900_000, 5_000_000, 7_999_999] {
             shared.record_expiry(0, Now::from_ms(9_000), nanos);
         }
-        let (_, series) = shared.latency.get(EXPIRE_CYCLE.as_bytes()).unwrap();
+        let (_, series) = shared
+            .observed
+            .latency
+            .get(EXPIRE_CYCLE.as_bytes())
+            .unwrap();
         assert_eq!(
             (series.samples.len(), series.samples[0].ms, series.max_ms),
             (1, 7, 7)
         );
-        assert_eq!(shared.stats[0].expiry_nanos.get(), 17_899_999);
+        assert_eq!(shared.observed.stats[0].expiry_nanos.get(), 17_899_999);
     }
 }

@@ -55,7 +55,7 @@ impl Scripts {
             flushes: 0,
             functions: Loaded::new(
                 shared.world,
-                shared.scripts.random.clone(),
+                shared.scripting.cache.random.clone(),
                 shared.settings().redis_version,
             ),
             session: None,

@@ -64,7 +64,7 @@ impl Session {
 impl Shared {
     /// Ends what the clients of a changed user may no longer have. Their next commands are checked by the new rules.
     pub(crate) fn user_changed(&self, session: &mut Session, loop_number: usize, new: &Arc<User>) {
-        session.refresh_user(&self.users);
+        session.refresh_user(&self.clients.users);
         if new.is_unrestricted() {
             return;
         }
@@ -72,7 +72,7 @@ impl Shared {
             // The caller still gets its reply.
             session.closing = true;
         }
-        for client in self.clients.list() {
+        for client in self.clients.registry.list() {
             if client.user.lock().id == new.identity.id {
                 self.end_denied_wait(&client, loop_number, new);
             }
@@ -82,15 +82,15 @@ impl Shared {
 
     /// Closes the connections of a user that is gone.
     pub(crate) fn user_gone(&self, session: &mut Session, id: u64) {
-        for client in self.clients.list() {
+        for client in self.clients.registry.list() {
             if client.user.lock().id != id {
                 continue;
             }
             if client.id == session.id {
                 // The caller still gets its reply.
-                session.refresh_user(&self.users);
+                session.refresh_user(&self.clients.users);
             } else {
-                self.clients.kill(&client);
+                self.clients.registry.kill(&client);
                 self.mailboxes[client.loop_number].order(Order::Kill {
                     client: client.id,
                     slot: client.slot,
@@ -153,7 +153,7 @@ impl Shared {
         name: &[u8],
         password: &[u8],
     ) -> Result<(), Error> {
-        let user = self.users.get(name);
+        let user = self.clients.users.get(name);
         let Some(user) = user.filter(|user| user.admits(password)) else {
             let multi = nested || session.multi.is_some();
             self.add_denial(
@@ -183,6 +183,6 @@ impl Shared {
         let now_ms = self.clock.now().read_ms();
         denial.client = line(self.commands.table(), client, now_ms);
         let max = self.settings().acl_log_max;
-        self.users.log.add(denial, now_ms, max);
+        self.clients.users.log.add(denial, now_ms, max);
     }
 }

@@ -35,7 +35,7 @@ impl Completion {
     /// Records the command in the statistics and the slow log.
     pub(crate) fn record(&self, shared: &Shared, loop_number: usize, now: Now, waiter: &Waiter) {
         let id = waiter.id();
-        let loop_stats = &shared.stats[loop_number];
+        let loop_stats = &shared.observed.stats[loop_number];
         let stats = &loop_stats.by_command[id.entry];
         let nanos = id.nanos + self.nanos;
         loop_stats.commands.add(1);
@@ -44,14 +44,18 @@ impl Completion {
         if let Some(error) = &self.error {
             stats.failed.add(1);
             loop_stats.errors.add(1);
-            shared.errors.count(error);
+            shared.observed.errors.count(error);
         }
         if shared.settings().latency_tracking {
             stats.latency.record(nanos);
         }
-        if nanos >= shared.slow_ns.load(std::sync::atomic::Ordering::Relaxed)
+        if nanos
+            >= shared
+                .observed
+                .slow_ns
+                .load(std::sync::atomic::Ordering::Relaxed)
             && let Some(entry) = shared.commands.table().entry(id.entry)
-            && let Some(info) = shared.clients.get(id.client)
+            && let Some(info) = shared.clients.registry.get(id.client)
         {
             shared.record_slow_command(&Slow {
                 now,
@@ -72,7 +76,7 @@ pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     let resume = Order::Unblocked {
         client: id.client,
         slot: id.slot,
-        until: shared.changelog.file_end(),
+        until: shared.durability.changelog.file_end(),
     };
     shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot, resume);
 }

@@ -135,13 +135,13 @@ pub(crate) struct Start {
 /// # Errors
 /// The manifest of the append-only file cannot be read.
 pub(crate) fn begin_start(shared: &Shared) -> Result<Option<Start>, LoadError> {
-    let (disk, settings) = (&shared.persistence.disk, shared.settings());
+    let (disk, settings) = (&shared.durability.disk, shared.settings());
     let files = settings
         .append_only
         .then(|| AofFiles::find(disk, &settings));
     let append_only = files.transpose()?;
     let wanted = append_only.is_some() || disk.exists(&save::path(&settings));
-    let loading = &shared.persistence.loading;
+    let loading = &shared.durability.loading;
     loading.active.store(wanted, Ordering::Release);
     shared.gate.set(Reason::Loading, wanted);
     Ok(wanted.then_some(Start { append_only }))
@@ -163,7 +163,7 @@ pub(crate) fn at_start(
     let done = load_and_append(shared, start, &mut turn, runner);
     turn.release();
     drop(turn);
-    let loading = &shared.persistence.loading;
+    let loading = &shared.durability.loading;
     loading.active.store(false, Ordering::Release);
     shared.gate.set(Reason::Loading, false);
     rounds::report_freed(shared, 0);
@@ -182,7 +182,7 @@ fn load_and_append(
     match &start.append_only {
         Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
         // Redis ignores the snapshot if `appendonly` is on, and starts without keys.
-        _ if shared.persistence.disk.exists(&path) => {
+        _ if shared.durability.disk.exists(&path) => {
             let besides = load(shared, &path, turn, false, Turn::release)?;
             if let Some(place) = besides.place {
                 shared.resume_history(turn, place, besides.expired);
@@ -236,7 +236,7 @@ pub(crate) struct Progress<'s> {
 
 impl<'s> Progress<'s> {
     pub(crate) fn begin(shared: &'s Shared, now: Now, total_bytes: u64) -> Self {
-        let loading = &shared.persistence.loading;
+        let loading = &shared.durability.loading;
         loading.began_ms.store(now.read_ms(), Ordering::Relaxed);
         loading.total_bytes.store(total_bytes, Ordering::Relaxed);
         for count in [
@@ -260,7 +260,7 @@ impl<'s> Progress<'s> {
     /// The server is stopping.
     pub(super) fn reached(&mut self, offset: u64) -> Result<(), LoadError> {
         let (shared, offset) = (self.shared, self.before_bytes + offset);
-        let loading = &shared.persistence.loading;
+        let loading = &shared.durability.loading;
         loading.loaded_bytes.store(offset, Ordering::Relaxed);
         let total = self.total_bytes;
         if total > PROGRESS_MIN_BYTES && offset * 10 / total > self.reported_tenths {
@@ -276,7 +276,7 @@ impl<'s> Progress<'s> {
     /// Notes that a file of `len` bytes is loaded.
     pub(super) fn file_done(&mut self, len: u64) {
         self.before_bytes += len;
-        let loading = &self.shared.persistence.loading;
+        let loading = &self.shared.durability.loading;
         loading
             .loaded_bytes
             .store(self.before_bytes, Ordering::Relaxed);
@@ -292,7 +292,7 @@ fn load<'s>(
 ) -> Result<Besides, LoadError> {
     let began = shared.world.stopwatch();
     let len = shared
-        .persistence
+        .durability
         .disk
         .length(path)
         .map_err(|source| LoadError::Open {
@@ -330,7 +330,7 @@ pub(super) fn read_file<'s>(
     progress: &mut Progress<'_>,
     pause: &mut impl FnMut(&mut Turn<'s>),
 ) -> Result<(u64, Besides), LoadError> {
-    let opened = shared.persistence.disk.open(path);
+    let opened = shared.durability.disk.open(path);
     let opened = opened.and_then(|file| Ok((file.length()?, file)));
     let (len, mut file) = opened.map_err(|source| LoadError::Open {
         path: path.to_owned(),
@@ -374,7 +374,7 @@ pub(super) fn read_file<'s>(
         }
         ReadFailure::Other(other) => other,
     })?;
-    let loading = &shared.persistence.loading;
+    let loading = &shared.durability.loading;
     let empty = match besides.skipped_empty {
         0 => String::new(),
         count => format!(", empty keys skipped: {count}"),
@@ -412,7 +412,10 @@ fn join(
     if libraries.is_empty() {
         return Ok(());
     }
-    let joined = shared.functions.change(|all| all.join(libraries, replace));
+    let joined = shared
+        .scripting
+        .functions
+        .change(|all| all.join(libraries, replace));
     joined.map_err(|name| ReadFailure::At(offset, taken(name).to_string()))
 }
 
@@ -445,20 +448,20 @@ fn read_records<'s, S: Source<Error = io::Error>>(
     progress: &mut Progress<'_>,
     mut pause: impl FnMut(&mut Turn<'s>) -> bool,
 ) -> Result<Besides, ReadFailure> {
-    let (loading, limits) = (&shared.persistence.loading, turn.limits);
+    let (loading, limits) = (&shared.durability.loading, turn.limits);
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let databases = turn.store.databases();
     let mut batch = RestoreBatch::default();
     // The loops load the libraries again, each when it needs one.
     let mut loaded_here = loaded::Loaded::new(
         shared.world,
-        shared.scripts.random.clone(),
+        shared.scripting.cache.random.clone(),
         shared.settings().redis_version,
     );
     let mut libraries = Libraries::default();
     let mut loader = Loader {
         loaded: &mut loaded_here,
-        registry: &shared.functions,
+        registry: &shared.scripting.functions,
         logger: &shared.logger,
     };
     let mut unsupported = Unsupported::new(shared.settings().import_skip_unknown);

@@ -36,7 +36,7 @@ impl Shared {
     /// Completes FLUSHALL: aborts a running save and, with save points, replaces the file before the client gets its
     /// reply. The turn still holds every shard lock, so no other write runs in between.
     pub(crate) fn after_flushall(&self, turn: &mut Turn) {
-        let state = &self.persistence;
+        let state = &self.durability;
         if state.is_loading() {
             return;
         }
@@ -55,13 +55,13 @@ impl Shared {
 
     /// Notes whether writes are refused because the last background save has failed.
     pub(crate) fn note_save(&self) {
-        let refuses = self.persistence.refuses_writes(&self.settings());
+        let refuses = self.durability.refuses_writes(&self.settings());
         self.gate.set(Reason::FailedSave, refuses);
     }
 
     /// Returns the number of changes since the last good snapshot, including `more` changes of the calling turn.
     pub(crate) fn unsaved_changes(&self, more: u64) -> u64 {
-        let saved = self.persistence.saved_changes.load(Ordering::Acquire);
+        let saved = self.durability.saved_changes.load(Ordering::Acquire);
         (self.changes() + more).saturating_sub(saved)
     }
 }

@@ -14,12 +14,12 @@ impl Shared {
     pub(crate) fn place(&self, turn: &mut Turn) -> Option<Place> {
         let db = if self.replication.is_replica() {
             // Within a stretch of commands of the primary, the offset is that of its start.
-            let known = self.upstream.continues() && !turn.holds_whole();
-            known.then(|| self.upstream.db())
+            let known = self.replication.upstream.continues() && !turn.holds_whole();
+            known.then(|| self.replication.upstream.db())
         } else {
-            let streams = self.replicas.stream().backlog.is_some();
+            let streams = self.replication.replicas.stream().backlog.is_some();
             // Changes of an open transaction are in the keyspace, but not in the stream.
-            (streams && turn.flush_effects()).then(|| self.changelog.db())
+            (streams && turn.flush_effects()).then(|| self.durability.changelog.db())
         };
         Some(Place {
             db: db?,
@@ -34,14 +34,14 @@ impl Shared {
         turn.lock_all();
         if self.replication.is_replica() {
             self.replication.adopt(place.id, place.offset);
-            self.upstream.resume(place.db);
+            self.replication.upstream.resume(place.db);
             self.restart_stream();
             return;
         }
         self.replication.restart(place.id, place.offset);
         self.restart_stream();
-        self.replicas.stream().alone_since_ms = self.world.stopwatch_ms();
-        self.changelog.set_replicas(turn, true);
+        self.replication.replicas.stream().alone_since_ms = self.world.stopwatch_ms();
+        self.durability.changelog.set_replicas(turn, true);
         let (mut bytes, mut selected) = (Vec::new(), None);
         for (db, key) in expired {
             if selected != Some(db) {

@@ -56,7 +56,7 @@ fn temporary_name(purpose: &str) -> String {
 pub(crate) fn remove_temporary_file(shared: &Shared) {
     let path = path(&shared.settings()).with_file_name(temporary_name(""));
     // It does not exist if no save runs.
-    let _ = shared.persistence.disk.remove(&path);
+    let _ = shared.durability.disk.remove(&path);
 }
 
 /// A file under a temporary name. Dropping it removes the file unless it was renamed.
@@ -140,12 +140,8 @@ fn write_and_rename(
     snapshot: &mut Snapshot,
     next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<(), SaveError> {
-    let file = NewFile::create(
-        &shared.persistence.disk,
-        path(settings),
-        &temporary_name(""),
-    )?;
-    let state = &shared.persistence;
+    let file = NewFile::create(&shared.durability.disk, path(settings), &temporary_name(""))?;
+    let state = &shared.durability;
     let abort = &state.abort;
     let file = write_snapshot(file, shared, settings, header, snapshot, abort, next)?;
     // This snapshot must not replace a later one of FLUSHALL.
@@ -166,7 +162,7 @@ pub(super) fn write_snapshot(
     abort: &AtomicBool,
     next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<NewFile, SaveError> {
-    let state = &shared.persistence;
+    let state = &shared.durability;
     let keys = snapshot.keys() as u64;
     state.keys.store(keys, Ordering::Relaxed);
     let mut reported_tenths = 0;
@@ -205,7 +201,7 @@ struct Attempt<'s> {
 
 impl<'s> Attempt<'s> {
     fn begin(shared: &'s Shared, turn: &mut Turn) -> Result<Self, SaveError> {
-        let state = &shared.persistence;
+        let state = &shared.durability;
         if !state.begin_walk() {
             return Err(SaveError::Busy);
         }
@@ -226,7 +222,7 @@ impl<'s> Attempt<'s> {
     }
 
     fn end(self, background: bool, early_bytes: usize, done: &Result<(), SaveError>) {
-        let (shared, state) = (self.shared, &self.shared.persistence);
+        let (shared, state) = (self.shared, &self.shared.durability);
         if background {
             let seconds = self.shared.world.since(self.began).as_secs() as i64;
             state.last_seconds.store(seconds, Ordering::Relaxed);
@@ -258,7 +254,7 @@ impl<'s> Attempt<'s> {
         state.end_walk();
         shared.note_save();
         // Replicas may wait for the end of the walk.
-        if shared.replicas.count() > 0 {
+        if shared.replication.replicas.count() > 0 {
             shared.call_upkeep();
         }
     }
@@ -268,7 +264,7 @@ impl<'s> Attempt<'s> {
 pub(crate) fn foreground(shared: &Shared, turn: &mut Turn) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
     let settings = shared.settings();
-    let libraries = shared.functions.libraries();
+    let libraries = shared.scripting.functions.libraries();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
     let mut header = Header::new(attempt.now, &libraries);
     header.place = attempt.place;
@@ -287,10 +283,10 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn) -> Result<(), SaveErr
 /// # Errors
 /// The file cannot be written; the old file is unchanged.
 pub(super) fn write_empty(shared: &Shared, turn: &mut Turn) -> Result<(), SaveError> {
-    let (settings, state) = (shared.settings(), &shared.persistence);
+    let (settings, state) = (shared.settings(), &shared.durability);
     // The thread of an aborted snapshot may still write to the other temporary file.
     let file = NewFile::create(&state.disk, path(&settings), &temporary_name("-empty"))?;
-    let libraries = shared.functions.libraries();
+    let libraries = shared.scripting.functions.libraries();
     let mut none = Snapshot::without_keys(turn.store);
     let mut header = Header::new(turn.now, &libraries);
     header.place = shared.place(turn);
@@ -322,9 +318,9 @@ pub(crate) fn before_exit(
     must_save: Option<bool>,
 ) -> Result<(), SaveError> {
     turn.release();
-    shared.persistence.abort();
-    shared.replicas.full_sync.abort();
-    if !must_save.unwrap_or(!shared.settings().save.is_empty()) || shared.persistence.is_loading() {
+    shared.durability.abort();
+    shared.replication.replicas.full_sync.abort();
+    if !must_save.unwrap_or(!shared.settings().save.is_empty()) || shared.durability.is_loading() {
         return Ok(());
     }
     log::notice!(
@@ -340,14 +336,14 @@ pub(crate) fn before_exit(
 /// Begins a snapshot of the current keyspace and writes it on a separate thread.
 pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
-    let state = &shared.persistence;
+    let state = &shared.durability;
     state
         .last_try_ms
         .store(turn.now.read_ms(), Ordering::Release);
     let (changes, began, now) = (attempt.changes, attempt.began, attempt.now);
     let place = attempt.place;
     let settings = shared.settings();
-    let libraries = shared.functions.libraries();
+    let libraries = shared.scripting.functions.libraries();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
     // The previous thread has ended, otherwise `Attempt::begin` would have failed.
     state.wait();

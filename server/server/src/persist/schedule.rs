@@ -24,7 +24,7 @@ pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64>
         return None;
     }
     let changes = shared.unsaved_changes(0);
-    let state = &shared.persistence;
+    let state = &shared.durability;
     if state.is_saving() || state.is_loading() {
         return None;
     }
@@ -42,7 +42,7 @@ pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64>
 /// Begins a snapshot if a save point is reached.
 pub(crate) fn save_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
     rewrite::begin_if_scheduled(shared, turn);
-    let state = &shared.persistence;
+    let state = &shared.durability;
     if state.scheduled.load(Ordering::Relaxed) && !state.is_saving() && !state.is_loading() {
         let _ = save::begin_background(shared, turn);
         return;

@@ -49,7 +49,12 @@ impl Shared {
     /// Returns the bytes that do not count for the limit: buffers of the append-only file, and of replicas beyond the
     /// size of the backlog.
     pub(crate) fn memory_not_counted(&self) -> u64 {
-        self.changelog.kept_for_file() + self.replicas.beyond_backlog.load(Ordering::Relaxed)
+        self.durability.changelog.kept_for_file()
+            + self
+                .replication
+                .replicas
+                .beyond_backlog
+                .load(Ordering::Relaxed)
     }
 
     /// Returns by how many bytes the memory exceeds the limit, below zero if it does not, and the free places that are not
@@ -90,9 +95,9 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: 
     let settings_ignore =
         shared.replication.is_replica() && memory.replica_ignores.load(Ordering::Relaxed);
     if settings_ignore
-        || shared.persistence.is_loading()
-        || shared.pauses.any() && shared.pauses.in_force(turn.now).is_some()
-        || loops > 1 && shared.running.is_active()
+        || shared.durability.is_loading()
+        || shared.clients.pauses.any() && shared.clients.pauses.in_force(turn.now).is_some()
+        || loops > 1 && shared.scripting.running.is_active()
         || !turn.may_lock
     {
         return Fit::Fits;

@@ -15,6 +15,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::replication::failover::Failover;
+use crate::replication::replicas::Replicas;
+use crate::replication::upstream::Upstream;
 use crate::world::World;
 use parking_lot::Mutex;
 
@@ -99,7 +102,13 @@ impl Ids {
 
 /// Role, ids and offset of the server.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct Replication {
+    /// The attached replicas.
+    pub(crate) replicas: Replicas,
+    /// The planned failover.
+    pub(crate) failover: Failover,
+    /// The primary that the server follows.
+    pub(crate) upstream: Upstream,
     world: World,
     /// The server follows a primary.
     replica: AtomicBool,
@@ -108,11 +117,14 @@ pub(crate) struct State {
     ids: Mutex<Ids>,
 }
 
-impl State {
+impl Replication {
     /// Returns the state of a new server, which is a primary.
-    pub(crate) fn new(world: World) -> Self {
+    pub(crate) fn new(world: World, loops: usize) -> Self {
         Self {
             world,
+            replicas: Replicas::new(loops),
+            failover: Failover::default(),
+            upstream: Upstream::new(world),
             replica: AtomicBool::new(false),
             offset: AtomicU64::new(0),
             ids: Mutex::new(Ids {
@@ -124,7 +136,7 @@ impl State {
     }
 }
 
-impl State {
+impl Replication {
     /// Returns whether the server follows a primary.
     #[inline]
     pub(crate) fn is_replica(&self) -> bool {
@@ -218,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_promoted_server_continues_both_histories() {
-        let state = State::new(World::default());
+        let state = Replication::new(World::default(), 1);
         let primary = ReplicationId::random(World::default());
         state.follow();
         state.adopt(primary, 1_000);
@@ -245,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_told_id_makes_the_last_one_the_second() {
-        let state = State::new(World::default());
+        let state = Replication::new(World::default(), 1);
         let first = state.ids().current;
         state.advance(9);
         assert!(!state.continue_as(first));
@@ -263,7 +275,7 @@ mod tests {
 
     #[test]
     fn no_second_id_is_never_accepted() {
-        let ids = State::new(World::default()).ids();
+        let ids = Replication::new(World::default(), 1).ids();
         assert_eq!(
             ids.accept(ReplicationId::NONE.as_str().as_bytes(), 0),
             Err(Foreign::BeyondSecond)

@@ -12,6 +12,20 @@ pub(crate) mod shebang;
 use punctual_lua::{LogLevel, Options};
 
 use crate::log::{Level, Logger};
+use cache::Cache;
+use functions::registry::Registry;
+use running::Running;
+
+/// Scripts and functions of a server.
+#[derive(Default)]
+pub(crate) struct Scripting {
+    /// Scripts by SHA1.
+    pub(crate) cache: Cache,
+    /// The script that runs.
+    pub(crate) running: Running,
+    /// Libraries of functions.
+    pub(crate) functions: Registry,
+}
 
 /// Returns the options of each interpreter. `version` is the Redis version that scripts see.
 pub(crate) fn options(version: &'static str) -> Options {

@@ -51,7 +51,7 @@ fn workers_that_wait_are_served_in_the_millisecond_and_in_order() {
             ],
         );
         c.int("CLOCK ADVANCE 999");
-        assert_eq!(server.shared().clients.waiting(), 3);
+        assert_eq!(server.shared().clients.registry.waiting(), 3);
         c.int("CLOCK ADVANCE 1");
         let reply = shown(&workers[0].value());
         assert!(reply.starts_with("[[q a "), "{reply}");
@@ -63,7 +63,7 @@ fn workers_that_wait_are_served_in_the_millisecond_and_in_order() {
         assert!(shown(&workers[1].value()).starts_with("[[q b "));
         // The lease of `a` ends.
         c.int("CLOCK ADVANCE 498");
-        assert_eq!(server.shared().clients.waiting(), 1);
+        assert_eq!(server.shared().clients.registry.waiting(), 1);
         c.int("CLOCK ADVANCE 1");
         let (pair, attempt) = taken(&mut workers[2]);
         assert_eq!(attempt, 2);

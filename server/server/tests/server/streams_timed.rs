@@ -34,7 +34,7 @@ fn the_loop_serves_readers_whose_entries_lapse() {
         );
         block(&server, &mut dead, "XREAD BLOCK 0 STREAMS dead $");
         c.int("CLOCK ADVANCE 999");
-        assert_eq!(server.shared().clients.waiting(), 2);
+        assert_eq!(server.shared().clients.registry.waiting(), 2);
         c.int("CLOCK ADVANCE 1");
         reader.receive("*1|*2|$1|s|*1|*2|$3|1-0|*2|$1|f|$1|v|");
         c.int("CLOCK ADVANCE 1000");

@@ -34,7 +34,7 @@ pub(super) fn reload(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(
     }
     if flush {
         call.turn.clear();
-        call.shared.functions.clear();
+        call.shared.scripting.functions.clear();
     }
     let loaded = load::foreground(call.shared, call.turn, merge);
     loaded.map_err(|_| Error::fixed("ERR Error trying to load the RDB dump, check server logs"))?;
@@ -62,13 +62,13 @@ pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<()
     let mut turn = Turn::new(&shared.store, call.turn.now, &mut sink, Classes::none());
     turn.pin(None);
     aof::switch::wait_until_written(shared);
-    let files = AofFiles::find(&shared.persistence.disk, &shared.settings())
+    let files = AofFiles::find(&shared.durability.disk, &shared.settings())
         .map_err(|error| failed(&error))?;
     if !files.exist() {
         return Err(failed(&"There is no append-only file"));
     }
     turn.clear();
-    shared.functions.clear();
+    shared.scripting.functions.clear();
     let loaded = files.load(shared, &mut turn, &mut FromFile::new(shared), |_| {});
     loaded.map_err(|error| failed(&error))?;
     log::warning!(logger, "Append Only File loaded by DEBUG LOADAOF");

@@ -7,12 +7,15 @@ use crate::command::info::Page;
 use crate::durability::aof::Phase;
 
 pub(super) fn persistence(page: &mut Page<'_, '_>) {
-    let state = &page.shared.persistence;
+    let state = &page.shared.durability;
     let loading = &state.loading;
     let (now_ms, saving) = (page.turn.now.read_ms(), state.is_saving());
     let seconds_since = |at: &AtomicU64| (now_ms.saturating_sub(at.load(Relaxed)) / 1000) as i64;
     page.line("loading", u8::from(state.is_loading()));
-    page.line("async_loading", u8::from(page.shared.upstream.is_loading()));
+    page.line(
+        "async_loading",
+        u8::from(page.shared.replication.upstream.is_loading()),
+    );
     page.line("current_cow_peak", 0);
     page.line("current_cow_size", 0);
     page.line("current_cow_size_age", 0);
@@ -70,7 +73,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
 
 fn append_only_file(page: &mut Page<'_, '_>) {
     let (shared, now_ms) = (page.shared, page.turn.now.read_ms());
-    let aof = &shared.persistence.aof;
+    let aof = &shared.durability.aof;
     let rewrite = &aof.rewrite;
     let active = rewrite.active.load(Relaxed);
     page.line("aof_enabled", u8::from(aof.phase() != Phase::Off));

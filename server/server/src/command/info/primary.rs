@@ -9,10 +9,10 @@ use crate::node::Shared;
 
 /// Calls `line` with the fields of INFO that follow the role, in Redis's order.
 pub(crate) fn fields(shared: &Shared, settings: &Settings, mut line: impl FnMut(&str, String)) {
-    let replicas = shared.replicas.all();
+    let replicas = shared.replication.replicas.all();
     line("connected_slaves", replicas.len().to_string());
     if settings.min_replicas_to_write > 0 && settings.min_replicas_max_lag_s > 0 {
-        let good = shared.replicas.good.load(Ordering::Acquire);
+        let good = shared.replication.replicas.good.load(Ordering::Acquire);
         line("min_slaves_good_slaves", good.to_string());
     }
     for (number, replica) in replicas.iter().enumerate() {
@@ -32,7 +32,10 @@ pub(crate) fn fields(shared: &Shared, settings: &Settings, mut line: impl FnMut(
         );
     }
     let ids = shared.replication.ids();
-    line("master_failover_state", shared.failover.state().to_owned());
+    line(
+        "master_failover_state",
+        shared.replication.failover.state().to_owned(),
+    );
     line("master_replid", ids.current.to_string());
     line("master_replid2", ids.second.to_string());
     line(
@@ -40,7 +43,7 @@ pub(crate) fn fields(shared: &Shared, settings: &Settings, mut line: impl FnMut(
         shared.replication.offset().to_string(),
     );
     line("second_repl_offset", ids.second_end.to_string());
-    let stream = shared.replicas.stream();
+    let stream = shared.replication.replicas.stream();
     let (first, len) = match &stream.backlog {
         Some(backlog) => (backlog.first(), backlog.len()),
         None => (0, 0),
@@ -56,7 +59,7 @@ pub(crate) fn fields(shared: &Shared, settings: &Settings, mut line: impl FnMut(
 
 /// Writes the reply of ROLE on a primary.
 pub(crate) fn role(shared: &Shared, reply: &mut Reply) {
-    let mut replicas = shared.replicas.all();
+    let mut replicas = shared.replication.replicas.all();
     replicas.retain(|replica| replica.is_online());
     reply.array(3);
     reply.bulk(b"master");

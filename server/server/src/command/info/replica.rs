@@ -9,7 +9,7 @@ use crate::replication::upstream::Phase;
 
 /// Writes the fields of INFO's section `replication` that only a replica has, in Redis's order. Returns false for a primary.
 pub(crate) fn info(shared: &Shared, mut line: impl FnMut(&str, &dyn Display)) -> bool {
-    let Some(shown) = shared.upstream.shown() else {
+    let Some(shown) = shared.replication.upstream.shown() else {
         return false;
     };
     let settings = shared.settings();
@@ -50,7 +50,7 @@ pub(crate) fn info(shared: &Shared, mut line: impl FnMut(&str, &dyn Display)) ->
 
 /// Writes the reply of ROLE for a replica. Returns false, and writes nothing, for a primary.
 pub(crate) fn role(shared: &Shared, reply: &mut Reply) -> bool {
-    let Some(shown) = shared.upstream.shown() else {
+    let Some(shown) = shared.replication.upstream.shown() else {
         return false;
     };
     reply.array(5);

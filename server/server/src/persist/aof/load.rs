@@ -72,7 +72,7 @@ impl AofFiles {
         for entry in &entries {
             let path = self.place(entry);
             let len = shared
-                .persistence
+                .durability
                 .disk
                 .length(&path)
                 .map_err(|source| AofError::File {
@@ -142,7 +142,7 @@ impl OneFile<'_> {
         pause: &mut impl FnMut(&mut Turn<'s>),
     ) -> Result<u64, LoadError> {
         let opening = "Fatal error: can't open the append log file for reading";
-        let file = self.shared.persistence.disk.open(&self.path);
+        let file = self.shared.durability.disk.open(&self.path);
         let mut file = file.map_err(self.failed(opening))?;
         let len = file.length().map_err(self.failed(opening))?;
         let mut begin = Vec::new();
@@ -255,7 +255,7 @@ impl OneFile<'_> {
              transaction)",
             len - valid
         );
-        let disk = &self.shared.persistence.disk;
+        let disk = &self.shared.durability.disk;
         let truncated = disk.append(&path).and_then(|mut file| {
             file.truncate(valid)?;
             file.sync()

@@ -49,7 +49,7 @@ pub(crate) enum RewriteError {
 /// # Errors
 /// Another walk is running, or the thread cannot be started.
 pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
-    let state = &shared.persistence;
+    let state = &shared.durability;
     let rewrite = &state.aof.rewrite;
     if !state.begin_walk() {
         return Err(RewriteError::Busy);
@@ -63,7 +63,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
     let phase = state.aof.phase();
     if phase == Phase::Off {
         // The files may have changed since they were in use.
-        match AofFiles::read_manifest(&shared.persistence.disk, &settings) {
+        match AofFiles::read_manifest(&shared.durability.disk, &settings) {
             Ok(files) => *state.aof.files.lock() = files,
             Err(error) => {
                 state.end_walk();
@@ -82,11 +82,11 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
     state.keys_written.store(0, Ordering::Relaxed);
     let (done, opened) = mpsc::channel();
     if phase != Phase::Off {
-        shared.changelog.begin_file(turn, done);
+        shared.durability.changelog.begin_file(turn, done);
     }
     let run = Run {
         shared: Arc::clone(shared),
-        libraries: shared.functions.libraries(),
+        libraries: shared.scripting.functions.libraries(),
         snapshot: Snapshot::begin(turn, format(&settings)),
         settings,
         now,
@@ -119,7 +119,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
 
 /// Begins the scheduled rewrite, if none runs.
 pub(crate) fn begin_if_scheduled(shared: &Arc<Shared>, turn: &mut Turn) {
-    let state = &shared.persistence;
+    let state = &shared.durability;
     if state.aof.rewrite.scheduled.load(Ordering::Relaxed)
         && !state.is_saving()
         && !state.is_loading()
@@ -131,13 +131,13 @@ pub(crate) fn begin_if_scheduled(shared: &Arc<Shared>, turn: &mut Turn) {
 
 /// Schedules a rewrite if the files have grown enough since the last one.
 pub(super) fn schedule_if_due(shared: &Shared, settings: &Settings) {
-    let aof = &shared.persistence.aof;
+    let aof = &shared.durability.aof;
     let rewrite = &aof.rewrite;
     let current = aof.current_bytes.load(Ordering::Relaxed);
     if settings.rewrite_percentage == 0
         || current <= settings.rewrite_min_bytes
         || aof.phase() != Phase::On
-        || shared.persistence.is_saving()
+        || shared.durability.is_saving()
         || rewrite.scheduled.load(Ordering::Relaxed)
         || is_limited(shared)
     {
@@ -158,7 +158,7 @@ pub(super) fn schedule_if_due(shared: &Shared, settings: &Settings) {
 /// Returns whether automatic rewrites must wait because several have failed: one minute, then twice as long each time, at most an
 /// hour, as in Redis.
 fn is_limited(shared: &Shared) -> bool {
-    let rewrite = &shared.persistence.aof.rewrite;
+    let rewrite = &shared.durability.aof.rewrite;
     let failures = rewrite.failures.load(Ordering::Relaxed);
     if failures < FAILURES_ALLOWED {
         return false;
@@ -170,7 +170,7 @@ fn is_limited(shared: &Shared) -> bool {
 
 /// Aborts the running rewrite, if any. Blocks until its thread has ended: the caller holds no shard.
 pub(super) fn abort(shared: &Shared) {
-    let rewrite = &shared.persistence.aof.rewrite;
+    let rewrite = &shared.durability.aof.rewrite;
     rewrite.scheduled.store(false, Ordering::Release);
     if rewrite.active.load(Ordering::Acquire) {
         log::notice!(shared.logger, "Killing AOF child: the rewrite is aborted");
@@ -180,7 +180,7 @@ pub(super) fn abort(shared: &Shared) {
 }
 
 fn wait(shared: &Shared) {
-    if let Some(thread) = shared.persistence.aof.rewrite.thread.lock().take() {
+    if let Some(thread) = shared.durability.aof.rewrite.thread.lock().take() {
         // The panic hook has printed the message of a panic.
         let _ = thread.join();
     }
@@ -191,7 +191,7 @@ pub(super) fn write_first_base(shared: &Arc<Shared>, turn: &mut Turn) -> Result<
     let settings = shared.settings();
     let mut run = Run {
         shared: Arc::clone(shared),
-        libraries: shared.functions.libraries(),
+        libraries: shared.scripting.functions.libraries(),
         snapshot: Snapshot::begin(turn, format(&settings)),
         settings,
         now: turn.now,
@@ -240,7 +240,7 @@ impl Run {
     /// Writes the base, and makes the manifest name it.
     fn write_base(&mut self, opened: &Receiver<Result<(), String>>) -> Result<(), RewriteError> {
         let shared = &self.shared;
-        let (disk, aof) = (&shared.persistence.disk, &shared.persistence.aof);
+        let (disk, aof) = (&shared.durability.disk, &shared.durability.aof);
         let (base, path) = {
             let files = aof.files.lock();
             files.create_folder(disk)?;
@@ -286,7 +286,7 @@ impl Run {
             return Err(error.into());
         }
         files.remove_history(disk, &shared.logger);
-        let bytes = files.bytes(&shared.persistence.disk);
+        let bytes = files.bytes(&shared.durability.disk);
         aof.current_bytes.store(bytes, Ordering::Relaxed);
         aof.base_bytes.store(bytes, Ordering::Relaxed);
         Ok(())
@@ -301,7 +301,7 @@ impl Run {
                     return Err(RewriteError::NewFile("the file is closed".to_owned()));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let abort = &self.shared.persistence.aof.rewrite.abort;
+                    let abort = &self.shared.durability.aof.rewrite.abort;
                     if abort.load(Ordering::Acquire) {
                         return Err(SaveError::Aborted.into());
                     }
@@ -319,7 +319,7 @@ fn ended(
     early_bytes: usize,
     done: &Result<(), RewriteError>,
 ) {
-    let state = &shared.persistence;
+    let state = &shared.durability;
     let rewrite = &state.aof.rewrite;
     let seconds = shared.world.since(began).as_secs() as i64;
     rewrite.last_seconds.store(seconds, Ordering::Relaxed);
@@ -364,5 +364,5 @@ fn ended(
     rewrite.active.store(false, Ordering::Release);
     state.end_walk();
     // The writer may have a sync to do that waited for the end.
-    shared.changelog.wake_file();
+    shared.durability.changelog.wake_file();
 }

@@ -23,9 +23,9 @@ impl Shared {
     /// Makes replies wait for the append-only file if there is one, or not any more.
     pub(crate) fn update_holds(&self, turn: &mut Turn) {
         turn.lock_all();
-        let on = self.persistence.aof.phase() == Phase::On;
-        self.changelog.set_holds(turn, on);
-        self.changelog.wake_file();
+        let on = self.durability.aof.phase() == Phase::On;
+        self.durability.changelog.set_holds(turn, on);
+        self.durability.changelog.wake_file();
         self.order_all(|| Order::Released);
     }
 }
@@ -40,8 +40,8 @@ pub(crate) fn start(
     mut files: AofFiles,
     loaded: Loaded,
 ) -> Result<(), RewriteError> {
-    let (disk, settings) = (&shared.persistence.disk, shared.settings());
-    let aof = &shared.persistence.aof;
+    let (disk, settings) = (&shared.durability.disk, shared.settings());
+    let aof = &shared.durability.aof;
     files.migrate(disk, &shared.logger)?;
     files.create_folder(disk)?;
     let has_base = !files.manifest.is_empty();
@@ -73,8 +73,12 @@ fn attach(
     file: OpenFile,
     phase: Phase,
 ) -> Result<(), RewriteError> {
-    let aof = &shared.persistence.aof;
-    let writer = Writer::new(Arc::clone(shared), file, shared.changelog.file_end());
+    let aof = &shared.durability.aof;
+    let writer = Writer::new(
+        Arc::clone(shared),
+        file,
+        shared.durability.changelog.file_end(),
+    );
     let thread = shared
         .world
         .spawn("punctual-aof", {
@@ -83,6 +87,7 @@ fn attach(
         })
         .map_err(crate::persist::save::SaveError::Thread)?;
     shared
+        .durability
         .changelog
         .set_file(turn, Some(thread.thread().clone()));
     *aof.writer.lock() = Some(thread);
@@ -96,9 +101,9 @@ fn attach(
 /// # Errors
 /// The manifest cannot be read, or the files cannot be written.
 pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
-    let (disk, settings) = (&shared.persistence.disk, shared.settings());
-    let aof = &shared.persistence.aof;
-    let files = AofFiles::read_manifest(&shared.persistence.disk, &settings)?;
+    let (disk, settings) = (&shared.durability.disk, shared.settings());
+    let aof = &shared.durability.aof;
+    let files = AofFiles::read_manifest(&shared.durability.disk, &settings)?;
     files.create_folder(disk)?;
     let name = files
         .manifest
@@ -122,7 +127,7 @@ pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrit
 /// Begins anew, because another keyspace has replaced the one that the files describe. They stay as they are until the new base is
 /// complete; so a start finds the old keyspace or the new one. The turn has replaced it and holds every shard.
 pub(crate) fn restart(shared: &Shared, turn: &mut Turn) {
-    let aof = &shared.persistence.aof;
+    let aof = &shared.durability.aof;
     if aof.phase() == Phase::Off {
         return;
     }
@@ -136,16 +141,16 @@ pub(crate) fn restart(shared: &Shared, turn: &mut Turn) {
     aof.set_phase(Phase::Starting);
     shared.update_holds(turn);
     let (done, _) = mpsc::channel();
-    shared.changelog.begin_file(turn, done);
+    shared.durability.changelog.begin_file(turn, done);
     aof.rewrite.scheduled.store(true, Ordering::Release);
     shared.mailboxes[0].order(Order::Resume);
 }
 
 /// Ends appending. Blocks until everything is written and synced, as far as possible. Releases the turn's locks.
 pub(crate) fn disable(shared: &Shared, turn: &mut Turn) {
-    let aof = &shared.persistence.aof;
+    let aof = &shared.durability.aof;
     turn.lock_all();
-    shared.changelog.set_file(turn, None);
+    shared.durability.changelog.set_file(turn, None);
     aof.set_phase(Phase::Off);
     shared.update_holds(turn);
     turn.release();
@@ -155,14 +160,14 @@ pub(crate) fn disable(shared: &Shared, turn: &mut Turn) {
         let _ = thread.join();
     }
     *aof.starting.lock() = None;
-    shared.changelog.set_failing(false);
+    shared.durability.changelog.set_failing(false);
     aof.set_failing(false);
     shared.gate.set(Reason::FailedFile, false);
 }
 
 /// Ends appending when all loops have ended.
 pub(crate) fn finish(shared: &Shared) {
-    let aof = &shared.persistence.aof;
+    let aof = &shared.durability.aof;
     if aof.phase() == Phase::Off {
         return rewrite::abort(shared);
     }
@@ -177,8 +182,8 @@ pub(crate) fn finish(shared: &Shared) {
 pub(crate) fn wait_until_written(shared: &Shared) {
     /// Interval of the checks.
     const CHECK_INTERVAL: Duration = Duration::from_millis(1);
-    let aof = &shared.persistence.aof;
-    let end = shared.changelog.file_end();
+    let aof = &shared.durability.aof;
+    let end = shared.durability.changelog.file_end();
     while aof.phase() != Phase::Off
         && !aof.is_failing()
         && aof.written.load(Ordering::Acquire) < end

@@ -220,7 +220,7 @@ impl<'s> Syncer<'s> {
     fn open(&mut self, writer: &Writer) -> io::Result<&dyn Output> {
         let is_open = self.file.as_ref().is_some_and(|f| f.0 == writer.epoch);
         if !is_open {
-            let disk = &self.shared.persistence.disk;
+            let disk = &self.shared.durability.disk;
             self.file = Some((writer.epoch, disk.append(&writer.file.path)?));
         }
         let (_, file) = self.file.as_ref().expect("just opened");

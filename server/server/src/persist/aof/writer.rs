@@ -137,7 +137,10 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, file: OpenFile, position: u64) -> Self {
         let began = shared.world.stopwatch();
-        let (synced, released) = (shared.changelog.synced(), shared.changelog.released());
+        let (synced, released) = (
+            shared.durability.changelog.synced(),
+            shared.durability.changelog.released(),
+        );
         Self {
             shared,
             good_bytes: file.bytes,
@@ -180,7 +183,7 @@ impl Writer {
     pub(super) fn take(&mut self) -> bool {
         let spare = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= spare.capacity();
-        let pending = self.shared.changelog.take_file(spare);
+        let pending = self.shared.durability.changelog.take_file(spare);
         let (bytes, end) = (pending.bytes, pending.end);
         if pending.marks.is_empty() {
             let found = !bytes.is_empty();
@@ -193,6 +196,7 @@ impl Writer {
         }
         // The parts between marks are as long together.
         self.shared
+            .durability
             .changelog
             .buffer_dropped(bytes.capacity() - bytes.len());
         let mut start = 0;
@@ -234,7 +238,7 @@ impl Writer {
             Step::Write(bytes, _) => bytes.len() as u64,
             _ => 0,
         });
-        let aof = &self.shared.persistence.aof;
+        let aof = &self.shared.durability.aof;
         aof.queued_bytes.store(queued.sum(), Ordering::Relaxed);
         match done {
             Ok(outcome) => {
@@ -283,8 +287,8 @@ impl Writer {
         self.last_sync = self.shared.world.stopwatch();
         self.drop_kept();
         let shared = &self.shared;
-        shared.changelog.set_synced(self.synced);
-        if shared.replicas.acks.any() {
+        shared.durability.changelog.set_synced(self.synced);
+        if shared.replication.replicas.acks.any() {
             shared.mailboxes[0].order(Order::Released);
         }
         self.release(self.synced);
@@ -307,7 +311,7 @@ impl Writer {
         // A line with the time is not part of the log.
         let begin = |first: &Written| first.end.saturating_sub(first.bytes.len() as u64);
         let from = kept.map_or(self.written, begin);
-        self.shared.changelog.note_room(from);
+        self.shared.durability.changelog.note_room(from);
     }
 
     /// After a failure, cuts the file back to what is whole, and queues again what may be lost.
@@ -326,7 +330,7 @@ impl Writer {
         if !std::mem::take(&mut self.loses) {
             return Ok(());
         }
-        let aof = &self.shared.persistence.aof;
+        let aof = &self.shared.durability.aof;
         let cut = self.file.bytes - whole;
         // A rewrite may have measured the files meanwhile.
         let _ = aof
@@ -389,7 +393,7 @@ impl Writer {
                 }
             }
         }
-        let state = &self.shared.persistence;
+        let state = &self.shared.durability;
         let paused = settings.no_sync_on_rewrite
             && (state.is_saving() || state.aof.rewrite.active.load(Ordering::Acquire));
         let due = match policy {
@@ -452,7 +456,7 @@ impl Writer {
             return Err(failure("Error writing to the AOF file")(error));
         }
         self.file.bytes += bytes.len() as u64;
-        let aof = &self.shared.persistence.aof;
+        let aof = &self.shared.durability.aof;
         aof.current_bytes
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
@@ -471,7 +475,7 @@ impl Writer {
             return;
         }
         self.released = position;
-        self.shared.changelog.set_released(position);
+        self.shared.durability.changelog.set_released(position);
         for mailbox in &self.shared.mailboxes {
             mailbox.release(position, || Order::Released);
         }
@@ -479,8 +483,8 @@ impl Writer {
 
     /// Continues in the next incremental file.
     fn next_file(&mut self, settings: &Settings, done: &Sender<Result<(), String>>) {
-        let aof = &self.shared.persistence.aof;
-        let disk = &self.shared.persistence.disk;
+        let aof = &self.shared.durability.aof;
+        let disk = &self.shared.durability.disk;
         let starting = aof.starting.lock().clone();
         let mut files = aof.files.lock();
         let next = match starting {
@@ -516,13 +520,13 @@ impl Writer {
             self.spare.push(bytes);
             self.spare_bytes += capacity;
         } else {
-            self.shared.changelog.buffer_dropped(capacity);
+            self.shared.durability.changelog.buffer_dropped(capacity);
         }
     }
 
     fn failed(&mut self, failure: &Failure) {
         let (shared, now) = (&self.shared, self.shared.world.stopwatch());
-        let aof = &shared.persistence.aof;
+        let aof = &shared.durability.aof;
         if self.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL) {
             self.logged_at = Some(now);
             log::warning!(
@@ -546,7 +550,7 @@ impl Writer {
             shared.gate.set(Reason::FailedFile, true);
         }
         // After the gate is closed, so that no write slips through.
-        shared.changelog.set_failing(true);
+        shared.durability.changelog.set_failing(true);
         shared.order_all(|| Order::SyncFailed);
     }
 
@@ -558,8 +562,8 @@ impl Writer {
                 shared.logger,
                 "AOF write error looks solved, Redis can write again."
             );
-            shared.changelog.set_failing(false);
-            shared.persistence.aof.set_failing(false);
+            shared.durability.changelog.set_failing(false);
+            shared.durability.aof.set_failing(false);
             shared.gate.set(Reason::FailedFile, false);
         }
     }

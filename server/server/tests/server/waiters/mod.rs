@@ -20,7 +20,7 @@ pub fn with_threads(threads: usize) -> Server {
 
 /// Returns the number of clients that wait for a key or for the end of a pause.
 pub fn waiting(server: &Server) -> u64 {
-    server.shared().clients.waiting()
+    server.shared().clients.registry.waiting()
 }
 
 /// Sends a line and blocks until its client waits.
