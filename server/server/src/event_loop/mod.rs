@@ -33,11 +33,8 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use busy::Busy;
-use gather::Gathered;
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
-use output::Held;
 use punctual::Wheel;
 use punctual::queue::TimerKey;
 use punctual_store::keyspace::waiters::Waiter;
@@ -63,6 +60,9 @@ use crate::node::{Shared, StopOnPanic};
 use crate::persist;
 use crate::reclaim::rounds;
 use crate::shutdown;
+use busy::Busy;
+use gather::Gathered;
+use output::Held;
 
 /// Maximum number of bytes per read from a socket.
 const READ_SIZE: usize = 64 << 10;

@@ -15,11 +15,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::replication::failover::Failover;
 use crate::replication::replicas::Replicas;
 use crate::replication::upstream::Upstream;
 use crate::world::World;
-use parking_lot::Mutex;
 
 /// Id of a replication history: 40 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::world::{Moment, World};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::world::{Moment, World};
 
 /// Time between two attempts to connect, and between two acknowledgements to the primary.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::world::{Moment, World};
 use parking_lot::Mutex;
 use rustls::server::StoresServerSessions;
+
+use crate::world::{Moment, World};
 
 /// The sessions of one configuration, oldest first. Its lock is the last that a thread takes.
 pub(super) struct Sessions {
