@@ -57,6 +57,6 @@ pub use time::Now;
 pub use turn::jobs::{JobCensus, JobCounts, SPANS_MS};
 pub use turn::restore::{RestoreBatch, Restored, Taken};
 pub use turn::source::Outer;
-pub use turn::stats::Stats;
+pub use turn::stats::{OwnCounter, Stats};
 pub use turn::timers::{DueTimer, Firing};
 pub use turn::{Command, Cx, Discarded, Handler, READ_ONLY, Turn};

@@ -380,14 +380,9 @@ fn stats(page: &mut Page<'_, '_>) {
     let counted = page.counted();
     page.line("expired_subkeys", counted.expired_fields);
     page.line("expired_keys", counted.expired);
-    page.line("stream_entries_retained_out", counted.retained_out);
-    page.line("stream_entries_redelivered", counted.redelivered);
-    page.line("stream_dead_letters", counted.dead_letters);
-    page.line("stream_dead_letter_errors", counted.dead_letter_errors);
-    page.line("timer_commands_run", counted.timers_run);
-    page.line("timer_commands_failed", counted.timers_failed);
-    page.line("jobs_made_ready", counted.jobs_moved);
-    page.line("jobs_died", counted.jobs_died);
+    for own in Stats::OWN {
+        page.line(own.field, (own.of)(&counted));
+    }
     page.line("expired_stale_perc", "0.00");
     page.line("expired_time_cap_reached_count", 0);
     page.line(

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
 use punctual_resp::Value;
+use punctual_store::Stats;
 
 use crate::command;
 use crate::command::info::lateness;
 use crate::command::latency::durations;
 use crate::http::exposition::{Exposition, Format, Kind};
 use crate::http::link::{LinkError, Links, words};
-use crate::http::names::{COUNTERS, GAUGES, OWN_COUNTERS, OWN_GAUGES};
+use crate::http::names::{COUNTERS, GAUGES, OWN_GAUGES};
 use crate::node::Shared;
 
 /// Bounds of the lateness in µs.
@@ -384,11 +385,6 @@ impl<'a> Info<'a> {
             }
             page.sample(metric, label.as_slice(), value);
         }
-        for (field, metric, help) in OWN_COUNTERS {
-            if let Some(value) = self.number(field) {
-                page.single(metric, Kind::Counter, help, value);
-            }
-        }
     }
 }
 
@@ -426,6 +422,11 @@ fn statistics(shared: &Shared, page: &mut Exposition) {
                 nanos as f64 / 1e3,
             );
         }
+    }
+    let counted = shared.counted();
+    for own in Stats::OWN {
+        let count = (own.of)(&counted) as f64;
+        page.single(own.metric, Kind::Counter, own.help, count);
     }
     page.single(
         "redis_slowlog_length",

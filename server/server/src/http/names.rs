@@ -143,19 +143,6 @@ pub(super) const COUNTERS: &[(&str, &str)] = &[
     ("acl_access_denied_channel", "acl_access_denied_channel_total"),
 ];
 
-/// Counters of what Redis does not have, under their whole names.
-#[rustfmt::skip]
-pub(super) const OWN_COUNTERS: &[(&str, &str, &str)] = &[
-    ("timer_commands_run", "punctual_timer_commands_total", "Commands of timers that have run."),
-    ("timer_commands_failed", "punctual_timer_command_failures_total", "Commands of timers that have failed."),
-    ("jobs_made_ready", "punctual_jobs_made_ready_total", "Jobs whose due time has come, or whose lease has ended."),
-    ("jobs_died", "punctual_jobs_died_total", "Jobs that have failed their last attempt."),
-    ("stream_entries_retained_out", "punctual_stream_entries_retained_out_total", "Entries that have left streams by their age."),
-    ("stream_entries_redelivered", "punctual_stream_entries_redelivered_total", "Entries of streams that another reader has taken over."),
-    ("stream_dead_letters", "punctual_stream_dead_letters_total", "Entries that have moved to dead-letter streams."),
-    ("stream_dead_letter_errors", "punctual_stream_dead_letter_errors_total", "Failed attempts to move entries to a dead-letter stream."),
-];
-
 /// A gauge of what Redis does not have: the field, the metric, its label if there is one, and its help.
 type OwnGauge = (
     &'static str,

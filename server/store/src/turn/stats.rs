@@ -2,16 +2,37 @@
 
 use std::ops::AddAssign;
 
-/// Declares [`Stats`]: each counter once.
+/// A counter of what Redis does not have.
+#[derive(Clone, Copy)]
+pub struct OwnCounter {
+    /// Name of the field of INFO.
+    pub field: &'static str,
+    /// Name of the metric.
+    pub metric: &'static str,
+    /// Description.
+    pub help: &'static str,
+    /// Returns the count.
+    pub of: fn(&Stats) -> u64,
+}
+
+/// Declares [`Stats`]: each counter once, one of our own with its names in INFO and as a metric.
 macro_rules! stats {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($(#[doc = $doc:literal] $name:ident $(=> $field:literal, $metric:literal)?,)*) => {
         /// Counts of commands and expiries, which the caller adds up and resets.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Stats {
-            $($(#[$doc])* pub $name: u64,)*
+            $(#[doc = $doc] pub $name: u64,)*
         }
 
         impl Stats {
+            /// The counters of what Redis does not have, in the order of INFO.
+            pub const OWN: &[OwnCounter] = &[$($(OwnCounter {
+                field: $field,
+                metric: $metric,
+                help: $doc.trim_ascii(),
+                of: |stats| stats.$name,
+            },)?)*];
+
             /// The names of the counters.
             pub const NAMES: &[&str] = &[$(stringify!($name)),*];
 
@@ -43,21 +64,21 @@ stats! {
     /// Keys evicted for memory.
     evicted,
     /// Entries of streams that have left because of their age or number (XRETAIN).
-    retained_out,
+    retained_out => "stream_entries_retained_out", "punctual_stream_entries_retained_out_total",
     /// Entries of streams that another reader has taken over at the end of a lease, or because of their idle time.
-    redelivered,
+    redelivered => "stream_entries_redelivered", "punctual_stream_entries_redelivered_total",
     /// Entries that have moved to a dead-letter stream.
-    dead_letters,
+    dead_letters => "stream_dead_letters", "punctual_stream_dead_letters_total",
     /// Attempts to move entries to a dead-letter stream that have failed.
-    dead_letter_errors,
+    dead_letter_errors => "stream_dead_letter_errors", "punctual_stream_dead_letter_errors_total",
     /// Commands of timers that have run.
-    timers_run,
-    /// Those that have ended with an error, and timers that were stopped because their user may not run the command.
-    timers_failed,
-    /// Jobs whose due time has come, and whose lease has ended.
-    jobs_moved,
-    /// Jobs that have died.
-    jobs_died,
+    timers_run => "timer_commands_run", "punctual_timer_commands_total",
+    /// Commands of timers that have failed, and timers that were stopped because their user may not run the command.
+    timers_failed => "timer_commands_failed", "punctual_timer_command_failures_total",
+    /// Jobs whose due time has come, or whose lease has ended.
+    jobs_moved => "jobs_made_ready", "punctual_jobs_made_ready_total",
+    /// Jobs that have failed their last attempt.
+    jobs_died => "jobs_died", "punctual_jobs_died_total",
     /// Changes to the keyspace.
     dirty,
 }
