@@ -37,7 +37,7 @@ impl Background for EventLoop {
         self.busy.nested = true;
         // The outer read has the loop's buffer.
         let buffer = std::mem::replace(
-            &mut self.buffer,
+            &mut self.reading.buffer,
             vec![0; crate::event_loop::READ_SIZE].into(),
         );
         let shared = self.shared();
@@ -66,14 +66,14 @@ impl Background for EventLoop {
             self.handle(event, now, &mut turn);
         }
         drop(turn);
-        for slot in std::mem::take(&mut self.dirty) {
+        for slot in std::mem::take(&mut self.writing.dirty) {
             if self.connection(slot).is_some() {
                 self.flush(slot);
             } else {
-                self.dirty.push(slot);
+                self.writing.dirty.push(slot);
             }
         }
-        self.buffer = buffer;
+        self.reading.buffer = buffer;
         self.busy.nested = false;
         self.busy.events = Some(events);
     }

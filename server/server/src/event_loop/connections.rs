@@ -293,7 +293,8 @@ impl EventLoop {
         if !session.watched.is_empty() {
             // The current transaction may hold locks, so the keys are unwatched at the end of the turn.
             let watched = std::mem::take(&mut session.watched);
-            self.ended_watches
+            self.ended
+                .watches
                 .push((watched, Arc::clone(&session.info)));
         }
         self.shared.clients.monitors.remove(session);

@@ -30,7 +30,7 @@ impl EventLoop {
             .scripts
             .take()
             .unwrap_or_else(|| Scripts::new(&shared).into());
-        let (number, holds) = (self.number, self.released.is_some());
+        let (number, holds) = (self.number, self.writing.released.is_some());
         let moved = shared.move_clock(&mut turn, to, |turn| {
             timers::fire_held(&shared, number, turn, &mut scripts, holds);
         });
@@ -63,7 +63,7 @@ impl EventLoop {
     /// Sends on `done` after the next turn. The messages in the mailbox are written at the end of this turn; clients
     /// whose wait or pause is over resume in the next one, and may write more output.
     pub(crate) fn settle(&mut self, done: Sender<()>) {
-        self.settling.push(done);
+        self.inbox.settling.push(done);
         self.more_due = true;
     }
 

@@ -38,8 +38,8 @@ pub(crate) struct Gathered {
     holds: bool,
 }
 
-impl Gathered {
-    pub(crate) fn new() -> Self {
+impl Default for Gathered {
+    fn default() -> Self {
         Self {
             buffer: vec![0; READ_SIZE].into(),
             filled: 0,
@@ -57,7 +57,7 @@ impl EventLoop {
             filled,
             pieces,
             ..
-        } = &mut self.gathered;
+        } = &mut self.reading.gathered;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
@@ -95,20 +95,20 @@ impl EventLoop {
 
     /// Runs the commands that were gathered.
     pub(crate) fn run_gathered(&mut self, turn: &mut Turn) {
-        let buffer = Arc::clone(&self.gathered.buffer);
-        while !self.gathered.pieces.is_empty() {
+        let buffer = Arc::clone(&self.reading.gathered.buffer);
+        while !self.reading.gathered.pieces.is_empty() {
             let count = self.prepare_gathered(&buffer, turn);
-            self.gathered.holds = count > 1;
+            self.reading.gathered.holds = count > 1;
             for _ in 0..count {
-                let Some(piece) = self.gathered.pieces.pop_front() else {
+                let Some(piece) = self.reading.gathered.pieces.pop_front() else {
                     break;
                 };
                 self.run_piece(piece, &buffer, turn);
             }
-            self.gathered.holds = false;
+            self.reading.gathered.holds = false;
             self.release_between(turn);
         }
-        self.gathered.filled = 0;
+        self.reading.gathered.filled = 0;
     }
 
     fn run_piece(&mut self, piece: Piece, buffer: &[u8], turn: &mut Turn) {
@@ -131,7 +131,7 @@ impl EventLoop {
     /// Releases the locks between the commands of two clients, so that other loops do not wait while this one reads and writes;
     /// not among clients whose commands were looked ahead at.
     pub(crate) fn release_between(&self, turn: &mut Turn) {
-        if self.shared.mailboxes.len() > 1 && !self.gathered.holds {
+        if self.shared.mailboxes.len() > 1 && !self.reading.gathered.holds {
             turn.release();
         }
     }
@@ -144,13 +144,12 @@ impl EventLoop {
         let may = !self.busy.nested
             && !shared.durability.is_loading()
             && (shared.mailboxes.len() == 1 || !shared.scripting.running.is_active());
-        if !may || self.gathered.pieces.len() == 1 || !turn.is_worth_looking_ahead() {
+        if !may || self.reading.gathered.pieces.len() == 1 || !turn.is_worth_looking_ahead() {
             return 1;
         }
         let Self {
             connections,
-            gathered,
-            lookahead,
+            reading,
             settings,
             ..
         } = self;
@@ -158,14 +157,14 @@ impl EventLoop {
             bulk_max: settings.max_bulk_len,
             ..Limits::default()
         };
-        let inputs = gathered.pieces.iter().map(|piece| {
+        let inputs = reading.gathered.pieces.iter().map(|piece| {
             let connection = connections.get(piece.slot).and_then(Option::as_ref);
             let begins = connection
                 .filter(|of| of.input.is_empty() && of.session.authenticated)
                 .map(|of| (of.session.db, &buffer[piece.bytes.clone()]));
             begins.unwrap_or((0, &[]))
         });
-        let commands = lookahead.parse_first(inputs, &limits);
+        let commands = reading.lookahead.parse_first(inputs, &limits);
         turn.look_ahead_of_clients(commands).max(1)
     }
 }

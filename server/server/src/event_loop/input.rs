@@ -29,7 +29,7 @@ impl EventLoop {
     /// after the peer has closed its end. While a command waits, the input behind it is read too, because the end of the stream is
     /// behind that input.
     pub(crate) fn read(&mut self, slot: usize, peer_closed: bool, turn: &mut Turn) {
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut buffer = std::mem::take(&mut self.reading.buffer);
         let mut reads = 0;
         let nested = self.busy.nested;
         while let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) {
@@ -38,7 +38,7 @@ impl EventLoop {
                 break;
             }
             if connection.socket.is_handshaking() {
-                self.buffer = buffer;
+                self.reading.buffer = buffer;
                 return self.shake_hands(slot, turn);
             }
             if nested && session.is_primary() {
@@ -51,11 +51,11 @@ impl EventLoop {
                 break;
             }
             if connection.holds_input() {
-                if self.held_reads == HELD_READS_A_TURN {
+                if self.reading.held_reads == HELD_READS_A_TURN {
                     self.read_again(slot);
                     break;
                 }
-                self.held_reads += 1;
+                self.reading.held_reads += 1;
             }
             connection.readable = false;
             match connection.socket.read(&mut buffer) {
@@ -85,7 +85,7 @@ impl EventLoop {
                 }
             }
         }
-        self.buffer = buffer;
+        self.reading.buffer = buffer;
     }
 
     /// Schedules another read from a connection in the next turn.
@@ -93,7 +93,7 @@ impl EventLoop {
         if let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut)
             && !std::mem::replace(&mut connection.readable, true)
         {
-            self.readable.push(slot);
+            self.reading.readable.push(slot);
         }
     }
 
@@ -143,7 +143,7 @@ impl EventLoop {
             return;
         };
         if connection.out.capacity() == 0 {
-            connection.out = self.spare.pop().unwrap_or_default();
+            connection.out = self.reading.spare.pop().unwrap_or_default();
         }
         if connection.input.is_empty() {
             let used = self.run_commands(slot, bytes, turn);
@@ -174,7 +174,7 @@ impl EventLoop {
             };
             self.run_input(slot, &chunk, turn);
         }
-        self.unblocked.push(slot);
+        self.resuming.unblocked.push(slot);
     }
 
     /// Runs the complete commands in a connection's kept input.
@@ -223,8 +223,8 @@ impl EventLoop {
         let stopwatch = self.stopwatch.clone();
         let scripts = self.scripts.take();
         let mut scripts = scripts.unwrap_or_else(|| Box::new(Scripts::new(&shared)));
-        let mut lookahead = std::mem::take(&mut self.lookahead);
-        let (nested, released) = (self.busy.nested, self.released);
+        let mut lookahead = std::mem::take(&mut self.reading.lookahead);
+        let (nested, released) = (self.busy.nested, self.writing.released);
         let mut dispatcher = Dispatcher::new(
             &shared,
             number,
@@ -282,12 +282,12 @@ impl EventLoop {
         session.end_stretch(&shared, turn);
         if until > 0 {
             connection.hold(replied, until);
-            self.holding.push(slot);
+            self.writing.holding.push(slot);
         }
         self.connections[slot] = Some(taken);
         if !nested {
             self.scripts = Some(scripts);
-            self.lookahead = lookahead;
+            self.reading.lookahead = lookahead;
             self.end_busy(slot);
         }
         self.release_between(turn);
@@ -323,7 +323,7 @@ impl EventLoop {
                 connection.paused = true;
                 let info = Arc::clone(&connection.session.info);
                 self.shared.clients.registry.set_waiting(&info, true);
-                self.paused.push(slot);
+                self.resuming.paused.push(slot);
             }
             Flow::Blocked => self.block(slot),
         }
@@ -361,15 +361,15 @@ impl EventLoop {
 
     /// Resumes the paused clients if a pause has ended.
     pub(crate) fn resume_paused(&mut self, turn: &mut Turn) {
-        if self.paused.is_empty() && !self.shared.clients.pauses.any() {
+        if self.resuming.paused.is_empty() && !self.shared.clients.pauses.any() {
             return;
         }
         // Another pause may still be in force, and may hold some of them back again.
         let ended = self.shared.clients.pauses.forget_ended(turn.now);
-        if std::mem::replace(&mut self.pauses_ended, ended) == ended {
+        if std::mem::replace(&mut self.resuming.pauses_ended, ended) == ended {
             return;
         }
-        for slot in std::mem::take(&mut self.paused) {
+        for slot in std::mem::take(&mut self.resuming.paused) {
             let connection = self.connections.get_mut(slot).and_then(Option::as_mut);
             if let Some(connection) = connection
                 && std::mem::take(&mut connection.paused)

@@ -15,7 +15,8 @@ impl EventLoop {
     /// locks for long.
     pub(crate) fn settle_migrations(&mut self, turn: &mut Turn) {
         let shared = Arc::clone(&self.shared);
-        if self.migrations.is_empty() || shared.clients.pauses.in_force(turn.now).is_some() {
+        if self.resuming.migrations.is_empty() || shared.clients.pauses.in_force(turn.now).is_some()
+        {
             return;
         }
         if shared.scripting.running.is_active() {
@@ -23,7 +24,7 @@ impl EventLoop {
             self.more_due = !shared.scripting.running.is_busy();
             return;
         }
-        for migration in std::mem::take(&mut self.migrations) {
+        for migration in std::mem::take(&mut self.resuming.migrations) {
             let waiter = migration.waiter().cloned();
             match migration.settle(turn, &shared.clock, shared.replication.is_replica()) {
                 Next::Send(migration) => {

@@ -107,6 +107,76 @@ impl std::ops::Deref for SharedOfLoop {
     }
 }
 
+/// Output of the loop's connections.
+#[derive(Default)]
+struct Writing {
+    /// Slots with output to write.
+    dirty: Vec<usize>,
+    /// Slots whose output waits for what this turn appends to the log of changes.
+    holding: Vec<usize>,
+    /// Output that waits for the append-only file.
+    held: Held,
+    /// Position that was released when the turn began, if replies wait for that.
+    released: Option<u64>,
+}
+
+/// Input of the loop's connections.
+#[derive(Default)]
+struct Reading {
+    buffer: Box<[u8]>,
+    /// What was read from several connections, before their commands run.
+    gathered: Gathered,
+    spare: Vec<Vec<u8>>,
+    lookahead: Lookahead,
+    /// Slots that may have more to read.
+    readable: Vec<usize>,
+    /// Number of reads in this turn from connections whose command waits.
+    held_reads: usize,
+}
+
+/// Clients whose wait or pause is over.
+#[derive(Default)]
+struct Resuming {
+    /// Slots that wait for the end of a pause.
+    paused: Vec<usize>,
+    /// Number of pauses that had ended when the loop last resumed its clients.
+    pauses_ended: u64,
+    /// Slots whose wait is over and whose next commands may run.
+    unblocked: Vec<usize>,
+    /// Migrations whose transfer has ended.
+    migrations: Vec<Migration>,
+}
+
+/// Freed memory on its way back to the system.
+#[derive(Default)]
+struct Freed {
+    /// Timer of the next round of returning memory.
+    round_timer: Option<TimerKey>,
+    /// Bytes that other threads have reported as freed, since the start.
+    reported_bytes: u64,
+    /// Freed bytes, own and reported, that earlier rounds have handled.
+    collected_bytes: u64,
+}
+
+/// What clients have left in the keyspace.
+#[derive(Default)]
+struct Ended {
+    /// Keys watched by clients that have disconnected.
+    watches: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
+    /// Waiters that have ended and may still be in the queues of their keys.
+    waiters: Vec<Arc<Waiter>>,
+}
+
+/// What other threads have sent.
+#[derive(Default)]
+struct Inbox {
+    mail: Mail<Order>,
+    /// Orders collected with messages during the turn; they run at its end.
+    orders: Vec<Order>,
+    /// Channels to notify at the end of the next turn.
+    settling: Vec<Sender<()>>,
+}
+
 /// One event loop.
 pub(crate) struct EventLoop {
     number: usize,
@@ -122,40 +192,10 @@ pub(crate) struct EventLoop {
     /// A connection is taken out while its commands run.
     connections: Vec<Option<Box<Connection>>>,
     free_slots: Vec<usize>,
-    /// Slots with output to write.
-    dirty: Vec<usize>,
-    /// Slots whose output waits for what this turn appends to the log of changes.
-    holding: Vec<usize>,
-    /// Output that waits for the append-only file.
-    held: Held,
-    /// Position that was released when the turn began, if replies wait for that.
-    released: Option<u64>,
-    /// Slots that may have more to read.
-    readable: Vec<usize>,
-    /// Number of reads in this turn from connections whose command waits.
-    held_reads: usize,
-    /// Slots that wait for the end of a pause.
-    paused: Vec<usize>,
-    /// Number of pauses that had ended when the loop last resumed its clients.
-    pauses_ended: u64,
     /// Timers of the loop and its connections, in unix ms.
     timers: Wheel<LoopTimer>,
-    mail: Mail<Order>,
-    /// Orders collected with messages during the turn; they run at its end.
-    orders: Vec<Order>,
-    buffer: Box<[u8]>,
-    /// What was read from several connections, before their commands run.
-    gathered: Gathered,
-    spare: Vec<Vec<u8>>,
-    lookahead: Lookahead,
     /// Measures the duration of commands.
     stopwatch: quanta::Clock,
-    /// Timer of the next round of returning memory.
-    round_timer: Option<TimerKey>,
-    /// Bytes that other threads have reported as freed, since the start.
-    reported_bytes: u64,
-    /// Freed bytes, own and reported, that earlier rounds have handled.
-    collected_bytes: u64,
     /// Latest reading of the clock in this turn, unix ms.
     turn_ms: u64,
     more_due: bool,
@@ -164,16 +204,6 @@ pub(crate) struct EventLoop {
     /// Shard of this loop at which the next batch of expiries begins.
     next_shard: usize,
     stopping: bool,
-    /// Slots whose wait is over and whose next commands may run.
-    unblocked: Vec<usize>,
-    /// Keys watched by clients that have disconnected.
-    ended_watches: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
-    /// Waiters that have ended and may still be in the queues of their keys.
-    ended_waiters: Vec<Arc<Waiter>>,
-    /// Migrations whose transfer has ended.
-    migrations: Vec<Migration>,
-    /// Channels to notify at the end of the next turn.
-    settling: Vec<Sender<()>>,
     /// Scripts that this loop has compiled; `None` while a connection's commands run.
     scripts: Option<Box<Scripts>>,
     busy: Busy,
@@ -183,6 +213,12 @@ pub(crate) struct EventLoop {
     replicas: Vec<usize>,
     /// Slot of the primary's connection.
     primary: Option<usize>,
+    writing: Writing,
+    reading: Reading,
+    resuming: Resuming,
+    freed: Freed,
+    ended: Ended,
+    inbox: Inbox,
 }
 
 impl EventLoop {
@@ -215,39 +251,27 @@ impl EventLoop {
             limits_version: 0,
             connections: Vec::new(),
             free_slots: Vec::new(),
-            dirty: Vec::new(),
-            holding: Vec::new(),
-            held: Held::default(),
-            released: None,
-            readable: Vec::new(),
-            held_reads: 0,
-            paused: Vec::new(),
-            pauses_ended: 0,
             timers: Wheel::new(),
-            mail: Mail::default(),
-            orders: Vec::new(),
-            buffer: vec![0; READ_SIZE].into_boxed_slice(),
-            gathered: Gathered::new(),
-            spare: Vec::new(),
-            lookahead: Lookahead::new(),
             stopwatch: counter,
-            round_timer: None,
-            reported_bytes: 0,
-            collected_bytes: 0,
             turn_ms: 0,
             more_due: false,
             retry_armed: false,
             next_shard: 0,
             stopping: false,
-            unblocked: Vec::new(),
-            ended_watches: Vec::new(),
-            ended_waiters: Vec::new(),
-            migrations: Vec::new(),
-            settling: Vec::new(),
             busy: Busy::default(),
             handshake_time: Duration::ZERO,
             replicas: Vec::new(),
             primary: None,
+            writing: Writing::default(),
+            reading: Reading {
+                buffer: vec![0; READ_SIZE].into_boxed_slice(),
+                lookahead: Lookahead::new(),
+                ..Reading::default()
+            },
+            resuming: Resuming::default(),
+            freed: Freed::default(),
+            ended: Ended::default(),
+            inbox: Inbox::default(),
         })
     }
 
@@ -315,10 +339,10 @@ impl EventLoop {
 
     fn turn(&mut self, events: &Events) {
         let shared = Arc::clone(&self.shared);
-        let settling = std::mem::take(&mut self.settling);
+        let settling = std::mem::take(&mut self.inbox.settling);
         self.handshake_time = Duration::ZERO;
-        self.held_reads = 0;
-        self.released = shared.durability.changelog.turn_begins();
+        self.reading.held_reads = 0;
+        self.writing.released = shared.durability.changelog.turn_begins();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {
@@ -332,7 +356,7 @@ impl EventLoop {
         }
         self.run_gathered(&mut turn);
         self.resume_unblocked(&mut turn);
-        for slot in std::mem::take(&mut self.readable) {
+        for slot in std::mem::take(&mut self.reading.readable) {
             let connection = self.connection(slot);
             if connection.is_some_and(|c| std::mem::take(&mut c.readable)) {
                 self.read(slot, true, &mut turn);
@@ -375,7 +399,7 @@ impl EventLoop {
 
     /// Removes watches and waiters of ended clients from the keyspace.
     fn remove_ended(&mut self) {
-        if self.ended_watches.is_empty() && self.ended_waiters.is_empty() {
+        if self.ended.watches.is_empty() && self.ended.waiters.is_empty() {
             return;
         }
         if self.shared.scripting.running.is_active() {
@@ -386,12 +410,12 @@ impl EventLoop {
         let mut sink = LoopSink::new(&shared, self.number, false);
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
-        for (watched, info) in self.ended_watches.drain(..) {
+        for (watched, info) in self.ended.watches.drain(..) {
             if let Some(flag) = info.watch.get() {
                 turn.unwatch(watched.iter(), flag);
             }
         }
-        for waiter in self.ended_waiters.drain(..) {
+        for waiter in self.ended.waiters.drain(..) {
             turn.stop_waiting(&waiter);
         }
     }
@@ -486,19 +510,19 @@ impl EventLoop {
             && !connection.dirty
         {
             connection.dirty = true;
-            self.dirty.push(slot);
+            self.writing.dirty.push(slot);
         }
     }
 
     /// Handles the messages and orders in the mailbox.
     fn collect_mail(&mut self) {
         self.collect_messages();
-        if self.orders.is_empty() {
+        if self.inbox.orders.is_empty() {
             return;
         }
         let shared = Arc::clone(&self.shared);
         let now = shared.clock.now();
-        for order in std::mem::take(&mut self.orders) {
+        for order in std::mem::take(&mut self.inbox.orders) {
             match order {
                 Order::Serve(arrival) => {
                     self.serve(arrival, now);
@@ -530,7 +554,7 @@ impl EventLoop {
                 Order::FeedReplicas => self.feed_replicas(),
                 Order::SyncFailed => self.close_held(),
                 Order::Reconfigure => self.reconfigure(),
-                Order::Freed(bytes) => self.reported_bytes += bytes,
+                Order::Freed(bytes) => self.freed.reported_bytes += bytes,
                 Order::Collect(share) => self.collect_pages(share),
                 // The next turn checks the pause and the clock.
                 Order::Resume | Order::ClockMoved => self.more_due = true,
@@ -545,7 +569,7 @@ impl EventLoop {
                 Order::CheckUser(user) => self.check_user(&user),
                 Order::RoleChanged => self.change_role(),
                 Order::Migrated(migration) => {
-                    self.migrations.push(*migration);
+                    self.resuming.migrations.push(*migration);
                     self.more_due = true;
                 }
                 Order::Stop => self.stopping = true,

@@ -78,14 +78,14 @@ impl EventLoop {
     /// beside a script is among the held output already.
     pub(crate) fn end_holding(&mut self) {
         let until = self.shared.durability.changelog.file_end();
-        for slot in std::mem::take(&mut self.holding) {
+        for slot in std::mem::take(&mut self.writing.holding) {
             if let Some(connection) = self.connection(slot)
                 && let Some(last) = connection.holds.back_mut()
                 && last.1 == THIS_TURN
             {
                 last.1 = until;
                 if connection.held {
-                    self.held.until = self.held.until.min(until);
+                    self.writing.held.until = self.writing.held.until.min(until);
                 }
             }
         }
@@ -93,7 +93,12 @@ impl EventLoop {
 
     /// Writes the output that was released since the turn.
     fn write_released(&mut self) {
-        if !self.held.slots.is_empty() && !self.shared.durability.changelog.is_held(self.held.until)
+        if !self.writing.held.slots.is_empty()
+            && !self
+                .shared
+                .durability
+                .changelog
+                .is_held(self.writing.held.until)
         {
             self.end_held();
             self.flush_dirty();
@@ -104,20 +109,20 @@ impl EventLoop {
     /// first. Wakes the file's thread if there is no more input, or none was woken for [`COLLECTING`].
     pub(crate) fn has_input_beside_held(&mut self, events: &mut Events) -> bool {
         self.write_released();
-        if self.held.slots.is_empty() {
-            self.held.since = None;
+        if self.writing.held.slots.is_empty() {
+            self.writing.held.since = None;
             self.shared.durability.changelog.wake_for_bytes();
             return false;
         }
         let now = self.shared.world.stopwatch();
-        if now - *self.held.since.get_or_insert(now) >= COLLECTING {
-            self.held.since = Some(now);
+        if now - *self.writing.held.since.get_or_insert(now) >= COLLECTING {
+            self.writing.held.since = Some(now);
             self.shared.durability.changelog.wake_for_bytes();
         }
         if self.poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty() {
             return true;
         }
-        self.held.since = None;
+        self.writing.held.since = None;
         self.shared.durability.changelog.wake_for_bytes();
         self.wait_awake();
         false
@@ -125,11 +130,13 @@ impl EventLoop {
 
     /// Waits awake until held output is released, and writes it. Returns early if that takes long or the loop has other work.
     fn wait_awake(&mut self) {
-        let has_work = self.more_due || !self.readable.is_empty() || !self.unblocked.is_empty();
-        if self.held.slots.is_empty() || has_work {
+        let has_work = self.more_due
+            || !self.reading.readable.is_empty()
+            || !self.resuming.unblocked.is_empty();
+        if self.writing.held.slots.is_empty() || has_work {
             return;
         }
-        let (log, until) = (&self.shared.durability.changelog, self.held.until);
+        let (log, until) = (&self.shared.durability.changelog, self.writing.held.until);
         let mailbox = &self.shared.mailboxes[self.number];
         let began = self.shared.world.stopwatch();
         while log.is_held(until) {
@@ -137,8 +144,8 @@ impl EventLoop {
                 return;
             }
             let waited = self.shared.world.since(began);
-            if waited > self.held.patience {
-                self.held.patience = (self.held.patience / 2).max(PATIENCE_MIN);
+            if waited > self.writing.held.patience {
+                self.writing.held.patience = (self.writing.held.patience / 2).max(PATIENCE_MIN);
                 return;
             }
             if waited < SPIN {
@@ -148,14 +155,14 @@ impl EventLoop {
                 std::thread::yield_now();
             }
         }
-        self.held.patience = PATIENCE;
+        self.writing.held.patience = PATIENCE;
         self.write_released();
     }
 
     /// Takes the slots of held output, of which some may have been released.
     fn take_held(&mut self) -> Vec<usize> {
-        self.held.until = u64::MAX;
-        let slots = std::mem::take(&mut self.held.slots);
+        self.writing.held.until = u64::MAX;
+        let slots = std::mem::take(&mut self.writing.held.slots);
         for slot in &slots {
             if let Some(connection) = self.connection(*slot) {
                 connection.held = false;
@@ -189,7 +196,7 @@ impl EventLoop {
         if !self.shared.mailboxes[self.number].is_full() {
             return;
         }
-        let mut mail = std::mem::take(&mut self.mail);
+        let mut mail = std::mem::take(&mut self.inbox.mail);
         self.shared.mailboxes[self.number].collect(&mut mail);
         for (to, bytes) in mail.deliveries() {
             let connection = self.connections.get_mut(to.slot);
@@ -197,31 +204,32 @@ impl EventLoop {
                 && connection.session.id == to.client
             {
                 if connection.out.capacity() == 0 {
-                    connection.out = self.spare.pop().unwrap_or_default();
+                    connection.out = self.reading.spare.pop().unwrap_or_default();
                 }
                 connection.chunks.take_long(&mut connection.out);
                 connection.out.extend_from_slice(bytes);
                 self.mark_dirty(to.slot);
             }
         }
-        self.orders.append(&mut mail.orders);
+        self.inbox.orders.append(&mut mail.orders);
         let cut_off = mail.cut_off.drain(..);
-        self.orders
+        self.inbox
+            .orders
             .extend(cut_off.map(|(client, slot)| Order::CutOff { client, slot }));
         mail.clear(self.shared.memory.is_full(self.number));
-        self.mail = mail;
+        self.inbox.mail = mail;
     }
 
     /// Writes the output of the turn, or output that was released since.
     pub(crate) fn flush_dirty(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty);
+        let mut dirty = std::mem::take(&mut self.writing.dirty);
         for slot in dirty.drain(..) {
             self.flush(slot);
             self.count_client(slot);
         }
         self.keep_clients();
-        if self.dirty.is_empty() {
-            self.dirty = dirty;
+        if self.writing.dirty.is_empty() {
+            self.writing.dirty = dirty;
         }
         self.remove_ended();
     }
@@ -244,9 +252,9 @@ impl EventLoop {
         let first = connection.holds.front().copied();
         if let Some((_, until)) = first {
             if !std::mem::replace(&mut connection.held, true) {
-                self.held.slots.push(slot);
+                self.writing.held.slots.push(slot);
             }
-            self.held.until = self.held.until.min(until);
+            self.writing.held.until = self.writing.held.until.min(until);
         }
         let free = first.map_or(connection.output_len(), |hold| hold.0);
         if std::mem::take(&mut connection.session.has_written) {
@@ -319,8 +327,8 @@ impl EventLoop {
         } else {
             0
         };
-        if self.spare.len() < most {
-            self.spare.push(out);
+        if self.reading.spare.len() < most {
+            self.reading.spare.push(out);
         }
     }
 

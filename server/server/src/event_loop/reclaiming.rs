@@ -7,18 +7,20 @@ use crate::reclaim::rounds;
 impl EventLoop {
     /// Arms the timer of a round if enough has been freed since the last one. Called once per turn.
     pub(crate) fn arm_round(&mut self) {
-        if self.round_timer.is_none() && self.freed_bytes() >= rounds::worth_a_round(&self.shared) {
+        if self.freed.round_timer.is_none()
+            && self.freed_bytes() >= rounds::worth_a_round(&self.shared)
+        {
             let at = self.turn_ms.saturating_add(DELAY_MS);
-            self.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
+            self.freed.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
         }
     }
 
     /// Begins a round. If another loop's round is in progress, tries again later: that round may miss bytes freed here.
     pub(crate) fn begin_round(&mut self) {
-        self.round_timer = None;
+        self.freed.round_timer = None;
         if !rounds::begin_round(&self.shared) {
             let at = self.turn_ms.saturating_add(DELAY_MS);
-            self.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
+            self.freed.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
         }
     }
 
@@ -27,8 +29,8 @@ impl EventLoop {
         if let Some(reclaim) = self.shared.reclaim {
             (reclaim.collect)();
         }
-        self.collected_bytes += self.freed_bytes();
-        if let Some(timer) = self.round_timer.take() {
+        self.freed.collected_bytes += self.freed_bytes();
+        if let Some(timer) = self.freed.round_timer.take() {
             self.timers.remove(timer);
         }
         rounds::end_share(&self.shared, share);
@@ -37,6 +39,6 @@ impl EventLoop {
     /// Returns the number of bytes freed since the last round, by this thread and by threads that report to it.
     fn freed_bytes(&self) -> u64 {
         let own = self.shared.reclaim.map_or(0, |r| (r.freed_bytes)());
-        own + self.reported_bytes - self.collected_bytes
+        own + self.freed.reported_bytes - self.freed.collected_bytes
     }
 }

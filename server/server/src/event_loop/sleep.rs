@@ -34,21 +34,30 @@ impl EventLoop {
 
     /// Arms the alarm. Returns the timeout for the poll: zero if there is work.
     pub(crate) fn prepare_sleep(&mut self) -> Option<Duration> {
-        let unsent = !self.dirty.is_empty();
-        if self.more_due || unsent || !self.readable.is_empty() || !self.unblocked.is_empty() {
+        let unsent = !self.writing.dirty.is_empty();
+        if self.more_due
+            || unsent
+            || !self.reading.readable.is_empty()
+            || !self.resuming.unblocked.is_empty()
+        {
             return Some(Duration::ZERO);
         }
         let mailbox = &self.shared.mailboxes[self.number];
-        let held = !self.held.slots.is_empty();
+        let held = !self.writing.held.slots.is_empty();
         if held {
-            mailbox.wait_for(self.held.until);
+            mailbox.wait_for(self.writing.held.until);
         }
         let wakeup = self.next_wakeup_ms();
         // A thread that sets an earlier deadline, adds mail or releases a position after this line wakes the loop; the checks
         // below see earlier changes.
         mailbox.sleep.announce(wakeup);
         let wakeup = wakeup.min(self.next_wakeup_ms());
-        let released = held && !self.shared.durability.changelog.is_held(self.held.until);
+        let released = held
+            && !self
+                .shared
+                .durability
+                .changelog
+                .is_held(self.writing.held.until);
         if released || mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
         }

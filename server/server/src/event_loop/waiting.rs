@@ -30,7 +30,7 @@ impl EventLoop {
     /// stream has got an event, or an expired key ends their wait.
     pub(crate) fn serve_ready(&self, turn: &mut Turn) {
         if turn.has_ready() {
-            let holds = self.released.is_some();
+            let holds = self.writing.released.is_some();
             serve_ready(&self.shared, turn, self.number, &self.stopwatch, holds);
         }
     }
@@ -69,7 +69,7 @@ impl EventLoop {
         if let Some(waiter) = connection.session.end_waiting() {
             // If another thread has already claimed the waiter, the popped element is lost with the connection.
             waiter.claim();
-            self.ended_waiters.push(waiter);
+            self.ended.waiters.push(waiter);
         }
         let info = &connection.session.info;
         self.shared.clients.registry.set_waiting(info, false);
@@ -114,14 +114,14 @@ impl EventLoop {
         let info = &connection.session.info;
         self.shared.clients.registry.set_waiting(info, false);
         if waiter.is_queued() {
-            self.ended_waiters.push(waiter);
+            self.ended.waiters.push(waiter);
         }
-        self.unblocked.push(slot);
+        self.resuming.unblocked.push(slot);
     }
 
     /// Runs the commands that clients have sent during their waits.
     pub(crate) fn resume_unblocked(&mut self, turn: &mut Turn) {
-        for slot in std::mem::take(&mut self.unblocked) {
+        for slot in std::mem::take(&mut self.resuming.unblocked) {
             // A command that has arrived since may wait in its turn.
             if self.connection(slot).is_some_and(|c| c.waits()) {
                 continue;
