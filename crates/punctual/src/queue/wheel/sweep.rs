@@ -8,7 +8,7 @@
 //!
 //! [`forget`]: super::RawWheel::forget
 
-use super::chunk::{CHUNK, NONE};
+use super::chunk::{CHUNK, NONE, Packed};
 use super::level::LEVELS;
 use super::raw::RawWheel;
 use super::timers::Timers;
@@ -66,17 +66,20 @@ impl RawWheel {
     fn sweep_chunk(&mut self, level: usize, slot: usize, timers: &mut impl Timers) -> usize {
         let list = self.levels[level].slot_mut(slot);
         let chunk = list.pop_chunk(&mut self.pool);
-        // All timers are read before the first entry moves, so that the cache misses overlap.
-        let mut standing = [false; CHUNK];
-        for (stands, entry) in standing.iter_mut().zip(chunk.entries()) {
-            *stands = timers.stands(entry.index, entry.generation);
+        // No branch on which timers stand: it would be guessed wrong half of the time, and the cache
+        // misses would not overlap.
+        let (mut live, mut dead) = ([Packed::default(); CHUNK], [Packed::default(); CHUNK]);
+        let mut kept = 0;
+        for (looked, &entry) in chunk.entries().iter().enumerate() {
+            live[kept] = entry;
+            dead[looked - kept] = entry;
+            kept += usize::from(timers.stands(entry.index, entry.generation));
         }
-        for (stands, &entry) in standing.into_iter().zip(chunk.entries()) {
-            if stands {
-                self.put(level, slot, entry, true);
-            } else {
-                self.drop_dead(entry.index, entry.generation, timers);
-            }
+        for &entry in &live[..kept] {
+            self.put(level, slot, entry, true);
+        }
+        for entry in &dead[..chunk.entries().len() - kept] {
+            self.drop_dead(entry.index, entry.generation, timers);
         }
         if self.levels[level].slot(slot).is_empty() {
             self.vacate(level, slot);
