@@ -135,9 +135,7 @@ impl Replication {
             }),
         }
     }
-}
 
-impl Replication {
     /// Returns whether the server follows a primary.
     #[inline]
     pub(crate) fn is_replica(&self) -> bool {
