@@ -8,5 +8,6 @@ pub(crate) mod failover;
 pub(crate) mod replica;
 pub(crate) mod replicas;
 pub(crate) mod state;
+pub(crate) mod transfer;
 pub(crate) mod upstream;
 pub(crate) mod wire;
