@@ -24,8 +24,8 @@ use crate::reclaim::rounds;
 use crate::replication::replica::{Filter, Phase, Replica};
 use crate::script::functions::registry::Libraries;
 
-/// Maximum number of bytes in a block: an event loop writes a few blocks in a turn.
-const BLOCK_BYTES: usize = 256 << 10;
+/// Maximum number of bytes in a block: a TLS session takes as many in a call, and an event loop writes a few blocks in a turn.
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// Begins a synchronization of waiting replicas, if it is time, or plans the next look.
 pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
