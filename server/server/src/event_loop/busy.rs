@@ -47,9 +47,12 @@ impl Background for EventLoop {
         turn.may_lock = false;
         // Everything else in the mailbox waits until the loop is at its work again.
         let mailbox = &shared.mailboxes[self.number];
-        for order in mailbox.take_orders(|order| matches!(order, Order::Serve(_))) {
+        let served = |order: &Order| matches!(order, Order::Serve(_) | Order::FeedReplicas);
+        for order in mailbox.take_orders(served) {
             if let Order::Serve(arrival) = order {
                 self.serve(arrival, now);
+            } else {
+                self.feed_replicas();
             }
         }
         if !std::mem::replace(&mut self.busy.swept, true) {

@@ -60,7 +60,7 @@ pub(crate) enum Order {
     Collect(Share),
     /// Check the clients that wait for the end of a pause, and due keys.
     Resume,
-    /// Send replicas what the stream has for them.
+    /// Send replicas what there is for them: blocks of a snapshot, or the stream.
     FeedReplicas,
     /// Check due keys, because the virtual clock has moved.
     ClockMoved,
