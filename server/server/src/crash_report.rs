@@ -1,8 +1,9 @@
 //! The text of crash reports.
 //!
-//! The crash handler calls the methods of a [`CrashReporter`] in order, from a thread that has not crashed, because they
-//! allocate and take locks. The parts most likely to block on a held lock come last. An embedded server writes no
-//! reports, because the signal handlers belong to the program around it.
+//! The crash handler calls the methods of a [`CrashReporter`] in order, from a thread that has not
+//! crashed, because they allocate and take locks. The parts most likely to block on a held lock
+//! come last. An embedded server writes no reports, because the signal handlers belong to the
+//! program around it.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -75,8 +76,8 @@ impl CrashReporter {
         self.write(format_args!("\n------ STACK TRACE ------\n{calls}"));
     }
 
-    /// Writes the last command of each event loop and the sections of INFO. Omits the keyspace's sections if a shard is
-    /// locked.
+    /// Writes the last command of each event loop and the sections of INFO. Omits the keyspace's
+    /// sections if a shard is locked.
     pub fn state(&self) {
         let Some(shared) = self.server() else {
             return self.write("The server had not started.");

@@ -114,15 +114,16 @@ impl Builder {
         self.option("port", &port.to_string())
     }
 
-    /// Sets the port of encrypted connections on the configured addresses; 0 selects a free port. Certificates are set by
-    /// [`Builder::option`].
+    /// Sets the port of encrypted connections on the configured addresses; 0 selects a free port.
+    /// Certificates are set by [`Builder::option`].
     #[must_use]
     pub fn tls_port(mut self, port: u16) -> Self {
         self.free.tls = port == 0;
         self.option("tls-port", &port.to_string())
     }
 
-    /// Sets the port of the metrics and the page on the addresses of `metrics-bind`; 0 selects a free port.
+    /// Sets the port of the metrics and the page on the addresses of `metrics-bind`; 0 selects a
+    /// free port.
     #[must_use]
     pub fn metrics_port(mut self, port: u16) -> Self {
         self.free.metrics = port == 0;
@@ -141,31 +142,33 @@ impl Builder {
         self.option("clock", "virtual")
     }
 
-    /// Sets any directive of redis.conf. Several values are separated by spaces. The last call for a directive wins.
+    /// Sets any directive of redis.conf. Several values are separated by spaces. The last call for
+    /// a directive wins.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Sets a whole configuration, to which the other options are applied. With it, or with one of the options `dir`,
-    /// `dbfilename`, `save` and `appendonly`, the server loads an existing snapshot. Otherwise it neither loads nor saves one
-    /// automatically.
+    /// Sets a whole configuration, to which the other options are applied. With it, or with one of
+    /// the options `dir`, `dbfilename`, `save` and `appendonly`, the server loads an existing
+    /// snapshot. Otherwise it neither loads nor saves one automatically.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
     }
 
-    /// Sets the logger. Without it, log lines go to the file of the option `logfile`. Without that option too, the server
-    /// is silent.
+    /// Sets the logger. Without it, log lines go to the file of the option `logfile`. Without that
+    /// option too, the server is silent.
     #[must_use]
     pub fn logger(mut self, logger: Logger) -> Self {
         self.logger = Some(logger);
         self
     }
 
-    /// Sets the function that returns freed memory to the system, about a second after much has been freed.
+    /// Sets the function that returns freed memory to the system, about a second after much has
+    /// been freed.
     #[must_use]
     pub fn reclaim(mut self, reclaim: Reclaim) -> Self {
         self.reclaim = Some(reclaim);
@@ -196,7 +199,8 @@ impl Builder {
     /// Starts the server on its own threads. The server accepts connections when this returns.
     ///
     /// # Errors
-    /// An invalid option, an address in use, or a resource that the system refuses; see [`StartError`].
+    /// An invalid option, an address in use, or a resource that the system refuses; see
+    /// [`StartError`].
     pub fn spawn(self) -> Result<Server, StartError> {
         // An embedded server neither reads nor writes snapshots unless an option asks for them.
         let persists =
@@ -310,7 +314,8 @@ impl Server {
         let addr = listeners.iter().find_map(Listener::tcp_addr);
         let tls_addr = listeners.iter().find_map(Listener::tls_addr);
         let unix = settings.unixsocket.clone();
-        // After the listeners: a second server with the same address must not overwrite the first one's file.
+        // After the listeners: a second server with the same address must not overwrite the first
+        // one's file.
         let pid_file = settings
             .pidfile
             .as_ref()
@@ -429,9 +434,10 @@ impl Server {
 
     /// Moves a virtual clock forward by whole microseconds. Returns the new time.
     ///
-    /// Works like CLOCK ADVANCE, without a connection: due keys expire in deadline order before this returns. The
-    /// resulting events, and the replies of blocked commands that have timed out, are on the clients' sockets by then.
-    /// O(n log shards) for n due keys; a few dozen microseconds if there are none.
+    /// Works like CLOCK ADVANCE, without a connection: due keys expire in deadline order before
+    /// this returns. The resulting events, and the replies of blocked commands that have timed out,
+    /// are on the clients' sockets by then. O(n log shards) for n due keys; a few dozen
+    /// microseconds if there are none.
     ///
     /// # Errors
     /// The clock is real, the time is out of range, or the server has stopped.
@@ -449,7 +455,8 @@ impl Server {
         self.move_clock(Move::By(micros))
     }
 
-    /// Sets a virtual clock to a later or the same time, in whole microseconds. See [`Server::advance`].
+    /// Sets a virtual clock to a later or the same time, in whole microseconds. See
+    /// [`Server::advance`].
     ///
     /// # Errors
     /// As [`Server::advance`], or the time is before the clock's.
@@ -578,8 +585,8 @@ fn announce(shared: &Shared, settings: &Settings, port: u16) {
     log::notice!(logger, "Server initialized");
 }
 
-/// Returns the number of shards: the configured one, else one for a single loop, and enough for several loops that two
-/// commands seldom need the same lock.
+/// Returns the number of shards: the configured one, else one for a single loop, and enough for
+/// several loops that two commands seldom need the same lock.
 fn shard_count(settings: &Settings) -> usize {
     const PER_LOOP: usize = 16;
     match (settings.shards, settings.threads) {

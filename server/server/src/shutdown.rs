@@ -1,7 +1,8 @@
 //! The end of a server: SHUTDOWN, SIGTERM and SIGINT.
 //!
-//! A shutdown waits up to `shutdown-timeout` for replicas that lag. Writes are paused meanwhile, event loop 0 checks
-//! whether the wait is over, and SHUTDOWN ABORT cancels it. At most one shutdown waits; a second one joins it.
+//! A shutdown waits up to `shutdown-timeout` for replicas that lag. Writes are paused meanwhile,
+//! event loop 0 checks whether the wait is over, and SHUTDOWN ABORT cancels it. At most one
+//! shutdown waits; a second one joins it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,7 +66,8 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) 
     }
 }
 
-/// Begins a shutdown that a signal has requested. Called by a thread of its own, which may wait for locks.
+/// Begins a shutdown that a signal has requested. Called by a thread of its own, which may wait for
+/// locks.
 pub(crate) fn begin_by_signal(shared: &Shared, options: ShutdownOptions) {
     let mut sink = Silent;
     let now = shared.clock.now();
@@ -106,7 +108,8 @@ fn postpone(shared: &Shared, turn: &Turn, options: ShutdownOptions) {
     shared.mailboxes[0].order(Order::Resume);
 }
 
-/// Finishes the shutdown that waits if all replicas are in sync or its time is over. Event loop 0 calls it once a turn.
+/// Finishes the shutdown that waits if all replicas are in sync or its time is over. Event loop 0
+/// calls it once a turn.
 pub(crate) fn finish_if_due(shared: &Shared, turn: &mut Turn) {
     let Some(deadline) = shared.shutdown.deadline_ms() else {
         return;
@@ -144,8 +147,8 @@ fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
     shared.order_all(|| Order::Resume);
 }
 
-/// Saves a snapshot if need be, and requests a stop. Returns false if the server must keep running. After a snapshot the
-/// turn holds every shard, so no write comes between it and the stop.
+/// Saves a snapshot if need be, and requests a stop. Returns false if the server must keep running.
+/// After a snapshot the turn holds every shard, so no write comes between it and the stop.
 fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
     let logger = &shared.logger;
     log_replicas(shared);

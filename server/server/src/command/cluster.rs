@@ -1,7 +1,7 @@
 //! CLUSTER, READONLY, READWRITE and ASKING on a server outside a cluster.
 //!
-//! Clients send them to detect a cluster. As in Redis with `cluster-enabled no`, every well-formed call gets the same
-//! error.
+//! Clients send them to detect a cluster. As in Redis with `cluster-enabled no`, every well-formed
+//! call gets the same error.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;

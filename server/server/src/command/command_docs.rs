@@ -1,6 +1,7 @@
 //! COMMAND DOCS: the documentation of commands, for redis-cli's hints and generators of clients.
 //!
-//! It does not depend on `compatibility-version`: arguments and changes name the Redis version that brought them.
+//! It does not depend on `compatibility-version`: arguments and changes name the Redis version that
+//! brought them.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -175,7 +176,8 @@ mod tests {
             let varies = all(&arguments)
                 .iter()
                 .any(|argument| argument.optional || argument.multiple);
-            // As in Redis, DEBUG has no syntax, and the arguments of two subcommands count as optional.
+            // As in Redis, DEBUG has no syntax, and the arguments of two subcommands count as
+            // optional.
             if row.arity >= 0 {
                 let least = words(&arguments) + name.split('|').count();
                 assert_eq!((least, varies), (row.arity as usize, false), "{name}");

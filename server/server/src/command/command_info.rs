@@ -1,4 +1,5 @@
-//! COMMAND, except DOCS: metadata of commands for clients, proxies and redis-cli, derived from the command table's rows.
+//! COMMAND, except DOCS: metadata of commands for clients, proxies and redis-cli, derived from the
+//! command table's rows.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
@@ -222,7 +223,8 @@ fn key_specs(entry: &Entry, reply: &mut Reply) {
     }
 }
 
-/// Writes the specifications of the first key and of the keys in options, one for each kind of access.
+/// Writes the specifications of the first key and of the keys in options, one for each kind of
+/// access.
 fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply) {
     reply.set(access.len());
     let mut others = access;

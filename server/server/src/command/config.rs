@@ -165,7 +165,8 @@ fn rewrite(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the effective configuration, users included, to the configuration file; every directive if `all` is set.
+/// Writes the effective configuration, users included, to the configuration file; every directive
+/// if `all` is set.
 pub(super) fn rewrite_file(shared: &Shared, all: bool) -> Result<(), RewriteError> {
     let mut config = shared.config.lock();
     // The users of a file are written by ACL SAVE.

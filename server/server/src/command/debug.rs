@@ -1,6 +1,7 @@
 //! DEBUG, for the tests of clients and tools. Disabled unless `enable-debug-command` allows it.
 //!
-//! As in Redis, the handler parses the subcommand, so the command table does not contain subcommands of DEBUG.
+//! As in Redis, the handler parses the subcommand, so the command table does not contain
+//! subcommands of DEBUG.
 
 mod loading;
 mod process;

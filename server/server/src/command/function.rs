@@ -141,7 +141,8 @@ fn prepare(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Changes the libraries, and counts that as a change of the data. `load` runs new libraries before the keyspace is locked.
+/// Changes the libraries, and counts that as a change of the data. `load` runs new libraries before
+/// the keyspace is locked.
 fn change<L, T>(
     call: &mut Call,
     args: Args,

@@ -1,4 +1,5 @@
-//! JOB COUNT and JOB QUEUES, which look at the queues that the user may read. The other subcommands are the keyspace's.
+//! JOB COUNT and JOB QUEUES, which look at the queues that the user may read. The other subcommands
+//! are the keyspace's.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::command::jobs::look;

@@ -1,7 +1,8 @@
-//! MEMORY: memory usage of the server. MEMORY USAGE is a keyspace command; the command table merges both containers.
+//! MEMORY: memory usage of the server. MEMORY USAGE is a keyspace command; the command table merges
+//! both containers.
 //!
-//! Figures are what the allocator has handed out, the kernel's resident sizes, and the sizes that the server's parts
-//! compute.
+//! Figures are what the allocator has handed out, the kernel's resident sizes, and the sizes that
+//! the server's parts compute.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -71,7 +72,8 @@ pub(crate) struct MemoryBreakdown {
     pub(crate) startup: u64,
     /// Bytes that the allocator has handed out, or those of its pages if it does not count.
     pub(crate) allocated: u64,
-    /// Anonymous resident bytes: the allocator's pages and the stacks; at least the allocated bytes.
+    /// Anonymous resident bytes: the allocator's pages and the stacks; at least the allocated
+    /// bytes.
     pub(crate) pages: u64,
     /// Bytes of connections and their buffers, without replicas.
     pub(crate) clients: u64,
@@ -146,8 +148,8 @@ impl MemoryBreakdown {
         self.dbs.iter().map(|(_, keys, _)| *keys as u64).sum()
     }
 
-    /// Returns the bytes that are not data: the process at its start, clients, replication, files, scripts, hash tables and
-    /// wheels.
+    /// Returns the bytes that are not data: the process at its start, clients, replication, files,
+    /// scripts, hash tables and wheels.
     pub(crate) fn overhead(&self) -> u64 {
         let tables: usize = self.dbs.iter().map(|(.., m)| m.index + m.wheel).sum();
         let buffers = self.clients + self.replicas + self.backlog + self.file + self.scripts;
@@ -345,7 +347,8 @@ fn malloc_stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error
     Ok(())
 }
 
-/// Returns all free pages before it replies. Pages that only other loops can free follow in a round.
+/// Returns all free pages before it replies. Pages that only other loops can free follow in a
+/// round.
 fn purge(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(reclaim) = call.shared.reclaim {
         // Release the locks: a purge takes long.

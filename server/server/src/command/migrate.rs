@@ -135,7 +135,8 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
         Some(at) => args.skip(at),
         None => args.skip(3).take(1),
     };
-    // In a transaction or a script the shards are pinned, and stay so. For keys that act by themselves they are pinned here.
+    // In a transaction or a script the shards are pinned, and stay so. For keys that act by
+    // themselves they are pinned here.
     let db = call.session.db;
     let may_wait = call.turn.may_wait();
     let waits = may_wait && (options.copy || !pin_actors(call.turn, db, keys));
@@ -164,8 +165,9 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
     moved
 }
 
-/// Pins the shards of the keys if one of them is a timer or has jobs. During a transfer that is not noticed here, the timer could fire
-/// on both servers, and a worker of each could get the same job. Returns whether they are pinned.
+/// Pins the shards of the keys if one of them is a timer or has jobs. During a transfer that is not
+/// noticed here, the timer could fire on both servers, and a worker of each could get the same job.
+/// Returns whether they are pinned.
 fn pin_actors(turn: &mut Turn, db: usize, keys: Args) -> bool {
     turn.pin(Some(
         keys.iter().map(|key| turn.store.shard_of(key)).collect(),

@@ -1,5 +1,5 @@
-//! The server's own commands: connections, subscriptions and administration. One file per family, with the rows and
-//! their handlers.
+//! The server's own commands: connections, subscriptions and administration. One file per family,
+//! with the rows and their handlers.
 
 pub(crate) mod acl;
 pub(crate) mod client;
@@ -77,7 +77,8 @@ pub(crate) fn table() -> &'static CommandTable {
     &TABLE.0
 }
 
-/// Returns the handlers in the order of their numbers; see [`Run::Server`](crate::table::Run::Server).
+/// Returns the handlers in the order of their numbers; see
+/// [`Run::Server`](crate::table::Run::Server).
 pub(crate) fn handlers() -> &'static [ServerHandler] {
     &TABLE.1
 }

@@ -1,7 +1,7 @@
 //! Publishing and subscribing.
 //!
-//! A subscriber's messages and replies share one stream. Messages published before the end of a subscription are sent
-//! before the reply to UNSUBSCRIBE, and none follow it.
+//! A subscriber's messages and replies share one stream. Messages published before the end of a
+//! subscription are sent before the reply to UNSUBSCRIBE, and none follow it.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;

@@ -127,7 +127,8 @@ fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     Ok(())
 }
 
-/// Handles `REPLCONF GETACK *` of the primary: the acknowledgement is sent although its stream gets no replies.
+/// Handles `REPLCONF GETACK *` of the primary: the acknowledgement is sent although its stream gets
+/// no replies.
 pub(crate) fn get_ack(call: &mut Call, reply: &mut Reply) {
     if let Some(applied) = &mut call.session.upstream {
         let offset = applied.offset(call.shared);

@@ -227,7 +227,8 @@ fn psync(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes this replica a primary at the request of its primary, which follows it from now on (FAILOVER).
+/// Makes this replica a primary at the request of its primary, which follows it from now on
+/// (FAILOVER).
 fn take_over(call: &mut Call, id: &[u8]) -> Result<(), Error> {
     let shared = Arc::clone(call.shared);
     log::notice!(

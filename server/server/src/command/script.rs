@@ -203,7 +203,8 @@ fn kill(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a script or a function that does not declare that it changes nothing, if nothing may change.
+/// Refuses a script or a function that does not declare that it changes nothing, if nothing may
+/// change.
 pub(super) fn may_write(shared: &Shared, read_only: bool) -> Result<(), Error> {
     if shared.durability.refuses_writes(&shared.settings()) {
         return Err(Error::fixed(

@@ -1,4 +1,5 @@
-//! TIMER SET and TIMER RUN, which need the command table and the users. The other subcommands are the keyspace's.
+//! TIMER SET and TIMER RUN, which need the command table and the users. The other subcommands are
+//! the keyspace's.
 
 use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::Error;

@@ -87,8 +87,8 @@ fn unwatch(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks whether the queued commands may run and pins their shards. The dispatcher runs `session.executing` afterwards
-/// and writes the reply.
+/// Checks whether the queued commands may run and pins their shards. The dispatcher runs
+/// `session.executing` afterwards and writes the reply.
 fn exec(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let session = &mut *call.session;
     let Some(transaction) = session.multi.take() else {

@@ -1,9 +1,10 @@
 //! Crash reports of the binary: a signal such as SIGSEGV, or a panic in any thread.
 //!
-//! Invariants: a crashed thread only records the cause and waits for a bounded time; the thread `punctual-crash` writes
-//! the report. So a lock that the crashed thread holds can truncate the report, but cannot hang the process. Signal
-//! handlers allocate nothing and take no lock: they use atomics, `read`, `write`, `poll` and, last, the unwinder, which
-//! may itself fail on a damaged stack.
+//! Invariants: a crashed thread only records the cause and waits for a bounded time; the thread
+//! `punctual-crash` writes the report. So a lock that the crashed thread holds can truncate the
+//! report, but cannot hang the process. Signal handlers allocate nothing and take no lock: they use
+//! atomics, `read`, `write`, `poll` and, last, the unwinder, which may itself fail on a damaged
+//! stack.
 
 mod handler;
 
@@ -86,7 +87,8 @@ pub(crate) fn watch(reporter: CrashReporter) -> io::Result<()> {
 }
 
 impl Link {
-    /// Requests a part of the report and blocks until it is written or the time is over. Async-signal-safe.
+    /// Requests a part of the report and blocks until it is written or the time is over.
+    /// Async-signal-safe.
     fn ask(&self, part: u8) {
         if (&self.requests).write_all(&[part]).is_err() {
             return;
@@ -109,7 +111,8 @@ impl Link {
     }
 }
 
-/// Reports a signal from the thread that received it; the caller then ends the process. Async-signal-safe.
+/// Reports a signal from the thread that received it; the caller then ends the process.
+/// Async-signal-safe.
 fn report_signal(signal: c_int, code: c_int, address: usize) {
     let Some(link) = LINK.get() else { return };
     let me = thread_id();

@@ -1,7 +1,8 @@
 //! Admission: whether a command of any source may run.
 //!
-//! [`CHECKS`] says which checks the commands of a source pass. [`Dispatcher::admit`] makes them, in Redis's order. What becomes
-//! of a refused command is the source's matter: an error reply, a timer that is paused, a link that ends.
+//! [`CHECKS`] says which checks the commands of a source pass. [`Dispatcher::admit`] makes them, in
+//! Redis's order. What becomes of a refused command is the source's matter: an error reply, a timer
+//! that is paused, a link that ends.
 
 use std::sync::atomic::Ordering;
 
@@ -34,7 +35,8 @@ pub(crate) enum Check {
     ReadOnly,
     /// There is memory for the command.
     Memory,
-    /// The server is neither stopping, busy, loading nor stale, and can keep what the command changes.
+    /// The server is neither stopping, busy, loading nor stale, and can keep what the command
+    /// changes.
     State,
     /// The client has no subscriptions that would make its replies ambiguous.
     Subscriptions,
@@ -236,7 +238,8 @@ impl Dispatcher<'_, '_> {
             let error = "ERR the command is not allowed in an append-only file";
             return refused.then_some(Error::fixed(error));
         }
-        // DEBUG may let scripts call them, but no command that a transaction excludes: a script runs as one.
+        // DEBUG may let scripts call them, but no command that a transaction excludes: a script
+        // runs as one.
         let allowed = self
             .shared
             .switches

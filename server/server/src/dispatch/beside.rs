@@ -1,4 +1,5 @@
-//! Commands beside a script of another loop: they wait for its end before they lock anything; see [`crate::script::running`].
+//! Commands beside a script of another loop: they wait for its end before they lock anything; see
+//! [`crate::script::running`].
 
 use std::sync::atomic::Ordering;
 
@@ -10,8 +11,8 @@ use crate::session::Session;
 use crate::table::{Entry, Run};
 
 impl Dispatcher<'_, '_> {
-    /// Executes a command with several loops: after the script that runs on another one. A script begins when no other one
-    /// runs.
+    /// Executes a command with several loops: after the script that runs on another one. A script
+    /// begins when no other one runs.
     pub(crate) fn execute_beside_scripts(
         &mut self,
         session: &mut Session,
@@ -39,7 +40,8 @@ impl Dispatcher<'_, '_> {
                 return Flow::Done;
             }
             if running.is_busy() {
-                // This command leaves the line, so that the commands that are served meanwhile need not wait for it.
+                // This command leaves the line, so that the commands that are served meanwhile need
+                // not wait for it.
                 drop(place);
                 if let Some(background) = &mut self.background {
                     background.serve_clients();
@@ -58,8 +60,8 @@ impl Dispatcher<'_, '_> {
         flow
     }
 
-    /// Waits for the script that runs on another loop, unless the turn holds what that needs. With `begins`, waits until no
-    /// other script runs, and begins one.
+    /// Waits for the script that runs on another loop, unless the turn holds what that needs. With
+    /// `begins`, waits until no other script runs, and begins one.
     pub(super) fn wait_for_scripts(&mut self, session: &mut Session, begins: bool) {
         let running = &self.shared.scripting.running;
         let mut place = None;
@@ -75,7 +77,8 @@ impl Dispatcher<'_, '_> {
             if running.is_busy()
                 && let Some(background) = &mut self.background
             {
-                // This command leaves the line, so that the commands that are served meanwhile need not wait for it.
+                // This command leaves the line, so that the commands that are served meanwhile need
+                // not wait for it.
                 place = None;
                 background.serve_clients();
             }

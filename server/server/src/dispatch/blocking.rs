@@ -31,7 +31,8 @@ impl Dispatcher<'_, '_> {
         self.park(session, entry, args, &waiter);
     }
 
-    /// Makes the client wait for what `begin` starts, without a timeout unless the turn's wait has one.
+    /// Makes the client wait for what `begin` starts, without a timeout unless the turn's wait has
+    /// one.
     #[cold]
     pub(crate) fn begin_waiting_for(
         &mut self,
@@ -102,7 +103,8 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// Serves the waiters of keys that have become ready. `holds`: replies wait until the changes before them are released.
+/// Serves the waiters of keys that have become ready. `holds`: replies wait until the changes
+/// before them are released.
 #[cold]
 pub(crate) fn serve_ready(
     shared: &Shared,

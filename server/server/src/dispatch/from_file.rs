@@ -1,7 +1,8 @@
 //! The commands of an append-only file, which its load runs.
 //!
-//! Keyspace commands go to the turn directly: they count no statistics and are neither slow nor monitored. Transactions, scripts and
-//! the server's own commands go through the dispatcher, as a client that no one else sees.
+//! Keyspace commands go to the turn directly: they count no statistics and are neither slow nor
+//! monitored. Transactions, scripts and the server's own commands go through the dispatcher, as a
+//! client that no one else sees.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Command dispatch: looks up the command, checks whether it may run, runs it, and records statistics.
+//! Command dispatch: looks up the command, checks whether it may run, runs it, and records
+//! statistics.
 //!
 //! Name and arity come first; then the checks of [`admission`].
 
@@ -211,7 +212,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
         flow
     }
 
-    /// Prepares the next commands of a pipeline for what they are expected to access. Returns how many are prepared.
+    /// Prepares the next commands of a pipeline for what they are expected to access. Returns how
+    /// many are prepared.
     pub(crate) fn look_ahead(&mut self, session: &Session, ahead: &[Command<'_>]) -> usize {
         if self.shared.mailboxes.len() > 1 && self.shared.scripting.running.is_active() {
             // Nothing may be locked before the commands know whether they wait for the script.
@@ -325,7 +327,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
         Flow::Done
     }
 
-    /// Runs a command that has passed the checks, records its statistics, and serves waiters whose keys it has filled.
+    /// Runs a command that has passed the checks, records its statistics, and serves waiters whose
+    /// keys it has filled.
     #[inline]
     pub(crate) fn execute(
         &mut self,
@@ -492,13 +495,15 @@ pub(crate) fn find(
         .info
         .last_command
         .store(entry.id as u32 + 1, Ordering::Relaxed);
-    // The comparison above uses the original name, which a renamed command does not have, and does not look for subcommands.
+    // The comparison above uses the original name, which a renamed command does not have, and does
+    // not look for subcommands.
     let reusable = entry.subcommands.is_empty() && entry.is_called_by(args);
     session.last = reusable.then_some(entry);
     Ok(entry)
 }
 
-/// Returns the size of the output without the reply from `start` to `len` if CLIENT REPLY suppresses it, and advances the reply mode.
+/// Returns the size of the output without the reply from `start` to `len` if CLIENT REPLY
+/// suppresses it, and advances the reply mode.
 fn wanted_output(session: &mut Session, before: ReplyMode, start: usize, len: usize) -> usize {
     // Replies of SUBSCRIBE and similar commands are messages, which are always sent.
     let start = if std::mem::take(&mut session.ignore_reply_mode) {

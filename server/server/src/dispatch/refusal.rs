@@ -17,7 +17,8 @@ impl Dispatcher<'_, '_> {
     #[cold]
     pub(crate) fn refusal(&self, session: &Session, entry: &Entry, args: Args) -> Option<Error> {
         let state = &self.shared.durability;
-        // As in Redis, EXEC depends on what it runs: the state may have changed since it was queued.
+        // As in Redis, EXEC depends on what it runs: the state may have changed since it was
+        // queued.
         if state.is_loading() && session.lacks(entry, Flags::LOADING) {
             return Some(LOADING);
         }

@@ -1,4 +1,5 @@
-//! Commands of the primary's stream: admitted without the checks of clients, and run while the turn holds every shard.
+//! Commands of the primary's stream: admitted without the checks of clients, and run while the turn
+//! holds every shard.
 
 use std::sync::atomic::Ordering;
 
@@ -86,7 +87,8 @@ impl Dispatcher<'_, '_> {
         (refused && upstream.is_loading()).then_some(LOADING)
     }
 
-    /// Returns whether the link to the primary is down, and commands that read data are refused for that.
+    /// Returns whether the link to the primary is down, and commands that read data are refused for
+    /// that.
     fn is_stale(&self) -> bool {
         let upstream = &self.shared.replication.upstream;
         self.shared.replication.is_replica()
@@ -94,7 +96,8 @@ impl Dispatcher<'_, '_> {
             && !upstream.serves_stale.load(Ordering::Relaxed)
     }
 
-    /// Returns the error for a script or a function that the server does not run now, with the flags that it declares, if any.
+    /// Returns the error for a script or a function that the server does not run now, with the
+    /// flags that it declares, if any.
     #[cold]
     pub(crate) fn refusal_of_script(&self, flags: Option<ScriptFlags>) -> Option<Error> {
         if self.turn.replays() {
@@ -119,8 +122,8 @@ impl Dispatcher<'_, '_> {
         (self.is_stale() && !allows_stale).then_some(MASTER_DOWN)
     }
 
-    /// Handles an error of a command of the primary's stream. As in Redis, the link goes on, unless what follows would change
-    /// another database.
+    /// Handles an error of a command of the primary's stream. As in Redis, the link goes on, unless
+    /// what follows would change another database.
     #[cold]
     pub(super) fn replayed_error(
         &mut self,
@@ -136,7 +139,8 @@ impl Dispatcher<'_, '_> {
         }
     }
 
-    /// Skips an unknown command of the stream if `import-skip-unknown` allows it; otherwise ends the link.
+    /// Skips an unknown command of the stream if `import-skip-unknown` allows it; otherwise ends
+    /// the link.
     #[cold]
     pub(super) fn skip_or_refuse(&mut self, session: &mut Session, error: &Error, args: Args) {
         /// Number of skipped commands that the log lists.
@@ -157,7 +161,8 @@ impl Dispatcher<'_, '_> {
         }
     }
 
-    /// Ends the link: a command of the stream cannot be applied, so the data would differ from the primary's from here on.
+    /// Ends the link: a command of the stream cannot be applied, so the data would differ from the
+    /// primary's from here on.
     #[cold]
     pub(super) fn refuse_stream(&mut self, session: &mut Session, error: &Error, args: Args) {
         self.count_error(error);

@@ -24,7 +24,8 @@ use crate::table::Entry;
 const CALL_REPLY_MAX: usize = 1 << 30;
 
 impl Dispatcher<'_, '_> {
-    /// Runs a script of a client with the arguments of EVAL, or a function with those of FCALL, and appends its reply.
+    /// Runs a script of a client with the arguments of EVAL, or a function with those of FCALL, and
+    /// appends its reply.
     ///
     /// # Errors
     /// The error to reply and to count.
@@ -59,7 +60,8 @@ impl Dispatcher<'_, '_> {
         // Replies to its commands are no output of the client.
         let mut chunks = self.chunks.replace(Chunks::default());
         let reply_max = std::mem::replace(&mut self.reply_max, CALL_REPLY_MAX);
-        // What runs is taken out of `self`, which its commands need. No command among them runs another script.
+        // What runs is taken out of `self`, which its commands need. No command among them runs
+        // another script.
         let compiled = std::mem::take(&mut self.scripts.compiled);
         let mut interpreter = self.scripts.interpreter.take();
         let mut engine = self.scripts.functions.engine.take();
@@ -137,7 +139,8 @@ impl Dispatcher<'_, '_> {
         if failed {
             self.stats.by_command[entry.id].failed.add(1);
         }
-        // The caller counts the error that this function returns. CONFIG RESETSTAT on another loop sets the count to 0.
+        // The caller counts the error that this function returns. CONFIG RESETSTAT on another loop
+        // sets the count to 0.
         let counted = self.stats.errors.get().saturating_sub(errors);
         self.script_errors.own += counted + u64::from(result.is_err());
         result.map_err(|failure| Error::Bytes(failure.text.into()))
@@ -145,7 +148,8 @@ impl Dispatcher<'_, '_> {
 }
 
 impl Dispatcher<'_, '_> {
-    /// Checks whether a script with these flags may run. `nested`: its command runs within another one.
+    /// Checks whether a script with these flags may run. `nested`: its command runs within another
+    /// one.
     fn check_script(&self, nested: bool, flags: Option<ScriptFlags>) -> Result<(), Error> {
         if self.shared.gate.is_closed()
             && let Some(refusal) = self.refusal_of_script(flags)
@@ -315,7 +319,8 @@ impl Host for ScriptHost<'_, '_, '_> {
                 return Some(KILLED);
             }
         }
-        // The last snapshot, if there is one, has been written before: nothing keeps what the script has changed.
+        // The last snapshot, if there is one, has been written before: nothing keeps what the
+        // script has changed.
         let stopping = shared.stopping.load(Ordering::Acquire);
         stopping.then_some(KILLED)
     }

@@ -1,4 +1,5 @@
-//! Running a command of the server: it may change settings, run queued commands or a script, or begin a wait.
+//! Running a command of the server: it may change settings, run queued commands or a script, or
+//! begin a wait.
 
 use std::sync::atomic::Ordering;
 
@@ -33,7 +34,8 @@ impl Dispatcher<'_, '_> {
             loop_number: self.loop_number,
         };
         let mut result = (self.shared.handlers[number])(&mut call, args, &mut reply);
-        // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
+        // CONFIG SET takes effect with the next command, and is itself the first that may be too
+        // slow.
         self.turn.classes = self.shared.classes();
         self.turn.limits = self.shared.store.limits();
         self.slow_ns = self.shared.observed.slow_ns.load(Ordering::Relaxed);

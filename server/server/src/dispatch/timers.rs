@@ -1,9 +1,11 @@
-//! Firing timers: their commands run as those of EXEC do, as a client that nobody sees and that discards the replies.
+//! Firing timers: their commands run as those of EXEC do, as a client that nobody sees and that
+//! discards the replies.
 //!
-//! Ground rules: expiry hands out the timers that are due and keeps them filed, so one that cannot fire now is found again. The
-//! shards of the timer and of its command are pinned, then the timer is looked at once more. A timer whose user may not run the
-//! command is paused, and nothing of it runs. While another loop runs a script nothing fires, by the same rule as for clients'
-//! commands; a timer that runs a script counts as one.
+//! Ground rules: expiry hands out the timers that are due and keeps them filed, so one that cannot
+//! fire now is found again. The shards of the timer and of its command are pinned, then the timer
+//! is looked at once more. A timer whose user may not run the command is paused, and nothing of it
+//! runs. While another loop runs a script nothing fires, by the same rule as for clients' commands;
+//! a timer that runs a script counts as one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +30,8 @@ use crate::session::Session;
 use crate::session::transaction::pin_for_timer;
 use crate::table::Entry;
 
-/// Delay of the next attempt at a timer that the server could not run, because it cannot write to its files or lacks replicas.
+/// Delay of the next attempt at a timer that the server could not run, because it cannot write to
+/// its files or lacks replicas.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What became of a timer that was due.
@@ -79,8 +82,8 @@ pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args) -> Optio
     ))
 }
 
-/// Fires the timers that are due at the instant of a virtual clock, while the turn holds every shard. Then serves the waiters
-/// whose keys they have filled.
+/// Fires the timers that are due at the instant of a virtual clock, while the turn holds every
+/// shard. Then serves the waiters whose keys they have filled.
 pub(crate) fn fire_held(
     shared: &Arc<Shared>,
     loop_number: usize,
@@ -106,7 +109,8 @@ impl Dispatcher<'_, '_> {
     pub(crate) fn fire(&mut self, due: &DueTimer, by: By) -> Fired {
         let running = &self.shared.scripting.running;
         if self.shared.mailboxes.len() == 1 || self.turn.is_pinned() {
-            // A transaction with a command of the server's own has pinned every shard: a script elsewhere waits for it.
+            // A transaction with a command of the server's own has pinned every shard: a script
+            // elsewhere waits for it.
             return self.fire_alone(due, by);
         }
         let words = due.words();
@@ -310,7 +314,8 @@ impl Dispatcher<'_, '_> {
         None
     }
 
-    /// Returns the error for a command that this client may not put into a timer, as far as that can be known now.
+    /// Returns the error for a command that this client may not put into a timer, as far as that
+    /// can be known now.
     pub(crate) fn timer_refusal(
         shared: &Shared,
         session: &Session,

@@ -1,8 +1,9 @@
 //! A timer that wakes an event loop exactly at a deadline.
 //!
-//! `epoll_wait` rounds its timeout up to whole milliseconds, which would make every key up to a millisecond late.
-//! Deadlines are wall-clock times, so the wake-up is a `timerfd` at an absolute wall-clock time. It is only set to an
-//! earlier time, never to a later one: a wake-up that comes too early costs one turn of the loop.
+//! `epoll_wait` rounds its timeout up to whole milliseconds, which would make every key up to a
+//! millisecond late. Deadlines are wall-clock times, so the wake-up is a `timerfd` at an absolute
+//! wall-clock time. It is only set to an earlier time, never to a later one: a wake-up that comes
+//! too early costs one turn of the loop.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -47,14 +48,16 @@ impl Alarm {
         self.set_ms = u64::MAX;
     }
 
-    /// Arms the timer, so that it fires at `at_ms` (unix ms) or earlier. Returns the timeout for the poll.
+    /// Arms the timer, so that it fires at `at_ms` (unix ms) or earlier. Returns the timeout for
+    /// the poll.
     pub(crate) fn set(&mut self, at_ms: u64) -> Option<Duration> {
         if at_ms >= self.set_ms {
             return None;
         }
         let at = Timespec {
             tv_sec: i64::try_from(at_ms / 1000).unwrap_or(i64::MAX),
-            // An all-zero time would disarm the timer, so the epoch becomes one nanosecond after it.
+            // An all-zero time would disarm the timer, so the epoch becomes one nanosecond after
+            // it.
             tv_nsec: (at_ms % 1000 * 1_000_000 + u64::from(at_ms == 0)) as _,
         };
         let once = Itimerspec {

@@ -1,7 +1,7 @@
 //! Serving the loop's clients while a script keeps the loop from its work.
 //!
-//! The connection whose command runs has been taken out of the loop's table. The others are read as ever, but their
-//! commands get the error BUSY, except for those that end the script.
+//! The connection whose command runs has been taken out of the loop's table. The others are read as
+//! ever, but their commands get the error BUSY, except for those that end the script.
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
 //! One client's connection: bytes in, commands out, replies back.
 //!
-//! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the connection's own buffer,
-//! so an idle connection holds no buffer. Replies are collected in `out` and written once per turn of the loop. Output of a peer that
-//! reads slowly is set aside in chunks, because a buffer that doubles copies all of it and leaves as many bytes to the allocator.
+//! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the
+//! connection's own buffer, so an idle connection holds no buffer. Replies are collected in `out`
+//! and written once per turn of the loop. Output of a peer that reads slowly is set aside in
+//! chunks, because a buffer that doubles copies all of it and leaves as many bytes to the
+//! allocator.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,8 +29,9 @@ pub(crate) struct Connection {
     pub(crate) chunks: Chunks,
     /// Replies that are not in `chunks`.
     pub(crate) out: Vec<u8>,
-    /// Parts of the output that wait for positions of the log of changes to be released: where each begins, counted from the first
-    /// chunk's start, and the position that it waits for. Both ascend.
+    /// Parts of the output that wait for positions of the log of changes to be released: where each
+    /// begins, counted from the first chunk's start, and the position that it waits for. Both
+    /// ascend.
     pub(crate) holds: VecDeque<(usize, u64)>,
     /// The connection is in the loop's list of held output.
     pub(crate) held: bool,
@@ -56,7 +59,8 @@ pub(crate) struct Connection {
     pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
 }
 
-/// Returns true if `left` unread bytes exceed the hard limit, or the soft limit for too long. Updates `over_soft_since`.
+/// Returns true if `left` unread bytes exceed the hard limit, or the soft limit for too long.
+/// Updates `over_soft_since`.
 pub(crate) fn is_exceeded(
     limit: OutputLimit,
     left: u64,
@@ -133,12 +137,14 @@ impl Connection {
         }
     }
 
-    /// Returns true if the next command must wait: for CLIENT UNPAUSE, or for the reply of the command before it.
+    /// Returns true if the next command must wait: for CLIENT UNPAUSE, or for the reply of the
+    /// command before it.
     pub(crate) fn waits(&self) -> bool {
         self.paused || self.session.waiter.is_some()
     }
 
-    /// Returns true if bytes that are read now may not run yet: a command waits, or the input behind one that has waited has not run.
+    /// Returns true if bytes that are read now may not run yet: a command waits, or the input
+    /// behind one that has waited has not run.
     pub(crate) fn holds_input(&self) -> bool {
         self.waits() || !self.held_input.is_empty()
     }
@@ -176,7 +182,8 @@ impl Connection {
         }
     }
 
-    /// Writes as much of the first `len` bytes of the output as the socket accepts, and adds the number of bytes to `count`.
+    /// Writes as much of the first `len` bytes of the output as the socket accepts, and adds the
+    /// number of bytes to `count`.
     pub(crate) fn flush(&mut self, mut len: usize, count: &mut u64) -> Flushed {
         loop {
             let buffer = self.chunks.first().unwrap_or(&self.out);
@@ -225,7 +232,8 @@ impl Connection {
         }
     }
 
-    /// Counts positions in the output from a new start: `freed` bytes have been freed, all of them written.
+    /// Counts positions in the output from a new start: `freed` bytes have been freed, all of them
+    /// written.
     fn move_start(&mut self, freed: usize) {
         self.written -= freed;
         for (from, _) in &mut self.holds {

@@ -19,7 +19,8 @@ use crate::session::Session;
 
 /// Maximum number of connections accepted in one turn.
 const ACCEPTS_A_TURN: usize = 256;
-/// Delay before the next attempt after accepting has failed, for example at the limit of open files.
+/// Delay before the next attempt after accepting has failed, for example at the limit of open
+/// files.
 const ACCEPT_AGAIN_MS: u64 = 100;
 
 pub(crate) const PROTECTED_MODE: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a default user password. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.";
@@ -162,7 +163,8 @@ impl EventLoop {
         Some(slot)
     }
 
-    /// Arms a connection's idle timer again, or cancels it if `timeout` is 0. A handshake has a time limit of its own.
+    /// Arms a connection's idle timer again, or cancels it if `timeout` is 0. A handshake has a
+    /// time limit of its own.
     pub(crate) fn arm_idle(&mut self, slot: usize) {
         let mut timeout_ms = u64::from(self.settings.timeout_s) * 1000;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
@@ -209,8 +211,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes a connection that has been idle for too long, or arms its timer again. Idleness is checked only when the timer
-    /// fires, so commands do not touch the timer.
+    /// Closes a connection that has been idle for too long, or arms its timer again. Idleness is
+    /// checked only when the timer fires, so commands do not touch the timer.
     fn close_idle(&mut self, slot: usize, now_ms: u64) {
         let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
         let Some(connection) = self.connection(slot) else {
@@ -289,7 +291,8 @@ impl EventLoop {
             .trackers
             .end(&self.shared.store, session);
         if !session.watched.is_empty() {
-            // The current transaction may hold locks, so the keys are unwatched at the end of the turn.
+            // The current transaction may hold locks, so the keys are unwatched at the end of the
+            // turn.
             let watched = std::mem::take(&mut session.watched);
             self.ended
                 .watches

@@ -1,7 +1,8 @@
-//! Requests from threads of the program, such as [`crate::Server::advance`], and the end of the loop.
+//! Requests from threads of the program, such as [`crate::Server::advance`], and the end of the
+//! loop.
 //!
-//! A loop moves the clock for other threads, so that the code path is that of CLOCK ADVANCE: the counters have one
-//! writer, and events go through the loop's own sink.
+//! A loop moves the clock for other threads, so that the code path is that of CLOCK ADVANCE: the
+//! counters have one writer, and events go through the loop's own sink.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -60,8 +61,9 @@ impl EventLoop {
         }
     }
 
-    /// Sends on `done` after the next turn. The messages in the mailbox are written at the end of this turn; clients
-    /// whose wait or pause is over resume in the next one, and may write more output.
+    /// Sends on `done` after the next turn. The messages in the mailbox are written at the end of
+    /// this turn; clients whose wait or pause is over resume in the next one, and may write more
+    /// output.
     pub(crate) fn settle(&mut self, done: Sender<()>) {
         self.inbox.settling.push(done);
         self.more_due = true;
@@ -80,8 +82,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes every connection and stops listening. The sockets are shut down, not only closed: a child process may have
-    /// inherited them, and would keep the connections and the port open.
+    /// Closes every connection and stops listening. The sockets are shut down, not only closed: a
+    /// child process may have inherited them, and would keep the connections and the port open.
     pub(crate) fn shut_down(mut self) {
         for slot in 0..self.connections.len() {
             self.flush(slot);

@@ -1,7 +1,8 @@
-//! Conversations with other servers: the link to the primary until its stream begins, and migrations.
+//! Conversations with other servers: the link to the primary until its stream begins, and
+//! migrations.
 //!
-//! Their time limits follow the stopwatch, as the servers at the other ends do, also with a virtual clock. Only the lookup of a name
-//! needs a thread, since the system's lookup blocks.
+//! Their time limits follow the stopwatch, as the servers at the other ends do, also with a virtual
+//! clock. Only the lookup of a name needs a thread, since the system's lookup blocks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -112,7 +113,8 @@ fn ms(at: Moment) -> u64 {
 }
 
 impl EventLoop {
-    /// Connects to the primary, or plans it. Does nothing if the link is there, or is not wanted. Only loop 0 calls this.
+    /// Connects to the primary, or plans it. Does nothing if the link is there, or is not wanted.
+    /// Only loop 0 calls this.
     pub(crate) fn follow_primary(&mut self) {
         let shared = Arc::clone(&self.shared);
         match shared.replication.upstream.next_attempt() {
@@ -270,7 +272,8 @@ impl EventLoop {
         }
     }
 
-    /// Ends a conversation that is silent for too long. A primary sees that the replica is alive while it loads.
+    /// Ends a conversation that is silent for too long. A primary sees that the replica is alive
+    /// while it loads.
     fn look_after(&mut self, number: usize, now: Moment) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;

@@ -1,8 +1,10 @@
-//! Reading from several connections before their commands run, so that the cache lines of their keys are fetched side by
-//! side: clients that wait for each reply have one command in flight, and no pipeline to look ahead in.
+//! Reading from several connections before their commands run, so that the cache lines of their
+//! keys are fetched side by side: clients that wait for each reply have one command in flight, and
+//! no pipeline to look ahead in.
 //!
-//! Ground rules: what is gathered runs before the loop does anything else but handle events, in the order in which it was read.
-//! A busy script's nested turn runs what is left of it, since SCRIPT KILL may be among it.
+//! Ground rules: what is gathered runs before the loop does anything else but handle events, in the
+//! order in which it was read. A busy script's nested turn runs what is left of it, since SCRIPT
+//! KILL may be among it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -50,7 +52,8 @@ impl Default for Gathered {
 }
 
 impl EventLoop {
-    /// Reads from a connection once. Its commands run with those of others, at once if enough is gathered.
+    /// Reads from a connection once. Its commands run with those of others, at once if enough is
+    /// gathered.
     pub(crate) fn gather(&mut self, slot: usize, turn: &mut Turn) {
         let Gathered {
             buffer,
@@ -128,19 +131,20 @@ impl EventLoop {
         }
     }
 
-    /// Releases the locks between the commands of two clients, so that other loops do not wait while this one reads and writes;
-    /// not among clients whose commands were looked ahead at.
+    /// Releases the locks between the commands of two clients, so that other loops do not wait
+    /// while this one reads and writes; not among clients whose commands were looked ahead at.
     pub(crate) fn release_between(&self, turn: &mut Turn) {
         if self.shared.mailboxes.len() > 1 && !self.reading.gathered.holds {
             turn.release();
         }
     }
 
-    /// Locks and fetches side by side what the first commands of the next pieces need. Returns the number of these pieces.
+    /// Locks and fetches side by side what the first commands of the next pieces need. Returns the
+    /// number of these pieces.
     fn prepare_gathered(&mut self, buffer: &[u8], turn: &mut Turn) -> usize {
         let shared = &self.shared;
-        // A nested turn must not lock, and a load holds the shard for long. With several loops nothing may be locked before the
-        // commands know whether they wait for a script.
+        // A nested turn must not lock, and a load holds the shard for long. With several loops
+        // nothing may be locked before the commands know whether they wait for a script.
         let may = !self.busy.nested
             && !shared.durability.is_loading()
             && (shared.mailboxes.len() == 1 || !shared.scripting.running.is_active());

@@ -1,8 +1,9 @@
 //! Handshakes of encrypted connections.
 //!
-//! A handshake needs a private key operation, which may take a millisecond. A turn of the loop does handshakes for
-//! [`TURN_BUDGET`] only, so that a crowd of new clients delays the others, and what expires, by little more than one of them. A
-//! peer that does not finish in [`TIMEOUT_MS`] is disconnected; until then it costs a socket and the session's state.
+//! A handshake needs a private key operation, which may take a millisecond. A turn of the loop does
+//! handshakes for [`TURN_BUDGET`] only, so that a crowd of new clients delays the others, and what
+//! expires, by little more than one of them. A peer that does not finish in [`TIMEOUT_MS`] is
+//! disconnected; until then it costs a socket and the session's state.
 
 use std::io;
 use std::time::Duration;
@@ -19,9 +20,11 @@ const TURN_BUDGET: Duration = Duration::from_micros(250);
 pub(crate) const TIMEOUT_MS: u64 = 10_000;
 
 impl EventLoop {
-    /// Continues a connection's handshake, then reads. Later, if this turn's time for handshakes is used up.
+    /// Continues a connection's handshake, then reads. Later, if this turn's time for handshakes is
+    /// used up.
     pub(crate) fn shake_hands(&mut self, slot: usize, turn: &mut Turn) {
-        // A script that keeps the loop from its turns keeps nothing else waiting, and a new client may be the one to end it.
+        // A script that keeps the loop from its turns keeps nothing else waiting, and a new client
+        // may be the one to end it.
         if self.handshake_time >= TURN_BUDGET && !self.busy.nested {
             return self.read_again(slot);
         }

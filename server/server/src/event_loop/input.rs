@@ -21,13 +21,14 @@ use crate::session::Session;
 const READS_A_TURN: usize = 16;
 /// Maximum number of bytes that are kept of a client before it has authenticated.
 const UNAUTHENTICATED_INPUT_MAX: usize = 1 << 20;
-/// Maximum number of reads per turn from all connections whose command waits: this input only takes memory and time from others.
+/// Maximum number of reads per turn from all connections whose command waits: this input only takes
+/// memory and time from others.
 const HELD_READS_A_TURN: usize = 64;
 
 impl EventLoop {
-    /// Reads and runs a connection's commands, at most [`READS_A_TURN`] reads. `peer_closed` reads until the end of the stream,
-    /// after the peer has closed its end. While a command waits, the input behind it is read too, because the end of the stream is
-    /// behind that input.
+    /// Reads and runs a connection's commands, at most [`READS_A_TURN`] reads. `peer_closed` reads
+    /// until the end of the stream, after the peer has closed its end. While a command waits, the
+    /// input behind it is read too, because the end of the stream is behind that input.
     pub(crate) fn read(&mut self, slot: usize, peer_closed: bool, turn: &mut Turn) {
         let mut buffer = std::mem::take(&mut self.reading.buffer);
         let mut reads = 0;
@@ -64,7 +65,8 @@ impl EventLoop {
                     break;
                 }
                 Ok(n) => {
-                    // A read that did not fill the buffer has emptied the socket; only the end of the stream may remain.
+                    // A read that did not fill the buffer has emptied the socket; only the end of
+                    // the stream may remain.
                     let emptied = n < buffer.len() && !peer_closed && !connection.socket.has_more();
                     self.received(slot, &buffer[..n], turn);
                     reads += 1;
@@ -159,7 +161,8 @@ impl EventLoop {
         }
     }
 
-    /// Runs the input that a connection has held while a command waited, at most as much as [`READS_A_TURN`] reads bring.
+    /// Runs the input that a connection has held while a command waited, at most as much as
+    /// [`READS_A_TURN`] reads bring.
     pub(crate) fn resume(&mut self, slot: usize, turn: &mut Turn) {
         self.run_kept(slot, turn);
         for _ in 0..READS_A_TURN {
@@ -217,7 +220,8 @@ impl EventLoop {
         if connection.session.is_primary() {
             limits.bulk_max = usize::MAX;
         }
-        // A replica leaves expired keys to its primary; the dispatcher decides for commands that write.
+        // A replica leaves expired keys to its primary; the dispatcher decides for commands that
+        // write.
         turn.frozen = shared.replication.is_replica() && !connection.session.is_primary();
         let number = self.number;
         let stopwatch = self.stopwatch.clone();
@@ -296,7 +300,8 @@ impl EventLoop {
         used
     }
 
-    /// Acts on what a connection's commands have changed. Without `output_max`, the output is too long in any case.
+    /// Acts on what a connection's commands have changed. Without `output_max`, the output is too
+    /// long in any case.
     #[inline]
     fn end_commands(
         &mut self,
@@ -382,7 +387,8 @@ impl EventLoop {
     }
 }
 
-/// Runs the complete commands in `bytes`. Returns why it ended, and the length of the commands that ran.
+/// Runs the complete commands in `bytes`. Returns why it ended, and the length of the commands that
+/// ran.
 #[inline]
 fn run_pipeline(
     dispatcher: &mut Dispatcher<'_, '_>,
@@ -423,8 +429,8 @@ fn run_pipeline(
                 break Flow::Done;
             }
         }
-        // Parse the next commands of the pipeline ahead, so that their keys are prefetched together. The
-        // connection's own parser is between two commands here.
+        // Parse the next commands of the pipeline ahead, so that their keys are prefetched
+        // together. The connection's own parser is between two commands here.
         while used < bytes.len() && session.authenticated && !session.closing {
             let ahead = lookahead.parse(&bytes[used..], limits);
             if ahead.len() < 2 {

@@ -12,7 +12,8 @@ use crate::node::order::Order;
 use crate::reclaim::limit::{self, Fit};
 
 impl EventLoop {
-    /// Goes on to evict keys, in one bounded step, while the memory is above the limit. Called once per turn.
+    /// Goes on to evict keys, in one bounded step, while the memory is above the limit. Called once
+    /// per turn.
     pub(crate) fn keep_memory(&mut self, turn: &mut Turn) {
         let memory = &self.shared.memory;
         if self.number == 0 && memory.limit.load(Ordering::Relaxed) > 0 {

@@ -1,8 +1,9 @@
 //! An event loop: one thread, its connections, and the shards that it expires.
 //!
-//! A turn of the loop reads and runs commands, expires a bounded batch of due entries, delivers the messages in the
-//! mailbox, writes each connection's replies once, and sleeps exactly until the next deadline. Commands and expiry do not
-//! starve each other: while more entries are due, the loop polls its sockets between batches without sleeping.
+//! A turn of the loop reads and runs commands, expires a bounded batch of due entries, delivers the
+//! messages in the mailbox, writes each connection's replies once, and sleeps exactly until the
+//! next deadline. Commands and expiry do not starve each other: while more entries are due, the
+//! loop polls its sockets between batches without sleeping.
 
 mod alarm;
 mod busy;
@@ -92,12 +93,13 @@ enum LoopTimer {
     SoftLimit(usize),
     /// Begin a round of returning freed memory to the system.
     Round,
-    /// Accept again after a failure: readiness is not reported again for connections that are already pending.
+    /// Accept again after a failure: readiness is not reported again for connections that are
+    /// already pending.
     RetryAccept,
 }
 
-/// The shared state behind a count of references of one loop's own: counting in one that all loops share would move its
-/// cache line from core to core.
+/// The shared state behind a count of references of one loop's own: counting in one that all loops
+/// share would move its cache line from core to core.
 pub(crate) struct SharedOfLoop(Arc<Shared>);
 
 impl std::ops::Deref for SharedOfLoop {
@@ -458,7 +460,8 @@ impl EventLoop {
         let several = shared.mailboxes.len() > 1;
         let number = self.number;
         let own = || (number..shared.store.shards()).step_by(shared.mailboxes.len());
-        // A shard that uses up the batch comes last next time, so it delays other shards by at most one batch.
+        // A shard that uses up the batch comes last next time, so it delays other shards by at most
+        // one batch.
         let split = self.next_shard;
         let (before, from) = (own().filter(|s| *s < split), own().filter(|s| *s >= split));
         'shards: for shard in from.chain(before) {
@@ -497,7 +500,8 @@ impl EventLoop {
         }
     }
 
-    /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, and while a snapshot is loaded.
+    /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, and while a
+    /// snapshot is loaded.
     fn expiry_is_paused(&self, now: Now) -> bool {
         self.shared.durability.is_loading() || self.shared.clients.pauses.in_force(now).is_some()
     }

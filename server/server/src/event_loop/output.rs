@@ -1,8 +1,9 @@
 //! Output of connections: written once a turn, unless it waits for the append-only file.
 //!
-//! Each wake-up of the file's thread costs as much as some ten commands. So a loop with held output and more input runs that first, for
-//! [`COLLECTING`] at most, and the thread then writes the changes of several turns. A loop without more input waits awake for the
-//! thread before it sleeps, because being woken takes longer.
+//! Each wake-up of the file's thread costs as much as some ten commands. So a loop with held output
+//! and more input runs that first, for [`COLLECTING`] at most, and the thread then writes the
+//! changes of several turns. A loop without more input waits awake for the thread before it sleeps,
+//! because being woken takes longer.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +22,8 @@ use crate::world::Moment;
 
 /// Maximum number of output buffers kept for the next replies, whatever their size.
 const SPARE_OUTPUTS: usize = 16;
-/// Maximum number of kept buffers if the others have up to [`SMALL_OUTPUT`] bytes: as many clients may have a reply in one turn.
+/// Maximum number of kept buffers if the others have up to [`SMALL_OUTPUT`] bytes: as many clients
+/// may have a reply in one turn.
 const SPARE_SMALL_OUTPUTS: usize = 1024;
 /// See [`SPARE_SMALL_OUTPUTS`].
 const SMALL_OUTPUT: usize = 4 << 10;
@@ -59,8 +61,8 @@ impl Default for Held {
 }
 
 impl EventLoop {
-    /// Blocks while the disk is so far behind the changes that what is kept for it has no bound. All clients wait, as those of a
-    /// Redis that waits in a write.
+    /// Blocks while the disk is so far behind the changes that what is kept for it has no bound.
+    /// All clients wait, as those of a Redis that waits in a write.
     #[cold]
     pub(crate) fn wait_for_disk(&self) {
         let shared = &self.shared;
@@ -74,8 +76,8 @@ impl EventLoop {
         }
     }
 
-    /// Fixes the position that this turn's held output waits for: everything of the turn has been appended. Output that was flushed
-    /// beside a script is among the held output already.
+    /// Fixes the position that this turn's held output waits for: everything of the turn has been
+    /// appended. Output that was flushed beside a script is among the held output already.
     pub(crate) fn end_holding(&mut self) {
         let until = self.shared.durability.changelog.file_end();
         for slot in std::mem::take(&mut self.writing.holding) {
@@ -105,8 +107,9 @@ impl EventLoop {
         }
     }
 
-    /// Writes released output. If output is held and there is more input, returns true and the input's events: its commands run
-    /// first. Wakes the file's thread if there is no more input, or none was woken for [`COLLECTING`].
+    /// Writes released output. If output is held and there is more input, returns true and the
+    /// input's events: its commands run first. Wakes the file's thread if there is no more input,
+    /// or none was woken for [`COLLECTING`].
     pub(crate) fn has_input_beside_held(&mut self, events: &mut Events) -> bool {
         self.write_released();
         if self.writing.held.slots.is_empty() {
@@ -128,7 +131,8 @@ impl EventLoop {
         false
     }
 
-    /// Waits awake until held output is released, and writes it. Returns early if that takes long or the loop has other work.
+    /// Waits awake until held output is released, and writes it. Returns early if that takes long
+    /// or the loop has other work.
     fn wait_awake(&mut self) {
         let has_work = self.more_due
             || !self.reading.readable.is_empty()
@@ -178,7 +182,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes the connections whose output waits for the device: what it would reveal may never get there.
+    /// Closes the connections whose output waits for the device: what it would reveal may never get
+    /// there.
     pub(crate) fn close_held(&mut self) {
         for slot in self.take_held() {
             let last = self.connection(slot).and_then(|c| c.holds.back().copied());
@@ -191,7 +196,8 @@ impl EventLoop {
         }
     }
 
-    /// Moves the messages in the mailbox to their clients' output. Orders wait for the end of the turn.
+    /// Moves the messages in the mailbox to their clients' output. Orders wait for the end of the
+    /// turn.
     pub(crate) fn collect_messages(&mut self) {
         if !self.shared.mailboxes[self.number].is_full() {
             return;
@@ -332,7 +338,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes a connection with `left` unread bytes if they exceed the limit, or arms the timer that will.
+    /// Closes a connection with `left` unread bytes if they exceed the limit, or arms the timer
+    /// that will.
     pub(crate) fn check_output(&mut self, slot: usize, limit: OutputLimit, left: u64) {
         let now_ms = self.turn_ms;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {

@@ -15,7 +15,8 @@ impl EventLoop {
         }
     }
 
-    /// Begins a round. If another loop's round is in progress, tries again later: that round may miss bytes freed here.
+    /// Begins a round. If another loop's round is in progress, tries again later: that round may
+    /// miss bytes freed here.
     pub(crate) fn begin_round(&mut self) {
         self.freed.round_timer = None;
         if !rounds::begin_round(&self.shared) {
@@ -36,7 +37,8 @@ impl EventLoop {
         rounds::end_share(&self.shared, share);
     }
 
-    /// Returns the number of bytes freed since the last round, by this thread and by threads that report to it.
+    /// Returns the number of bytes freed since the last round, by this thread and by threads that
+    /// report to it.
     fn freed_bytes(&self) -> u64 {
         let own = self.shared.reclaim.map_or(0, |r| (r.freed_bytes)());
         own + self.freed.reported_bytes - self.freed.collected_bytes

@@ -1,7 +1,9 @@
-//! Connections that have become replicas: their output is a snapshot, and then the replication stream.
+//! Connections that have become replicas: their output is a snapshot, and then the replication
+//! stream.
 //!
-//! Only the loop writes to the socket. Other threads add blocks to a replica's transfer, or append to the stream, and order the loop
-//! to look. A turn of the loop sends a bounded part to each replica.
+//! Only the loop writes to the socket. Other threads add blocks to a replica's transfer, or append
+//! to the stream, and order the loop to look. A turn of the loop sends a bounded part to each
+//! replica.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -41,7 +43,8 @@ impl EventLoop {
         }
     }
 
-    /// Sends a replica what there is for it, and closes the connection if it has ended or is too far behind.
+    /// Sends a replica what there is for it, and closes the connection if it has ended or is too
+    /// far behind.
     pub(crate) fn flush_replica(&mut self, slot: usize) {
         let shared = Arc::clone(&self.shared);
         let mut limit = self.settings.output_limits[crate::config::Settings::OUTPUT_REPLICA];
@@ -96,7 +99,8 @@ impl EventLoop {
             Flushed::All if left == 0 => connection.over_soft_since = None,
             Flushed::All => self.mark_dirty(slot),
             Flushed::Blocked | Flushed::Held => {
-                // As in Redis, a replica that may continue is not cut off for what the backlog keeps for it.
+                // As in Redis, a replica that may continue is not cut off for what the backlog
+                // keeps for it.
                 if limit.hard_bytes > 0 {
                     limit.hard_bytes = limit.hard_bytes.max(backlog);
                 }
@@ -105,7 +109,8 @@ impl EventLoop {
         }
     }
 
-    /// Sends blocks of a replica's transfer, and ends the transfer, or the connection if its socket takes no byte for too long.
+    /// Sends blocks of a replica's transfer, and ends the transfer, or the connection if its socket
+    /// takes no byte for too long.
     fn send_snapshot(&mut self, slot: usize, replica: &Replica, count: &mut u64) -> Flushed {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return Flushed::Broken;
@@ -133,7 +138,8 @@ impl EventLoop {
         flushed
     }
 
-    /// Begins the stream of a replica that has the whole snapshot, or disconnects it if it wants no stream.
+    /// Begins the stream of a replica that has the whole snapshot, or disconnects it if it wants no
+    /// stream.
     fn end_transfer(&self, replica: &Replica) -> Flushed {
         let shared = &self.shared;
         if replica.peer.rdb_only {
@@ -208,7 +214,8 @@ impl EventLoop {
     }
 }
 
-/// Sends blocks of a transfer. Returns [`Flushed::All`] at the end of the transfer, and [`Flushed::Held`] if blocks may follow.
+/// Sends blocks of a transfer. Returns [`Flushed::All`] at the end of the transfer, and
+/// [`Flushed::Held`] if blocks may follow.
 fn send_blocks(connection: &mut Connection, transfer: &Transfer, count: &mut u64) -> Flushed {
     for _ in 0..CALLS_A_TURN {
         let next = transfer.next();

@@ -17,13 +17,15 @@ use crate::session::trackers::{Batch, Prefixes};
 /// Most keys that are gathered for clients in BCAST mode before they are sent.
 const BATCH_MAX: usize = 16_384;
 
-/// Receives the events of one event loop. It lives for a turn, at whose end it sends what it has gathered.
+/// Receives the events of one event loop. It lives for a turn, at whose end it sends what it has
+/// gathered.
 pub(crate) struct LoopSink<'s> {
     pub(crate) shared: &'s Shared,
     pub(crate) loop_number: usize,
     /// Publish the last values of strings that expire.
     pub(crate) expired_values: bool,
-    /// Keys that the turn has changed since it last appended, while replies wait for the append-only file.
+    /// Keys that the turn has changed since it last appended, while replies wait for the
+    /// append-only file.
     changed: Vec<KeyHash>,
     /// Number of these keys that are noted in the log of changes.
     noted: usize,
@@ -35,7 +37,8 @@ pub(crate) struct LoopSink<'s> {
     invalidations: u64,
     /// Buffer for channel names such as `__keyspace@0__:key`.
     channel: Vec<u8>,
-    /// Channel of the last `__keyevent@`: its database, its name, and where the event begins in it. Events repeat.
+    /// Channel of the last `__keyevent@`: its database, its name, and where the event begins in it.
+    /// Events repeat.
     event_channel: (usize, Vec<u8>, usize),
 }
 

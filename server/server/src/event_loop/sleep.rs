@@ -1,4 +1,5 @@
-//! How long a loop sleeps: until its next deadline, by an alarm of the clock, or until what follows the stopwatch.
+//! How long a loop sleeps: until its next deadline, by an alarm of the clock, or until what follows
+//! the stopwatch.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -49,8 +50,8 @@ impl EventLoop {
             mailbox.wait_for(self.writing.held.until);
         }
         let wakeup = self.next_wakeup_ms();
-        // A thread that sets an earlier deadline, adds mail or releases a position after this line wakes the loop; the checks
-        // below see earlier changes.
+        // A thread that sets an earlier deadline, adds mail or releases a position after this line
+        // wakes the loop; the checks below see earlier changes.
         mailbox.sleep.announce(wakeup);
         let wakeup = wakeup.min(self.next_wakeup_ms());
         let released = held
@@ -75,7 +76,8 @@ impl EventLoop {
             .min()
     }
 
-    /// Returns the time until the upkeep of replicas or a time limit of a conversation with another server: both follow the stopwatch.
+    /// Returns the time until the upkeep of replicas or a time limit of a conversation with another
+    /// server: both follow the stopwatch.
     fn until_by_stopwatch(&self) -> Option<Duration> {
         let at_ms = self
             .shared

@@ -11,8 +11,9 @@ use crate::node::scripts::Scripts;
 const FIRING_MAX_NS: u64 = 500_000;
 
 impl EventLoop {
-    /// Fires the timers that expiry has just found. `began` is the stopwatch's reading at the beginning of the batch. Returns false if the loop must
-    /// first turn to its clients, or a script is in the way: the rest stays due.
+    /// Fires the timers that expiry has just found. `began` is the stopwatch's reading at the
+    /// beginning of the batch. Returns false if the loop must first turn to its clients, or a
+    /// script is in the way: the rest stays due.
     pub(crate) fn fire_timers(&mut self, turn: &mut Turn, began: u64) -> bool {
         let shared = self.shared();
         let (number, stopwatch) = (self.number, self.stopwatch.clone());

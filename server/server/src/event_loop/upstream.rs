@@ -19,7 +19,8 @@ use crate::session::Session;
 const UNBLOCKED: &[u8] = b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n";
 
 impl EventLoop {
-    /// Serves the connection of the primary. A full synchronization takes the place of the keyspace first.
+    /// Serves the connection of the primary. A full synchronization takes the place of the keyspace
+    /// first.
     pub(crate) fn attach_primary(&mut self, mut attachment: Attachment) {
         let shared = Arc::clone(&self.shared);
         if let Some(slot) = self.primary {
@@ -123,8 +124,9 @@ impl EventLoop {
         self.follow_primary();
     }
 
-    /// Ends what the former role has begun: the connection of a former primary, and on a replica the commands that wait.
-    /// What has fallen due on a replica that is promoted expires in the next turn.
+    /// Ends what the former role has begun: the connection of a former primary, and on a replica
+    /// the commands that wait. What has fallen due on a replica that is promoted expires in the
+    /// next turn.
     pub(crate) fn change_role(&mut self) {
         self.more_due = true;
         let generation = self.shared.replication.upstream.generation();

@@ -26,8 +26,9 @@ impl EventLoop {
         }
     }
 
-    /// Serves the clients that wait for keys which the wheel has made ready: a lease has ended, an entry has been idle for long enough, a
-    /// stream has got an event, or an expired key ends their wait.
+    /// Serves the clients that wait for keys which the wheel has made ready: a lease has ended, an
+    /// entry has been idle for long enough, a stream has got an event, or an expired key ends their
+    /// wait.
     pub(crate) fn serve_ready(&self, turn: &mut Turn) {
         if turn.has_ready() {
             let holds = self.writing.released.is_some();
@@ -35,7 +36,8 @@ impl EventLoop {
         }
     }
 
-    /// Notes that the peer has closed its end. Bytes from it may still be unread, but commands behind one that waits never run.
+    /// Notes that the peer has closed its end. Bytes from it may still be unread, but commands
+    /// behind one that waits never run.
     pub(crate) fn hung_up(&mut self, slot: usize) {
         if let Some(connection) = self.connection(slot) {
             connection.hung_up = true;
@@ -45,8 +47,9 @@ impl EventLoop {
         }
     }
 
-    /// Handles the end of the peer's stream: closes the connection when its output is written. Cancels the command that waits, so that
-    /// no element is popped for it, and the commands behind it.
+    /// Handles the end of the peer's stream: closes the connection when its output is written.
+    /// Cancels the command that waits, so that no element is popped for it, and the commands behind
+    /// it.
     pub(crate) fn end_stream(&mut self, slot: usize) {
         let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
             return;
@@ -67,7 +70,8 @@ impl EventLoop {
             self.timers.remove(key);
         }
         if let Some(waiter) = connection.session.end_waiting() {
-            // If another thread has already claimed the waiter, the popped element is lost with the connection.
+            // If another thread has already claimed the waiter, the popped element is lost with the
+            // connection.
             waiter.claim();
             self.ended.waiters.push(waiter);
         }
@@ -98,7 +102,8 @@ impl EventLoop {
         }
     }
 
-    /// Ends the wait of a connection's command that has its reply, so that the next commands may run.
+    /// Ends the wait of a connection's command that has its reply, so that the next commands may
+    /// run.
     pub(crate) fn unblock(&mut self, slot: usize) {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;

@@ -1,7 +1,8 @@
 //! FAILOVER: this server and one of its replicas exchange their roles, and no write is lost.
 //!
-//! Writes are paused until a replica has acknowledged everything; then this server follows it, and says so in its PSYNC, which
-//! makes the replica a primary. Loop 0 takes each step, in the upkeep of replicas.
+//! Writes are paused until a replica has acknowledged everything; then this server follows it, and
+//! says so in its PSYNC, which makes the replica a primary. Loop 0 takes each step, in the upkeep
+//! of replicas.
 
 use std::sync::Arc;
 
@@ -49,7 +50,8 @@ impl Shared {
         self.order_all(|| Order::Resume);
     }
 
-    /// Ends the failover without a result, if there is one. A server that follows the replica already is a primary again.
+    /// Ends the failover without a result, if there is one. A server that follows the replica
+    /// already is a primary again.
     pub(crate) fn abort_failover(&self, turn: &mut Turn, reason: &str) {
         let state = self.replication.failover.state();
         let Some(plan) = self.replication.failover.0.lock().clone() else {

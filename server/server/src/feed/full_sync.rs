@@ -1,12 +1,14 @@
 //! Full synchronization: a snapshot for the replicas that cannot continue, on a thread of its own.
 //!
-//! All replicas that wait when it begins share one walk. It begins in a turn that holds every shard: the snapshot is the
-//! keyspace at the offset that `+FULLRESYNC` names, and the backlog keeps what follows for each of them. The thread then
-//! locks one shard at a time, for the walk. It only encodes: it adds blocks to the replicas' transfers, holds no lock while it
-//! waits for a slow replica, and ends after the last block. The event loops of the replicas send the blocks.
+//! All replicas that wait when it begins share one walk. It begins in a turn that holds every
+//! shard: the snapshot is the keyspace at the offset that `+FULLRESYNC` names, and the backlog
+//! keeps what follows for each of them. The thread then locks one shard at a time, for the walk. It
+//! only encodes: it adds blocks to the replicas' transfers, holds no lock while it waits for a slow
+//! replica, and ends after the last block. The event loops of the replicas send the blocks.
 //!
-//! A replica that can find the end of a payload of unknown length gets the bytes as they are made (`$EOF:<mark>`), others
-//! after they are complete (`$<length>`), from a file that exists meanwhile.
+//! A replica that can find the end of a payload of unknown length gets the bytes as they are made
+//! (`$EOF:<mark>`), others after they are complete (`$<length>`), from a file that exists
+//! meanwhile.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -24,7 +26,8 @@ use crate::reclaim::rounds;
 use crate::replication::replica::{Filter, Phase, Replica};
 use crate::script::functions::registry::Libraries;
 
-/// Maximum number of bytes in a block: a TLS session takes as many in a call, and an event loop writes a few blocks in a turn.
+/// Maximum number of bytes in a block: a TLS session takes as many in a call, and an event loop
+/// writes a few blocks in a turn.
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// Begins a synchronization of waiting replicas, if it is time, or plans the next look.
@@ -265,7 +268,8 @@ impl Job {
         }
     }
 
-    /// Adds bytes to the transfers, in blocks that the replicas share. Blocks as long as a replica is too far behind.
+    /// Adds bytes to the transfers, in blocks that the replicas share. Blocks as long as a replica
+    /// is too far behind.
     fn push(&self, bytes: &[u8]) -> Result<(), Failure> {
         for piece in bytes.chunks(BLOCK_BYTES) {
             let block = Arc::from(piece);
@@ -278,7 +282,8 @@ impl Job {
         self.check()
     }
 
-    /// Lets the transfers end. The stream follows a file at once, and other payloads when the replica has found their end.
+    /// Lets the transfers end. The stream follows a file at once, and other payloads when the
+    /// replica has found their end.
     fn complete(&self) -> Result<(), Failure> {
         for replica in &self.replicas {
             replica.transfer.complete(!self.to_sockets);

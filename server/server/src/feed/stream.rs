@@ -1,4 +1,5 @@
-//! What changes the stream and the list of replicas: appends, replicas that come and go, and what the server does for them.
+//! What changes the stream and the list of replicas: appends, replicas that come and go, and what
+//! the server does for them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +15,8 @@ use crate::replication::replica::Replica;
 use crate::replication::replicas::{Replicas, Stream};
 
 impl Shared {
-    /// Appends bytes to the replication stream, if there is a backlog, and tells the loops with replicas. The mutex of the log
-    /// is held, or nothing that changes the keyspace can run.
+    /// Appends bytes to the replication stream, if there is a backlog, and tells the loops with
+    /// replicas. The mutex of the log is held, or nothing that changes the keyspace can run.
     pub(crate) fn append_to_stream(&self, bytes: &[u8]) {
         let mut guard = self.replication.replicas.stream();
         let stream = &mut *guard;
@@ -31,7 +32,8 @@ impl Shared {
         self.tell_loops_with_replicas();
     }
 
-    /// Begins a history and its stream, unless there is one: nothing that the server has done so far is in it.
+    /// Begins a history and its stream, unless there is one: nothing that the server has done so
+    /// far is in it.
     pub(crate) fn begin_stream(&self, turn: &mut Turn) {
         turn.release();
         turn.lock_all();
@@ -158,7 +160,8 @@ impl Shared {
                 < settings.min_replicas_to_write
     }
 
-    /// Counts the replicas that have acknowledged recently, and admits or refuses writes accordingly.
+    /// Counts the replicas that have acknowledged recently, and admits or refuses writes
+    /// accordingly.
     pub(crate) fn count_good_replicas(&self) {
         let settings = self.settings();
         if settings.min_replicas_to_write == 0 {
@@ -188,8 +191,9 @@ impl Shared {
         self.gate.set(Reason::FewReplicas, self.lacks_replicas());
     }
 
-    /// Counts the good replicas anew if the last count may be too high by now. Upkeep counts them once a second; a process that was
-    /// stopped for longer must not change anything before it knows whether its replicas still follow.
+    /// Counts the good replicas anew if the last count may be too high by now. Upkeep counts them
+    /// once a second; a process that was stopped for longer must not change anything before it
+    /// knows whether its replicas still follow.
     #[inline]
     pub(crate) fn check_good_replicas(&self) {
         let until_ms = self

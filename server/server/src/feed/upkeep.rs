@@ -1,7 +1,9 @@
-//! What replicas need from time to time: PINGs, newlines while they wait, full synchronizations, time limits.
+//! What replicas need from time to time: PINGs, newlines while they wait, full synchronizations,
+//! time limits.
 //!
-//! Runs in a turn of the first event loop: once a second as long as there are replicas, and when another thread calls for it
-//! (`Shared::call_upkeep`). It reads the stopwatch, also with a virtual clock.
+//! Runs in a turn of the first event loop: once a second as long as there are replicas, and when
+//! another thread calls for it (`Shared::call_upkeep`). It reads the stopwatch, also with a virtual
+//! clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,8 +57,8 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
         let period_ms = settings.repl_ping_period_s * 1_000;
         if now_ms >= replicas.pinged_ms.load(Ordering::Relaxed) + period_ms {
             replicas.pinged_ms.store(now_ms, Ordering::Relaxed);
-            // A replica passes on what its primary sends.
-            // The last snapshot of a server that stops names the end of the stream: it holds every shard until it stops.
+            // A replica passes on what its primary sends. The last snapshot of a server that stops
+            // names the end of the stream: it holds every shard until it stops.
             turn.lock_all();
             let paused =
                 shared.replication.failover.is_planned() || shared.stopping.load(Ordering::Acquire);

@@ -38,7 +38,8 @@ impl Shared {
         }
     }
 
-    /// Adds a client that waits for acknowledgements. The replicas are asked for them at the end of the turn.
+    /// Adds a client that waits for acknowledgements. The replicas are asked for them at the end of
+    /// the turn.
     pub(crate) fn wait_for_acks(&self, loop_number: usize, waiter: &Arc<Waiter>, goal: Goal) {
         let mut waits = self.replication.replicas.acks.waits.lock();
         // Waiters of clients that have disconnected.
@@ -49,7 +50,8 @@ impl Shared {
         self.answer_acked(loop_number);
     }
 
-    /// Answers the clients whose goal is reached. Called on loop `loop_number` after each acknowledgement.
+    /// Answers the clients whose goal is reached. Called on loop `loop_number` after each
+    /// acknowledgement.
     pub(crate) fn answer_acked(&self, loop_number: usize) {
         let mut waits = self.replication.replicas.acks.waits.lock();
         waits.retain(|(waiter, goal)| {
@@ -75,7 +77,8 @@ impl Shared {
         Some(reply_bytes(&goal, self.reached(&goal), waiter.protocol()))
     }
 
-    /// Asks the replicas to acknowledge, if a client has begun to wait for that since the last call.
+    /// Asks the replicas to acknowledge, if a client has begun to wait for that since the last
+    /// call.
     #[inline]
     pub(crate) fn ask_for_acks(&self) {
         if self.replication.replicas.acks.take_ask() {

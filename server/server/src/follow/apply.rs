@@ -1,8 +1,9 @@
 //! The primary's connection on loop 0: its stream runs as a client's commands do, without replies.
 //!
-//! Ground rules: from the first command of a stretch of input to the last one, the turn holds every shard. So nobody
-//! sees the data at an offset that is not the announced one, and a change of the role falls between two commands. The
-//! offset advances when a stretch ends, or before the shards are released within it.
+//! Ground rules: from the first command of a stretch of input to the last one, the turn holds every
+//! shard. So nobody sees the data at an offset that is not the announced one, and a change of the
+//! role falls between two commands. The offset advances when a stretch ends, or before the shards
+//! are released within it.
 
 use punctual_resp::Args;
 use punctual_store::{Error, Turn};
@@ -81,8 +82,8 @@ pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, o
     punctual_resp::encode_command(out, &words);
 }
 
-/// Brings the keyspace and the history to the point at which the stream begins. Returns false if the link is not wanted
-/// any more. The turn holds every shard afterwards.
+/// Brings the keyspace and the history to the point at which the stream begins. Returns false if
+/// the link is not wanted any more. The turn holds every shard afterwards.
 pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachment) -> bool {
     turn.lock_all();
     if !shared

@@ -1,7 +1,8 @@
 //! The link to the primary until the stream begins: the replica's part of the conversation.
 //!
-//! Ground rules: loop 0 owns the link. It changes nothing but the phase of the link, and locks no shard. The snapshot of a full
-//! synchronization is passed on to a thread that loads it ([`crate::follow::sync`]). Then the socket becomes the connection of the primary.
+//! Ground rules: loop 0 owns the link. It changes nothing but the phase of the link, and locks no
+//! shard. The snapshot of a full synchronization is passed on to a thread that loads it
+//! ([`crate::follow::sync`]). Then the socket becomes the connection of the primary.
 
 use std::io;
 use std::sync::Arc;

@@ -20,8 +20,9 @@ impl Shared {
                 self.logger,
                 "Before turning into a replica, using my own master parameters to synthesize a cached master: I may be able to synchronize with the new master with just a partial transfer."
             );
-            // What this turn has changed is a part of the server's own history; without it the history ends.
-            // What the same transaction may change after this command is in no stream either.
+            // What this turn has changed is a part of the server's own history; without it the
+            // history ends. What the same transaction may change after this command is in no stream
+            // either.
             if !turn.flush_effects() && (turn.has_effects() || turn.is_admitted()) {
                 self.replication.begin_history();
             }
@@ -66,8 +67,8 @@ impl Shared {
             .store(read_only, Ordering::Relaxed);
     }
 
-    /// Makes the server a primary: the deadlines are its own from now on. What is overdue expires in the next turn of each
-    /// loop, the rest on time.
+    /// Makes the server a primary: the deadlines are its own from now on. What is overdue expires
+    /// in the next turn of each loop, the rest on time.
     pub(crate) fn promote(&self, turn: &mut Turn) {
         turn.lock_all();
         self.replication.upstream.unfollow();

@@ -1,8 +1,9 @@
-//! A full synchronization: the primary's snapshot, loaded beside the keyspace on a thread of its own.
+//! A full synchronization: the primary's snapshot, loaded beside the keyspace on a thread of its
+//! own.
 //!
-//! Clients read the old data meanwhile. Loop 0 passes the bytes on, and swaps the keyspace when the snapshot is complete and right; a
-//! link that is lost before that leaves everything as it was. This is what `repl-diskless-load swapdb` does in Redis; there is no
-//! other way here.
+//! Clients read the old data meanwhile. Loop 0 passes the bytes on, and swaps the keyspace when the
+//! snapshot is complete and right; a link that is lost before that leaves everything as it was.
+//! This is what `repl-diskless-load swapdb` does in Redis; there is no other way here.
 
 use std::io;
 use std::sync::Arc;
@@ -39,8 +40,8 @@ enum End {
 }
 
 impl Announced {
-    /// Reads the line that announces a snapshot: the data of the history `id` at `offset`. Returns `None`, and logs why, if the
-    /// line announces no snapshot.
+    /// Reads the line that announces a snapshot: the data of the history `id` at `offset`. Returns
+    /// `None`, and logs why, if the line announces no snapshot.
     pub(crate) fn parse(
         shared: &Shared,
         line: &str,
@@ -76,7 +77,8 @@ impl Announced {
         Some(Self { end, id, offset })
     }
 
-    /// Starts the thread that loads the snapshot, and returns where its bytes go. The thread reports to loop 0.
+    /// Starts the thread that loads the snapshot, and returns where its bytes go. The thread
+    /// reports to loop 0.
     ///
     /// # Errors
     /// The system refuses another thread.

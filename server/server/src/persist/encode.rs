@@ -1,7 +1,8 @@
 //! The bytes of a snapshot: one code for files and for the sockets of replicas.
 //!
-//! The encoder hands its bytes in blocks to a sink, which may write them anywhere and may wait for that. While it runs on a thread
-//! of its own, the walk locks one shard at a time, and no lock is held while the sink runs.
+//! The encoder hands its bytes in blocks to a sink, which may write them anywhere and may wait for
+//! that. While it runs on a thread of its own, the walk locks one shard at a time, and no lock is
+//! held while the sink runs.
 
 use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
 use punctual_store::snapshot::{Format, Snapshot};
@@ -60,7 +61,8 @@ impl<'a> Header<'a> {
 pub(crate) enum Piece<'a> {
     /// The next bytes.
     Bytes(&'a [u8]),
-    /// Number of keys that the walk has passed, after each step: the sink may end the encoding by an error.
+    /// Number of keys that the walk has passed, after each step: the sink may end the encoding by
+    /// an error.
     Keys(usize),
 }
 

@@ -129,8 +129,9 @@ pub(crate) struct Start {
     append_only: Option<AofFiles>,
 }
 
-/// Looks for what to load: the append-only file if one is kept and exists, otherwise the snapshot. If a file is to be loaded or
-/// created, commands are rejected until [`at_start`] has done it. Called before the event loops start.
+/// Looks for what to load: the append-only file if one is kept and exists, otherwise the snapshot.
+/// If a file is to be loaded or created, commands are rejected until [`at_start`] has done it.
+/// Called before the event loops start.
 ///
 /// # Errors
 /// The manifest of the append-only file cannot be read.
@@ -147,7 +148,8 @@ pub(crate) fn begin_start(shared: &Shared) -> Result<Option<Start>, LoadError> {
     Ok(wanted.then_some(Start { append_only }))
 }
 
-/// Loads what [`begin_start`] has found, and begins to append. `runner` runs the commands of an append-only file. The event loops reply LOADING meanwhile.
+/// Loads what [`begin_start`] has found, and begins to append. `runner` runs the commands of an
+/// append-only file. The event loops reply LOADING meanwhile.
 pub(crate) fn at_start(
     shared: &Arc<Shared>,
     start: Start,
@@ -196,8 +198,8 @@ fn load_and_append(
     Ok(())
 }
 
-/// Loads the configured snapshot while the turn keeps its locks. A key that already exists is replaced if `replace` is
-/// set, and otherwise is an error.
+/// Loads the configured snapshot while the turn keeps its locks. A key that already exists is
+/// replaced if `replace` is set, and otherwise is an error.
 pub(crate) fn foreground(shared: &Shared, turn: &mut Turn, replace: bool) -> Result<(), LoadError> {
     load(
         shared,
@@ -320,8 +322,8 @@ pub(in crate::persist) fn read_block(file: &mut dyn Input, buffer: &mut [u8]) ->
     }
 }
 
-/// Loads the snapshot at the start of a file. Keys that are due at the turn's instant are skipped. Returns the snapshot's length, and what it has
-/// besides keys.
+/// Loads the snapshot at the start of a file. Keys that are due at the turn's instant are skipped.
+/// Returns the snapshot's length, and what it has besides keys.
 pub(super) fn read_file<'s>(
     shared: &Shared,
     path: &Path,
@@ -419,8 +421,9 @@ fn join(
     joined.map_err(|name| ReadFailure::At(offset, taken(name).to_string()))
 }
 
-/// Reads a snapshot into the keyspace of `turn`, which may be another than the server's. Calls `pause` from time to time
-/// and ends if that returns false. The server does not have the returned libraries yet. Logs damage.
+/// Reads a snapshot into the keyspace of `turn`, which may be another than the server's. Calls
+/// `pause` from time to time and ends if that returns false. The server does not have the returned
+/// libraries yet. Logs damage.
 pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
     shared: &Shared,
     reader: &mut Reader<S>,
@@ -563,7 +566,8 @@ fn known_database(db: u64, databases: usize) -> Result<usize, ReadFailure> {
     }))
 }
 
-/// Reads a record's value, and applies the settings that stand before it. Returns `None` for a collection without elements.
+/// Reads a record's value, and applies the settings that stand before it. Returns `None` for a
+/// collection without elements.
 fn value_of<S: Source<Error = io::Error>>(
     record: Record<'_, S>,
     settings: Option<Vec<u8>>,

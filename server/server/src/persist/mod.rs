@@ -1,9 +1,10 @@
 //! Snapshots on disk: saving, save points, and loading at startup.
 //!
-//! The server makes one snapshot at a time. A file gets its final name only when it is complete and synced; an earlier
-//! failure leaves the old file unchanged. A separate thread reads or writes the file and holds at most the lock of the
-//! shard whose records it transfers. Only SAVE, DEBUG RELOAD, FLUSHALL and a shutdown write on an event loop. These
-//! threads measure durations themselves and receive the current instant from their caller.
+//! The server makes one snapshot at a time. A file gets its final name only when it is complete and
+//! synced; an earlier failure leaves the old file unchanged. A separate thread reads or writes the
+//! file and holds at most the lock of the shard whose records it transfers. Only SAVE, DEBUG
+//! RELOAD, FLUSHALL and a shutdown write on an event loop. These threads measure durations
+//! themselves and receive the current instant from their caller.
 
 pub(crate) mod aof;
 mod delay;
@@ -33,8 +34,9 @@ impl Shared {
         self.counted().dirty
     }
 
-    /// Completes FLUSHALL: aborts a running save and, with save points, replaces the file before the client gets its
-    /// reply. The turn still holds every shard lock, so no other write runs in between.
+    /// Completes FLUSHALL: aborts a running save and, with save points, replaces the file before
+    /// the client gets its reply. The turn still holds every shard lock, so no other write runs in
+    /// between.
     pub(crate) fn after_flushall(&self, turn: &mut Turn) {
         let state = &self.durability;
         if state.is_loading() {
@@ -59,7 +61,8 @@ impl Shared {
         self.gate.set(Reason::FailedSave, refuses);
     }
 
-    /// Returns the number of changes since the last good snapshot, including `more` changes of the calling turn.
+    /// Returns the number of changes since the last good snapshot, including `more` changes of the
+    /// calling turn.
     pub(crate) fn unsaved_changes(&self, more: u64) -> u64 {
         let saved = self.durability.saved_changes.load(Ordering::Acquire);
         (self.changes() + more).saturating_sub(saved)

@@ -1,5 +1,5 @@
-//! Replication over a restart: a snapshot names the place in the history at which it was made, and the server that starts with it
-//! continues from there.
+//! Replication over a restart: a snapshot names the place in the history at which it was made, and
+//! the server that starts with it continues from there.
 
 use punctual_store::{Turn, write_select};
 
@@ -10,7 +10,8 @@ use crate::persist::encode::Place;
 pub(crate) type ExpiredKey = (usize, Box<[u8]>);
 
 impl Shared {
-    /// Returns the place of the keyspace in the replication history, if it has one. The turn holds every shard.
+    /// Returns the place of the keyspace in the replication history, if it has one. The turn holds
+    /// every shard.
     pub(crate) fn place(&self, turn: &mut Turn) -> Option<Place> {
         let db = if self.replication.is_replica() {
             // Within a stretch of commands of the primary, the offset is that of its start.
@@ -28,8 +29,9 @@ impl Shared {
         })
     }
 
-    /// Continues from the place of the snapshot that has been loaded at the start. A replica asks its primary to; a primary begins a
-    /// history whose past replicas may continue. They still have the keys that were due.
+    /// Continues from the place of the snapshot that has been loaded at the start. A replica asks
+    /// its primary to; a primary begins a history whose past replicas may continue. They still have
+    /// the keys that were due.
     pub(crate) fn resume_history(&self, turn: &mut Turn, place: Place, expired: Vec<ExpiredKey>) {
         turn.lock_all();
         if self.replication.is_replica() {

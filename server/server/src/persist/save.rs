@@ -1,4 +1,5 @@
-//! Saving of a snapshot: in the background (BGSAVE, save points) or in a turn (SAVE, DEBUG RELOAD, a shutdown).
+//! Saving of a snapshot: in the background (BGSAVE, save points) or in a turn (SAVE, DEBUG RELOAD,
+//! a shutdown).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -111,7 +112,8 @@ impl NewFile {
         self.file.sync().map_err(failed)
     }
 
-    /// Gives the synced file its final name and syncs the folder. After a crash, the old file or this one exists.
+    /// Gives the synced file its final name and syncs the folder. After a crash, the old file or
+    /// this one exists.
     pub(super) fn rename(mut self) -> Result<(), SaveError> {
         let failed = self.failed("Error moving the temp file to its final name from");
         let renamed = self.disk.rename(&self.temporary, &self.path);
@@ -132,7 +134,8 @@ impl Drop for NewFile {
     }
 }
 
-/// Writes a snapshot and gives the file its final name. `next` appends records and returns their database.
+/// Writes a snapshot and gives the file its final name. `next` appends records and returns their
+/// database.
 fn write_and_rename(
     shared: &Shared,
     settings: &Settings,
@@ -205,7 +208,8 @@ impl<'s> Attempt<'s> {
         if !state.begin_walk() {
             return Err(SaveError::Busy);
         }
-        // An abort by a FLUSHALL that ran before the locks were taken does not concern this snapshot.
+        // An abort by a FLUSHALL that ran before the locks were taken does not concern this
+        // snapshot.
         turn.lock_all();
         state.scheduled.store(false, Ordering::Release);
         state.abort.store(false, Ordering::Release);
@@ -278,7 +282,8 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn) -> Result<(), SaveErr
     done
 }
 
-/// Replaces the file with an empty snapshot. The turn has emptied every database and holds every shard lock.
+/// Replaces the file with an empty snapshot. The turn has emptied every database and holds every
+/// shard lock.
 ///
 /// # Errors
 /// The file cannot be written; the old file is unchanged.
@@ -307,8 +312,8 @@ pub(super) fn write_empty(shared: &Shared, turn: &mut Turn) -> Result<(), SaveEr
     Ok(())
 }
 
-/// Prepares a shutdown: aborts a running save, and saves a snapshot if `must_save` is true, or if it is `None` and
-/// there are save points. Releases the turn's locks first.
+/// Prepares a shutdown: aborts a running save, and saves a snapshot if `must_save` is true, or if
+/// it is `None` and there are save points. Releases the turn's locks first.
 ///
 /// # Errors
 /// The save has failed; the server should keep running.

@@ -1,7 +1,7 @@
 //! Save points: `save 3600 1 300 100 60 10000`.
 //!
-//! The server does not poll. A turn that has changed keys calls [`save_if_due`]. If a save point needs time to pass, a
-//! timer in the first loop's wheel fires at [`next_check_ms`].
+//! The server does not poll. A turn that has changed keys calls [`save_if_due`]. If a save point
+//! needs time to pass, a timer in the first loop's wheel fires at [`next_check_ms`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,8 +17,8 @@ use crate::persist::save;
 /// Delay between a failed snapshot and the next attempt.
 const RETRY_MS: u64 = 5_000;
 
-/// Returns the time at which the next save point is reached without further changes, unix ms, or `None` if it needs
-/// more changes.
+/// Returns the time at which the next save point is reached without further changes, unix ms, or
+/// `None` if it needs more changes.
 pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64> {
     if settings.save.is_empty() {
         return None;

@@ -1,6 +1,7 @@
 //! `daemonize yes`: the server continues in a child process in the background.
 //!
-//! As in Redis, the parent exits with status 0 after it has read the configuration; later errors are in the log file.
+//! As in Redis, the parent exits with status 0 after it has read the configuration; later errors
+//! are in the log file.
 
 #![allow(unsafe_code)]
 
@@ -12,8 +13,8 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 /// Default of `pidfile` if `daemonize` is on.
 pub(crate) const PIDFILE: &str = "/var/run/redis.pid";
 
-/// Continues in a child process, in a session of its own and with `/dev/null` as standard input, output and error. The
-/// calling process exits with status 0.
+/// Continues in a child process, in a session of its own and with `/dev/null` as standard input,
+/// output and error. The calling process exits with status 0.
 ///
 /// # Errors
 /// The process has more than one thread, or the system refuses a fork.
@@ -21,9 +22,9 @@ pub(crate) fn detach() -> io::Result<()> {
     if threads()? != 1 {
         return Err(io::Error::other("the process has other threads"));
     }
-    // SAFETY: a fork copies only the calling thread. It is the only thread, as counted above, and no other thread can
-    // start meanwhile. So no missing thread of the child holds a lock or has half-written memory, and the child may do
-    // everything that the parent may.
+    // SAFETY: a fork copies only the calling thread. It is the only thread, as counted above, and
+    // no other thread can start meanwhile. So no missing thread of the child holds a lock or has
+    // half-written memory, and the child may do everything that the parent may.
     match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()),
         0 => {}

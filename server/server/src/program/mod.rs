@@ -45,7 +45,8 @@ pub enum ServeError {
     /// The server did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// An event loop or a thread of the append-only file panicked. Nothing was saved, because the data in memory may be inconsistent.
+    /// An event loop or a thread of the append-only file panicked. Nothing was saved, because the
+    /// data in memory may be inconsistent.
     #[error("A thread panicked; the server has stopped without saving")]
     Panicked,
 }
@@ -61,13 +62,13 @@ pub fn directives() -> impl Iterator<Item = &'static str> {
     config::names()
 }
 
-/// Runs the server until SHUTDOWN, SIGTERM or SIGINT; with `daemonize yes` in a child process, while this process exits.
-/// `args` are the arguments after the program's name. Call it last in a process: it does not restore the default
-/// actions of the two signals.
+/// Runs the server until SHUTDOWN, SIGTERM or SIGINT; with `daemonize yes` in a child process,
+/// while this process exits. `args` are the arguments after the program's name. Call it last in a
+/// process: it does not restore the default actions of the two signals.
 ///
 /// # Errors
-/// As [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; the signal handlers cannot be
-/// installed; an event loop panicked.
+/// As [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; the signal
+/// handlers cannot be installed; an event loop panicked.
 pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let configured = !args.is_empty();
     let mut config = Config::from_args(args).map_err(StartError::from)?;

@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT. They are caught before the server starts, so that they also end a load in order.
+//! SIGTERM and SIGINT. They are caught before the server starts, so that they also end a load in
+//! order.
 
 use std::io;
 use std::sync::Arc;

@@ -1,12 +1,14 @@
 //! The limit `maxmemory`.
 //!
-//! A loop compares the bytes in use with the limit when its own counter has grown by its share of what is left, so the other
-//! counters are seldom read. In a full store it compares before each command that may need memory, and once a turn.
+//! A loop compares the bytes in use with the limit when its own counter has grown by its share of
+//! what is left, so the other counters are seldom read. In a full store it compares before each
+//! command that may need memory, and once a turn.
 //!
-//! What counts is the bytes in use, without the buffers of the append-only file and of replicas (as in Redis), invalidations that the
-//! turn sends (each eviction would cause the next one), evicted values that wait to be dropped, and free places for records. Records lie in pages, so an evicted key returns no memory by itself: its
-//! place is for the next key. Free places beyond [`ROOM_PART`] of the limit count as used; then records move together, and
-//! whole pages become free.
+//! What counts is the bytes in use, without the buffers of the append-only file and of replicas (as
+//! in Redis), invalidations that the turn sends (each eviction would cause the next one), evicted
+//! values that wait to be dropped, and free places for records. Records lie in pages, so an evicted
+//! key returns no memory by itself: its place is for the next key. Free places beyond [`ROOM_PART`]
+//! of the limit count as used; then records move together, and whole pages become free.
 
 use std::sync::atomic::Ordering;
 
@@ -21,8 +23,8 @@ use crate::node::Shared;
 const SHARE_MAX: u64 = 64 << 10;
 /// Free places for records count as free up to this part of the limit.
 const ROOM_PART: u64 = 128;
-/// Eviction goes on until this many bytes are free, at most a thousandth of the limit: one by one, the cache misses of keys
-/// would not overlap.
+/// Eviction goes on until this many bytes are free, at most a thousandth of the limit: one by one,
+/// the cache misses of keys would not overlap.
 const SLACK: u64 = 4 << 10;
 /// Bytes that a record's place counts for.
 const PLACE: u64 = punctual_store::keyspace::records::RECORD_BYTES as u64;
@@ -46,8 +48,8 @@ pub(crate) enum Fit {
 }
 
 impl Shared {
-    /// Returns the bytes that do not count for the limit: buffers of the append-only file, and of replicas beyond the
-    /// size of the backlog.
+    /// Returns the bytes that do not count for the limit: buffers of the append-only file, and of
+    /// replicas beyond the size of the backlog.
     pub(crate) fn memory_not_counted(&self) -> u64 {
         self.durability.changelog.kept_for_file()
             + self
@@ -57,8 +59,8 @@ impl Shared {
                 .load(Ordering::Relaxed)
     }
 
-    /// Returns by how many bytes the memory exceeds the limit, below zero if it does not, and the free places that are not
-    /// counted as free.
+    /// Returns by how many bytes the memory exceeds the limit, below zero if it does not, and the
+    /// free places that are not counted as free.
     fn excess(&self, turn: &mut Turn, used: u64, limit: u64) -> (i64, u64) {
         let passing = self.memory.dropping.load(Ordering::Relaxed)
             + turn.discarded.evicted_bytes() as u64
@@ -127,7 +129,8 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: 
             continue;
         }
         if scattered > 0 && turn.is_walked() {
-            // Until the snapshot is complete, free places stay where they are. Evicting more would free no more.
+            // Until the snapshot is complete, free places stay where they are. Evicting more would
+            // free no more.
             excess -= scattered as i64;
             if excess <= 0 {
                 break Fit::Fits;

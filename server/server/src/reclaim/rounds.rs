@@ -32,7 +32,8 @@ pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
     }
 }
 
-/// Reports to a loop the bytes that the calling thread, which is not a loop, has freed since its count was `before`.
+/// Reports to a loop the bytes that the calling thread, which is not a loop, has freed since its
+/// count was `before`.
 pub(crate) fn report_freed(shared: &Shared, before: u64) {
     if let Some(reclaim) = shared.reclaim {
         let bytes = (reclaim.freed_bytes)() - before;

@@ -200,7 +200,8 @@ fn a_rewritten_configuration_has_the_users() {
     assert_eq!(list(&mut Wire::open(&server)), before);
 }
 
-/// The rules about commands are printed as 7.2 and 8.2.3 print them; redis-py's suite sends the first ones.
+/// The rules about commands are printed as 7.2 and 8.2.3 print them; redis-py's suite sends the
+/// first ones.
 #[test]
 fn rules_about_commands_are_printed_in_their_order() {
     let server = Server::builder().port(0).spawn().unwrap();

@@ -169,7 +169,8 @@ fn files_of_redis_are_loaded() {
         let ours = builder.spawn().unwrap();
         let mut c = Wire::open(&ours);
         let folder = if named { "other dir" } else { "appendonlydir" };
-        // After a rewrite; with commands behind it; with expired keys, and the changes of a second rewrite.
+        // After a rewrite; with commands behind it; with expired keys, and the changes of a second
+        // rewrite.
         for more in [&[][..], &["SET later 1", "INCR counted"], &["DEL list"]] {
             for line in more {
                 theirs.ask(&line.split(' ').collect::<Vec<_>>());

@@ -190,7 +190,8 @@ fn ten_thousand_connections_of_garbage() {
         let mut streams: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
         for stream in &mut streams {
             let garbage = garbage(&mut random);
-            // In two writes; the second fails if the server has closed the connection after the first.
+            // In two writes; the second fails if the server has closed the connection after the
+            // first.
             let (one, two) = garbage.split_at(random.random_range(0..=garbage.len()));
             let _ = stream.write_all(one).and_then(|()| stream.write_all(two));
         }

@@ -1,5 +1,5 @@
-//! Waits that end without an element: timeouts, CLIENT UNBLOCK and disconnections. No waiter remains and no element is
-//! lost.
+//! Waits that end without an element: timeouts, CLIENT UNBLOCK and disconnections. No waiter
+//! remains and no element is lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -199,7 +199,8 @@ fn timeouts_end_waits_and_are_never_early() {
     assert!(took >= Duration::from_millis(80), "{took:?}");
 }
 
-/// Every element is delivered to exactly one consumer, under any interleaving of clients, keys and loops.
+/// Every element is delivered to exactly one consumer, under any interleaving of clients, keys and
+/// loops.
 #[test]
 fn every_element_is_delivered_once() {
     const CONSUMERS: usize = 12;

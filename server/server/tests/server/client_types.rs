@@ -1,5 +1,5 @@
-//! Lists, hashes, sets, sorted sets, bits and HyperLogLogs through the `redis` crate, in both protocols: the library's
-//! results must be those that an application expects of Redis.
+//! Lists, hashes, sets, sorted sets, bits and HyperLogLogs through the `redis` crate, in both
+//! protocols: the library's results must be those that an application expects of Redis.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;

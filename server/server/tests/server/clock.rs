@@ -54,7 +54,8 @@ fn time_passes_only_by_clock_commands() {
     );
 }
 
-/// One jump publishes the expirations of all shards and databases in deadline order, each at its own deadline.
+/// One jump publishes the expirations of all shards and databases in deadline order, each at its
+/// own deadline.
 fn check_event_order(server: &Server) {
     let mut c = Wire::open(server);
     c.expect(&["CONFIG SET notify-keyspace-events Ex"], "+OK|");
@@ -239,7 +240,8 @@ fn keys_expire_on_access_without_active_expiry() {
     eventually(|| c.text("INFO timers").contains("timers_pending:0"));
 }
 
-/// Copies of a timer are due at its instant. They fire there, and do not keep the clock from moving on.
+/// Copies of a timer are due at its instant. They fire there, and do not keep the clock from moving
+/// on.
 #[test]
 fn the_clock_passes_timers_that_copy_others() {
     let server = with_threads(3);

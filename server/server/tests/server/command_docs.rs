@@ -1,4 +1,5 @@
-//! Compares COMMAND DOCS with the replies of real servers, and the syntax on our pages with COMMAND DOCS.
+//! Compares COMMAND DOCS with the replies of real servers, and the syntax on our pages with COMMAND
+//! DOCS.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -125,7 +126,8 @@ fn every_command_is_documented() {
     );
 }
 
-/// Commands whose arguments differ from Redis 7.0: the reason, and the commands. They follow Redis 8.2.
+/// Commands whose arguments differ from Redis 7.0: the reason, and the commands. They follow Redis
+/// 8.2.
 const NOT_AS_IN_7_0: &[(&str, &[&str])] = &[
     (
         "7.2 names arguments otherwise, so that siblings have different names",
@@ -442,8 +444,8 @@ fn syntax(name: &str, fields: &BTreeMap<String, Value>) -> String {
         .join(" ")
 }
 
-/// Returns the code of a page that a reader takes for syntax: the spans in the first cells of tables, and those alone on a line.
-/// `true` if it is an option of a command.
+/// Returns the code of a page that a reader takes for syntax: the spans in the first cells of
+/// tables, and those alone on a line. `true` if it is an option of a command.
 fn syntax_on_page(page: &str) -> Vec<(String, bool)> {
     let mut all = Vec::new();
     let mut options = false;

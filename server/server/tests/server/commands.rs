@@ -89,7 +89,8 @@ const NEW: &[&str] = &[
     "xnack",
 ];
 
-/// Facts that differ between Redis 7.2 and the 7.0 we compare with: command, fact, our value, reason.
+/// Facts that differ between Redis 7.2 and the 7.0 we compare with: command, fact, our value,
+/// reason.
 const CHANGED: &[(&str, &str, &str, &str)] = &[
     // 7.2 also accepts GETKEYS for a command without arguments, and returns no keys.
     ("command|getkeys", "arity", "-3", "was -4"),

@@ -38,7 +38,8 @@ fn maxclients_takes_effect_at_once() {
     c.expect(&[&format!("CONFIG SET maxclients {possible}")], "+OK|");
 }
 
-/// Each change sees the one before it: no two loops begin the same append-only file, and the last value of a setting is in force.
+/// Each change sees the one before it: no two loops begin the same append-only file, and the last
+/// value of a setting is in force.
 #[test]
 fn loops_change_the_configuration_at_the_same_time() {
     const ROUNDS: usize = 25;
@@ -181,7 +182,8 @@ fn output_limits_take_effect_at_once() {
     let mut listener = Wire::open(&server);
     listener.expect(&["SUBSCRIBE ch"], "*3|$9|subscribe|$2|ch|:1|");
     let message = "x".repeat(50_000);
-    // The listener does not read: the kernel's buffers fill, then the server's, then it disconnects the client.
+    // The listener does not read: the kernel's buffers fill, then the server's, then it disconnects
+    // the client.
     eventually(|| c.ask(&["PUBLISH", "ch", &message]).as_int() == Some(0));
     assert!(
         c.text("INFO stats")

@@ -1,4 +1,5 @@
-//! DEBUG's subcommands and the hidden directives for tests of scripts, replication, persistence and restarts.
+//! DEBUG's subcommands and the hidden directives for tests of scripts, replication, persistence and
+//! restarts.
 
 use std::time::{Duration, Instant};
 

@@ -137,8 +137,8 @@ fn flags_of(commands: &Value) -> BTreeMap<String, (i64, BTreeSet<String>)> {
     all
 }
 
-/// Every command that redis-server has too is refused for want of memory if and only if redis-server refuses it: alone, where it
-/// would be queued, and in a script.
+/// Every command that redis-server has too is refused for want of memory if and only if
+/// redis-server refuses it: alone, where it would be queued, and in a script.
 #[test]
 fn every_command_needs_memory_as_in_redis() {
     let redis = Redis::start(&["--maxmemory-policy", "noeviction"]);
@@ -190,7 +190,8 @@ fn every_command_needs_memory_as_in_redis() {
     server.stop();
 }
 
-/// The memory stays at the limit under each policy, with one loop and with several, and volatile policies leave other keys.
+/// The memory stays at the limit under each policy, with one loop and with several, and volatile
+/// policies leave other keys.
 #[test]
 fn the_memory_stays_at_the_limit() {
     for threads in ["1", "3"] {
@@ -306,7 +307,8 @@ fn an_eviction_ends_a_watch() {
     server.stop();
 }
 
-/// After CONFIG SET below what is in use, the store shrinks in steps, without any further command, and answers meanwhile.
+/// After CONFIG SET below what is in use, the store shrinks in steps, without any further command,
+/// and answers meanwhile.
 #[test]
 fn a_lower_limit_is_reached_in_steps() {
     let server = Process::start(&["--maxmemory-policy", "allkeys-lru"]);
@@ -328,7 +330,8 @@ fn a_lower_limit_is_reached_in_steps() {
     server.stop();
 }
 
-/// Large values are dropped by another thread; what they take counts as free at once, so not more than needed is evicted.
+/// Large values are dropped by another thread; what they take counts as free at once, so not more
+/// than needed is evicted.
 #[test]
 fn large_values_are_not_evicted_twice() {
     let server = Process::start(&["--maxmemory-policy", "allkeys-lru"]);

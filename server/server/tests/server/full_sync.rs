@@ -24,7 +24,8 @@ fn builder(diskless: &str) -> Builder {
         .option("repl-diskless-sync-delay", "0")
 }
 
-/// Adds more data than sockets and the queue of a replica hold, and a replica that does not read it.
+/// Adds more data than sockets and the queue of a replica hold, and a replica that does not read
+/// it.
 fn stuck(server: &Server, c: &mut Wire) -> Follower {
     let value = "v".repeat(1 << 20);
     for n in 0..64 {

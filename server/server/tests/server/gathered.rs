@@ -18,8 +18,8 @@ fn start(threads: &str) -> Server {
         .unwrap()
 }
 
-/// Keeps the loops from reading for a moment, so that what other clients send meanwhile is read together. The outcome of a
-/// test does not depend on it.
+/// Keeps the loops from reading for a moment, so that what other clients send meanwhile is read
+/// together. The outcome of a test does not depend on it.
 fn delay(sleeper: &mut Wire) {
     sleeper.send(&["DEBUG SLEEP 0.05"]);
 }

@@ -1,4 +1,5 @@
-//! Input that clients send while their command waits: it is read, so that the end of the stream is seen, and runs after the wait.
+//! Input that clients send while their command waits: it is read, so that the end of the stream is
+//! seen, and runs after the wait.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};

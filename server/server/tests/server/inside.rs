@@ -30,7 +30,8 @@ fn received(c: &mut Wire) -> String {
     String::from_utf8_lossy(&bytes[..count]).replace("\r\n", "|")
 }
 
-/// When `advance` returns, keys are removed, and events and delayed replies have reached the clients' sockets.
+/// When `advance` returns, keys are removed, and events and delayed replies have reached the
+/// clients' sockets.
 #[test]
 fn advance_returns_after_all_its_effects() {
     for threads in [1, 3] {

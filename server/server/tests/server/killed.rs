@@ -22,8 +22,8 @@ pub(crate) fn start_program(program: &str, folder: &Path, port: u16, options: &[
     launch.start().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Kills a server fifty times during a save, each at another moment: every start loads a complete snapshot, the
-/// last one reported as saved or a later one.
+/// Kills a server fifty times during a save, each at another moment: every start loads a complete
+/// snapshot, the last one reported as saved or a later one.
 #[test]
 fn a_kill_during_a_save_loses_no_snapshot() {
     const KEYS: usize = 40_000;

@@ -1,7 +1,8 @@
-//! Servers with an append-only file that are killed under load: no acknowledged write is lost, no transaction is torn.
+//! Servers with an append-only file that are killed under load: no acknowledged write is lost, no
+//! transaction is torn.
 //!
-//! `PUNCTUAL_KILLS` is the number of kills of each test. `PUNCTUAL_KILLED=redis-server` kills another program, to check the
-//! tests themselves.
+//! `PUNCTUAL_KILLS` is the number of kills of each test. `PUNCTUAL_KILLED=redis-server` kills
+//! another program, to check the tests themselves.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,8 +38,8 @@ struct Written {
     acknowledged: u64,
 }
 
-/// Returns the commands of a client's write `n`: odd ones are transactions. `t` counts these, so it shows a write that is
-/// applied twice.
+/// Returns the commands of a client's write `n`: odd ones are transactions. `t` counts these, so it
+/// shows a write that is applied twice.
 fn commands(client: usize, n: u64) -> Vec<String> {
     if n.is_multiple_of(2) {
         return vec![format!("SET w{client} {n}")];
@@ -148,8 +149,8 @@ impl Killed {
         })
     }
 
-    /// Writes, and kills the server after `enough` acknowledged writes. Returns the clients' numbers, and the greatest numbers that a
-    /// reader has seen.
+    /// Writes, and kills the server after `enough` acknowledged writes. Returns the clients'
+    /// numbers, and the greatest numbers that a reader has seen.
     fn round(
         &self,
         child: &mut Process,
@@ -168,7 +169,8 @@ impl Killed {
             let reader = scope.spawn(|| read(self.port));
             if rewrites {
                 scope.spawn(|| {
-                    // A rewrite is running most of the time. The error is the end of the connection.
+                    // A rewrite is running most of the time. The error is the end of the
+                    // connection.
                     let Ok(mut connection) = Wire::try_to(self.port) else {
                         return;
                     };

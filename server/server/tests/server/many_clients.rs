@@ -62,7 +62,8 @@ impl Tagged {
         self.stream.write_all(&pipeline).unwrap();
     }
 
-    /// Publishes a message and reads all outstanding replies. The number of subscribers is arbitrary.
+    /// Publishes a message and reads all outstanding replies. The number of subscribers is
+    /// arbitrary.
     fn publish(&mut self) -> u64 {
         self.stream
             .write_all(b"PUBLISH news for-subscribers-only\r\nPING\r\n")
@@ -212,7 +213,8 @@ fn quit_and_protocol_errors_follow_the_earlier_replies() {
     }
 }
 
-/// Starts clients that send pipelines until the connection ends, and counts the replies in `answered`.
+/// Starts clients that send pipelines until the connection ends, and counts the replies in
+/// `answered`.
 fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
     let busy = move |number: usize, mut stream: TcpStream, answered: Arc<AtomicU64>| {
         let pipeline = format!("SET busy:{number} 1 PX 1\r\nECHO {number:04}\r\n").repeat(100);

@@ -142,7 +142,8 @@ fn now_ms(server: &Server) -> u128 {
     since.as_millis() + 10_000
 }
 
-/// The metrics that the dashboards 763 and 12776 of Grafana, which are made for redis_exporter, show.
+/// The metrics that the dashboards 763 and 12776 of Grafana, which are made for redis_exporter,
+/// show.
 #[test]
 fn dashboards_find_their_metrics() {
     let server = server();

@@ -75,7 +75,8 @@ fn keys_of_every_type_move_to_redis_and_back() {
     );
 }
 
-/// A timer that is due while the target does not answer fires once, at the target, and no worker here gets a job that is on its way.
+/// A timer that is due while the target does not answer fires once, at the target, and no worker
+/// here gets a job that is on its way.
 #[test]
 fn timers_and_jobs_act_in_one_place() {
     let (ours, target) = (start(2), start(1));

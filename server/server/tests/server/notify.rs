@@ -263,7 +263,8 @@ fn a_replica_gets_each_entry_once_and_goes_on_when_promoted() {
     assert_eq!(entries(&mut second)[3..], ["set c", "del c"]);
 }
 
-/// After a kill a key is there and its entry is not, or the other way round: never both, never neither.
+/// After a kill a key is there and its entry is not, or the other way round: never both, never
+/// neither.
 #[test]
 fn a_kill_divides_no_change_from_its_entry() {
     const KEYS: usize = 400;

@@ -451,7 +451,8 @@ fn who_holds_many_connections_keeps_nobody_out() {
         .collect();
     assert_eq!(get(&server, "/metrics", &[]).status, 200);
     Wire::open(&server).expect(&["PING"], "+PONG|");
-    // If each of them had held its place until its time was up, this would have taken half a minute.
+    // If each of them had held its place until its time was up, this would have taken half a
+    // minute.
     assert!(begun.elapsed() < Duration::from_secs(20));
     // An open connection does not hold up the end of the server either.
     server.shutdown();

@@ -98,7 +98,8 @@ fn a_pause_of_writes_delays_only_writes() {
     b.receive(":0|");
 }
 
-/// As redis-server 7.0.15 and 8.2.3, which ask scripts and functions for their flags before they run.
+/// As redis-server 7.0.15 and 8.2.3, which ask scripts and functions for their flags before they
+/// run.
 #[test]
 fn a_pause_of_writes_lets_scripts_run_that_declare_no_writes() {
     let server = start();

@@ -21,7 +21,8 @@ fn builder(folder: &Path) -> Builder {
 fn replicas_continue_after_a_restart() {
     for command in ["SHUTDOWN", "BGSAVE"] {
         let folder = tempfile::tempdir().unwrap();
-        // The clock stands still, so the key with a deadline is in the snapshot, and due at the next start.
+        // The clock stands still, so the key with a deadline is in the snapshot, and due at the
+        // next start.
         let server = builder(folder.path()).virtual_clock().spawn().unwrap();
         let mut c = Wire::open(&server);
         let (mut follower, id) = Follower::synced(server.port());

@@ -392,8 +392,8 @@ fn a_primary_that_is_alone_forgets_its_history() {
     );
 }
 
-/// A link lives on real time: a virtual clock that stands neither keeps a dead replica nor holds PINGs back, and one that jumps
-/// ends no link.
+/// A link lives on real time: a virtual clock that stands neither keeps a dead replica nor holds
+/// PINGs back, and one that jumps ends no link.
 #[test]
 fn links_do_not_follow_a_virtual_clock() {
     let server = builder()
@@ -452,7 +452,8 @@ fn stream_of(port: u16, lines: &[&str]) -> Vec<String> {
     stream
 }
 
-/// Cases of the stream: commands, one after the other. One after `later` waits, and another client's command serves it.
+/// Cases of the stream: commands, one after the other. One after `later` waits, and another
+/// client's command serves it.
 const CASES: &[&str] = &[
     "RPUSH l a b c; LMPOP 1 l LEFT; LMPOP 2 m l RIGHT COUNT 10; LMPOP 1 l LEFT",
     "RPUSH l a b c; BLMPOP 1 1 l LEFT COUNT 2; BLPOP l 1",
@@ -498,7 +499,8 @@ const CASES: &[&str] = &[
 fn the_stream_is_that_of_redis() {
     let server = builder().option("repl-ping-replica-period", "3600");
     let server = server.spawn().unwrap();
-    // With a diskless synchronization, the stream of redis-server begins with the second acknowledgement.
+    // With a diskless synchronization, the stream of redis-server begins with the second
+    // acknowledgement.
     let redis = Redis::start(&[
         "--repl-diskless-sync",
         "no",

@@ -176,7 +176,8 @@ fn writes_need_good_replicas() {
     );
 }
 
-/// A process that was stopped for longer than the lag changes nothing before it has counted its replicas anew.
+/// A process that was stopped for longer than the lag changes nothing before it has counted its
+/// replicas anew.
 #[test]
 fn a_frozen_primary_fires_nothing() {
     for threads in ["1", "2"] {

@@ -1,8 +1,10 @@
-//! Runs the `console` blocks of the README and of the pages in `docs`, and compares their output with the pages.
+//! Runs the `console` blocks of the README and of the pages in `docs`, and compares their output
+//! with the pages.
 //!
-//! `$ make run` starts a server in this process, on a free port that replaces the page's port. `redis-cli` is
-//! the real one. A command that subscribes runs until the end of the page. For `make`, `cargo` and benchmarks only
-//! the arguments are checked. Rust blocks of the README are doctests of the library.
+//! `$ make run` starts a server in this process, on a free port that replaces the page's port.
+//! `redis-cli` is the real one. A command that subscribes runs until the end of the page. For
+//! `make`, `cargo` and benchmarks only the arguments are checked. Rust blocks of the README are
+//! doctests of the library.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader};
@@ -282,7 +284,8 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// Starts the server of `make run` with these settings on a free port; returns the requested port and the server.
+/// Starts the server of `make run` with these settings on a free port; returns the requested port
+/// and the server.
 fn serve(settings: &[&str]) -> Result<(String, Server), Box<dyn std::error::Error>> {
     let mut port = "6379".to_owned();
     let mut arguments: Vec<String> = Vec::new();

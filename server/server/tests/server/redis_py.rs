@@ -1,7 +1,7 @@
 //! Runs a script of redis-py, Python's client library, with queues, pipelines and iterators.
 //!
-//! Needs a Python with the module `redis`, which `scripts/setup python` installs. Without one the test reports that it
-//! was not run.
+//! Needs a Python with the module `redis`, which `scripts/setup python` installs. Without one the
+//! test reports that it was not run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,8 @@ use punctual_server::Server;
 
 use crate::tls::Authority;
 
-/// Returns a Python that has the module: that of `scripts/setup`, or the system's. Without one it says that the test was not run.
+/// Returns a Python that has the module: that of `scripts/setup`, or the system's. Without one it
+/// says that the test was not run.
 pub fn python_with(module: &str) -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python-venv/bin/python");
     let found = [own, PathBuf::from("python3")].into_iter().find(|python| {
@@ -54,7 +55,8 @@ fn redis_py_works() {
     }
 }
 
-/// The same over TLS: the client verifies the server's certificate and name, and must have a certificate itself.
+/// The same over TLS: the client verifies the server's certificate and name, and must have a
+/// certificate itself.
 #[test]
 fn redis_py_works_encrypted() {
     let authority = Authority::new();

@@ -6,7 +6,8 @@ use punctual_server::Server;
 use crate::wire::redis::Redis;
 use crate::wire::{Open as _, Wire};
 
-/// One rename of each kind: disabled, renamed, swapped, containers, and commands that the server treats specially.
+/// One rename of each kind: disabled, renamed, swapped, containers, and commands that the server
+/// treats specially.
 const RENAMES: [(&str, &str); 18] = [
     ("get", ""),
     ("SET", "Set2"),

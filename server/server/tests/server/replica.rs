@@ -151,7 +151,8 @@ fn a_primary_with_a_password() {
     same_data(&mut theirs, &mut ours);
 }
 
-/// Under a virtual clock: keys that have fallen due are hidden and stay, until the server is its own master.
+/// Under a virtual clock: keys that have fallen due are hidden and stay, until the server is its
+/// own master.
 #[test]
 fn the_deadlines_are_the_promoted_servers_own() {
     let redis = primary(&[]);
@@ -306,7 +307,8 @@ fn a_replica_tells_its_primary_and_sentinel_who_it_is() {
     assert_eq!(info(&mut ours, "replica_announced"), "0");
 }
 
-/// Keys with a deadline that clients of a writable replica have made go on time, with their event; the primary's keys wait for its DEL.
+/// Keys with a deadline that clients of a writable replica have made go on time, with their event;
+/// the primary's keys wait for its DEL.
 #[test]
 fn a_writable_replicas_own_keys_expire() {
     for threads in [1, 2] {

@@ -1,4 +1,5 @@
-//! Chains of replicas, links that are cut, and changes of the roles, with redis-servers and with ourselves.
+//! Chains of replicas, links that are cut, and changes of the roles, with redis-servers and with
+//! ourselves.
 
 use std::net::TcpListener;
 
@@ -127,8 +128,8 @@ fn a_cut_in_the_snapshot_leaves_the_old_data() {
     same_data(&mut theirs, &mut ours);
 }
 
-/// The conversations with a name that does not exist, and with a server that never answers, end for another primary. The loop serves its
-/// clients meanwhile.
+/// The conversations with a name that does not exist, and with a server that never answers, end for
+/// another primary. The loop serves its clients meanwhile.
 #[test]
 fn a_server_follows_another_primary_in_the_middle_of_a_handshake() {
     let redis = primary(&[]);

@@ -89,7 +89,8 @@ pub fn follow_with_redis(port: u16) -> Redis {
     redis
 }
 
-/// Announces a snapshot of `len` bytes to each replica that connects, sends these bytes of it, and keeps the connections.
+/// Announces a snapshot of `len` bytes to each replica that connects, sends these bytes of it, and
+/// keeps the connections.
 pub fn primary_with(len: usize, snapshot: Vec<u8>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,5 @@
-//! EVAL among the server's other duties: several loops, transactions, blocked clients, scripts that do not end.
+//! EVAL among the server's other duties: several loops, transactions, blocked clients, scripts that
+//! do not end.
 
 use punctual_resp::Value;
 use punctual_server::Server;

@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the options of `shutdown-on-sigterm` and `shutdown-on-sigint`, and a second SIGINT.
+//! SIGTERM and SIGINT: the options of `shutdown-on-sigterm` and `shutdown-on-sigint`, and a second
+//! SIGINT.
 
 use std::fs;
 use std::path::Path;

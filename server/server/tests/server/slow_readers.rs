@@ -18,7 +18,8 @@ const LENGTHS: [usize; 8] = [
 /// Times that a client requests all of them: more than sockets hold.
 const ROUNDS: usize = 16;
 
-/// Requests values and writes in one pipeline, and reads the replies when the server has made all of them.
+/// Requests values and writes in one pipeline, and reads the replies when the server has made all
+/// of them.
 fn check(server: &Server) {
     let mut other = Wire::open(server);
     let value = |n: usize| vec![b'a' + n as u8; LENGTHS[n]];

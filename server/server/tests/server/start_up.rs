@@ -1,5 +1,5 @@
-//! The program as init systems and shells start it: as a daemon, under systemd or Upstart, with Debian's files, and
-//! with a closed pipe as output.
+//! The program as init systems and shells start it: as a daemon, under systemd or Upstart, with
+//! Debian's files, and with a closed pipe as output.
 
 use std::fs;
 use std::io::Read as _;
@@ -57,7 +57,8 @@ impl Daemon {
         format!("/proc/{}/{name}", self.0.as_raw_nonzero()).into()
     }
 
-    /// Blocks until the process has ended. A zombie counts as ended, as another process collects its status.
+    /// Blocks until the process has ended. A zombie counts as ended, as another process collects
+    /// its status.
     fn ends(&self) {
         eventually(|| state(self.0).is_none_or(|state| state == 'Z'));
     }
@@ -330,7 +331,8 @@ fn the_process_stops_itself_for_upstart() {
     connect(port).expect(&["PING"], "+PONG|");
 }
 
-/// Returns Debian's file with its folders moved into `folder`; prints a note and returns `None` if it is missing.
+/// Returns Debian's file with its folders moved into `folder`; prints a note and returns `None` if
+/// it is missing.
 fn debian(file: &str, folder: &Path, port: u16) -> Option<String> {
     let Ok(text) = fs::read_to_string(file) else {
         eprintln!("skipped: {file} is not installed, or not to be read");
@@ -401,7 +403,8 @@ fn debian_s_unit_starts_and_stops_the_server() {
     assert!(!Path::new(&pidfile).exists() && at("lib/dump.rdb").exists());
     let log = fs::read_to_string(at("log/redis-server.log")).unwrap();
     assert!(!log.contains("no effect"), "{log}");
-    // CONFIG REWRITE has kept the unit's options. The file has `daemonize yes`, for other init systems.
+    // CONFIG REWRITE has kept the unit's options. The file has `daemonize yes`, for other init
+    // systems.
     fs::write(at("etc/redis.conf"), &conf).unwrap();
     let output = Command::new(PROGRAM)
         .arg(at("etc/redis.conf"))
@@ -416,7 +419,8 @@ fn debian_s_unit_starts_and_stops_the_server() {
     daemon.ends();
 }
 
-/// Debian's file with `appendonly yes`: the data outlives kills and stops, and redis-server reads it.
+/// Debian's file with `appendonly yes`: the data outlives kills and stops, and redis-server reads
+/// it.
 #[test]
 fn debian_s_file_with_an_append_only_file() {
     let folder = tempfile::tempdir().unwrap();

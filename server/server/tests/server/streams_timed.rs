@@ -1,4 +1,5 @@
-//! Retention, leases and dead letters over sockets: blocked readers, kills, replicas, and files that redis-server loads.
+//! Retention, leases and dead letters over sockets: blocked readers, kills, replicas, and files
+//! that redis-server loads.
 
 use punctual_harness::free_port;
 use punctual_server::Server;

@@ -1,4 +1,5 @@
-//! TIMER over sockets, on a clock that the tests move: what fires when, as whom, and what is refused.
+//! TIMER over sockets, on a clock that the tests move: what fires when, as whom, and what is
+//! refused.
 
 use punctual_server::Server;
 

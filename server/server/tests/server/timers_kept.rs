@@ -41,7 +41,8 @@ const TIMERS: &[&str] = &[
     "TIMER PAUSE paused",
 ];
 
-/// The virtual clocks of two servers differ; so a restarted one begins at the system's time, a little later.
+/// The virtual clocks of two servers differ; so a restarted one begins at the system's time, a
+/// little later.
 #[test]
 fn timers_outlive_restarts() {
     for options in [[("appendonly", "no")], [("appendonly", "yes")]] {
@@ -180,7 +181,8 @@ fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
     assert_eq!(integer(&mut theirs, "later:n"), 0);
 }
 
-/// A snapshot with timers is one that redis-server refuses with a message that names them, and that its tools can read.
+/// A snapshot with timers is one that redis-server refuses with a message that names them, and that
+/// its tools can read.
 #[test]
 fn redis_server_refuses_a_snapshot_with_timers() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Encrypted links between servers: replication with redis-server on either side, Sentinel, MIGRATE.
+//! Encrypted links between servers: replication with redis-server on either side, Sentinel,
+//! MIGRATE.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -1,4 +1,5 @@
-//! `punctual top` on real servers: what it draws, what it prints, and what it does when a server refuses or goes away.
+//! `punctual top` on real servers: what it draws, what it prints, and what it does when a server
+//! refuses or goes away.
 
 use std::process::{Command, Output};
 

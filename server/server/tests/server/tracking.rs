@@ -204,7 +204,8 @@ fn a_client_that_meets_an_expired_key_drops_it_too() {
     let server = start(1);
     let (mut c, mut w) = (tracking(&server, "NOLOOP"), Wire::open(&server));
     w.expect(&["DEBUG SET-ACTIVE-EXPIRE 0", "SET k 1 PX 1"], "+OK|+OK|");
-    // The read may come before the deadline or after it; in the end the key is gone, and that is told if it was there.
+    // The read may come before the deadline or after it; in the end the key is gone, and that is
+    // told if it was there.
     c.send(&["GET k"]);
     let there = !matches!(c.value(), Value::Null);
     if there {

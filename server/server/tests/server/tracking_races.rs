@@ -1,4 +1,5 @@
-//! Client-side caches under load: none keeps a stale value, and the server's modes and errors are redis-server's.
+//! Client-side caches under load: none keeps a stale value, and the server's modes and errors are
+//! redis-server's.
 
 use std::collections::HashMap;
 use std::thread;

@@ -467,7 +467,8 @@ fn queued_commands_have_a_size_limit() {
     Wire::open(&server).expect(&["EXISTS k"], ":0|");
 }
 
-/// Transactions move amounts between keys of many shards; a read of all keys always has the same sum.
+/// Transactions move amounts between keys of many shards; a read of all keys always has the same
+/// sum.
 #[test]
 fn transactions_are_isolated() {
     const KEYS: usize = 12;

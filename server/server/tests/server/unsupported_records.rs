@@ -1,5 +1,5 @@
-//! Snapshots with records of types that the server does not support: refused, unless `import-skip-unknown` allows the
-//! loss.
+//! Snapshots with records of types that the server does not support: refused, unless
+//! `import-skip-unknown` allows the loss.
 
 use std::fs;
 use std::path::Path;
@@ -29,8 +29,8 @@ fn module_record(key: &str) -> Vec<u8> {
     [&name[..], &TYPE, b"\x05\x02{}\x00"].concat()
 }
 
-/// Returns a file that redis-server has written, with strings in two databases, to which records of modules were added by
-/// hand, because Debian has no module that stores keys.
+/// Returns a file that redis-server has written, with strings in two databases, to which records of
+/// modules were added by hand, because Debian has no module that stores keys.
 fn file_with_modules(folder: &Path, values: usize) -> Vec<u8> {
     const SELECT_2: &[u8] = b"\xFE\x02";
     let dir = folder.to_str().unwrap();

@@ -34,7 +34,8 @@ pub fn open(server: &Server) -> TcpStream {
     stream
 }
 
-/// Sends a request with these lines after the first, and returns the response. There is no Host unless a line has it.
+/// Sends a request with these lines after the first, and returns the response. There is no Host
+/// unless a line has it.
 #[track_caller]
 pub fn exactly(server: &Server, request: &str, lines: &[&str], body: &str) -> Response {
     let mut stream = open(server);

@@ -13,7 +13,8 @@ use crate::node::call::Call;
 use crate::persist::{aof, save};
 use crate::world::process;
 
-/// Blocks this event loop for some seconds. Holds no lock, so that other loops can access the keyspace.
+/// Blocks this event loop for some seconds. Holds no lock, so that other loops can access the
+/// keyspace.
 pub(super) fn sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // Like C's `strtod`, an invalid number counts as 0.
     let seconds = std::str::from_utf8(&args[2])

@@ -10,12 +10,14 @@ use crate::client::registry::RecentPeak;
 use crate::node::call::Call;
 use crate::node::order::Order;
 
-/// Returns whether an argument is a number other than 0. As C's `atoi`, an invalid number counts as 0.
+/// Returns whether an argument is a number other than 0. As C's `atoi`, an invalid number counts as
+/// 0.
 fn is_on(word: &[u8]) -> bool {
     parse_i64(word).is_some_and(|number| number != 0)
 }
 
-/// Enables or disables active expiry. Without it, a due key expires only when a command accesses it.
+/// Enables or disables active expiry. Without it, a due key expires only when a command accesses
+/// it.
 pub(super) fn set_active_expire(
     call: &mut Call,
     args: Args,
@@ -79,8 +81,8 @@ pub(super) fn aof_flush_sleep(call: &mut Call, args: Args, reply: &mut Reply) ->
     Ok(())
 }
 
-/// Sets for how long CLIENT LIST remembers the peak of a client's output. Buffers of replies belong to the loops, which reuse
-/// them at once, so RESIZING has nothing to change.
+/// Sets for how long CLIENT LIST remembers the peak of a client's output. Buffers of replies belong
+/// to the loops, which reuse them at once, so RESIZING has nothing to change.
 pub(super) fn reply_buffer(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match args[2].to_ascii_lowercase().as_slice() {
         b"peak-reset-time" => {

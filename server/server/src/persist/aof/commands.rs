@@ -1,8 +1,9 @@
 //! The commands in an append-only file.
 //!
-//! A file is a sequence of commands as RESP arrays, and of lines that begin with `#`. The end of the file may be torn: then its
-//! last bytes begin a command or a line and do not end it. Everything else is damage. Each command is checked in
-//! full, its line ends included, because the format has no checksum.
+//! A file is a sequence of commands as RESP arrays, and of lines that begin with `#`. The end of
+//! the file may be torn: then its last bytes begin a command or a line and do not end it.
+//! Everything else is damage. Each command is checked in full, its line ends included, because the
+//! format has no checksum.
 
 use memchr::memmem;
 use punctual_rdb::Source;
@@ -60,7 +61,8 @@ struct Flaw {
 }
 
 impl<S: Source> Commands<S> {
-    /// Reads from `source`, whose first byte is at `offset` of the file. The source knows how many bytes remain.
+    /// Reads from `source`, whose first byte is at `offset` of the file. The source knows how many
+    /// bytes remain.
     pub(super) fn new(source: S, offset: u64) -> Self {
         Self {
             source,
@@ -114,8 +116,8 @@ impl<S: Source> Commands<S> {
         }
     }
 
-    /// The file ends before the command does. If there are whole commands behind its beginning, up to the end of the file,
-    /// its length is damaged: to cut it would lose these.
+    /// The file ends before the command does. If there are whole commands behind its beginning, up
+    /// to the end of the file, its length is damaged: to cut it would lose these.
     fn torn(&mut self, left: u64) -> Result<Next, Failure<S::Error>> {
         let want = usize::try_from(left).unwrap_or(usize::MAX);
         let want = want.min(SEARCHED_MAX);

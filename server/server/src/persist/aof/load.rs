@@ -1,7 +1,7 @@
 //! Loading of an append-only file: which files there are, and what they do to the keyspace.
 //!
-//! Nothing on disk changes before everything is loaded. Only then the torn end of the last file is cut off, and an old file
-//! moves into the folder.
+//! Nothing on disk changes before everything is loaded. Only then the torn end of the last file is
+//! cut off, and an old file moves into the folder.
 
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ pub(crate) trait Runner {
     /// Runs a command, or queues it if it belongs to a transaction.
     ///
     /// # Errors
-    /// The command is unknown, is not allowed in a file, or fails. A failure of a script is no error: its effects before it are
-    /// what the file means.
+    /// The command is unknown, is not allowed in a file, or fails. A failure of a script is no
+    /// error: its effects before it are what the file means.
     fn run(&mut self, turn: &mut Turn, args: Args) -> Result<(), Refusal>;
 
     /// Returns whether the last command belongs to a transaction that has not ended.
@@ -55,7 +55,8 @@ pub(crate) struct Loaded {
 }
 
 impl AofFiles {
-    /// Loads the files into the keyspace. `pause` is called now and then, and may release the turn's locks.
+    /// Loads the files into the keyspace. `pause` is called now and then, and may release the
+    /// turn's locks.
     ///
     /// # Errors
     /// The first file that cannot be loaded. The keyspace has what was loaded before.

@@ -1,8 +1,10 @@
-//! Rewrites: a new base, written by a snapshot's walk while changes go on into a new incremental file.
+//! Rewrites: a new base, written by a snapshot's walk while changes go on into a new incremental
+//! file.
 //!
-//! Both begin in one turn that holds every shard, so the base and the new file fit together, and nothing is buffered. The
-//! manifest names the new file before anything is in it, and the new base when that is complete and synced. If a rewrite
-//! fails, the old base and all incremental files remain.
+//! Both begin in one turn that holds every shard, so the base and the new file fit together, and
+//! nothing is buffered. The manifest names the new file before anything is in it, and the new base
+//! when that is complete and synced. If a rewrite fails, the old base and all incremental files
+//! remain.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -155,8 +157,8 @@ pub(super) fn schedule_if_due(shared: &Shared, settings: &Settings) {
     }
 }
 
-/// Returns whether automatic rewrites must wait because several have failed: one minute, then twice as long each time, at most an
-/// hour, as in Redis.
+/// Returns whether automatic rewrites must wait because several have failed: one minute, then twice
+/// as long each time, at most an hour, as in Redis.
 fn is_limited(shared: &Shared) -> bool {
     let rewrite = &shared.durability.aof.rewrite;
     let failures = rewrite.failures.load(Ordering::Relaxed);
@@ -168,7 +170,8 @@ fn is_limited(shared: &Shared) -> bool {
     shared.clock.now().read_ms() < last_ms + minutes * 60_000
 }
 
-/// Aborts the running rewrite, if any. Blocks until its thread has ended: the caller holds no shard.
+/// Aborts the running rewrite, if any. Blocks until its thread has ended: the caller holds no
+/// shard.
 pub(super) fn abort(shared: &Shared) {
     let rewrite = &shared.durability.aof.rewrite;
     rewrite.scheduled.store(false, Ordering::Release);
@@ -186,7 +189,8 @@ fn wait(shared: &Shared) {
     }
 }
 
-/// Writes the first base file at the start of a server without an append-only file, before clients run commands.
+/// Writes the first base file at the start of a server without an append-only file, before clients
+/// run commands.
 pub(super) fn write_first_base(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let settings = shared.settings();
     let mut run = Run {

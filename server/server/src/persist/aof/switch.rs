@@ -1,4 +1,5 @@
-//! Beginning and ending of the append-only file: at the start, by CONFIG SET, and at the end of the server.
+//! Beginning and ending of the append-only file: at the start, by CONFIG SET, and at the end of the
+//! server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,7 +31,8 @@ impl Shared {
     }
 }
 
-/// Begins to append, after `files` were loaded, or anything else if there are none. No client runs commands yet.
+/// Begins to append, after `files` were loaded, or anything else if there are none. No client runs
+/// commands yet.
 ///
 /// # Errors
 /// The files cannot be written.
@@ -96,7 +98,8 @@ fn attach(
     Ok(())
 }
 
-/// Begins to append, for CONFIG SET: the first base is written in the background. The turn is outside of transactions.
+/// Begins to append, for CONFIG SET: the first base is written in the background. The turn is
+/// outside of transactions.
 ///
 /// # Errors
 /// The manifest cannot be read, or the files cannot be written.
@@ -124,8 +127,9 @@ pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrit
     Ok(())
 }
 
-/// Begins anew, because another keyspace has replaced the one that the files describe. They stay as they are until the new base is
-/// complete; so a start finds the old keyspace or the new one. The turn has replaced it and holds every shard.
+/// Begins anew, because another keyspace has replaced the one that the files describe. They stay as
+/// they are until the new base is complete; so a start finds the old keyspace or the new one. The
+/// turn has replaced it and holds every shard.
 pub(crate) fn restart(shared: &Shared, turn: &mut Turn) {
     let aof = &shared.durability.aof;
     if aof.phase() == Phase::Off {
@@ -146,7 +150,8 @@ pub(crate) fn restart(shared: &Shared, turn: &mut Turn) {
     shared.mailboxes[0].order(Order::Resume);
 }
 
-/// Ends appending. Blocks until everything is written and synced, as far as possible. Releases the turn's locks.
+/// Ends appending. Blocks until everything is written and synced, as far as possible. Releases the
+/// turn's locks.
 pub(crate) fn disable(shared: &Shared, turn: &mut Turn) {
     let aof = &shared.durability.aof;
     turn.lock_all();

@@ -1,12 +1,15 @@
 //! The threads that write and sync the append-only file.
 //!
-//! The first one, `punctual-aof`, writes. With `everysec` a helper syncs, so that a slow device holds up no write: what is written
-//! survives the process. If replies wait for syncs (`appendfsync always`), [`HELPERS`] others join in: each takes what the log has, writes it under the lock of the [`Writer`], and syncs with the lock released. A device, or a journal,
-//! completes syncs that overlap together, so that more replies are sent for the same time, and nobody waits for a sync
+//! The first one, `punctual-aof`, writes. With `everysec` a helper syncs, so that a slow device
+//! holds up no write: what is written survives the process. If replies wait for syncs (`appendfsync
+//! always`), [`HELPERS`] others join in: each takes what the log has, writes it under the lock of
+//! the [`Writer`], and syncs with the lock released. A device, or a journal, completes syncs that
+//! overlap together, so that more replies are sent for the same time, and nobody waits for a sync
 //! that began just before.
 //!
-//! Each thread syncs through a file descriptor of its own, which is opened anew after a failure: the kernel reports an error once
-//! to each, so no sync that covers lost bytes succeeds because another thread has already seen the error.
+//! Each thread syncs through a file descriptor of its own, which is opened anew after a failure:
+//! the kernel reports an error once to each, so no sync that covers lost bytes succeeds because
+//! another thread has already seen the error.
 //!
 //! Replies wait for these threads, so a panic in one of them stops the server.
 
@@ -27,7 +30,8 @@ use crate::world::disk::Output;
 
 /// Number of threads that help the first one.
 const HELPERS: usize = 2;
-/// Time after which an idle thread looks whether the server stops because of a panic, which wakes nobody.
+/// Time after which an idle thread looks whether the server stops because of a panic, which wakes
+/// nobody.
 const REST: Duration = Duration::from_secs(1);
 
 /// Writes until the file is detached from the log.

@@ -193,7 +193,8 @@ impl Client {
             .unwrap();
     }
 
-    /// Returns the first line of the reply, and the body of a bulk; `None` if the connection is closed.
+    /// Returns the first line of the reply, and the body of a bulk; `None` if the connection is
+    /// closed.
     fn reply(&mut self) -> Option<String> {
         let mut line = String::new();
         // A reset is an end, too.

@@ -1,16 +1,19 @@
 //! Writing the append-only file.
 //!
-//! The thread `punctual-aof` takes the bytes that the loops have appended to the log, writes them at once, and syncs by `appendfsync`.
-//! The bytes that arrive during a write are the next write. No loop waits for the thread, but replies do ([`crate::changelog`]): it *releases*
-//! positions of the log when they are written, with `always` when they are synced. With `always` other threads help it
-//! ([`crate::persist::aof::syncers`]): what arrives during a sync is written and synced by the next thread at once. The [`Writer`] is behind one
-//! lock, which no thread holds while it syncs for waiting replies; so bytes are written in order, and any number of syncs overlap.
-//! A thread that holds this lock holds no shard lock and takes none.
+//! The thread `punctual-aof` takes the bytes that the loops have appended to the log, writes them
+//! at once, and syncs by `appendfsync`. The bytes that arrive during a write are the next write. No
+//! loop waits for the thread, but replies do ([`crate::changelog`]): it *releases* positions of the
+//! log when they are written, with `always` when they are synced. With `always` other threads help
+//! it ([`crate::persist::aof::syncers`]): what arrives during a sync is written and synced by the
+//! next thread at once. The [`Writer`] is behind one lock, which no thread holds while it syncs for
+//! waiting replies; so bytes are written in order, and any number of syncs overlap. A thread that
+//! holds this lock holds no shard lock and takes none.
 //!
-//! After a failed write, the file is cut back to the end of the last whole one. After a failed sync, it is cut back to the length
-//! that is known to be good, and everything behind that is written again: the bytes are kept until they are synced. A failed sync
-//! is never taken for done, even if another one succeeds: results of syncs that began before a failure are ignored. Commands that
-//! write are refused meanwhile.
+//! After a failed write, the file is cut back to the end of the last whole one. After a failed
+//! sync, it is cut back to the length that is known to be good, and everything behind that is
+//! written again: the bytes are kept until they are synced. A failed sync is never taken for done,
+//! even if another one succeeds: results of syncs that began before a failure are ignored. Commands
+//! that write are refused meanwhile.
 
 use std::collections::VecDeque;
 use std::io;
@@ -101,7 +104,8 @@ pub(super) struct Covered {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     pub(super) file: OpenFile,
-    /// Changes with the file and with each failure: what began before that says nothing about the file as it is now.
+    /// Changes with the file and with each failure: what began before that says nothing about the
+    /// file as it is now.
     pub(super) epoch: u64,
     /// The file is detached, and its threads end.
     pub(super) closed: bool,
@@ -179,7 +183,8 @@ impl Writer {
         })
     }
 
-    /// Takes what the log has. Returns false if that is nothing; the log then wakes this thread for what follows.
+    /// Takes what the log has. Returns false if that is nothing; the log then wakes this thread for
+    /// what follows.
     pub(super) fn take(&mut self) -> bool {
         let spare = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= spare.capacity();

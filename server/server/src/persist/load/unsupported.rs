@@ -11,8 +11,8 @@ use crate::persist::load::{LoadError, ReadFailure};
 /// Maximum number of unsupported records that the log or an error lists.
 const LISTED_MAX: u64 = 10;
 
-/// Records of types that the server does not support. Loading the rest loses them with the next save, so the load is
-/// refused unless `import-skip-unknown` allows it.
+/// Records of types that the server does not support. Loading the rest loses them with the next
+/// save, so the load is refused unless `import-skip-unknown` allows it.
 pub(super) struct Unsupported {
     /// `import-skip-unknown`.
     skip: bool,

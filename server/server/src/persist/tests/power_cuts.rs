@@ -1,8 +1,9 @@
-//! Power cuts at every moment of saves and of the append-only file: a start finds the state after a number of whole writes,
-//! and nothing that was acknowledged as durable is lost.
+//! Power cuts at every moment of saves and of the append-only file: a start finds the state after a
+//! number of whole writes, and nothing that was acknowledged as durable is lost.
 //!
-//! A server runs with files that record every operation ([`recorder`](crate::world::disk::recorder)). Then, for each of many cuts,
-//! a server starts with what a device may hold after a cut at a random position of the log. `PUNCTUAL_POWER_CUTS` is the
+//! A server runs with files that record every operation
+//! ([`recorder`](crate::world::disk::recorder)). Then, for each of many cuts, a server starts with
+//! what a device may hold after a cut at a random position of the log. `PUNCTUAL_POWER_CUTS` is the
 //! number of cuts of each test, `PUNCTUAL_SEED` their seed, which a failure names.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -194,8 +195,8 @@ impl Cuts<'_> {
         }
     }
 
-    /// Starts a server with what a device holds. Returns `None` if it refuses what no journal shows: the error must name
-    /// the file.
+    /// Starts a server with what a device holds. Returns `None` if it refuses what no journal
+    /// shows: the error must name the file.
     fn start(
         &mut self,
         remains: &Remains,
@@ -224,8 +225,8 @@ impl Cuts<'_> {
         }
     }
 
-    /// Writes to a server that has started after a cut, cuts the power again, and checks that the next start finds the same
-    /// state with these writes.
+    /// Writes to a server that has started after a cut, cuts the power again, and checks that the
+    /// next start finds the same state with these writes.
     fn again(&mut self, server: Server, recorder: &Recorder, state: State, to: &Path, cut: &str) {
         let mut client = Wire::to(server.port());
         for n in 1..=3 {
@@ -372,8 +373,8 @@ fn a_cut_during_saves_loses_no_snapshot() {
     cut(folder.path(), &log, writes, &options);
 }
 
-/// With `appendfsync always`, every acknowledged write survives: in incremental files, in rewrites, and while manifests
-/// change.
+/// With `appendfsync always`, every acknowledged write survives: in incremental files, in rewrites,
+/// and while manifests change.
 #[test]
 fn a_cut_loses_no_acknowledged_write() {
     let folder = tempfile::tempdir().unwrap();

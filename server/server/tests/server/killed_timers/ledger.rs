@@ -30,8 +30,8 @@ pub(super) const KINDS: u64 = 9;
 /// A lease that no run outlasts.
 pub(super) const LONG_MS: u64 = 86_400_000;
 
-/// Returns the lines that set the timer and the job of number `n`. Leases are long, so that only those end that are made short,
-/// however slow a worker is.
+/// Returns the lines that set the timer and the job of number `n`. Leases are long, so that only
+/// those end that are made short, however slow a worker is.
 pub(super) fn lines(n: u64) -> [String; 2] {
     // One in sixteen outlasts some kills.
     let ms = match n % 16 {
@@ -168,8 +168,9 @@ pub(super) fn check_timers(c: &mut Wire, ledger: &mut Ledger) {
     assert_eq!(entry(&runs[0], "runs").as_int(), Some(integer(&runs[1])));
 }
 
-/// Compares jobs with the ledger: those that are open, and those that have ended since the last call. Nobody works meanwhile, so a job
-/// that has a long lease is one whose worker has gone: another takes it over, with its token.
+/// Compares jobs with the ledger: those that are open, and those that have ended since the last
+/// call. Nobody works meanwhile, so a job that has a long lease is one whose worker has gone:
+/// another takes it over, with its token.
 pub(super) fn check_jobs(c: &mut Wire, ledger: &mut Ledger) {
     let ended = std::mem::take(&mut ledger.ended);
     let numbers: Vec<u64> = ledger.open.iter().copied().chain(ended).collect();

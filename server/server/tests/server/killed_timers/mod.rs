@@ -1,13 +1,14 @@
-//! Servers with timers and jobs that are killed, and started again or replaced by their replica: no timer is lost or runs twice, no job is
-//! lost, and none that was acknowledged is handed out again.
+//! Servers with timers and jobs that are killed, and started again or replaced by their replica: no
+//! timer is lost or runs twice, no job is lost, and none that was acknowledged is handed out again.
 //!
-//! A client sets timers and adds jobs, workers take the jobs and do something else with each kind of them, and the server is killed
-//! with SIGKILL after a random number of replies. What a client knows is in a [`Ledger`], with which the keyspace is
-//! compared after each kill. With `appendfsync always` a reply is the proof that something is kept, with a replica it is
-//! that of a WAIT 1 behind it.
+//! A client sets timers and adds jobs, workers take the jobs and do something else with each kind
+//! of them, and the server is killed with SIGKILL after a random number of replies. What a client
+//! knows is in a [`Ledger`], with which the keyspace is compared after each kill. With `appendfsync
+//! always` a reply is the proof that something is kept, with a replica it is that of a WAIT 1
+//! behind it.
 //!
-//! `PUNCTUAL_KILLS` is the number of kills, and of failovers; from 100 on, 100,000 timers and as many jobs are pending meanwhile.
-//! `PUNCTUAL_KILLED` kills another build of the server.
+//! `PUNCTUAL_KILLS` is the number of kills, and of failovers; from 100 on, 100,000 timers and as
+//! many jobs are pending meanwhile. `PUNCTUAL_KILLED` kills another build of the server.
 
 mod ledger;
 mod load;
