@@ -172,7 +172,7 @@ fn acknowledge(call: &mut Call, args: Args, at: usize, offset: i64) {
     replica.acknowledge(unsigned(offset), file.map(unsigned));
     call.shared.answer_acked(call.loop_number);
     if call.shared.replication.failover.is_planned() {
-        call.shared.call_upkeep();
+        call.shared.request_upkeep();
     }
     shutdown::check(call.shared);
 }

@@ -8,7 +8,7 @@ use punctual_store::spec::{Flags, Group};
 
 use crate::acl::registry::DEFAULT;
 use crate::dispatch::Dispatcher;
-use crate::dispatch::timers::{By, Fired};
+use crate::dispatch::timers::{Fired, Trigger};
 use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const fn row(
@@ -90,7 +90,7 @@ fn run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         let due = due.ok_or(Error::NoSuchKey)??;
         let max = usize::MAX;
         let fired = Dispatcher::new(shared, *loop_number, turn, scripts, &clock, max, None)
-            .fire(&due, By::Command);
+            .fire(&due, Trigger::Command);
         match fired {
             Fired::Done(None) => {
                 reply.ok();

@@ -1,5 +1,4 @@
-//! Commands that may write: directly, or by the script or function that they run; and the pauses
-//! that hold them back.
+//! Commands that may write, directly or through a script or function, and pauses that delay them.
 
 use std::sync::atomic::Ordering;
 
@@ -35,15 +34,15 @@ impl Dispatcher<'_, '_> {
         declared.map(|flags| !flags.has(ScriptFlags::NO_WRITES))
     }
 
-    /// Returns whether CLIENT PAUSE WRITE holds the command back: it may change the keyspace or
-    /// publish messages.
+    /// Returns whether the command may change the keyspace or publish messages, so that CLIENT
+    /// PAUSE WRITE delays it.
     pub(crate) fn may_write(&self, entry: &Entry, args: Args) -> bool {
         self.declares_writes(entry, args)
             .unwrap_or_else(|| entry.writes())
     }
 
-    /// Returns whether CLIENT PAUSE holds this command back, and freezes expiry for a command that
-    /// only reads. As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts
+    /// Returns whether CLIENT PAUSE delays this command. Stops expiry for a command that only reads
+    /// during a pause. As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts
     /// monitors. CLOCK is exempt because a virtual clock would otherwise never reach the end of the
     /// pause.
     #[cold]
@@ -51,7 +50,7 @@ impl Dispatcher<'_, '_> {
         let pause = self.shared.clients.pauses.in_force(self.turn.now);
         let executing = session.executed_by(entry);
         let writes = self.may_write(entry, args) || executing.is_some_and(Transaction::writes);
-        // A replica leaves expired keys to its primary.
+        // A replica does not expire keys; its primary does.
         let upstream = &self.shared.replication.upstream;
         let follows = self.shared.replication.is_replica()
             && (!writes || upstream.read_only.load(Ordering::Relaxed));
@@ -63,8 +62,8 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// Returns whether the command accesses keys. Monitors, which Redis treats as replicas, may not do
-/// so.
+/// Returns whether the command accesses keys, which is not allowed for monitors; Redis treats them
+/// as replicas.
 pub(super) fn touches_data(session: &Session, entry: &Entry) -> bool {
     let queued = session.executed_by(entry);
     entry.writes()

@@ -260,7 +260,7 @@ impl EventLoop {
         }
         while let Some(expired) = self.dials.timers.pop_due(now_ms) {
             match expired.value {
-                Timer::Dial(number) => self.look_after(number, now),
+                Timer::Dial(number) => self.check_liveness(number, now),
                 Timer::Primary => {
                     self.dials.primary_timer = None;
                     match self.primary {
@@ -274,7 +274,7 @@ impl EventLoop {
 
     /// Ends a conversation that is silent for too long. A primary sees that the replica is alive
     /// while it loads.
-    fn look_after(&mut self, number: usize, now: Moment) {
+    fn check_liveness(&mut self, number: usize, now: Moment) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;
         };

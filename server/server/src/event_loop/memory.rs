@@ -20,7 +20,7 @@ impl EventLoop {
             self.shared.replication.replicas.note_beyond_backlog();
         }
         if counters::own() > memory.check_at[self.number].0.load(Ordering::Relaxed) {
-            let fit = limit::keep(&self.shared, self.number, turn, &self.stopwatch);
+            let fit = limit::enforce(&self.shared, self.number, turn, &self.stopwatch);
             // Clients are served before the next step.
             self.more_due |= fit == Fit::Unfinished;
         }

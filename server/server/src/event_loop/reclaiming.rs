@@ -8,7 +8,7 @@ impl EventLoop {
     /// Arms the timer of a round if enough has been freed since the last one. Called once per turn.
     pub(crate) fn arm_round(&mut self) {
         if self.freed.round_timer.is_none()
-            && self.freed_bytes() >= rounds::worth_a_round(&self.shared)
+            && self.freed_bytes() >= rounds::round_threshold_bytes(&self.shared)
         {
             let at = self.turn_ms.saturating_add(DELAY_MS);
             self.freed.round_timer = Some(self.timers.insert(at, LoopTimer::Round));

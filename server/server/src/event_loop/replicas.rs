@@ -29,7 +29,7 @@ impl EventLoop {
         };
         connection.socket.set_nodelay(nodelay);
         self.replicas.push(slot);
-        self.shared.call_upkeep();
+        self.shared.request_upkeep();
     }
 
     /// Marks the replicas of this loop, for which there may be more to send.
@@ -162,7 +162,7 @@ impl EventLoop {
             shared.logger,
             "Synchronization with replica {replica} succeeded"
         );
-        shared.tell_loop(self.number);
+        shared.order_feed(self.number);
         Flushed::Held
     }
 

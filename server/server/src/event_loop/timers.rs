@@ -3,7 +3,7 @@
 use punctual_store::Turn;
 
 use crate::dispatch::Dispatcher;
-use crate::dispatch::timers::{By, Fired};
+use crate::dispatch::timers::{Fired, Trigger};
 use crate::event_loop::EventLoop;
 use crate::node::scripts::Scripts;
 
@@ -34,7 +34,7 @@ impl EventLoop {
             clients,
         );
         let goes_on = due.iter().all(|due| {
-            let fired = dispatcher.fire(due, By::Deadline);
+            let fired = dispatcher.fire(due, Trigger::Deadline);
             let nanos = stopwatch.delta_as_nanos(began, stopwatch.raw());
             fired != Fired::Later && nanos < FIRING_MAX_NS
         });

@@ -1,20 +1,22 @@
-//! Replication over a restart: a snapshot names the place in the history at which it was made, and
-//! the server that starts with it continues from there.
+//! Replication across a restart. A snapshot names its position in the replication history:
+//! replication ID, offset and selected database. A server that starts with this snapshot continues
+//! there.
 
 use punctual_store::{Turn, write_select};
 
 use crate::node::Shared;
-use crate::persist::encode::Place;
+use crate::persist::encode::HistoryPosition;
 
-/// A key that was due when the snapshot was loaded, and its database.
+/// Database and name of a key that was due when the snapshot was loaded.
 pub(crate) type ExpiredKey = (usize, Box<[u8]>);
 
 impl Shared {
-    /// Returns the place of the keyspace in the replication history, if it has one. The turn holds
-    /// every shard.
-    pub(crate) fn place(&self, turn: &mut Turn) -> Option<Place> {
+    /// Returns the position of the keyspace in the replication history, if the history continues
+    /// there. The turn holds every shard.
+    pub(crate) fn history_position(&self, turn: &mut Turn) -> Option<HistoryPosition> {
         let db = if self.replication.is_replica() {
-            // Within a stretch of commands of the primary, the offset is that of its start.
+            // Within a *stretch* (commands of the primary that run under the same locks), the
+            // offset is still the offset before the stretch.
             let known = self.replication.upstream.continues() && !turn.holds_whole();
             known.then(|| self.replication.upstream.db())
         } else {
@@ -22,25 +24,31 @@ impl Shared {
             // Changes of an open transaction are in the keyspace, but not in the stream.
             (streams && turn.flush_effects()).then(|| self.durability.changelog.db())
         };
-        Some(Place {
+        Some(HistoryPosition {
             db: db?,
             id: self.replication.ids().current,
             offset: self.replication.offset(),
         })
     }
 
-    /// Continues from the place of the snapshot that has been loaded at the start. A replica asks
-    /// its primary to; a primary begins a history whose past replicas may continue. They still have
-    /// the keys that were due.
-    pub(crate) fn resume_history(&self, turn: &mut Turn, place: Place, expired: Vec<ExpiredKey>) {
+    /// Continues from the position of the snapshot that was loaded at startup. A replica asks its
+    /// primary for a partial synchronization from there. A primary begins a stream at the position,
+    /// so replicas of the earlier process can continue too. These replicas still have the keys in
+    /// `expired`, so the stream begins with DELs for them.
+    pub(crate) fn resume_history(
+        &self,
+        turn: &mut Turn,
+        position: HistoryPosition,
+        expired: Vec<ExpiredKey>,
+    ) {
         turn.lock_all();
         if self.replication.is_replica() {
-            self.replication.adopt(place.id, place.offset);
-            self.replication.upstream.resume(place.db);
+            self.replication.adopt(position.id, position.offset);
+            self.replication.upstream.resume(position.db);
             self.restart_stream();
             return;
         }
-        self.replication.restart(place.id, place.offset);
+        self.replication.restart(position.id, position.offset);
         self.restart_stream();
         self.replication.replicas.stream().alone_since_ms = self.world.stopwatch_ms();
         self.durability.changelog.set_replicas(turn, true);
@@ -56,6 +64,6 @@ impl Shared {
             self.append_to_stream(&bytes);
         }
         turn.release();
-        self.call_upkeep();
+        self.request_upkeep();
     }
 }
