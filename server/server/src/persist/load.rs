@@ -502,7 +502,6 @@ fn read_records<'s, S: Source<Error = io::Error>>(
                 }
                 let (key, offset) = (record.key, record.offset);
                 let Some(value) = value_of(record, settings, &limits)? else {
-                    // As in Redis, a collection without elements is skipped.
                     skipped_empty += 1;
                     if skipped_empty <= EMPTY_LISTED_MAX {
                         let key = key.escape_ascii();

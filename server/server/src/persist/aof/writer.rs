@@ -59,7 +59,6 @@ struct Failure {
 /// Action that the caller of [`Writer::write_queued`] must take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// None.
     Open,
     /// Sync the written bytes, with the lock released.
     Sync,
@@ -511,7 +510,6 @@ impl Writer {
             }
             Err(error) => Err(error.to_string()),
         };
-        // The rewrite may have been aborted.
         let _ = done.send(result);
     }
 
