@@ -21,7 +21,7 @@ const ADMIN: Flags = OPEN.or(Flags::ADMIN);
 
 punctual_store::family!(ServerHandler, Group::Server, Flags::KEYLESS);
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] =
     &[
         ServerCommand::container("acl", Group::Server, SUBCOMMANDS).doc(
@@ -217,7 +217,8 @@ fn set_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
         let before = "ERR Unmatched parenthesis in acl selector starting at '";
         Error::repeating(before, c_string(args.at(3 + at)), "'.")
     })?;
-    // Waits that the new rules end are answered under the locks of other shards.
+    // SETUSER ends waits that the new rules do not allow, and their replies need locks of other
+    // shards.
     call.turn.release();
     let all_channels = call.shared.settings().acl_all_channels;
     let changed = call
@@ -275,7 +276,7 @@ fn load(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
         .read(&shared.durability.disk, file, &settings, &shared.logger)
         .map_err(|errors| Error::Text(format!("ERR {errors}").into()))?;
     let old = shared.clients.users.replace(new);
-    // As in Redis, all clients but the default user's are disconnected.
+    // As in Redis, all clients are disconnected, except clients of the default user.
     for (_, user) in old.iter().filter(|(name, _)| ***name != *DEFAULT) {
         shared.user_gone(call.session, user.identity.id);
     }

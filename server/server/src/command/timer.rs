@@ -1,5 +1,5 @@
 //! TIMER SET and TIMER RUN, which need the command table and the users. The other subcommands are
-//! the keyspace's.
+//! keyspace commands.
 
 use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::Error;
@@ -28,7 +28,7 @@ const fn row(
     .access(&["RW update"])
 }
 
-/// The family's rows, which join those of the keyspace.
+/// Rows of these subcommands. The command table adds the subcommands of the keyspace.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "timer",
     Group::Timer,
@@ -37,14 +37,14 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             .doc(
                 OWN,
                 "Depends on the command.",
-                "Runs the command of a timer now.",
+                "Runs the command of a timer immediately.",
             )
             .syntax("key"),
         row("set", -6, Flags::DENYOOM, set)
             .doc(
                 OWN,
                 "O(N) for N bytes of the command.",
-                "Sets a timer: a command that runs at a time, after a time, or again and again.",
+                "Sets a timer, which runs a command once or repeatedly.",
             )
             .syntax(
                 "key (schedule: AT unix-time-milliseconds | IN milliseconds | (every: EVERY \

@@ -1,4 +1,4 @@
-//! DEBUG RELOAD, LOADAOF and POPULATE: whole databases.
+//! DEBUG RELOAD, LOADAOF and POPULATE, which replace or fill the dataset.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
@@ -46,8 +46,8 @@ pub(super) fn reload(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(
     Ok(())
 }
 
-/// Waits until the append-only file has what was changed so far, empties every database and loads
-/// the file.
+/// Blocks until the append-only file has all changes so far, empties every database, and loads the
+/// file.
 pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let (shared, logger) = (call.shared, &call.shared.logger);
     let failed = |error: &dyn std::fmt::Display| {
@@ -58,7 +58,7 @@ pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<()
         return Err(failed(&"DEBUG LOADAOF is not possible in a transaction"));
     }
     call.turn.release();
-    // What is loaded is in the file already, so this turn appends nothing.
+    // The loaded changes are already in the file, so this turn appends nothing.
     let mut sink = Silent;
     let mut turn = Turn::new(&shared.store, call.turn.now, &mut sink, Classes::none());
     turn.pin(None);
@@ -77,7 +77,7 @@ pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<()
     Ok(())
 }
 
-/// Adds missing keys `<prefix>:0`, `<prefix>:1` and so on with values `value:0` and so on,
+/// Adds missing keys `<prefix>:0`, `<prefix>:1` and so on. Their values are `value:0` and so on,
 /// truncated or zero-padded to a given size.
 pub(super) fn populate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let positive = |arg: &[u8]| {
