@@ -1,4 +1,4 @@
-//! Users, their rules, and the clients that they apply to.
+//! Users, their rules, and the effect of rules on connected clients.
 
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -16,7 +16,7 @@ fn no_command(name: &str) -> String {
     format!("-NOPERM this user has no permissions to run the '{name}' command|")
 }
 
-/// Returns a client that is this user, whose password is `pw`.
+/// Returns a client that has logged in as `user`, whose password is `pw`.
 fn login(server: &Server, user: &str) -> Wire {
     let mut client = Wire::open(server);
     client.expect(&[&format!("AUTH {user} pw")], "+OK|");
@@ -31,7 +31,8 @@ fn with_user(server: &Server, rules: &str) -> (Wire, Wire) {
     (admin, ann)
 }
 
-/// Commands whose replies are compared with Redis's: only rules that 7.0 prints as 7.2 does.
+/// Commands whose replies are compared with Redis's. They use only rules that 7.0 prints as 7.2
+/// does.
 const COMPARED: &[&str] = &[
     "ACL SETUSER a on >p +set +@hash -hset %R~a* ~b &c +select|0 \"(+get ~x)\"",
     "ACL GETUSER a",
@@ -158,7 +159,7 @@ fn replies_are_those_of_redis() {
     }
 }
 
-/// Sorts the words of texts with rules about commands.
+/// Sorts the words of texts that contain rules about commands.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Array(values) => Value::Array(values.into_iter().map(sorted).collect()),
@@ -190,7 +191,7 @@ fn a_change_holds_for_connected_clients_before_its_reply() {
             admin.expect(&["ACL SETUSER ann +set"], "+OK|");
             ann.expect(&["SET a 1"], "+OK|");
         }
-        // A user may change itself.
+        // A user may change its own rules.
         ann.expect(
             &["ACL SETUSER ann -get", "GET a", "ACL WHOAMI"],
             &format!("+OK|{}$3|ann|", no_command("get")),
@@ -232,7 +233,7 @@ fn queued_commands_are_checked_again() {
         &["MULTI", "EXEC"],
         "+OK|-EXECABORT Transaction discarded because of: NOPERM this user has no permissions to run the 'exec' command|",
     );
-    // A transaction that takes a permission away from its own user.
+    // A transaction that removes a permission of its own user.
     admin.expect(&["ACL SETUSER ann +@all ~*"], "+OK|");
     ann.expect(
         &["MULTI", "ACL SETUSER ann -get", "GET a", "EXEC"],
@@ -311,7 +312,7 @@ fn subscribers_without_permission_are_disconnected() {
         plain.receive("*3|$7|message|$2|b1|$1|x|");
         pattern.receive("*4|$8|pmessage|$2|b*|$2|b1|$1|x|");
         admin.expect(&["ACL SETUSER ann resetchannels &a"], "+OK|");
-        // Whatever is published from now on does not arrive.
+        // Messages that are published after the change do not arrive.
         admin.int("PUBLISH b1 secret");
         for client in [&mut plain, &mut pattern, &mut shard] {
             assert_eq!(client.ends(), 0);
@@ -333,7 +334,7 @@ fn clients_of_a_deleted_user_are_disconnected() {
             ":1|+OK|",
         );
         assert_eq!((ann.ends(), blocked.ends()), (0, 0));
-        // The new user of that name has other clients.
+        // Clients of a new user with the same name do not count.
         let mut ann = login(&server, "ann");
         let line = admin.text("CLIENT LIST");
         let users: Vec<&str> = line.lines().map(|line| field(line, "user")).collect();
@@ -504,7 +505,7 @@ fn requirepass_is_the_password_of_the_default_user() {
         &["AUTH one", "AUTH default two"],
         "-WRONGPASS invalid username-password pair or user is disabled.|+OK|",
     );
-    // Rules may give it more passwords; the directive replaces them all.
+    // Rules may add more passwords. The directive replaces all of them.
     c.expect(&["ACL SETUSER default >three"], "+OK|");
     Wire::open(&server).expect(&["AUTH three"], "+OK|");
     c.expect(&["CONFIG SET requirepass \"\""], "+OK|");
@@ -517,7 +518,7 @@ fn requirepass_is_the_password_of_the_default_user() {
 #[test]
 fn a_replica_authenticates_as_a_user() {
     let redis = Redis::start(&["--repl-diskless-sync-delay", "0"]);
-    // Waits of replication are waits in the clock's time.
+    // Delays of replication are measured with the machine's stopwatch.
     let start = || {
         let server = Server::builder().port(0);
         server
@@ -542,7 +543,7 @@ fn a_replica_authenticates_as_a_user() {
             .contains("master_link_status:up")
     });
     ours.expect(&["GET a"], "$1|1|");
-    // What the primary sends is not checked, whatever the default user may do.
+    // Commands of the primary are not checked, whatever the default user is allowed.
     ours.expect(&["ACL SETUSER default resetkeys ~a -set"], "+OK|");
     theirs.expect(&["SET b 1", "SET a 2"], "+OK|+OK|");
     eventually(|| ours.text("GET a") == "2");

@@ -189,7 +189,8 @@ fn monitors_see_every_command_as_redis_shows_it() {
                 break;
             }
         }
-        // A second MONITOR has no reply, commands on data are refused, and monitoring continues.
+        // A second MONITOR gets no reply, commands on data are refused, and the client remains a
+        // monitor.
         watcher.send(&["MONITOR"]);
         watcher.expect(&["GET a"], "-ERR Replica can't interact with the keyspace|");
         c.expect(&["PING"], "+PONG|");
@@ -242,7 +243,7 @@ fn latency_events_are_recorded_and_reported() {
         c.text("LATENCY DOCTOR")
             .contains("latency-monitor-threshold")
     );
-    // No command takes an hour, however busy the machine is.
+    // No command takes an hour, even on a busy machine.
     const AN_HOUR: &str = "CONFIG SET latency-monitor-threshold 3600000";
     c.expect(&[AN_HOUR], "+OK|");
     assert!(
@@ -444,7 +445,7 @@ fn help_entries(c: &mut Wire, container: &str) -> (String, Vec<Vec<String>>) {
 
 #[test]
 fn help_texts_match_redis_for_supported_subcommands() {
-    /// Entries that the 7.0 we compare with lacks: container, entry, the entry before it.
+    /// Entries that Redis 7.0 lacks: container, entry, the entry before it.
     const NEW: &[(&str, &[&str], &str)] = &[
         (
             "client",
@@ -495,7 +496,7 @@ fn help_texts_match_redis_for_supported_subcommands() {
     let mut containers: Vec<&str> = names
         .iter()
         .filter_map(|name| name.strip_suffix("|help"))
-        // CLUSTER HELP is an error without cluster mode, and the others are Punctual's own.
+        // CLUSTER HELP is an error outside cluster mode, and the others are Punctual's own.
         .filter(|container| !["cluster", "clock", "notify", "timer", "job"].contains(container))
         .collect();
     assert!(containers.len() >= 12, "{containers:?}");

@@ -1,4 +1,4 @@
-//! A server embedded in a program: the clock moves without a connection, and options are checked.
+//! A server embedded in a program: moving the clock without a connection, and checks of options.
 
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ fn start(threads: usize) -> Server {
         .unwrap()
 }
 
-/// Returns the bytes that have arrived in the socket, without waiting.
+/// Returns the bytes that have arrived at the socket, without waiting.
 fn received(c: &mut Wire) -> String {
     c.stream.set_nonblocking(true).unwrap();
     let mut bytes = vec![0; 1 << 16];
@@ -30,8 +30,8 @@ fn received(c: &mut Wire) -> String {
     String::from_utf8_lossy(&bytes[..count]).replace("\r\n", "|")
 }
 
-/// When `advance` returns, keys are removed, and events and delayed replies have reached the
-/// clients' sockets.
+/// When `advance` returns, due keys are removed, and the clients' sockets have all events and
+/// delayed replies.
 #[test]
 fn advance_returns_after_all_its_effects() {
     for threads in [1, 3] {
@@ -60,7 +60,7 @@ fn advance_returns_after_all_its_effects() {
             }
             c.expect(&["DBSIZE"], &format!(":{}|", 3 - round));
         }
-        // The wait has timed out, and the client's next command has run, too.
+        // The wait has timed out, and the client's next command has also run.
         assert_eq!(received(&mut waiting), "*-1|$4|late|");
         let stats = c.text("INFO stats");
         assert!(stats.contains("\r\nexpired_keys:4\r\n"), "{stats}");

@@ -1,4 +1,4 @@
-//! GET /metrics: its formats by a real parser, and its figures.
+//! GET /metrics: a real parser reads its formats, and its figures are correct.
 
 use std::path::Path;
 use std::process::Command;
@@ -114,7 +114,7 @@ fn the_figures_are_those_of_the_server() {
         ("redis_config_maxclients", 10_000.0),
         ("redis_max_clients", 10_000.0),
         ("redis_commands_latencies_usec_count{cmd=\"set\"}", 4.0),
-        // A key and a job; the clock stops at each, so that nothing is late.
+        // A key and a job. The clock stops at each deadline, so the lateness is zero.
         ("punctual_lateness_seconds_bucket{le=\"0.00001\"}", 2.0),
         ("punctual_lateness_seconds_bucket{le=\"+Inf\"}", 2.0),
         ("punctual_lateness_seconds_count", 2.0),
@@ -142,8 +142,7 @@ fn now_ms(server: &Server) -> u128 {
     since.as_millis() + 10_000
 }
 
-/// The metrics that the dashboards 763 and 12776 of Grafana, which are made for redis_exporter,
-/// show.
+/// The metrics that Grafana's dashboards 763 and 12776, made for redis_exporter, show.
 #[test]
 fn dashboards_find_their_metrics() {
     let server = server();
@@ -244,7 +243,7 @@ fn a_server_that_cannot_answer_is_down() {
     busy.send(&["EVAL 'while true do end' 0"]);
     let end = std::time::Instant::now() + crate::visit::PATIENCE;
     let page = loop {
-        // Before the script begins, and before it counts as busy, there is an answer.
+        // Before the script begins, and before it counts as busy, the server replies.
         let page = get(&server, "/metrics", &[]);
         if value(&page, "redis_up") == 0.0 {
             break page;

@@ -1,4 +1,4 @@
-//! Replication over a restart of the primary.
+//! Replication across a restart of the primary.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ fn builder(folder: &Path) -> Builder {
 fn replicas_continue_after_a_restart() {
     for command in ["SHUTDOWN", "BGSAVE"] {
         let folder = tempfile::tempdir().unwrap();
-        // The clock stands still, so the key with a deadline is in the snapshot, and due at the
-        // next start.
+        // The clock is virtual, so the snapshot contains the key with a deadline, which is due at
+        // the next start.
         let server = builder(folder.path()).virtual_clock().spawn().unwrap();
         let mut c = Wire::open(&server);
         let (mut follower, id) = Follower::synced(server.port());
@@ -81,7 +81,7 @@ fn replicas_continue_after_flushall_and_a_restart() {
     let mut c = Wire::open(&server);
     let (mut follower, id) = Follower::synced(server.port());
     c.ask(&["SET", "a", "1"]);
-    // It writes the snapshot.
+    // FLUSHALL writes the snapshot.
     c.ask(&["FLUSHALL"]);
     for line in ["SELECT 0", "SET a 1", "FLUSHALL"] {
         assert_eq!(follower.command(), line);
@@ -101,13 +101,13 @@ fn replicas_continue_after_flushall_and_a_restart() {
 
 #[test]
 fn the_place_in_the_history_is_that_of_redis() {
-    // A snapshot of a primary of Redis, loaded by ours.
+    // Our server loads the snapshot of a Redis primary.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let redis = Redis::start(&["--dir", path, "--repl-diskless-sync-delay", "0"]);
     let mut theirs = Wire::to(redis.port);
     let (mut follower, id) = Follower::synced(redis.port);
-    // Redis begins the stream at an acknowledgement after its child has ended.
+    // Redis begins the stream at the first acknowledgement after its child process has ended.
     eventually(|| info(&mut theirs, "replication", "slave0").contains("state=online"));
     follower.ack();
     theirs.ask(&["SET", "a", "1"]);

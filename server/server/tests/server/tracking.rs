@@ -1,4 +1,5 @@
-//! Client-side caching: what is remembered, who gets which invalidation, and in which order.
+//! Client-side caching: which reads are remembered, and which client gets which invalidation in
+//! which order.
 
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -14,7 +15,7 @@ fn start(threads: usize) -> Server {
         .unwrap()
 }
 
-/// A client that speaks RESP3, in tracking mode with these options.
+/// Opens a client with RESP3 in tracking mode with these options.
 fn tracking(server: &Server, options: &str) -> Wire {
     let mut client = Wire::open(server);
     client.ask(&["HELLO", "3"]);
@@ -22,7 +23,7 @@ fn tracking(server: &Server, options: &str) -> Wire {
     client
 }
 
-/// The message about these keys, with `|` for line ends.
+/// Returns the message that invalidates these keys, with `|` for line ends.
 fn invalid(keys: &[&str]) -> String {
     let names: String = keys.iter().map(|k| format!("${}|{k}|", k.len())).collect();
     format!(">2|$10|invalidate|*{}|{names}", keys.len())
@@ -30,7 +31,7 @@ fn invalid(keys: &[&str]) -> String {
 
 const ALL: &str = ">2|$10|invalidate|_|";
 
-/// A field of INFO.
+/// Returns a field of INFO.
 fn info(client: &mut Wire, name: &str) -> u64 {
     client.info("", name).parse().unwrap()
 }
@@ -46,14 +47,14 @@ fn a_change_invalidates_what_was_read_once() {
         assert_eq!(info(&mut w, "tracking_clients"), 1);
         w.expect(&["SET a 1", "SET a 2", "SET other 1"], "+OK|+OK|+OK|");
         c.receive(&invalid(&["a"]));
-        // In another database too: names are global, as in Redis.
+        // Writes in another database also invalidate, because the names are global, as in Redis.
         w.expect(&["SELECT 3", "LPUSH c 1", "SELECT 0"], "+OK|:1|+OK|");
         c.receive(&invalid(&["c"]));
         w.expect(&["DEL a", "RENAME other b"], ":1|+OK|");
         c.receive(&invalid(&["b"]));
         assert_eq!(info(&mut w, "tracking_total_items"), 0);
         c.expect_silence();
-        // Writes are not remembered, nor is what a write reads.
+        // Writes are not remembered, and neither are keys that a write reads.
         c.expect(
             &["SET x 1", "GETSET x 2", "INCR n", "SORT l STORE d"],
             "+OK|$1|1|:1|:0|",
@@ -101,7 +102,7 @@ fn own_changes_follow_their_reply() {
     }
 }
 
-/// As 7.0's suite, "Unblocked BLMOVE gets notification after response".
+/// Like the test "Unblocked BLMOVE gets notification after response" in the suite of Redis 7.0.
 #[test]
 fn changes_by_a_command_that_has_waited_follow_its_reply() {
     for (threads, others) in [(1, 1), (4, 8)] {
@@ -117,13 +118,13 @@ fn changes_by_a_command_that_has_waited_follow_its_reply() {
             eventually(|| pusher.text(blocked).contains("blocked_clients:1"));
             pusher.expect(&["RPUSH from foo"], ":1|");
             c.receive(&format!("$3|foo|{}", invalid(&["to"])));
-            // A change by the push itself comes before the reply.
+            // The invalidation by the push itself precedes the reply.
             c.expect(&["LRANGE from 0 -1"], "*0|");
             c.send(&[wait]);
             eventually(|| pusher.text(blocked).contains("blocked_clients:1"));
             pusher.expect(&["RPUSH from foo"], ":1|");
             c.receive(&format!("{}$3|foo|", invalid(&["from"])));
-            // The change is the waiting client's own, not the pusher's.
+            // The change belongs to the waiting client, not to the client that pushes.
             c.expect(&["CLIENT TRACKING on NOLOOP", "LLEN to"], "+OK|:3|");
             pusher.ask(&["HELLO", "3"]);
             pusher.expect(&["CLIENT TRACKING on NOLOOP", "LLEN to"], "+OK|:3|");
@@ -204,8 +205,8 @@ fn a_client_that_meets_an_expired_key_drops_it_too() {
     let server = start(1);
     let (mut c, mut w) = (tracking(&server, "NOLOOP"), Wire::open(&server));
     w.expect(&["DEBUG SET-ACTIVE-EXPIRE 0", "SET k 1 PX 1"], "+OK|+OK|");
-    // The read may come before the deadline or after it; in the end the key is gone, and that is
-    // told if it was there.
+    // The read may come before or after the deadline. In the end, the key is gone, and the client
+    // gets an invalidation if it has read the key.
     c.send(&["GET k"]);
     let there = !matches!(c.value(), Value::Null);
     if there {
@@ -231,14 +232,14 @@ fn broadcasts_come_in_batches_by_prefix() {
         quiet.receive(&invalid(&["a1", "a2"]));
         assert_eq!(info(&mut w, "tracking_total_prefixes"), 3);
         assert_eq!(info(&mut w, "tracking_total_keys"), 0);
-        // Its own change is left out; the last writer counts.
+        // The client's own change is omitted. If several clients change a key, the last one counts.
         quiet.expect(&["SET a9 1"], "+OK|");
         some.receive(&invalid(&["a9"]));
         all.receive(&invalid(&["a9"]));
-        // As in Redis, a script's change is told to its own client.
+        // As in Redis, changes of a script are also sent to its own client.
         quiet.expect(&[r#"EVAL "redis.call('set',KEYS[1],1)" 1 a7"#], "_|");
         quiet.receive(&invalid(&["a7"]));
-        // A connection that goes takes its prefixes along.
+        // When a connection ends, its prefixes are removed.
         drop((all, some));
         eventually(|| info(&mut w, "tracking_total_prefixes") == 1);
         quiet.expect(&["RESET"], "+RESET|");
@@ -328,7 +329,7 @@ fn redirected_messages_and_a_target_that_goes() {
         let id = target.int("CLIENT ID");
         let mut c = tracking(&server, &format!("REDIRECT {id}"));
         c.expect(&["CLIENT GETREDIR", "GET k"], &format!(":{id}|_|"));
-        // Without a subscription, RESP2 has no messages.
+        // Without a subscription, a RESP2 client gets no messages.
         w.expect(&["SET k 1"], "+OK|");
         target.expect(&["PING"], "+PONG|");
         target.expect(
