@@ -586,8 +586,8 @@ fn announce(shared: &Shared, settings: &Settings, port: u16) {
     log::notice!(logger, "Server initialized");
 }
 
-/// Returns the number of shards: the configured number, otherwise one shard for a single loop.
-/// Several loops get enough shards that two commands rarely need the same lock.
+/// Returns the number of shards: the configured number, otherwise one shard for a single loop, or
+/// `PER_LOOP` for each of several loops, so that two commands rarely need the same lock.
 fn shard_count(settings: &Settings) -> usize {
     const PER_LOOP: usize = 16;
     match (settings.shards, settings.threads) {

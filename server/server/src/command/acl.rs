@@ -118,7 +118,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
 ];
 
 fn cat(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let Some(asked) = args.get(2) else {
+    let Some(category) = args.get(2) else {
         reply.array(categories::NAMES.len());
         for category in categories::NAMES {
             reply.bulk(category.as_bytes());
@@ -130,8 +130,8 @@ fn cat(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     let rules = &call.shared.clients.users.rules;
     let category = rules
-        .category(asked)
-        .ok_or_else(|| Error::repeating("ERR Unknown category '", brief(asked), "'"))?;
+        .category(category)
+        .ok_or_else(|| Error::repeating("ERR Unknown category '", brief(category), "'"))?;
     let members = rules.table.all().filter(|e| is_member(e, category.name));
     let names: Vec<&str> = members.map(|e| e.name.as_str()).collect();
     reply.array(names.len());

@@ -93,7 +93,8 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
         loop_number,
         ..
     } = call;
-    // Replies of waiters must wait for the release of changes, as other replies do.
+    // Replies of waiters must also wait until the changes before them are released
+    // ([`crate::changelog`]).
     let holds = shared.durability.changelog.turn_begins().is_some();
     let to = shared
         .move_clock(call.turn, to, |turn| {

@@ -191,7 +191,7 @@ fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
 
 fn histogram(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
-    let asked: Vec<&Entry> = if names.is_empty() {
+    let requested: Vec<&Entry> = if names.is_empty() {
         call.shared.commands.table().all().collect()
     } else {
         // A container stands for its subcommands.
@@ -202,7 +202,7 @@ fn histogram(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error
             .flat_map(|e| std::iter::once(e).chain(&e.subcommands))
             .collect()
     };
-    let shown: Vec<(&Entry, Distribution)> = asked
+    let shown: Vec<(&Entry, Distribution)> = requested
         .into_iter()
         .map(|entry| (entry, durations(call.shared, entry)))
         .filter(|(_, durations)| durations.total > 0)

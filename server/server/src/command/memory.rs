@@ -94,12 +94,12 @@ impl MemoryBreakdown {
     pub(crate) fn new(shared: &Shared, turn: &mut Turn) -> Self {
         let (resident, _) = process::memory();
         let all = shared.clients.registry.list();
-        let of = |replicas: bool| {
+        let memory_of = |replicas: bool| {
             let clients = all.iter();
             let clients = clients.filter(|c| (c.client_type() == ClientType::Replica) == replicas);
             clients.map(|client| client.memory()).sum()
         };
-        let (clients, replicas) = (of(false), of(true));
+        let (clients, replicas) = (memory_of(false), memory_of(true));
         turn.lock_all();
         let mut dbs = Vec::new();
         for db in 0..shared.store.databases() {
@@ -193,8 +193,8 @@ impl MemoryBreakdown {
     }
 }
 
-fn ratio(of: u64, to: u64) -> f64 {
-    of as f64 / to.max(1) as f64
+fn ratio(numerator: u64, denominator: u64) -> f64 {
+    numerator as f64 / denominator.max(1) as f64
 }
 
 fn percent(part: u64, whole: u64) -> f64 {

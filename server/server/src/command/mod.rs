@@ -1,5 +1,6 @@
 //! The server's own commands: connections, subscriptions and administration. Each file has the rows
-//! of a family and their handlers. Keyspace commands are in the store.
+//! of a family of commands, and their handlers. A *row* ([`ServerCommand`]) declares a command:
+//! name, arity, flags, keys and documentation. Keyspace commands are in the store.
 
 pub(crate) mod acl;
 pub(crate) mod client;

@@ -277,7 +277,7 @@ fn check(call: &Call, reply: &Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates a replica for the client.
+/// Creates the replica that the client becomes when it is attached.
 fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
     Replica::new(
         call.shared.world,
@@ -289,7 +289,7 @@ fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
 }
 
 /// Continues the stream at `offset`, if the replica has the same history and the backlog has all
-/// bytes from there.
+/// bytes from this offset on.
 fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
     let shared = Arc::clone(call.shared);
     let name = candidate(call, Phase::Waiting, u64::MAX);

@@ -25,7 +25,7 @@ use crate::reclaim::limit::OUT_OF_MEMORY;
 use crate::session::Session;
 use crate::table::Entry;
 
-/// A check of a command before it runs.
+/// A check of a command before it runs. Each variant describes the condition that must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     /// The client has authenticated.
@@ -297,7 +297,7 @@ impl Dispatcher<'_, '_> {
                     error
                 })
             }
-            // Firing changes the timer's key, whatever its command is.
+            // Firing changes the timer's key, also if the timer's command only reads.
             Timer => self.refusal_of_changes(),
             _ => None,
         }

@@ -45,7 +45,7 @@ impl Dispatcher<'_, '_> {
             }
             if running.is_busy() {
                 // This command leaves the queue first, so that the clients that are served now need
-                // not wait behind it.
+                // not wait for it.
                 drop(place);
                 if let Some(background) = &mut self.background {
                     background.serve_clients();
@@ -82,7 +82,7 @@ impl Dispatcher<'_, '_> {
                 && let Some(background) = &mut self.background
             {
                 // This command leaves the queue first, so that the clients that are served now need
-                // not wait behind it.
+                // not wait for it.
                 place = None;
                 background.serve_clients();
             }

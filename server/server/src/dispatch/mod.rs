@@ -83,7 +83,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) command_start: u64,
     slow_ns: u64,
     latency_tracking: bool,
-    /// The loop, which serves its other clients during a long wait. `None` while it does so.
+    /// The loop, which serves its other clients during a long wait. `None` while it serves them.
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
     /// Output of the client before the current buffer. `None` if replies must be in one piece.
     pub(crate) chunks: Option<Chunks>,
@@ -95,7 +95,8 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) exceeded: bool,
     /// Position in the log that the replies of the client wait for.
     pub(crate) hold: Hold,
-    /// The loop's counter of bytes is compared with this before a command that may need memory.
+    /// If the loop's counter of bytes is above this value, a command that may need memory first
+    /// checks the limit.
     memory_check: &'a AtomicI64,
     /// Whether there was no memory when the client's command began.
     pub(crate) out_of_memory: bool,
@@ -217,8 +218,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
         flow
     }
 
-    /// Prefetches the keys of the next commands of a pipeline. Returns how many commands are
-    /// prepared.
+    /// Prefetches the keys of the next commands of a pipeline. Returns the number of these
+    /// commands.
     pub(crate) fn look_ahead(&mut self, session: &Session, ahead: &[Command<'_>]) -> usize {
         if self.shared.mailboxes.len() > 1 && self.shared.scripting.running.is_active() {
             // Prefetching takes locks, which a command must not hold while it waits for a script.

@@ -1,5 +1,5 @@
 //! Commands of the primary's stream. Most checks do not apply to them, and the turn holds every
-//! shard. Also the refusals of clients' commands by a replica.
+//! shard. This file also has the checks by which a replica refuses commands of clients.
 
 use std::sync::atomic::Ordering;
 
@@ -160,8 +160,8 @@ impl Dispatcher<'_, '_> {
         }
     }
 
-    /// Closes the link, because a command of the stream cannot be applied. Without it, the data
-    /// would differ from the primary's.
+    /// Closes the link, because a command of the stream cannot be applied. If the replica skipped
+    /// the command, its data would differ from the primary's.
     #[cold]
     pub(super) fn refuse_stream(&mut self, session: &mut Session, error: &Error, args: Args) {
         self.count_error(error);

@@ -7,11 +7,11 @@
 //! The turn begins with the shards of the declared keys, adds others when a command needs them
 //! ([`punctual_store::Turn::pin_and_grow`]), and keeps them until the script ends, so a script is
 //! atomic (strict two-phase locking, Eswaran et al., 1976). Such a turn cannot lock in ascending
-//! order. So only one script runs at a time, and other turns release their shards while they wait
-//! for a shard.
+//! order. So only one script runs at a time, and another turn that waits for a shard releases the
+//! shards that the script needs.
 //!
 //! Lua calls [`Host::interrupt`] at regular intervals. After `busy-reply-threshold`, the script's
-//! loop serves its other clients from there.
+//! loop serves its other clients within that call.
 
 use std::sync::atomic::Ordering;
 

@@ -38,7 +38,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(crate) enum Fired {
     /// The timer has run, was postponed or was paused. The error, if there was one.
     Done(Option<Vec<u8>>),
-    /// The timer was changed or removed before.
+    /// The timer was changed or removed before it could fire.
     Changed,
     /// The timer cannot fire now, and stays due.
     Later,
@@ -108,8 +108,8 @@ impl Dispatcher<'_, '_> {
     pub(crate) fn fire(&mut self, due: &DueTimer, trigger: Trigger) -> Fired {
         let running = &self.shared.scripting.running;
         if self.shared.mailboxes.len() == 1 || self.turn.is_pinned() {
-            // A transaction with a server command has pinned every shard, so no script is running
-            // elsewhere.
+            // With one loop, no script is running on another loop. With pinned shards, a script on
+            // another loop waits: a transaction with TIMER RUN pins every shard.
             return self.fire_alone(due, trigger);
         }
         let words = due.words();

@@ -15,7 +15,7 @@ use crate::config::{OutputLimit, Settings};
 use crate::net::socket::Socket;
 use crate::session::Session;
 
-/// One client's connection.
+/// State of a client's connection. Only its event loop uses it.
 pub(crate) struct Connection {
     pub(crate) socket: Socket,
     pub(crate) parser: Parser,
@@ -142,13 +142,13 @@ impl Connection {
         self.paused || self.session.waiter.is_some()
     }
 
-    /// Returns true if bytes that are read now may not run yet: a command waits, or the input
-    /// behind one that has waited has not run.
+    /// Returns whether bytes that are read now must not run yet, because a command waits or earlier
+    /// held input has not run.
     pub(crate) fn holds_input(&self) -> bool {
         self.waits() || !self.held_input.is_empty()
     }
 
-    /// Returns the number of bytes that are read and have not run.
+    /// Returns the number of bytes of input that are read and have not run.
     pub(crate) fn input_len(&self) -> usize {
         self.input.len() + self.held_input.len()
     }

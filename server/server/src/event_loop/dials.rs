@@ -244,7 +244,7 @@ impl EventLoop {
         match step {
             Ok(Step::Wait) => {}
             Ok(Step::Again) => self.dials.again.push(number),
-            Ok(Step::Over) => self.over(number),
+            Ok(Step::Over) => self.conversation_ended(number),
             Err(trouble) => self.broken(number, trouble),
         }
     }
@@ -331,7 +331,7 @@ impl EventLoop {
     }
 
     /// Handles the end of a conversation.
-    fn over(&mut self, number: usize) {
+    fn conversation_ended(&mut self, number: usize) {
         let Some(outgoing) = self.hang_up(number) else {
             return;
         };

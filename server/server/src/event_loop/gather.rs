@@ -167,8 +167,8 @@ impl EventLoop {
         let inputs = reading.gathered.pieces.iter().map(|piece| {
             let connection = connections.get(piece.slot).and_then(Option::as_ref);
             let begins = connection
-                .filter(|of| of.input.is_empty() && of.session.authenticated)
-                .map(|of| (of.session.db, &buffer[piece.bytes.clone()]));
+                .filter(|client| client.input.is_empty() && client.session.authenticated)
+                .map(|client| (client.session.db, &buffer[piece.bytes.clone()]));
             begins.unwrap_or((0, &[]))
         });
         let commands = reading.lookahead.parse_first(inputs, &limits);

@@ -188,7 +188,7 @@ struct Inbox {
     settling: Vec<Sender<()>>,
 }
 
-/// One event loop.
+/// State of an event loop. Only the thread of the loop uses it.
 pub(crate) struct EventLoop {
     number: usize,
     shared: Arc<SharedOfLoop>,

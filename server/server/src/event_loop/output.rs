@@ -29,7 +29,7 @@ const SPARE_SMALL_OUTPUTS: usize = 1024;
 const SMALL_OUTPUT: usize = 4 << 10;
 /// Maximum time for which a loop polls the released position.
 const POLL_MAX: Duration = Duration::from_micros(50);
-/// First part of this time, in which the loop does not yield its processor.
+/// First part of [`POLL_MAX`], in which the loop does not yield its processor.
 const SPIN: Duration = Duration::from_micros(3);
 /// Minimum of the polling time, to which it falls when the file's thread is slower many times.
 const POLL_MIN: Duration = Duration::from_micros(1);

@@ -94,7 +94,7 @@ impl EventLoop {
         }
         match flushed {
             Flushed::Broken => self.close(slot),
-            // Either more bytes follow in the next turn, or there are none.
+            // If bytes are left, the next turn sends more of them.
             Flushed::All if left == 0 => connection.over_soft_since = None,
             Flushed::All => self.mark_dirty(slot),
             Flushed::Blocked | Flushed::Held => {

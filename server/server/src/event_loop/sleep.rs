@@ -12,7 +12,7 @@ use crate::event_loop::EventLoop;
 use crate::persist;
 
 impl EventLoop {
-    /// Returns the next deadline of this loop in Unix milliseconds; `u64::MAX` if there is none.
+    /// Returns the next deadline of this loop in Unix milliseconds; `u64::MAX` without a deadline.
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
         let paused = self.shared.durability.is_loading()

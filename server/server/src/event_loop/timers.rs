@@ -33,13 +33,13 @@ impl EventLoop {
             max,
             clients,
         );
-        let goes_on = due.iter().all(|due| {
+        let continues = due.iter().all(|due| {
             let fired = dispatcher.fire(due, Trigger::Deadline);
             let nanos = stopwatch.delta_as_nanos(began, stopwatch.raw());
             fired != Fired::Later && nanos < FIRING_MAX_NS
         });
         self.scripts = Some(scripts);
         self.busy_is_over();
-        goes_on
+        continues
     }
 }

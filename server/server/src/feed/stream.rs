@@ -70,8 +70,8 @@ impl Shared {
     /// Orders a loop to send pending output to its replicas, unless the order is already in its
     /// mailbox.
     pub(crate) fn order_feed(&self, number: usize) {
-        let told = &self.replication.replicas.loops[number].told;
-        if !told.swap(true, Ordering::SeqCst) {
+        let ordered = &self.replication.replicas.loops[number].told;
+        if !ordered.swap(true, Ordering::SeqCst) {
             self.mailboxes[number].order(Order::FeedReplicas);
         }
     }

@@ -21,7 +21,8 @@ fn reply_bytes(goal: &Goal, reached: Reached, protocol: Protocol) -> Vec<u8> {
 }
 
 impl Shared {
-    /// Returns how many replicas have reached a goal, and whether the local file has.
+    /// Returns the number of replicas that have reached a goal, and whether the local file has
+    /// reached it.
     pub(crate) fn reached(&self, goal: &Goal) -> Reached {
         let (acked, in_files) = self.replication.replicas.count_acked(goal.offset);
         let has = |file: LocalFile| {

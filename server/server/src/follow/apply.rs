@@ -42,7 +42,7 @@ impl Session {
     #[inline]
     pub(crate) fn applied(&mut self, bytes: &[u8]) {
         let in_transaction = self.multi.is_some();
-        // The command that ends the link (REPLICAOF) has not run.
+        // A command after which the link is closed was not applied.
         if !self.closing
             && let Some(applied) = &mut self.upstream
         {

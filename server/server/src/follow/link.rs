@@ -72,8 +72,8 @@ impl Link {
         }
     }
 
-    /// Returns the ID of the history that the stream continues, if it has a new one. The outer
-    /// `None` means that the attempt has failed.
+    /// Returns `Some` if the stream continues the server's data, with the new ID of the history if
+    /// it has changed. Returns `None` if the attempt has failed.
     pub(crate) fn continued(&self) -> Option<Option<ReplicationId>> {
         match self.stage {
             Stage::Continued(id) => Some(id),

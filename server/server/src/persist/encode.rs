@@ -41,7 +41,7 @@ pub(crate) struct Header<'a> {
     libraries: &'a Libraries,
     /// Written as the fields `repl-id`, `repl-offset` and `repl-stream-db`.
     pub(crate) position: Option<HistoryPosition>,
-    /// The snapshot is the base of an append-only file.
+    /// Whether the snapshot is the base of an append-only file.
     pub(crate) aof_base: bool,
 }
 

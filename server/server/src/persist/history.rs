@@ -1,6 +1,6 @@
 //! Replication across a restart. A snapshot names its position in the replication history:
 //! replication ID, offset and selected database. A server that starts with this snapshot continues
-//! there.
+//! at this position.
 
 use punctual_store::{Turn, write_select};
 
@@ -11,8 +11,8 @@ use crate::persist::encode::HistoryPosition;
 pub(crate) type ExpiredKey = (usize, Box<[u8]>);
 
 impl Shared {
-    /// Returns the position of the keyspace in the replication history, if the history continues
-    /// there. The turn holds every shard.
+    /// Returns the position of the keyspace in the replication history, or `None` if the history
+    /// cannot continue from the keyspace. The turn holds every shard.
     pub(crate) fn history_position(&self, turn: &mut Turn) -> Option<HistoryPosition> {
         let db = if self.replication.is_replica() {
             // Within a *stretch* (commands of the primary that run under the same locks), the
@@ -32,9 +32,9 @@ impl Shared {
     }
 
     /// Continues from the position of the snapshot that was loaded at startup. A replica asks its
-    /// primary for a partial synchronization from there. A primary begins a stream at the position,
-    /// so replicas of the earlier process can continue too. These replicas still have the keys in
-    /// `expired`, so the stream begins with DELs for them.
+    /// primary for a partial synchronization from this position. A primary begins a stream at the
+    /// position, so replicas of the earlier process can continue too. These replicas still have the
+    /// keys in `expired`, so the stream begins with DELs for them.
     pub(crate) fn resume_history(
         &self,
         turn: &mut Turn,

@@ -149,8 +149,8 @@ pub(crate) fn begin_start(shared: &Shared) -> Result<Option<Start>, LoadError> {
     Ok(wanted.then_some(Start { append_only }))
 }
 
-/// Loads these files; with `appendonly`, begins to append. `runner` runs the commands of an
-/// append-only file. The event loops reply LOADING meanwhile.
+/// Loads the files of `start`; with `appendonly`, begins to append. `runner` runs the commands of
+/// an append-only file. The event loops reply LOADING meanwhile.
 pub(crate) fn at_start(
     shared: &Arc<Shared>,
     start: Start,

@@ -35,7 +35,7 @@ use crate::node::gate::Reason;
 pub(crate) use schedule::{next_check_ms, save_if_due};
 
 impl Shared {
-    /// Returns the number of keyspace changes since the start, except those of running turns.
+    /// Returns the number of keyspace changes since the start, except changes of running turns.
     pub(crate) fn changes(&self) -> u64 {
         self.counted().dirty
     }

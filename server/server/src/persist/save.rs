@@ -202,7 +202,7 @@ struct Attempt<'s> {
     changes: u64,
     began: Moment,
     now: Now,
-    /// HistoryPosition of the snapshot in the replication history.
+    /// Position of the snapshot in the replication history.
     position: Option<HistoryPosition>,
 }
 
@@ -356,9 +356,9 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn) -> Result<
     let mut snapshot = Snapshot::begin(turn, format(&settings));
     // The previous thread has ended its walk, otherwise `Attempt::begin` would have failed.
     state.wait();
-    let mine = Arc::clone(shared);
+    let for_thread = Arc::clone(shared);
     let thread = shared.world.spawn("punctual-save", move || {
-        let shared = mine;
+        let shared = for_thread;
         let store = &shared.store;
         let mut header = Header::new(now, &libraries);
         header.position = position;

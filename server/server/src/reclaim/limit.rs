@@ -8,8 +8,9 @@
 //! Some bytes in use do not count: buffers of the append-only file and of replicas (as in Redis),
 //! invalidations that the turn sends (each eviction would cause the next one), evicted values that
 //! wait to be dropped, and free places for records. Records lie in pages, so an evicted key returns
-//! no memory by itself: the next key takes its place. Free places beyond [`ROOM_PART`] of the limit
-//! count as used. Then the step moves records together, so that whole pages become free.
+//! no memory by itself: the next key takes its place. Free places beyond a small part of the limit
+//! ([`ROOM_PART`]) count as used. Then the step moves records together, so that whole pages become
+//! free.
 
 use std::sync::atomic::Ordering;
 
@@ -22,17 +23,18 @@ use crate::node::Shared;
 
 /// Maximum number of bytes that a loop allocates between two sums of the counters.
 const SHARE_MAX: u64 = 64 << 10;
-/// Divisor: free places for records do not count as used up to this part of the limit.
+/// Divisor of the limit: of the free places for records, `limit / ROOM_PART` bytes do not count as
+/// used.
 const ROOM_PART: u64 = 128;
-/// Number of bytes below the limit at which eviction stops, at most a thousandth of the limit. The
-/// cache misses of several keys overlap; those of a single key do not.
+/// Eviction stops this many bytes below the limit (at most a thousandth of the limit), so that
+/// several keys are evicted in one step and their cache misses overlap.
 const SLACK: u64 = 4 << 10;
 /// Bytes that a record takes in its page.
-const PLACE: u64 = punctual_store::keyspace::records::RECORD_BYTES as u64;
+const RECORD: u64 = punctual_store::keyspace::records::RECORD_BYTES as u64;
 /// Number of evictions between two readings of the clock and the counters.
-const BETWEEN_LOOKS: u64 = 16;
+const EVICTIONS_PER_CHECK: u64 = 16;
 /// Maximum number of pages that one step frees by moving records.
-const PAGES: usize = 4;
+const PAGES_PER_STEP: usize = 4;
 
 pub(crate) const OUT_OF_MEMORY: Error =
     Error::fixed("OOM command not allowed when used memory > 'maxmemory'.");
@@ -116,7 +118,7 @@ pub(crate) fn enforce(shared: &Shared, loop_number: usize, turn: &mut Turn, cloc
     let elapsed_us = || clock.delta_as_nanos(began, clock.raw()) / 1_000;
     let fit = loop {
         let mut pages = 0;
-        while scattered > 0 && pages < PAGES && excess > 0 && turn.compact() > 0 {
+        while scattered > 0 && pages < PAGES_PER_STEP && excess > 0 && turn.compact() > 0 {
             pages += 1;
             (excess, scattered) = shared.excess(turn, memory.used(), limit);
         }
@@ -150,11 +152,11 @@ pub(crate) fn enforce(shared: &Shared, loop_number: usize, turn: &mut Turn, cloc
         let mut late = false;
         let mut enough = |turn: &mut Turn<'_>| {
             let freed = (before - own())
-                + (evicted * PLACE) as i64
+                + (evicted * RECORD) as i64
                 + (turn.discarded.evicted_bytes() - discarded) as i64;
-            late = evicted > 0 && evicted % BETWEEN_LOOKS == 0 && elapsed_us() >= most_us;
+            late = evicted > 0 && evicted % EVICTIONS_PER_CHECK == 0 && elapsed_us() >= most_us;
             evicted += 1;
-            freed >= excess + slack || late || evicted > 4 * BETWEEN_LOOKS
+            freed >= excess + slack || late || evicted > 4 * EVICTIONS_PER_CHECK
         };
         let outcome = turn.evict(policy, loop_number, loops as usize, &mut enough);
         (excess, scattered) = shared.excess(turn, memory.used(), limit);

@@ -1,10 +1,10 @@
 //! Rounds that return freed memory to the system, and the worker that frees large values.
 //!
 //! The allocator keeps freed pages: `free` never returns them to the system, because that would
-//! stall the calling loop. Instead, a loop that has freed [`round_threshold_bytes`] sets a timer,
-//! which begins a *round*. In a round each loop collects its own pages whose blocks other threads
-//! have freed. The last loop to finish submits [`Job::Purge`], and the worker thread
-//! `punctual-free` returns all free pages to the system. No loop waits for the worker.
+//! stall the calling loop. Instead, a loop that has freed [`round_threshold_bytes`] sets a timer of
+//! the server's clock, which begins a *round*. In a round each loop collects its own pages whose
+//! blocks other threads have freed. The last loop to finish submits [`Job::Purge`], and the worker
+//! thread `punctual-free` returns all free pages to the system. No loop waits for the worker.
 //!
 //! The worker exists while its queue has jobs. It also drops flushed databases and large values.
 
@@ -20,8 +20,8 @@ use crate::world::process;
 
 /// Minimum number of freed bytes that start a round, over all loops.
 const FREED_MIN: u64 = 1 << 20;
-/// Divisor: in a large server, a round starts after this part of the resident memory has been
-/// freed.
+/// Divisor of the resident memory: in a large server, `resident / RESIDENT_PART` freed bytes start
+/// a round.
 const RESIDENT_PART: u64 = 16;
 /// Maximum number of keys and elements that a loop drops itself, which takes well under a
 /// millisecond.
@@ -42,8 +42,8 @@ pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
     }
 }
 
-/// Reports the bytes that the calling thread has freed since its count was `before` to loop 0. The
-/// calling thread is not a loop.
+/// Reports to loop 0 the bytes that the calling thread, which is not a loop, has freed since its
+/// count was `before`.
 pub(crate) fn report_freed(shared: &Shared, before: u64) {
     if let Some(reclaim) = shared.reclaim {
         let bytes = (reclaim.freed_bytes)() - before;

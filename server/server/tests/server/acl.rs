@@ -390,7 +390,7 @@ fn denials_are_logged_and_counted() {
     ann.expect(&["MULTI", "GET b"], &format!("+OK|{NO_KEY}"));
     admin.ask(&["CLOCK", "ADVANCE", "500"]);
     let entries = fields(&mut admin);
-    let of = |i: usize, name: &str| {
+    let value = |i: usize, name: &str| {
         let found = entries[i].iter().find(|(known, _)| known == name);
         found
             .unwrap_or_else(|| panic!("{name} in {entries:?}"))
@@ -398,7 +398,7 @@ fn denials_are_logged_and_counted() {
             .clone()
     };
     let shown: Vec<[String; 5]> = (0..entries.len())
-        .map(|i| ["count", "reason", "context", "object", "username"].map(|name| of(i, name)))
+        .map(|i| ["count", "reason", "context", "object", "username"].map(|name| value(i, name)))
         .collect();
     assert_eq!(
         shown,
@@ -411,12 +411,12 @@ fn denials_are_logged_and_counted() {
     );
     let last = entries.len() - 1;
     assert_eq!(
-        (of(last, "age-seconds"), of(last, "entry-id")),
+        (value(last, "age-seconds"), value(last, "entry-id")),
         ("0.5".into(), "0".into())
     );
-    let stamps = ["timestamp-created", "timestamp-last-updated"].map(|name| of(last, name));
+    let stamps = ["timestamp-created", "timestamp-last-updated"].map(|name| value(last, name));
     assert_eq!(stamps, [began.to_string(), (began + 1500).to_string()]);
-    assert_eq!(field(&of(last, "client-info"), "user"), "ann");
+    assert_eq!(field(&value(last, "client-info"), "user"), "ann");
     let info = admin.text("INFO stats");
     for line in [
         "acl_access_denied_auth:1",
@@ -543,7 +543,7 @@ fn a_replica_authenticates_as_a_user() {
             .contains("master_link_status:up")
     });
     ours.expect(&["GET a"], "$1|1|");
-    // Commands of the primary are not checked, whatever the default user is allowed.
+    // Commands of the primary are not checked against the rules of the default user.
     ours.expect(&["ACL SETUSER default resetkeys ~a -set"], "+OK|");
     theirs.expect(&["SET b 1", "SET a 2"], "+OK|+OK|");
     eventually(|| ours.text("GET a") == "2");

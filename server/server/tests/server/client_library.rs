@@ -247,7 +247,7 @@ fn publish_and_subscribe() {
     assert_eq!(con.publish::<_, _, usize>("news", "one").unwrap(), 1);
     assert_eq!(con.publish::<_, _, usize>("log.warning", "two").unwrap(), 1);
     assert_eq!(con.publish::<_, _, usize>("nobody", "lost").unwrap(), 0);
-    let told = |msg: Msg| {
+    let text_of = |msg: Msg| {
         (
             msg.get_channel_name().to_owned(),
             msg.get_payload::<String>().unwrap(),
@@ -255,11 +255,11 @@ fn publish_and_subscribe() {
         )
     };
     assert_eq!(
-        told(pubsub.get_message().unwrap()),
+        text_of(pubsub.get_message().unwrap()),
         ("news".into(), "one".into(), false)
     );
     assert_eq!(
-        told(pubsub.get_message().unwrap()),
+        text_of(pubsub.get_message().unwrap()),
         ("log.warning".into(), "two".into(), true)
     );
     pubsub.unsubscribe("news").unwrap();

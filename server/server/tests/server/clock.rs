@@ -79,9 +79,9 @@ fn check_event_order(server: &Server) {
     let passed = (0..keys)
         .map(|n| 1 + n * 7919 % 10_007)
         .filter(|after_ms| *after_ms <= 5000);
-    let told = passed.count();
+    let count = passed.count();
     let mut before = 0;
-    for _ in 0..told {
+    for _ in 0..count {
         let message = listener.value();
         let key = message.as_slice().unwrap()[3].as_bytes().unwrap();
         let after_ms: u64 = String::from_utf8_lossy(key).parse().unwrap();
@@ -91,11 +91,11 @@ fn check_event_order(server: &Server) {
         );
         before = after_ms;
     }
-    assert!(told > 200);
+    assert!(count > 200);
     listener.expect_silence();
     c.int("CLOCK ADVANCE 5006");
     c.int("CLOCK ADVANCE 1");
-    for _ in told..keys {
+    for _ in count..keys {
         listener.value();
     }
     for db in 0..3 {

@@ -70,8 +70,8 @@ fn every_command_is_documented() {
         for field in ["summary", "complexity", "since", "group"] {
             // Redis gives no complexity for PSYNC and SYNC.
             let wanted = field != "complexity" || known.is_none_or(|k| k.contains_key(field));
-            let there = !text(&fields[field]).is_empty();
-            assert!(there || !wanted, "{name}: no {field}");
+            let present = !text(&fields[field]).is_empty();
+            assert!(present || !wanted, "{name}: no {field}");
         }
         let Some(known) = known else {
             continue;

@@ -1,4 +1,4 @@
-//! Compares COMMAND and related replies with those of a real redis-server.
+//! Compares COMMAND and related replies with the replies of a real redis-server.
 
 use std::collections::{BTreeMap, BTreeSet};
 

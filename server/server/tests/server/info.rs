@@ -122,11 +122,11 @@ fn no_field_of_redis_is_missing() {
         .collect();
     let forgotten: Vec<_> = missing.difference(&left_out).collect();
     assert!(forgotten.is_empty(), "{forgotten:?}");
-    let there: Vec<_> = left_out
+    let present: Vec<_> = left_out
         .difference(&missing)
         .filter(|f| ours[f.split_once(':').unwrap().0].contains_key(f.split_once(':').unwrap().1))
         .collect();
-    assert!(there.is_empty(), "listed as left out: {there:?}");
+    assert!(present.is_empty(), "listed as left out: {present:?}");
     // A field of both servers is a number in both, or a word in both.
     for (title, fields) in &theirs {
         for (name, value) in fields {

@@ -54,9 +54,9 @@ fn advance_returns_after_all_its_effects() {
             let now = server.advance(Duration::from_millis(100)).unwrap();
             assert_eq!(now, before + Duration::from_millis(100));
             for other in &mut others {
-                let told = received(other);
-                assert!(told.ends_with(&format!("|$2|k{round}|")), "{told}");
-                assert_eq!(told.matches("message").count(), 1, "{told}");
+                let output = received(other);
+                assert!(output.ends_with(&format!("|$2|k{round}|")), "{output}");
+                assert_eq!(output.matches("message").count(), 1, "{output}");
             }
             c.expect(&["DBSIZE"], &format!(":{}|", 3 - round));
         }
@@ -123,8 +123,8 @@ fn moving_the_clock_of_a_real_or_stopped_server_fails() {
     let server = Server::builder().port(0).spawn().unwrap();
     assert_eq!(server.advance(Duration::from_secs(1)), Err(MoveError::Real));
     assert_eq!(server.set_time(SystemTime::now()), Err(MoveError::Real));
-    let told = server.now();
-    let apart = SystemTime::now().duration_since(told).unwrap();
+    let server_now = server.now();
+    let apart = SystemTime::now().duration_since(server_now).unwrap();
     assert!(apart < Duration::from_secs(60));
 
     let server = start(2);

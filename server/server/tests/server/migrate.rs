@@ -42,9 +42,9 @@ fn keys_of_every_type_move_to_redis_and_back() {
     events.expect(&["CONFIG SET notify-keyspace-events Egx"], "+OK|");
     events.send(&["PSUBSCRIBE __keyevent@*"]);
     events.value();
-    let (there, here) = (redis.port, ours.port());
+    let (redis_port, own_port) = (redis.port, ours.port());
     let keys = "text timed list ints hash zset hll nosuch";
-    let line = format!("MIGRATE 127.0.0.1 {there} \"\" 5 5000 KEYS {keys}");
+    let line = format!("MIGRATE 127.0.0.1 {redis_port} \"\" 5 5000 KEYS {keys}");
     a.expect(&[&line, &line, "DBSIZE"], "+OK|+NOKEY|:0|");
     for _ in 0..7 {
         let event = events.value();
@@ -54,14 +54,14 @@ fn keys_of_every_type_move_to_redis_and_back() {
     b.expect(&["SELECT 5", "DBSIZE", "GET text"], "+OK|:7|$5|hello|");
     let ttl = b.int("PTTL timed");
     assert!((99_000_000..=100_000_000).contains(&ttl), "{ttl}");
-    let line = format!("MIGRATE 127.0.0.1 {here} \"\" 0 5000 KEYS {keys}");
+    let line = format!("MIGRATE 127.0.0.1 {own_port} \"\" 0 5000 KEYS {keys}");
     b.expect(&[&line, "DBSIZE"], "+OK|:0|");
     assert_eq!(a.text("DEBUG DIGEST"), digest);
     // Both servers send the remaining time, so the deadline at the target is a little later.
     let later = a.int("PEXPIRETIME timed") - at;
     assert!((0..60_000).contains(&later), "{later}");
     // MIGRATE to the server itself, into another database. COPY leaves the key.
-    let line = format!("MIGRATE 127.0.0.1 {here} text 7 5000");
+    let line = format!("MIGRATE 127.0.0.1 {own_port} text 7 5000");
     a.expect(
         &[
             &format!("{line} COPY"),
@@ -110,24 +110,24 @@ fn errors_are_those_of_redis() {
         free.local_addr().unwrap().port()
     };
     Wire::to(open.port).expect(&["SET taken 1"], "+OK|");
-    let (there, open) = (target.port, open.port);
+    let (port, open) = (target.port, open.port);
     for line in [
         format!("MIGRATE 127.0.0.1 {nobody} a 0 1000"),
         format!("MIGRATE 127.0.0.1 {nobody} nosuch 0 1000"),
         "MIGRATE no.such.host.invalid 1 a 0 1000".to_owned(),
         "MIGRATE 127.0.0.1 x a 0 1000".to_owned(),
-        format!("MIGRATE 127.0.0.1 {there} a x 1000"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 x"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 NOSUCH"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH2 x"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 KEYS a"),
-        format!("MIGRATE 127.0.0.1 {there} \"\" 0 1000 KEYS"),
-        format!("MIGRATE 127.0.0.1 {there} \"\" 0 1000 KEYS x y"),
-        format!("MIGRATE 127.0.0.1 {there} a 0"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH wrong"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH2 default wrong"),
+        format!("MIGRATE 127.0.0.1 {port} a x 1000"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 x"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 NOSUCH"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH2 x"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 KEYS a"),
+        format!("MIGRATE 127.0.0.1 {port} \"\" 0 1000 KEYS"),
+        format!("MIGRATE 127.0.0.1 {port} \"\" 0 1000 KEYS x y"),
+        format!("MIGRATE 127.0.0.1 {port} a 0"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH wrong"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH2 default wrong"),
         format!("MIGRATE 127.0.0.1 {open} a 99 1000"),
         format!("MIGRATE 127.0.0.1 {open} \"\" 0 -1 KEYS taken a"),
         "GET a".to_owned(),
@@ -155,7 +155,7 @@ fn errors_are_those_of_redis() {
         a.expect(
             &[
                 "SET a 1",
-                &format!("MIGRATE 127.0.0.1 {there} a 0 1000 REPLACE {auth}"),
+                &format!("MIGRATE 127.0.0.1 {port} a 0 1000 REPLACE {auth}"),
                 "EXISTS a",
             ],
             "+OK|+OK|:0|",
@@ -166,7 +166,7 @@ fn errors_are_those_of_redis() {
         &["SET a 1", "CONFIG SET slowlog-log-slower-than 0"],
         "+OK|+OK|",
     );
-    a.send(&[&format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH hidden")]);
+    a.send(&[&format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH hidden")]);
     assert!(a.value().is_error());
     a.send(&["SLOWLOG GET"]);
     let logged = a.value();
@@ -272,8 +272,8 @@ fn a_migration_outlives_its_client_and_waits_for_a_pause() {
     drop(a);
     c.expect(&["CLIENT PAUSE 3600000 WRITE"], "+OK|");
     redis.signal(Signal::CONT);
-    let mut there = Wire::to(redis.port);
-    eventually(|| there.int("EXISTS k") == 1);
+    let mut target = Wire::to(redis.port);
+    eventually(|| target.int("EXISTS k") == 1);
     c.expect(&["GET k"], "$1|v|");
     c.expect(&["CLIENT UNPAUSE"], "+OK|");
     eventually(|| c.int("EXISTS k") == 0);
@@ -349,8 +349,8 @@ fn what_has_moved_is_deleted_at_replicas_and_in_the_append_only_file() {
     let (ours, target) = (start(), Redis::start(&[]));
     let mut a = Wire::open(&ours);
     a.expect(&["MSET a 1 b 2 c 3"], "+OK|");
-    let of = format!("127.0.0.1 {}", ours.port());
-    let replica = Redis::start(&["--replicaof", &of]);
+    let address = format!("127.0.0.1 {}", ours.port());
+    let replica = Redis::start(&["--replicaof", &address]);
     let mut r = Wire::to(replica.port);
     eventually(|| r.int("DBSIZE") == 3);
     let to = format!("MIGRATE 127.0.0.1 {}", target.port);
@@ -390,8 +390,8 @@ fn a_migration_waits_for_a_busy_script() {
     script.send(&["EVAL \"redis.call('GET', KEYS[1]) while true do end\" 1 k"]);
     eventually(|| c.text("PING").starts_with("BUSY"));
     redis.signal(Signal::CONT);
-    let mut there = Wire::to(redis.port);
-    eventually(|| there.int("EXISTS k") == 1);
+    let mut target = Wire::to(redis.port);
+    eventually(|| target.int("EXISTS k") == 1);
     assert!(c.text("GET k").starts_with("BUSY"));
     a.expect_silence();
     c.expect(&["SCRIPT KILL"], "+OK|");

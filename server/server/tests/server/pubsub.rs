@@ -384,15 +384,16 @@ fn expired_events_arrive_on_time() {
             .iter()
             .map(|at| {
                 let value = events.value();
-                let told = unix_time();
+                let received = unix_time();
                 let name = value.as_slice().unwrap()[2].as_bytes().unwrap();
                 assert_eq!(
                     name,
                     at.to_string().as_bytes(),
                     "events are not in deadline order"
                 );
-                told.checked_sub(Duration::from_millis(*at))
-                    .unwrap_or_else(|| panic!("{at} expired at {told:?}"))
+                received
+                    .checked_sub(Duration::from_millis(*at))
+                    .unwrap_or_else(|| panic!("{at} expired at {received:?}"))
             })
             .collect();
         late.sort_unstable();

@@ -401,17 +401,17 @@ fn the_page_lists_the_server_s_commands() {
     let server = Server::builder().port(0).spawn().unwrap();
     let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port())).unwrap();
     let mut connection = client.get_connection().unwrap();
-    let there: BTreeSet<String> = redis::cmd("COMMAND")
+    let in_table: BTreeSet<String> = redis::cmd("COMMAND")
         .arg("LIST")
         .query(&mut connection)
         .unwrap();
     assert_eq!(
-        shown.difference(&there).collect::<Vec<_>>(),
+        shown.difference(&in_table).collect::<Vec<_>>(),
         [""; 0],
         "on the page only"
     );
     assert_eq!(
-        there.difference(&shown).collect::<Vec<_>>(),
+        in_table.difference(&shown).collect::<Vec<_>>(),
         [""; 0],
         "in the server only"
     );
@@ -436,7 +436,7 @@ fn the_page_lists_the_server_s_directives() {
     assert!(ours.len() == 9 && ours.is_disjoint(&effective));
     effective.extend(ours);
     let table = std::fs::read_to_string(root().join("server/server/src/config/table.rs")).unwrap();
-    let mut there = [BTreeSet::new(), BTreeSet::new()];
+    let mut on_page = [BTreeSet::new(), BTreeSet::new()];
     let mut last = "";
     for line in table.lines() {
         if let Some(row) = line.strip_prefix("    ")
@@ -446,13 +446,13 @@ fn the_page_lists_the_server_s_directives() {
             last = rest.split('"').next().unwrap_or_default();
         }
         if line.contains(".implemented()") {
-            there[0].insert(last);
+            on_page[0].insert(last);
         } else if line.contains(".fixed(\"") {
-            there[1].insert(last);
+            on_page[1].insert(last);
         }
     }
-    assert_eq!(effective, there[0]);
-    assert_eq!(fixed, there[1]);
+    assert_eq!(effective, on_page[0]);
+    assert_eq!(fixed, on_page[1]);
 }
 
 #[test]

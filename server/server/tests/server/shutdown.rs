@@ -13,8 +13,8 @@ fn start(threads: usize) -> (Server, Redis) {
     let builder = Server::builder().port(0).threads(threads);
     let builder = builder.option("repl-diskless-sync-delay", "0");
     let server = builder.virtual_clock().spawn().unwrap();
-    let of = format!("127.0.0.1 {}", server.port());
-    let replica = Redis::start(&["--replicaof", &of]);
+    let address = format!("127.0.0.1 {}", server.port());
+    let replica = Redis::start(&["--replicaof", &address]);
     let (mut c, mut r) = (Wire::open(&server), Wire::to(replica.port));
     eventually(|| c.text("INFO replication").contains("state=online"));
     // The connection of the replica does not count as a client.

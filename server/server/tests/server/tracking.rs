@@ -1,5 +1,5 @@
-//! Client-side caching: which reads are remembered, and which client gets which invalidation in
-//! which order.
+//! Client-side caching: the keys that are tracked, the receivers of invalidations, and the order of
+//! messages.
 
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -72,16 +72,16 @@ fn own_changes_follow_their_reply() {
     for threads in [1, 4] {
         let server = start(threads);
         let mut c = tracking(&server, "");
-        let told = invalid(&["k"]);
+        let message = invalid(&["k"]);
         c.expect(
             &["GET k", "SET k 1", "GET k", "INCR k", "PING"],
-            &format!("_|+OK|{told}$1|1|:2|{told}+PONG|"),
+            &format!("_|+OK|{message}$1|1|:2|{message}+PONG|"),
         );
         c.expect(
             &[
                 "GET k", "MULTI", "SET k 1", "GET k", "SET k 2", "EXEC", "PING",
             ],
-            &format!("$1|2|+OK|+QUEUED|+QUEUED|+QUEUED|*3|+OK|$1|1|+OK|{told}{told}+PONG|"),
+            &format!("$1|2|+OK|+QUEUED|+QUEUED|+QUEUED|*3|+OK|$1|1|+OK|{message}{message}+PONG|"),
         );
         c.expect(
             &[
@@ -89,7 +89,7 @@ fn own_changes_follow_their_reply() {
                 r#"EVAL "redis.call('set',KEYS[1],7) return redis.call('get',KEYS[1])" 1 k"#,
                 "PING",
             ],
-            &format!("$1|2|$1|7|{told}+PONG|"),
+            &format!("$1|2|$1|7|{message}+PONG|"),
         );
         c.expect(
             &["CLIENT TRACKING on NOLOOP", "SET k 9", "GET k", "SET k 10"],
@@ -98,7 +98,7 @@ fn own_changes_follow_their_reply() {
         Wire::open(&server).expect(&["SET k 11"], "+OK|");
         c.expect(&["GET k"], "$2|11|");
         Wire::open(&server).expect(&["SET k 12"], "+OK|");
-        c.receive(&told);
+        c.receive(&message);
     }
 }
 
@@ -208,8 +208,8 @@ fn a_client_that_meets_an_expired_key_drops_it_too() {
     // The read may come before or after the deadline. In the end, the key is gone, and the client
     // gets an invalidation if it has read the key.
     c.send(&["GET k"]);
-    let there = !matches!(c.value(), Value::Null);
-    if there {
+    let existed = !matches!(c.value(), Value::Null);
+    if existed {
         eventually(|| w.int("EXISTS k") == 0);
         c.receive(&invalid(&["k"]));
     }
@@ -254,10 +254,10 @@ fn broadcasts_begin_in_the_middle_of_a_transaction() {
         let server = start(threads);
         let mut c = Wire::open(&server);
         c.ask(&["HELLO", "3"]);
-        let told = invalid(&["k"]);
+        let message = invalid(&["k"]);
         c.expect(
             &["MULTI", "CLIENT TRACKING on BCAST", "SET k 1", "EXEC"],
-            &format!("+OK|+QUEUED|+QUEUED|*2|+OK|+OK|{told}"),
+            &format!("+OK|+QUEUED|+QUEUED|*2|+OK|+OK|{message}"),
         );
     }
 }
@@ -362,11 +362,11 @@ fn the_table_has_a_limit() {
         let server = start(threads);
         let (mut c, mut w) = (tracking(&server, ""), Wire::open(&server));
         w.expect(&["CONFIG SET tracking-table-max-keys 100"], "+OK|");
-        let mut told = 0;
+        let mut count = 0;
         for n in 0..1000 {
             c.send(&[&format!("GET k{n}")]);
             while !matches!(c.value(), Value::Null) {
-                told += 1;
+                count += 1;
             }
         }
         let kept = info(&mut w, "tracking_total_keys");
@@ -375,7 +375,7 @@ fn the_table_has_a_limit() {
         w.expect(&["CONFIG SET tracking-table-max-keys 5"], "+OK|");
         eventually(|| info(&mut w, "tracking_total_keys") <= 5);
         let left = info(&mut w, "tracking_total_keys");
-        for _ in told..1000 - left {
+        for _ in count..1000 - left {
             assert!(matches!(c.value(), Value::Push(_)));
         }
         c.expect_silence();

@@ -116,7 +116,9 @@ impl<S: Source> Commands<S> {
         }
     }
 
-    /// Returns whether a snapshot, or the base of an append-only file, could not be read.
+    /// Handles a file that ends within a command. If complete commands follow the start of this
+    /// command up to the end of the file, the length in the command is damaged. Then the result is
+    /// an error, because cutting the file there would lose the commands that follow.
     fn torn(&mut self, left: u64) -> Result<Next, Failure<S::Error>> {
         let want = usize::try_from(left).unwrap_or(usize::MAX);
         let want = want.min(SEARCHED_MAX);

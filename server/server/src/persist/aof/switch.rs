@@ -25,8 +25,7 @@ use crate::persist::aof::syncers;
 use crate::persist::aof::writer::Writer;
 
 impl Shared {
-    /// Makes replies wait for the append-only file while it is on, and stops that while it is off
-    /// or starting.
+    /// Makes replies wait for the append-only file if it is on, and not if it is off or starting.
     pub(crate) fn update_holds(&self, turn: &mut Turn) {
         turn.lock_all();
         let on = self.durability.aof.phase() == Phase::On;

@@ -2,9 +2,10 @@
 //!
 //! The thread `punctual-aof` writes the bytes that loops have appended to the log, and syncs as
 //! `appendfsync` says. Bytes that arrive during a write are the next write. Replies wait for it
-//! ([`crate::changelog`]): it *releases* a position of the log when everything before it is
-//! written, with `always` synced. One lock guards the [`Writer`]; it is not held during syncs for
-//! waiting replies, so these overlap ([`super::syncers`]). Its holder holds no shard's lock.
+//! ([`crate::changelog`]): it *releases* a position of the log when everything before it is written
+//! (with `always`: synced). One lock guards the [`Writer`]; no thread holds it during syncs for
+//! waiting replies, so these syncs overlap ([`super::syncers`]). A thread that holds it holds no
+//! shard's lock.
 //!
 //! After a failed write, the file is cut back to its last complete write. After a failed sync, it
 //! is cut back to the length of the last successful sync, and the bytes after that are written
@@ -48,7 +49,6 @@ enum Step {
     Close,
 }
 
-/// A failed operation.
 struct Failure {
     what: &'static str,
     error: io::Error,

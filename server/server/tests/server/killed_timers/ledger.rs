@@ -179,9 +179,9 @@ pub(super) fn check_jobs(c: &mut Wire, ledger: &mut Ledger) {
     let soon = unix_time().as_millis() as i64 + 60_000;
     let mut held: BTreeSet<u64> = ledger.held.iter().map(|job| job.n).collect();
     for (n, found) in numbers.into_iter().zip(found) {
-        let there = found.iter().zip(["q", "grave"]);
-        let mut there = there.filter(|(job, _)| job.as_slice().is_some());
-        let (first, second) = (there.next(), there.next());
+        let existing = found.iter().zip(["q", "grave"]);
+        let mut existing = existing.filter(|(job, _)| job.as_slice().is_some());
+        let (first, second) = (existing.next(), existing.next());
         assert!(second.is_none(), "job {n} is there twice: {found:?}");
         let text = |job: &Value| {
             String::from_utf8_lossy(entry(job, "state").as_bytes().unwrap()).into_owned()
