@@ -168,7 +168,7 @@ impl Dispatcher<'_, '_> {
         apply::report(self.shared, error, args);
         log::warning!(
             self.shared.logger,
-            "The command is not applied, and the link to the MASTER is closed: it asks for the same command again until this server follows another one"
+            "The command is not applied, and the link to the MASTER is closed. This server asks for the same command again, until it follows another server"
         );
         session.closing = true;
         if let Some(applied) = &mut session.upstream {

@@ -275,7 +275,7 @@ fn text_of_log(c: &mut Wire) -> (String, String, String) {
 }
 
 #[test]
-fn a_wait_ends_that_is_no_longer_allowed() {
+fn a_wait_ends_when_the_rules_forbid_it() {
     for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut admin, mut ann) = with_user(&server, "+@all ~*");
@@ -518,7 +518,7 @@ fn requirepass_is_the_password_of_the_default_user() {
 #[test]
 fn a_replica_authenticates_as_a_user() {
     let redis = Redis::start(&["--repl-diskless-sync-delay", "0"]);
-    // Delays of replication are measured with the machine's stopwatch.
+    // Without this delay, a full synchronization begins at once.
     let start = || {
         let server = Server::builder().port(0);
         server

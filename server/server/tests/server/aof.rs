@@ -314,7 +314,7 @@ fn an_old_single_file_is_moved_into_the_folder() {
 }
 
 #[test]
-fn overdue_keys_expire_after_the_load_and_stay_away() {
+fn overdue_keys_expire_after_the_load_and_do_not_return() {
     let folder = tempfile::tempdir().unwrap();
     let server = builder(folder.path()).virtual_clock().spawn().unwrap();
     let mut c = Wire::open(&server);
@@ -485,7 +485,7 @@ fn a_large_file_is_rewritten_by_itself() {
 }
 
 #[test]
-fn a_replica_s_files_hold_what_its_primary_sent() {
+fn the_files_of_a_replica_contain_the_stream() {
     let folder = tempfile::tempdir().unwrap();
     let delay = ["--repl-diskless-sync-delay", "0"];
     let redis = Redis::start(&[&["--enable-debug-command", "yes"], &delay[..]].concat());

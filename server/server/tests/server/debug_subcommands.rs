@@ -22,7 +22,7 @@ fn process(options: &[&str]) -> Process {
 }
 
 #[test]
-fn scripts_call_refused_commands_when_told() {
+fn debug_lets_scripts_call_refused_commands() {
     const SCRIPT: &str = "EVAL \"return redis.call('debug', 'protocol', 'integer')\" 0";
     let folder = tempfile::tempdir().unwrap();
     let server = debuggable()
@@ -145,7 +145,7 @@ fn writes_to_the_append_only_file_are_delayed() {
 }
 
 #[test]
-fn peaks_of_output_are_remembered_as_long_as_told() {
+fn peaks_of_output_are_kept_for_the_configured_time() {
     let server = debuggable().virtual_clock().spawn().unwrap();
     let (mut reader, mut c) = (Wire::open(&server), Wire::open(&server));
     let id = reader.int("CLIENT ID");

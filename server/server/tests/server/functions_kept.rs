@@ -91,7 +91,7 @@ fn snapshots_contain_libraries() {
 }
 
 #[test]
-fn what_empties_and_reloads_the_databases() {
+fn commands_that_empty_or_reload_the_databases() {
     let redis_folder = tempfile::tempdir().unwrap();
     let redis = Redis::start(&[
         "--dir",

@@ -4,7 +4,8 @@ use punctual_server::Server;
 
 use crate::wire::{Open as _, Wire};
 
-/// More keys than fit into the processor's caches, as the server assumes.
+/// Number of keys for which the server prefetches. It assumes that fewer keys are in the
+/// processor's caches.
 const KEYS: usize = 9_000;
 
 fn start(threads: &str) -> Server {

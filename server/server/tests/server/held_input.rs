@@ -42,7 +42,7 @@ fn assert_alone(server: &Server, observer: &mut Wire) {
 }
 
 #[test]
-fn a_client_that_leaves_behind_much_input_takes_no_element() {
+fn a_client_that_disconnects_after_much_input_takes_no_element() {
     for threads in [1, 4] {
         let server = builder(threads).spawn().unwrap();
         let mut c = Wire::open(&server);

@@ -154,7 +154,7 @@ fn the_clients_section_matches_redis() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
-    // Two clients wait, one of them with a timeout.
+    // On each server, two clients wait, one of them with a timeout.
     let mut waiting: Vec<Wire> = [redis.port, redis.port, server.port(), server.port()]
         .map(Wire::to)
         .into();

@@ -70,7 +70,8 @@ fn workers_that_wait_are_served_in_the_millisecond_and_in_order() {
         let old = reply.split(' ').nth(2).unwrap();
         assert_eq!(c.int(&format!("JOB ACK q a {old}")), 0);
         assert_eq!(c.int(&format!("JOB ACK q {pair}")), 1);
-        // A transaction, other ways to add jobs, and their effect on waiting workers.
+        // A waiting worker gets both jobs of a transaction. RENAME and JOB RESUME also give it
+        // jobs.
         block(&server, &mut workers[0], "JOB TAKE q COUNT 9 BLOCK 0");
         run(&mut c, &["MULTI", "JOB ADD q x", "JOB ADD q y", "EXEC"]);
         let reply = shown(&workers[0].value());
@@ -87,7 +88,7 @@ fn workers_that_wait_are_served_in_the_millisecond_and_in_order() {
 }
 
 #[test]
-fn a_wait_ends_as_others_do() {
+fn a_wait_in_job_take_ends_like_other_waits() {
     let server = with_threads(1);
     let (mut c, mut worker) = (Wire::open(&server), Wire::open(&server));
     let id = worker.int("CLIENT ID");
@@ -139,7 +140,7 @@ fn a_worker_wakes_by_itself() {
 }
 
 #[test]
-fn users_reach_the_queues_that_they_may() {
+fn users_access_only_permitted_queues() {
     let server = with_threads(1);
     let (mut c, mut user) = (Wire::open(&server), Wire::open(&server));
     run(
@@ -211,7 +212,7 @@ fn users_reach_the_queues_that_they_may() {
 }
 
 #[test]
-fn payloads_are_for_users_that_may_read_them() {
+fn payloads_are_hidden_from_users_without_read_permission() {
     let server = with_threads(1);
     let (mut c, mut user) = (Wire::open(&server), Wire::open(&server));
     run(
@@ -315,7 +316,7 @@ fn jobs_survive_kills() {
 }
 
 #[test]
-fn a_replica_hands_nothing_out_and_acts_when_it_is_promoted() {
+fn a_replica_gives_out_no_jobs_until_it_is_promoted() {
     let primary = Server::builder().port(0).spawn().unwrap();
     let mut theirs = Wire::open(&primary);
     run(

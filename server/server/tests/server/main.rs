@@ -2,8 +2,8 @@
 //! which is built and linked once. A test that changes process-wide state is a separate file beside
 //! this folder.
 //!
-//! - `punctual_harness` starts programs and has the client; [`process`] starts the binary; [`wire`]
-//!   has clients and starts other servers; [`waiters`] blocks clients and counts them.
+//! - `punctual_harness` has the client and starts programs; [`process`] starts the binary; [`wire`]
+//!   starts the servers to compare with; [`waiters`] blocks clients and counts them.
 //! - Every test starts its own server on its own port, so tests run in parallel.
 
 mod follower;

@@ -182,7 +182,7 @@ fn wait_for_migration(c: &mut Wire) {
 }
 
 #[test]
-fn the_loop_goes_on_and_changes_are_not_lost() {
+fn the_loop_serves_clients_during_a_migration_and_no_change_is_lost() {
     for threads in [1, 2] {
         let (ours, redis) = (start(threads), Redis::start(&[]));
         let (mut a, mut c) = (Wire::open(&ours), Wire::open(&ours));
@@ -333,7 +333,7 @@ fn no_write_is_lost_while_a_hot_key_moves() {
 }
 
 #[test]
-fn what_has_moved_is_deleted_at_replicas_and_in_the_append_only_file() {
+fn moved_keys_are_deleted_at_replicas_and_in_the_append_only_file() {
     let folder = tempfile::tempdir().unwrap();
     let start = || {
         let dir = folder.path().to_str().unwrap();

@@ -233,7 +233,7 @@ fn redis_loads_a_snapshot_with_rules() {
 }
 
 #[test]
-fn a_replica_gets_each_entry_once_and_goes_on_when_promoted() {
+fn a_replica_gets_each_entry_once_and_continues_when_promoted() {
     let server = builder()
         .option("repl-diskless-sync-delay", "0")
         .spawn()
@@ -265,7 +265,7 @@ fn a_replica_gets_each_entry_once_and_goes_on_when_promoted() {
 
 /// After a kill, either a key exists, or its entry in the stream: never both, and never neither.
 #[test]
-fn a_kill_divides_no_change_from_its_entry() {
+fn a_kill_separates_no_change_from_its_entry() {
     const KEYS: usize = 400;
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap().to_owned();

@@ -99,7 +99,8 @@ fn anybody_may_load_the_page_and_no_page_may_frame_it() {
     assert_eq!((head.status, &*head.body), (200, ""));
 }
 
-/// A foreign page whose DNS name leads to this server sends that name in its requests.
+/// In an attack by DNS rebinding, the requests of a foreign page have the name of its site as their
+/// host.
 #[test]
 fn names_of_other_sites_get_no_data() {
     let server = server("secret");
@@ -365,7 +366,7 @@ fn the_data_of_the_page() {
     ] {
         assert!(state.contains(part), "{part} in {state}");
     }
-    // A timer's command is too long for a table row, so the page shortens it.
+    // The server shortens a timer's command that is too long for a table row.
     let long = "x".repeat(500);
     c.expect(
         &[&format!(
@@ -379,7 +380,7 @@ fn the_data_of_the_page() {
         !timers.contains(&long[..200]) && timers.contains("\u{2026}\"]"),
         "{timers}"
     );
-    // The connections of the page's requests are closed, and were not shown as clients.
+    // Only this client remains: the internal connections of the page's requests are closed.
     let end = Instant::now() + visit::PATIENCE;
     while !c.text("INFO clients").contains("connected_clients:1\r") {
         assert!(Instant::now() < end);
@@ -419,7 +420,7 @@ fn the_figures_of_timers_and_jobs() {
 
 /// The time limit of a request's head is 5 s.
 #[test]
-fn slow_heads_end() {
+fn slow_request_heads_time_out() {
     let server = server("");
     let mut slow = open(&server);
     let begun = Instant::now();
@@ -439,7 +440,7 @@ fn slow_heads_end() {
 }
 
 #[test]
-fn who_holds_many_connections_keeps_nobody_out() {
+fn many_open_connections_do_not_block_other_clients() {
     let server = server("");
     let begun = Instant::now();
     let held: Vec<_> = (0..200)
@@ -451,8 +452,8 @@ fn who_holds_many_connections_keeps_nobody_out() {
         .collect();
     assert_eq!(get(&server, "/metrics", &[]).status, 200);
     Wire::open(&server).expect(&["PING"], "+PONG|");
-    // If each connection had stayed until its time limit, the requests would have taken half a
-    // minute.
+    // If `/metrics` had waited for the time limits of these connections, this would have taken half
+    // a minute.
     assert!(begun.elapsed() < Duration::from_secs(20));
     // An open connection does not delay the end of the server.
     server.shutdown();
@@ -461,7 +462,7 @@ fn who_holds_many_connections_keeps_nobody_out() {
 }
 
 #[test]
-fn what_is_no_http_is_answered_or_closed() {
+fn input_other_than_http_is_answered_or_closed() {
     let server = server("");
     for bytes in [
         &b"PING\r\n"[..],

@@ -251,7 +251,7 @@ fn writers_on_all_loops_do_not_confuse_the_replica() {
 }
 
 #[test]
-fn an_expired_key_goes_on_the_replica() {
+fn an_expired_key_is_deleted_on_the_replica() {
     let server = builder(1).spawn().unwrap();
     let redis = replica_of(&server);
     let (mut ours, mut theirs) = (Wire::open(&server), Wire::to(redis.port));

@@ -21,8 +21,8 @@ fn builder(folder: &Path) -> Builder {
 fn replicas_continue_after_a_restart() {
     for command in ["SHUTDOWN", "BGSAVE"] {
         let folder = tempfile::tempdir().unwrap();
-        // The clock is virtual, so the snapshot contains the key with a deadline, which is due at
-        // the next start.
+        // While the virtual clock stands still, the key with a deadline stays and is in the
+        // snapshot. At the next start it is due.
         let server = builder(folder.path()).virtual_clock().spawn().unwrap();
         let mut c = Wire::open(&server);
         let (mut follower, id) = Follower::synced(server.port());
@@ -100,7 +100,7 @@ fn replicas_continue_after_flushall_and_a_restart() {
 }
 
 #[test]
-fn the_place_in_the_history_is_that_of_redis() {
+fn the_position_in_the_history_matches_redis() {
     // Our server loads the snapshot of a Redis primary.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
@@ -125,7 +125,7 @@ fn the_place_in_the_history_is_that_of_redis() {
 }
 
 #[test]
-fn a_server_without_replicas_names_no_place() {
+fn a_server_without_replicas_names_no_position() {
     let folder = tempfile::tempdir().unwrap();
     let server = builder(folder.path()).spawn().unwrap();
     let mut c = Wire::open(&server);

@@ -83,7 +83,7 @@ fn without_select(follower: &mut Follower) -> String {
 }
 
 #[test]
-fn only_what_the_backlog_has_is_continued() {
+fn only_offsets_in_the_backlog_are_continued() {
     let server = builder()
         .option("repl-backlog-size", "50kb")
         .spawn()
@@ -302,7 +302,7 @@ fn a_replica_may_not_use_the_keyspace() {
 }
 
 #[test]
-fn a_replica_that_does_not_read_is_cut_off_and_holds_up_nobody() {
+fn a_replica_that_does_not_read_is_disconnected_and_delays_no_other() {
     let server = builder()
         .option("client-output-buffer-limit", "replica 4mb 0 0")
         .option("repl-backlog-size", "16kb")
@@ -334,7 +334,7 @@ fn a_replica_that_does_not_read_is_cut_off_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_stuck_full_synchronization_holds_up_nobody() {
+fn a_stuck_full_synchronization_delays_no_other_replica() {
     let server = builder()
         .option("repl-diskless-sync-delay", "3600")
         .option("repl-diskless-sync-max-replicas", "2")
@@ -498,7 +498,7 @@ const CASES: &[&str] = &[
 
 /// A replica gets the same commands from both servers, in upper or lower case.
 #[test]
-fn the_stream_is_that_of_redis() {
+fn the_stream_matches_redis() {
     let server = builder().option("repl-ping-replica-period", "3600");
     let server = server.spawn().unwrap();
     // With a diskless synchronization, redis-server begins the stream at the second

@@ -213,7 +213,7 @@ fn every_class_of_event() {
         "SET e v PX 5",
         "CLOCK ADVANCE 5",
     ];
-    // A letter of the directive, and the events of these commands that it enables.
+    // A letter of `notify-keyspace-events`, and the events of `commands` that it enables.
     let all: &[(&str, &[&str])] = &[
         ("$", &["set k", "append k", "set e"]),
         ("g", &["expire k", "del k", "expire e"]),

@@ -190,7 +190,7 @@ fn the_deadlines_are_the_promoted_servers_own() {
 }
 
 #[test]
-fn a_due_key_goes_when_the_primary_says_so() {
+fn a_due_key_expires_when_the_primary_deletes_it() {
     let redis = primary(&[]);
     let mut theirs = Wire::to(redis.port);
     let server = follow(redis.port, builder());
@@ -384,7 +384,7 @@ fn a_writable_replicas_own_keys_expire() {
 
 /// As on redis-server, EXEC decides whether the commands of a transaction may run.
 #[test]
-fn a_transaction_that_changes_the_role_goes_on() {
+fn a_transaction_that_changes_the_role_continues() {
     let redis = primary(&[]);
     let mut theirs = Wire::to(redis.port);
     theirs.ask(&["SET", "k", "theirs"]);

@@ -242,7 +242,7 @@ fn the_append_only_file_of_a_replica_has_its_data() {
 }
 
 #[test]
-fn a_replica_says_what_its_file_has() {
+fn a_replica_acknowledges_the_synced_part_of_its_file() {
     let first = builder().option("repl-diskless-sync-delay", "0");
     let first = first.spawn().unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -97,7 +97,7 @@ fn a_script_that_has_written_ends_with_the_server_only() {
 }
 
 #[test]
-fn keys_that_a_script_does_not_declare_are_part_of_its_step() {
+fn undeclared_keys_of_a_script_change_atomically() {
     const ACCOUNTS: usize = 20;
     const TOTAL: i64 = 2_000;
     for threads in ["1", "4"] {
@@ -159,7 +159,7 @@ fn a_script_wakes_waiting_clients_when_it_has_ended() {
 }
 
 #[test]
-fn time_stands_still_and_watches_notice() {
+fn time_stands_still_in_a_script_and_watches_notice_its_writes() {
     let server = start("1");
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
     a.expect(

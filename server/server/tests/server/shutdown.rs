@@ -64,7 +64,7 @@ fn writes_wait_and_the_shutdown_can_be_aborted() {
 }
 
 #[test]
-fn it_ends_when_the_replica_is_in_sync() {
+fn the_shutdown_ends_when_the_replica_is_in_sync() {
     let (server, replica) = start(2);
     let mut client = wait(&server, &replica);
     // As in Redis, a second SHUTDOWN waits for the same end.
@@ -78,7 +78,7 @@ fn it_ends_when_the_replica_is_in_sync() {
 }
 
 #[test]
-fn it_ends_when_the_time_is_over() {
+fn the_shutdown_ends_when_the_time_is_over() {
     let (server, replica) = start(1);
     let mut client = wait(&server, &replica);
     server.advance(Duration::from_millis(9_999)).unwrap();

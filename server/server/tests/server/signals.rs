@@ -50,7 +50,7 @@ fn options_of_the_two_signals() {
 }
 
 #[test]
-fn a_failed_save_keeps_the_server_unless_forced() {
+fn a_failed_save_prevents_a_shutdown_unless_forced() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = start(folder.path(), &[]);
     // The snapshot cannot replace a folder.

@@ -64,12 +64,12 @@ fn check(server: &Server) {
 }
 
 #[test]
-fn replies_come_whole_and_in_order() {
+fn replies_arrive_complete_and_in_order() {
     check(&Server::builder().port(0).spawn().unwrap());
 }
 
 #[test]
-fn replies_that_wait_for_the_device_do_too() {
+fn held_replies_arrive_complete_and_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::builder()
         .port(0)

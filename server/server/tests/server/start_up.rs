@@ -499,7 +499,7 @@ fn dir_cannot_change_while_a_snapshot_is_loaded() {
 
 /// Tools search for `v=`, or read the third word.
 #[test]
-fn the_version_names_that_of_redis() {
+fn the_version_text_names_the_redis_version() {
     for option in ["-v", "--version"] {
         let output = Command::new(PROGRAM).arg(option).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();

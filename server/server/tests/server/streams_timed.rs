@@ -154,7 +154,7 @@ fn settings_and_pending_entries_survive_a_kill() {
 }
 
 #[test]
-fn a_replica_hides_and_waits_and_acts_when_it_is_promoted() {
+fn a_replica_hides_due_entries_until_it_is_promoted() {
     let primary = Server::builder().port(0).spawn().unwrap();
     let mut theirs = Wire::open(&primary);
     run(

@@ -7,7 +7,7 @@ use crate::waiters::{block, with_threads};
 use crate::wire::{Open as _, Wire, eventually, run, show, shown};
 
 #[test]
-fn a_timer_runs_its_command_at_its_instant_and_is_gone() {
+fn a_timer_runs_its_command_at_its_deadline_and_is_removed() {
     for threads in [1, 3] {
         let server = with_threads(threads);
         let mut c = Wire::open(&server);
@@ -352,7 +352,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_cannot_work_is_refused_when_it_is_set() {
+fn impossible_commands_are_refused_by_timer_set() {
     let server = with_threads(2);
     let mut c = Wire::open(&server);
     for (line, error) in REFUSED {
@@ -370,7 +370,7 @@ fn what_cannot_work_is_refused_when_it_is_set() {
 }
 
 #[test]
-fn a_timer_runs_as_its_user_and_stops_with_it() {
+fn a_timer_runs_as_its_user_and_pauses_without_permission() {
     let server = with_threads(2);
     let (mut c, mut alice) = (Wire::open(&server), Wire::open(&server));
     run(&mut c, &["ACL SETUSER alice on nopass +@all -del ~a:* &*"]);
@@ -521,7 +521,7 @@ fn timers_fire_by_themselves() {
 }
 
 #[test]
-fn missed_runs_are_caught_up_with_as_the_timer_says() {
+fn missed_runs_follow_the_catchup_option() {
     let server = with_threads(1);
     let mut c = Wire::open(&server);
     run(

@@ -122,8 +122,8 @@ fn a_timer_that_fires_is_one_transaction_of_the_log() {
 }
 
 #[test]
-fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
-    // With a virtual clock, the delay would not end.
+fn a_replica_fires_due_timers_only_after_its_promotion() {
+    // Without this delay, a full synchronization begins at once.
     let primary = builder()
         .virtual_clock()
         .threads(2)

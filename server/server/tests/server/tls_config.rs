@@ -186,7 +186,7 @@ fn refusals_are_those_of_redis() {
 }
 
 #[test]
-fn a_server_without_what_it_needs_does_not_start() {
+fn a_server_with_missing_tls_settings_does_not_start() {
     let authority = Authority::new();
     let refused = |builder: punctual_server::Builder| match builder.spawn() {
         Ok(_) => panic!("the server has started"),

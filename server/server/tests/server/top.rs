@@ -84,7 +84,7 @@ fn assert_shows(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_page_has_what_is_due_next() {
+fn a_page_shows_the_next_deadlines() {
     let (server, _c) = future();
     let page = page(&["-p", &server.port().to_string()], None);
     assert_shows(
@@ -177,7 +177,7 @@ fn every_view_is_drawn_and_rates_are_those_between_two_looks() {
 }
 
 #[test]
-fn redis_is_shown_as_far_as_it_goes() {
+fn a_redis_server_is_shown_without_our_own_figures() {
     let redis = Redis::start(&[]);
     let port = redis.port.to_string();
     let mut c = Wire::to(redis.port);

@@ -201,7 +201,7 @@ fn expired_keys_and_fields_invalidate_at_their_deadline() {
 }
 
 #[test]
-fn a_client_that_meets_an_expired_key_drops_it_too() {
+fn a_client_that_reads_an_expired_key_gets_an_invalidation() {
     let server = start(1);
     let (mut c, mut w) = (tracking(&server, "NOLOOP"), Wire::open(&server));
     w.expect(&["DEBUG SET-ACTIVE-EXPIRE 0", "SET k 1 PX 1"], "+OK|+OK|");
@@ -322,7 +322,7 @@ fn optin_and_optout() {
 }
 
 #[test]
-fn redirected_messages_and_a_target_that_goes() {
+fn redirected_messages_and_a_target_that_disconnects() {
     for threads in [1, 4] {
         let server = start(threads);
         let (mut w, mut target) = (Wire::open(&server), Wire::open(&server));
@@ -383,7 +383,7 @@ fn the_table_has_a_limit() {
 }
 
 #[test]
-fn clients_that_go_leave_entries_that_tell_nobody() {
+fn entries_of_disconnected_clients_cause_no_messages() {
     let server = start(1);
     let mut w = Wire::open(&server);
     for _ in 0..100 {

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_length_is_no_torn_end() {
+    fn a_wrong_length_is_damage_and_not_a_torn_end() {
         let one = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
         let mut bytes = one.repeat(10);
         // The last argument of the third command states a length of 900 bytes.

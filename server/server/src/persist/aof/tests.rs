@@ -298,7 +298,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
 }
 
 #[test]
-fn a_failed_sync_is_never_taken_for_done() {
+fn a_failed_sync_never_counts_as_done() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "everysec");
     let mut c = Client::connect(&server);
@@ -314,7 +314,7 @@ fn a_failed_sync_is_never_taken_for_done() {
 }
 
 #[test]
-fn with_always_nobody_gets_a_reply_that_is_not_true() {
+fn with_always_no_reply_reveals_a_lost_write() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "always");
     let (mut writer, mut reader) = (Client::connect(&server), Client::connect(&server));
@@ -396,7 +396,7 @@ fn with_always_replies_wait_only_for_what_they_reveal() {
 }
 
 #[test]
-fn a_slow_write_holds_up_only_replies_that_reveal_it() {
+fn a_slow_write_delays_only_replies_that_reveal_it() {
     for (sync, threads) in [("everysec", 1), ("no", 1), ("everysec", 3)] {
         let folder = tempfile::tempdir().unwrap();
         let (server, faults) = start_with(builder(folder.path(), sync).threads(threads));
@@ -432,7 +432,7 @@ fn a_slow_write_holds_up_only_replies_that_reveal_it() {
 }
 
 #[test]
-fn with_everysec_a_slow_sync_holds_up_no_write() {
+fn with_everysec_a_slow_sync_delays_no_write() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "everysec");
     let mut c = Client::connect(&server);
@@ -455,7 +455,7 @@ fn with_everysec_a_slow_sync_holds_up_no_write() {
 }
 
 #[test]
-fn during_a_rewrite_nothing_is_synced_if_so_configured() {
+fn no_appendfsync_on_rewrite_stops_syncs_during_a_rewrite() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "always");
     let (mut c, mut writer) = (Client::connect(&server), Client::connect(&server));

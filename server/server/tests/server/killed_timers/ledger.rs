@@ -163,7 +163,7 @@ pub(super) fn check_timers(c: &mut Wire, ledger: &mut Ledger) {
         }
     }
     replies(c, fired.into_iter());
-    // The number of runs in a repeating timer equals the effect of its command.
+    // A repeating timer's number of runs equals the value that its command has counted.
     let runs = &pairs(c, &[0], |_| ["TIMER GET again".into(), "GET runs".into()])[0];
     assert_eq!(entry(&runs[0], "runs").as_int(), Some(integer(&runs[1])));
 }
