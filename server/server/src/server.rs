@@ -94,6 +94,7 @@ pub(crate) type Starting = Arc<OnceLock<Arc<Shared>>>;
 pub struct Builder {
     options: Vec<(String, String)>,
     config: Option<Config>,
+    /// Ports that the system selects.
     free: FreePorts,
     logger: Option<Logger>,
     reclaim: Option<Reclaim>,

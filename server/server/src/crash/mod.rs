@@ -45,6 +45,7 @@ static LINK: OnceLock<Link> = OnceLock::new();
 struct Link {
     requests: PipeWriter,
     answers: PipeReader,
+    /// ID of the thread `punctual-crash`, which must not wait for itself.
     writer: AtomicI32,
 }
 
@@ -52,6 +53,7 @@ struct Panicked {
     message: String,
     thread: String,
     returns: Vec<usize>,
+    /// Gets a message when the report is written.
     done: mpsc::Sender<()>,
 }
 

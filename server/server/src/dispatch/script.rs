@@ -188,7 +188,9 @@ impl Dispatcher<'_, '_> {
 /// The server, as a running script sees it.
 struct ScriptHost<'h, 'a, 's> {
     dispatcher: &'h mut Dispatcher<'a, 's>,
+    /// Session of the script's own commands.
     session: &'h mut Session,
+    /// Client that runs the script, for ACL LOG.
     caller: &'h ClientInfo,
     call: &'h Call<'h>,
     is_function: bool,

@@ -50,7 +50,10 @@ impl EventLoop {
             .registry()
             .reregister(source, token, Interest::READABLE)
         {
-            log::warning!(self.shared.logger, "Can't wait for connections of a listener: {e}");
+            log::warning!(
+                self.shared.logger,
+                "Can't wait for connections of a listener: {e}"
+            );
         }
     }
 
@@ -75,7 +78,10 @@ impl EventLoop {
                 .registry()
                 .register(source, token, Interest::READABLE)
             {
-                log::warning!(self.shared.logger, "Can't wait for connections of a listener: {e}");
+                log::warning!(
+                    self.shared.logger,
+                    "Can't wait for connections of a listener: {e}"
+                );
             }
         }
         self.listeners = all;
@@ -127,7 +133,10 @@ impl EventLoop {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let source = arrival.socket.source();
         if let Err(e) = self.poll.registry().register(source, Token(slot), interest) {
-            log::warning!(self.shared.logger, "Can't wait for input of a client connection: {e}");
+            log::warning!(
+                self.shared.logger,
+                "Can't wait for input of a client connection: {e}"
+            );
             self.free_slots.push(slot);
             self.shared.clients.registry.leave();
             return None;

@@ -41,6 +41,7 @@ enum Timer {
 /// Conversations with other servers.
 #[derive(Default)]
 pub(crate) struct Dials {
+    /// Number of the next conversation.
     next: usize,
     all: BTreeMap<usize, Outgoing>,
     /// Conversations with more to read.

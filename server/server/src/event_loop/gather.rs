@@ -26,6 +26,7 @@ const GATHERED_BYTES_MAX: usize = 4 << 10;
 /// Bytes that were read from one connection.
 struct Piece {
     slot: usize,
+    /// ID of the client. Another client may have got the slot since.
     client: u64,
     bytes: Range<usize>,
     /// Whether the read has filled the buffer, so that the socket may have more.

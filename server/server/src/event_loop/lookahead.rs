@@ -1,4 +1,5 @@
-//! Parsing of the next commands of a pipeline before they run.
+//! Parsing of the next commands of a pipeline before they run. The dispatcher prefetches their keys
+//! together ([`Dispatcher::look_ahead`](crate::dispatch::Dispatcher::look_ahead)).
 
 use punctual_resp::{Args, Command, Limits, Parser};
 use punctual_store::hash_table::WARM_MAX;

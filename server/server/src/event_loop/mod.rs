@@ -137,6 +137,7 @@ struct Reading {
     buffer: Box<[u8]>,
     /// Input of several connections whose commands have not run yet.
     gathered: Gathered,
+    /// Empty output buffers for the next replies.
     spare: Vec<Vec<u8>>,
     lookahead: Lookahead,
     /// Slots that may have more input.
@@ -209,6 +210,7 @@ pub(crate) struct EventLoop {
     stopwatch: quanta::Clock,
     /// Latest reading of the clock in this turn, in Unix milliseconds.
     turn_ms: u64,
+    /// Whether more work is due, so that the next turn follows without sleep.
     more_due: bool,
     /// Whether the timer [`LoopTimer::RetryAccept`] is armed.
     retry_armed: bool,

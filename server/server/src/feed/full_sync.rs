@@ -74,6 +74,7 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
 struct Walk {
     shared: Arc<Shared>,
     snapshot: Snapshot,
+    /// Whether all records are encoded.
     complete: bool,
 }
 
@@ -95,6 +96,7 @@ struct Job {
     libraries: Libraries,
     position: HistoryPosition,
     replicas: Vec<Arc<Replica>>,
+    /// Whether the bytes are sent while they are encoded, and not from a file.
     to_sockets: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::replication::upstream::{Attempt, Phase};
 /// Maximum length of a line.
 const LINE_MAX: usize = 4 << 10;
 
-/// Stage of the handshake.
+/// Stage of the handshake: the command whose answer is next, or a result.
 enum Stage {
     Ping,
     Auth,

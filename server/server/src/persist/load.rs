@@ -234,7 +234,7 @@ pub(crate) struct Progress<'s> {
     total_bytes: u64,
     /// Bytes of the files that are already loaded.
     before_bytes: u64,
-    reported_tenths: u64,
+    logged_tenths: u64,
 }
 
 impl<'s> Progress<'s> {
@@ -253,7 +253,7 @@ impl<'s> Progress<'s> {
             shared,
             total_bytes,
             before_bytes: 0,
-            reported_tenths: 0,
+            logged_tenths: 0,
         }
     }
 
@@ -266,9 +266,9 @@ impl<'s> Progress<'s> {
         let loading = &shared.durability.loading;
         loading.loaded_bytes.store(offset, Ordering::Relaxed);
         let total = self.total_bytes;
-        if total > PROGRESS_MIN_BYTES && offset * 10 / total > self.reported_tenths {
-            self.reported_tenths = offset * 10 / total;
-            log::notice!(shared.logger, "Loading: {}%", self.reported_tenths * 10);
+        if total > PROGRESS_MIN_BYTES && offset * 10 / total > self.logged_tenths {
+            self.logged_tenths = offset * 10 / total;
+            log::notice!(shared.logger, "Loading: {}%", self.logged_tenths * 10);
         }
         if shared.stopping.load(Ordering::Acquire) {
             return Err(LoadError::Stopped);

@@ -70,7 +70,9 @@ pub(super) struct NewFile {
     file: Box<dyn Output>,
     temporary: PathBuf,
     path: PathBuf,
+    /// Number of bytes since the last sync.
     unsynced: u64,
+    /// Whether the file has its final name.
     finished: bool,
 }
 
@@ -199,6 +201,7 @@ pub(super) fn write_snapshot(
 /// A running save. Only one exists at a time; it records the start and the result.
 struct Attempt<'s> {
     shared: &'s Shared,
+    /// Number of changes of the keyspace at the instant of the snapshot.
     changes: u64,
     began: Moment,
     now: Now,

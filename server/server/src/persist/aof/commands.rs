@@ -56,6 +56,7 @@ enum Part {
 
 /// A byte that violates the format.
 struct Flaw {
+    /// Offset of the byte in the buffer.
     at: usize,
     reason: &'static str,
 }

@@ -128,6 +128,7 @@ impl AofFiles {
 struct OneFile<'s> {
     shared: &'s Arc<Shared>,
     path: PathBuf,
+    /// Whether this is the last file in the manifest.
     last: bool,
 }
 

@@ -212,12 +212,14 @@ pub(super) fn write_first_base(shared: &Arc<Shared>, turn: &mut Turn) -> Result<
     })
 }
 
+/// A rewrite of the append-only file, on its own thread.
 struct Run {
     shared: Arc<Shared>,
     settings: Arc<Settings>,
     libraries: Arc<Libraries>,
     snapshot: Snapshot,
     now: Now,
+    /// Phase of the append-only file when the rewrite began.
     phase: Phase,
     began: Moment,
 }

@@ -31,11 +31,13 @@ struct Switches {
     /// Syncs of incremental files block, except the first `permits` of them.
     stalled: AtomicBool,
     permits: AtomicU64,
+    /// Number of syncs that were begun while `stalled` was set.
     arrived: AtomicU64,
     /// Syncs of other files block.
     base_stalled: AtomicBool,
     /// Creation of files fails.
     read_only: AtomicBool,
+    /// Number of operations that have failed.
     failures: AtomicU64,
 }
 

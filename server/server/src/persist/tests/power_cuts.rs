@@ -87,6 +87,7 @@ fn found(server: &Server) -> State {
 /// A server on recorded files, with a client.
 struct Story {
     recorder: Recorder,
+    /// Numbers of the writes that are sent and durable.
     mark: Mark,
     client: Wire,
     /// Whether every acknowledged write is durable.
