@@ -1,7 +1,7 @@
 //! INFO: Redis's sections and field names, and the section `timers` with the lateness of expiry.
 //!
-//! Every figure is measured. Fields of missing features (scripts, replicas) are 0 if tools read
-//! them and absent otherwise; the test of INFO lists the absent fields and the reasons.
+//! Every figure is measured. Fields of missing features (scripts, replicas) are 0 if tools read them and absent
+//! otherwise; the test of INFO lists the absent fields and the reasons.
 
 mod persistence;
 pub(crate) mod primary;
@@ -29,7 +29,7 @@ use crate::observe::stats::{CommandStats, Counter, LoopStats, lateness_histogram
 use crate::pubsub::Kind;
 use crate::world::process;
 
-/// Rows of the commands in this file.
+/// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "info",
     -1,
@@ -54,8 +54,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 )
 .syntax("[section ...]")];
 
-/// A section: its name, whether plain INFO shows it, whether INFO ALL shows it, and the function
-/// that writes it.
+/// A section: its name, whether plain INFO shows it, whether INFO ALL shows it, and the function that writes it.
 type Section = (&'static str, bool, bool, fn(&mut Page<'_, '_>));
 
 const SECTIONS: &[Section] = &[
