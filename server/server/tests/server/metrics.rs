@@ -132,6 +132,9 @@ fn the_figures_are_those_of_the_server() {
     c.send(&["CLOCK ADVANCE 5000"]);
     c.value();
     let page = get(&server, "/metrics", &[]);
+    // The scrapes are no clients, and run no commands.
+    assert_eq!(value(&page, "redis_connected_clients"), 1.0);
+    assert!(!page.body.contains("{cmd=\"info\"}"));
     assert_eq!(value(&page, "punctual_timer_commands_total"), 1.0);
     assert_eq!(value(&page, "punctual_lateness_seconds_count"), 3.0);
     assert_eq!(value(&page, "redis_exporter_scrapes_total"), 2.0);
