@@ -236,8 +236,16 @@ fn replicas_and_their_primary_show_each_other() {
 
 #[test]
 fn a_server_that_cannot_answer_is_down() {
+    // The order for figures reaches the loop of the script, and loops beside it.
+    for threads in [1, 3] {
+        is_down_while_a_script_is_busy(threads);
+    }
+}
+
+fn is_down_while_a_script_is_busy(threads: usize) {
     let server = Server::builder()
         .port(0)
+        .threads(threads)
         .metrics_port(0)
         .option("busy-reply-threshold", "1")
         .spawn()
@@ -260,6 +268,9 @@ fn a_server_that_cannot_answer_is_down() {
         page.body
     );
     assert_eq!(value(&page, "punctual_lateness_seconds_count"), 0.0);
+    for _ in 0..threads {
+        assert_eq!(value(&get(&server, "/metrics", &[]), "redis_up"), 0.0);
+    }
     let mut c = Wire::open(&server);
     c.expect(&["SCRIPT KILL"], "+OK|");
     assert!(busy.value().is_error());
