@@ -48,12 +48,17 @@ impl Background for EventLoop {
         turn.may_lock = false;
         // All other mail waits until the script has ended.
         let mailbox = &shared.mailboxes[self.number];
-        let served = |order: &Order| matches!(order, Order::Serve(_) | Order::FeedReplicas);
+        let served = |order: &Order| {
+            matches!(
+                order,
+                Order::Serve(_) | Order::FeedReplicas | Order::Figures(_)
+            )
+        };
         for order in mailbox.take_orders(served) {
-            if let Order::Serve(arrival) = order {
-                self.serve(arrival, now);
-            } else {
-                self.feed_replicas();
+            match order {
+                Order::Serve(arrival) => drop(self.serve(arrival, now)),
+                Order::Figures(answer) => self.send_figures(answer),
+                _ => self.feed_replicas(),
             }
         }
         if !std::mem::replace(&mut self.busy.swept, true) {
