@@ -146,7 +146,7 @@ impl EventLoop {
             return;
         };
         if connection.out.capacity() == 0 {
-            connection.out = self.reading.spare.pop().unwrap_or_default();
+            connection.out = self.reading.spare_outputs.pop().unwrap_or_default();
         }
         if connection.input.is_empty() {
             let used = self.run_commands(slot, bytes, turn);

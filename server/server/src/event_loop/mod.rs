@@ -137,8 +137,7 @@ struct Reading {
     buffer: Box<[u8]>,
     /// Input of several connections whose commands have not run yet.
     gathered: Gathered,
-    /// Empty output buffers for the next replies.
-    spare: Vec<Vec<u8>>,
+    spare_outputs: Vec<Vec<u8>>,
     lookahead: Lookahead,
     /// Slots that may have more input.
     readable: Vec<usize>,

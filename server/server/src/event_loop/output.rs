@@ -211,7 +211,7 @@ impl EventLoop {
                 && connection.session.id == to.client
             {
                 if connection.out.capacity() == 0 {
-                    connection.out = self.reading.spare.pop().unwrap_or_default();
+                    connection.out = self.reading.spare_outputs.pop().unwrap_or_default();
                 }
                 connection.chunks.take_long(&mut connection.out);
                 connection.out.extend_from_slice(bytes);
@@ -334,8 +334,8 @@ impl EventLoop {
         } else {
             0
         };
-        if self.reading.spare.len() < most {
-            self.reading.spare.push(out);
+        if self.reading.spare_outputs.len() < most {
+            self.reading.spare_outputs.push(out);
         }
     }
 
