@@ -31,7 +31,7 @@ pub(crate) enum Begun {
     Stopping,
     /// The shutdown waits for replicas.
     Waiting,
-    /// The snapshot failed, and the server keeps running. The log has the reason.
+    /// The server keeps running, because it cannot save its data. The log has the reason.
     Failed,
 }
 

@@ -5,7 +5,8 @@
 //! [`Dispatcher::run`] is the entry for clients and the primary's stream. EXEC, scripts and timers
 //! call [`Dispatcher::execute`] for each of their commands. Keyspace commands run in [`Turn::run`],
 //! the server's own commands in their handlers ([`server_command`]). Handlers of EXEC and EVAL only
-//! return what to execute; the dispatcher executes it after the handler has returned.
+//! note in the session which commands or script to execute; the dispatcher executes them after the
+//! handler has returned.
 
 mod admission;
 mod beside;

@@ -1,5 +1,5 @@
-//! Execution of a server command. Its handler may change settings, and may return queued commands,
-//! a script or a wait, which the dispatcher then executes.
+//! Execution of a server command. Its handler may change settings, and may leave queued commands, a
+//! script or a wait in the session, which the dispatcher then executes.
 
 use std::sync::atomic::Ordering;
 

@@ -173,7 +173,7 @@ impl EventLoop {
     }
 
     /// Arms a connection's idle timer again, or cancels it if `timeout` is 0. During a handshake,
-    /// the timer keeps the handshake's time limit.
+    /// the timer has the handshake's time limit instead.
     pub(crate) fn arm_idle(&mut self, slot: usize) {
         let mut timeout_ms = u64::from(self.settings.timeout_s) * 1000;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
@@ -251,7 +251,7 @@ impl EventLoop {
     }
 
     /// Closes a connection that exceeds its output limit.
-    pub(crate) fn cut_off(&mut self, slot: usize) {
+    pub(crate) fn close_over_limit(&mut self, slot: usize) {
         if let Some(connection) = self.connections.get(slot).and_then(Option::as_ref) {
             let session = &connection.session;
             self.shared.observed.stats[self.number]

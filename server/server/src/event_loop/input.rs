@@ -321,7 +321,7 @@ impl EventLoop {
             return;
         };
         if output_max.is_none_or(|max| connection.unwritten() > max) {
-            return self.cut_off(slot);
+            return self.close_over_limit(slot);
         }
         match flow {
             Flow::Done => {}

@@ -520,7 +520,7 @@ impl EventLoop {
     }
 
     /// Returns whether the connection in this slot belongs to the client.
-    fn has(&mut self, slot: usize, client: u64) -> bool {
+    fn is_client_in_slot(&mut self, slot: usize, client: u64) -> bool {
         self.connection(slot)
             .is_some_and(|connection| connection.session.id == client)
     }
@@ -548,8 +548,12 @@ impl EventLoop {
                     self.serve(arrival, now);
                 }
                 Order::Listen { plain, tls } => self.listen(plain, tls),
-                Order::Kill { client, slot } if self.has(slot, client) => self.close(slot),
-                Order::CutOff { client, slot } if self.has(slot, client) => self.cut_off(slot),
+                Order::Kill { client, slot } if self.is_client_in_slot(slot, client) => {
+                    self.close(slot)
+                }
+                Order::CutOff { client, slot } if self.is_client_in_slot(slot, client) => {
+                    self.close_over_limit(slot)
+                }
                 Order::Kill { .. } | Order::CutOff { .. } => {}
                 Order::Unblocked {
                     client,

@@ -219,10 +219,10 @@ impl EventLoop {
             }
         }
         self.inbox.orders.append(&mut mail.orders);
-        let cut_off = mail.cut_off.drain(..);
+        let close_over_limit = mail.close_over_limit.drain(..);
         self.inbox
             .orders
-            .extend(cut_off.map(|(client, slot)| Order::CutOff { client, slot }));
+            .extend(close_over_limit.map(|(client, slot)| Order::CutOff { client, slot }));
         mail.clear(self.shared.memory.is_full(self.number));
         self.inbox.mail = mail;
     }
@@ -347,7 +347,7 @@ impl EventLoop {
             return;
         };
         if is_exceeded(limit, left, now_ms, &mut connection.over_soft_since) {
-            self.cut_off(slot);
+            self.close_over_limit(slot);
         } else if let Some(since) = connection.over_soft_since
             && connection.soft_timer.is_none()
         {

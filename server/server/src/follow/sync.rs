@@ -129,9 +129,11 @@ impl Announced {
         shared.replication.upstream.transferred(transfer);
         let mut progress = Progress::begin(shared, turn.now, transfer.total);
         let resume = || shared.mailboxes[0].order(Order::SnapshotHasRoom);
-        let fetch = |place: &mut [u8]| {
-            let count = place.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let count = incoming.read(&mut place[..count], resume)?;
+        let fetch = |buffer: &mut [u8]| {
+            let count = buffer
+                .len()
+                .min(usize::try_from(left).unwrap_or(usize::MAX));
+            let count = incoming.read(&mut buffer[..count], resume)?;
             left -= count as u64;
             transfer.read += count as u64;
             shared.replication.upstream.transferred(transfer);
@@ -147,11 +149,11 @@ impl Announced {
         let mut rest = reader.into_source().buffered().to_vec();
         if let End::Mark(mark) = self.end {
             while rest.len() < MARK_BYTES {
-                let mut place = [0; MARK_BYTES];
+                let mut buffer = [0; MARK_BYTES];
                 let count = incoming
-                    .read(&mut place, resume)
+                    .read(&mut buffer, resume)
                     .map_err(Failure::Transfer)?;
-                rest.extend_from_slice(&place[..count]);
+                rest.extend_from_slice(&buffer[..count]);
             }
             if rest[..MARK_BYTES] != mark {
                 return Err(Failure::Refused(

@@ -1,7 +1,6 @@
 //! Loading of snapshots: at startup, for DEBUG RELOAD, and as the base of an append-only file.
 //!
-//! Meanwhile the event loops reply LOADING. A damaged file is refused with its offset, and not
-//! changed.
+//! At startup, the event loops reply LOADING meanwhile. A damaged file is refused and not changed.
 
 mod fields;
 mod unsupported;

@@ -38,8 +38,8 @@ impl SignalThread {
     }
 }
 
-/// Begins a shutdown at each signal, on a separate thread, because this thread must receive a
-/// second SIGINT.
+/// Begins a shutdown at a signal. The shutdown runs on a separate thread, because this thread must
+/// receive a second SIGINT, which ends the process at once.
 fn receive(mut signals: Signals, server: &Starting) -> io::Result<()> {
     let mut shutdowns: Vec<JoinHandle<()>> = Vec::new();
     for signal in &mut signals {
