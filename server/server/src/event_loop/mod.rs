@@ -75,8 +75,7 @@ use output::Held;
 
 /// Maximum number of bytes of a read from a socket.
 const READ_SIZE: usize = 64 << 10;
-/// Maximum number of steps of expiry between two polls of the sockets: well under a millisecond of
-/// work.
+/// Maximum steps of expiry between two polls of the sockets: well under a millisecond of work.
 const EXPIRY_BATCH: usize = 1_000;
 /// Maximum wait for the lock of a shard with due entries.
 const LOCK_PATIENCE: Duration = Duration::from_millis(1);
@@ -485,8 +484,7 @@ impl EventLoop {
             let began = *began.get_or_insert_with(|| self.stopwatch.raw());
             let done = loop {
                 if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
-                    // A script may hold the shard for long. Otherwise the next turn tries again at
-                    // once.
+                    // A script may hold the shard for long. If none does, the next turn retries.
                     self.more_due = !shared.scripting.running.is_busy();
                     break 'shards;
                 }
@@ -520,7 +518,7 @@ impl EventLoop {
     }
 
     /// Returns whether the connection in this slot belongs to the client.
-    fn is_client_in_slot(&mut self, slot: usize, client: u64) -> bool {
+    fn slot_has(&mut self, slot: usize, client: u64) -> bool {
         self.connection(slot)
             .is_some_and(|connection| connection.session.id == client)
     }
@@ -548,10 +546,8 @@ impl EventLoop {
                     self.serve(arrival, now);
                 }
                 Order::Listen { plain, tls } => self.listen(plain, tls),
-                Order::Kill { client, slot } if self.is_client_in_slot(slot, client) => {
-                    self.close(slot)
-                }
-                Order::CutOff { client, slot } if self.is_client_in_slot(slot, client) => {
+                Order::Kill { client, slot } if self.slot_has(slot, client) => self.close(slot),
+                Order::CutOff { client, slot } if self.slot_has(slot, client) => {
                     self.close_over_limit(slot)
                 }
                 Order::Kill { .. } | Order::CutOff { .. } => {}

@@ -219,10 +219,10 @@ impl EventLoop {
             }
         }
         self.inbox.orders.append(&mut mail.orders);
-        let close_over_limit = mail.close_over_limit.drain(..);
+        let cut_off = mail.cut_off.drain(..);
         self.inbox
             .orders
-            .extend(close_over_limit.map(|(client, slot)| Order::CutOff { client, slot }));
+            .extend(cut_off.map(|(client, slot)| Order::CutOff { client, slot }));
         mail.clear(self.shared.memory.is_full(self.number));
         self.inbox.mail = mail;
     }
