@@ -21,7 +21,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     &[
         row("count", -4, count).doc(
             OWN,
-            "O(Q B log J) for Q queues with J jobs and B buckets with jobs, of both together at most 100000.",
+            "O(Q B log J) for Q queues with J jobs and B buckets that have jobs. Queues and buckets are at most 100000 together.",
             "Returns the number of delayed jobs that become due in a time range, or in each of its equal parts.",
         )
             .syntax("from to [BUCKETS count]"),
