@@ -47,6 +47,7 @@ fn stage(line: &str, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
+        seed: 1,
     });
     let mut command = Vec::new();
     if line.starts_with("get") || line.starts_with("pexpire") {
@@ -68,6 +69,7 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
+        seed: 1,
     });
     let (mut pipeline, payload) = (Vec::new(), "p".repeat(100));
     // IDs and tokens are of one sequence, which begins at the time in µs.
@@ -93,6 +95,7 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
+        seed: 1,
     });
     store.set_logged(logged);
     let mut pause = Vec::new();

@@ -298,6 +298,7 @@ impl Server {
         let store = Store::new(StoreOptions {
             shards: shard_count(&settings),
             databases: settings.databases,
+            seed: world.seed(),
         });
         let tls = Arc::new(Tls::default());
         if settings.tls.is_used() || builder.free.tls {

@@ -257,6 +257,7 @@ fn check(shards: usize, steps: Vec<Step>) {
         store: Store::new(StoreOptions {
             shards,
             databases: DATABASES,
+            seed: 1,
         }),
         sink: ExpirySink::default(),
     };

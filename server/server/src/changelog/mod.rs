@@ -459,6 +459,7 @@ mod tests {
             Store::new(StoreOptions {
                 shards: 4,
                 databases: 4,
+                seed: 1,
             }),
             ChangeLog::default(),
         );

@@ -72,6 +72,11 @@ impl World {
             .spawn(work)
     }
 
+    /// Returns a random seed.
+    pub(crate) fn seed(self) -> u64 {
+        rand::random()
+    }
+
     /// Returns `N` random hexadecimal digits.
     pub(crate) fn hex_digits<const N: usize>(self) -> [u8; N] {
         std::array::from_fn(|_| b"0123456789abcdef"[rand::random_range(0..16)])

@@ -109,6 +109,7 @@ impl Fixture {
             store: Store::new(StoreOptions {
                 shards,
                 databases: 16,
+                seed: 1,
             }),
             now: Now::from_ms(1_000_000),
             db: 0,

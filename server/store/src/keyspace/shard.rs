@@ -9,6 +9,8 @@ use std::time::Duration;
 use ahash::RandomState;
 use crc::{CRC_16_XMODEM, Crc, Table};
 use parking_lot::{Mutex, RwLock};
+use rand::rngs::{SmallRng, StdRng};
+use rand::{RngExt as _, SeedableRng as _};
 
 use crate::hash_table::Hash;
 use crate::keyspace::candidates::Candidates;
@@ -183,7 +185,7 @@ impl Drop for Walked<'_> {
 ///
 /// ```
 /// use punctual_store::{Store, StoreOptions};
-/// let store = Store::new(StoreOptions { shards: 4, databases: 16 });
+/// let store = Store::new(StoreOptions { shards: 4, databases: 16, seed: 1 });
 /// assert_eq!(store.shards(), 4);
 /// ```
 pub struct Store {
@@ -225,6 +227,10 @@ pub struct Store {
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
     hasher: RandomState,
+    /// First seed of the random numbers that turns draw.
+    seed: u64,
+    /// Number of seeds that were given out.
+    draws: AtomicU64,
 }
 
 /// Turns that may write.
@@ -250,12 +256,17 @@ pub struct StoreOptions {
     pub shards: usize,
     /// Number of databases, at least 1.
     pub databases: usize,
+    /// Seed of the store's random numbers and of the hash keys of its tables. It must be secret, and differ from server to server,
+    /// where clients choose the keys.
+    pub seed: u64,
 }
 
 impl Store {
     /// Creates an empty keyspace.
     pub fn new(options: StoreOptions) -> Self {
-        Self::with_hasher(options, RandomState::new())
+        let mut random = StdRng::seed_from_u64(options.seed);
+        let [a, b, c, d] = random.random();
+        Self::with_hasher(options, RandomState::with_seeds(a, b, c, d), random)
     }
 
     /// Creates an empty keyspace that can take this one's place; see [`Turn::replace_all`](crate::Turn::replace_all).
@@ -263,14 +274,17 @@ impl Store {
         let options = StoreOptions {
             shards: self.shards(),
             databases: self.databases,
+            seed: self.seed_of_draws(),
         };
-        let new = Self::with_hasher(options, self.hasher.clone());
+        let random = StdRng::seed_from_u64(options.seed);
+        let new = Self::with_hasher(options, self.hasher.clone(), random);
         new.set_limits(self.limits());
         new.set_string_max(self.string_max());
         new
     }
 
-    fn with_hasher(options: StoreOptions, hasher: RandomState) -> Self {
+    /// `random` is of a kind whose state cannot be told from the numbers that clients see.
+    fn with_hasher(options: StoreOptions, hasher: RandomState, mut random: StdRng) -> Self {
         let databases = options.databases.max(1);
         let shards = 0..options.shards.clamp(1, SHARDS_MAX);
         let locked = shards
@@ -278,12 +292,12 @@ impl Store {
             .map(|_| {
                 Locked::new(Shard {
                     dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
-                    watched: Watched::default(),
-                    waiters: Waiters::default(),
+                    watched: Watched::new(hasher.clone()),
+                    waiters: Waiters::new(hasher.clone()),
                     tracked: Tracked::default(),
                     wakeups: vec![NO_WAKEUP; databases],
                     earliest: NO_WAKEUP,
-                    candidates: Candidates::default(),
+                    candidates: Candidates::new(SmallRng::from_rng(&mut random)),
                 })
             })
             .collect();
@@ -309,7 +323,15 @@ impl Store {
             notify: Notify::default(),
             flushed_walks: Mutex::default(),
             hasher,
+            seed: random.random(),
+            draws: AtomicU64::new(0),
         }
+    }
+
+    /// Returns a seed that was not returned before. One thread that uses the store gets the same seeds in each run.
+    pub(crate) fn seed_of_draws(&self) -> u64 {
+        let draws = self.draws.fetch_add(1, Ordering::Relaxed);
+        self.seed.wrapping_add(draws)
     }
 
     /// Number of shards.

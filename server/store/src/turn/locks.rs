@@ -360,6 +360,7 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 4,
             databases: 1,
+            seed: 1,
         });
         let begin = std::sync::Barrier::new(3);
         let turns = |step: &dyn Fn(&mut Turn<'_>)| {
@@ -398,6 +399,7 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 16,
             databases: 1,
+            seed: 1,
         });
         let line = b"MSET a 1 b 2 c 3 d 4 e 5 f 6\r\n";
         let mut parser = punctual_resp::Parser::new();

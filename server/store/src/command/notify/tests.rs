@@ -305,6 +305,7 @@ fn locks_that_are_only_tried_include_the_target_streams() {
     let store = Store::new(StoreOptions {
         shards: 8,
         databases: 1,
+        seed: 1,
     });
     let (mut first, mut second) = (Silent, Silent);
     let new = |sink| Turn::new(&store, Now::from_ms(1_000), sink, Classes::none());
@@ -334,6 +335,7 @@ fn the_log_has_a_change_and_its_entry_in_one_frame() {
     let store = Store::new(StoreOptions {
         shards: 2,
         databases: 1,
+        seed: 1,
     });
     store.set_logged(true);
     let mut log = Log::default();
@@ -377,6 +379,7 @@ fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
     let store = Store::new(StoreOptions {
         shards: 8,
         databases: 1,
+        seed: 1,
     });
     store.set_logged(true);
     let mut log = Log::default();
@@ -412,6 +415,7 @@ fn threads_append_every_event() {
     let store = Store::new(StoreOptions {
         shards: 8,
         databases: 1,
+        seed: 1,
     });
     let locked_turn = |line: &str, lock: &dyn Fn(&mut Turn)| {
         let mut sink = Silent;
