@@ -1,6 +1,8 @@
 //! Commands on keys of any type: DEL, EXISTS, RENAME, COPY and others.
 
 use punctual_resp::{Args, Reply};
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
 
 use crate::arguments::is;
 use crate::command::database::database_index;
@@ -360,10 +362,12 @@ fn pick(cx: &mut Cx) -> Option<(usize, u32)> {
     if total == 0 {
         return None;
     }
-    let mut nth = rand::random_range(0..total);
+    // The look-ups borrow the turn.
+    let mut random = SmallRng::from_rng(cx.turn.random());
+    let mut nth = random.random_range(0..total);
     cx.turn.held_dbs(db).find_map(|(number, part)| {
         if nth < part.len() {
-            let id = part.at_random(|end| rand::random_range(0..end));
+            let id = part.at_random(|end| random.random_range(0..end));
             return id.map(|id| (number, id));
         }
         nth -= part.len();

@@ -25,6 +25,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
+use rand::SeedableRng as _;
+use rand::rngs::SmallRng;
 use smallvec::SmallVec;
 
 use crate::effects::Effects;
@@ -202,12 +204,22 @@ pub struct Turn<'s> {
     changed: bool,
     /// The running command has set its effects.
     explicit: bool,
+    /// Generator of random numbers, made for the first number.
+    random: Option<SmallRng>,
 }
 
 impl<'s> Turn<'s> {
     /// Creates a turn at `now`, which holds no lock yet.
     pub fn new(store: &'s Store, now: Now, sink: &'s mut dyn Sink, classes: Classes) -> Self {
         Self::with_limits(store, now, sink, classes, store.limits())
+    }
+
+    /// Returns the turn's generator of random numbers.
+    #[cold]
+    pub(crate) fn random(&mut self) -> &mut SmallRng {
+        let seed = || self.store.seed_of_draws();
+        self.random
+            .get_or_insert_with(|| SmallRng::seed_from_u64(seed()))
     }
 
     /// As [`Turn::new`], for a caller that knows the store's [limits](Store::changed_limits).
@@ -261,6 +273,7 @@ impl<'s> Turn<'s> {
             recorder: Recorder::default(),
             changed: false,
             explicit: false,
+            random: None,
         }
     }
 
