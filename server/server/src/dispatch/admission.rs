@@ -1,4 +1,4 @@
-//! Admission: whether a command may run, whatever it comes from.
+//! Admission: whether a command of any source may run.
 //!
 //! [`CHECKS`] says which checks the commands of a source pass. [`Dispatcher::admit`] makes them, in Redis's order. What becomes
 //! of a refused command is the source's matter: an error reply, a timer that is paused, a link that ends.
@@ -236,7 +236,7 @@ impl Dispatcher<'_, '_> {
             let error = "ERR the command is not allowed in an append-only file";
             return refused.then_some(Error::fixed(error));
         }
-        // DEBUG may let scripts call them. A script is executed as a transaction is, so what that excludes stays so.
+        // DEBUG may let scripts call them, but no command that a transaction excludes: a script runs as one.
         let allowed = self
             .shared
             .switches

@@ -39,18 +39,14 @@ impl Dispatcher<'_, '_> {
                 return Flow::Done;
             }
             if running.is_busy() {
-                // Commands that are served meanwhile must not stand behind this one.
+                // This command leaves the line, so that the commands that are served meanwhile need not wait for it.
                 drop(place);
                 if let Some(background) = &mut self.background {
                     background.serve_clients();
                 }
                 return self.reject(session, entry, args, &running.refusal(), out);
             }
-            let place = place.get_or_insert_with(|| running.stand_in_line());
-            match runs {
-                true => place.wait_to_begin(),
-                false => running.wait_briefly(),
-            }
+            running.wait_in_line(&mut place, runs);
         }
         drop(place);
         self.turn.may_lock = locks || !running.is_active();
@@ -79,15 +75,11 @@ impl Dispatcher<'_, '_> {
             if running.is_busy()
                 && let Some(background) = &mut self.background
             {
-                // Commands that are served meanwhile must not stand behind this one.
+                // This command leaves the line, so that the commands that are served meanwhile need not wait for it.
                 place = None;
                 background.serve_clients();
             }
-            let place = place.get_or_insert_with(|| running.stand_in_line());
-            match begins {
-                true => place.wait_to_begin(),
-                false => running.wait_briefly(),
-            }
+            running.wait_in_line(&mut place, begins);
         }
     }
 

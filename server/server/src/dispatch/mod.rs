@@ -93,7 +93,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     memory_check: &'a AtomicI64,
     /// There was no memory when the client's command began.
     pub(crate) out_of_memory: bool,
-    /// What the running script may do.
+    /// Permissions of the running script.
     pub(crate) script: ScriptLimits,
     /// Errors of scripts, for the load of an append-only file.
     pub(crate) script_errors: ScriptErrors,

@@ -52,7 +52,7 @@ use crate::world::clock::{Move, MoveError, Rounds, ServerClock};
 /// State that all event loops share. Lock order: shards, then `config`, then the log of changes, then the pub/sub
 /// registry, then mailboxes.
 pub struct Shared {
-    /// The machine.
+    /// Clocks, randomness and threads of the machine.
     pub(crate) world: World,
     /// The keyspace.
     pub store: Store,

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use punctual_store::{JobCensus, JobCounts, Turn};
 
-/// Most queues that one call counts: a millisecond or two.
+/// Maximum number of queues that one call counts, in a millisecond or two.
 const QUEUES_MAX: usize = 4_000;
 
 /// Numbers of jobs, and the count that goes on.
@@ -16,7 +16,7 @@ pub(crate) struct JobFigures {
 impl JobFigures {
     /// Counts on, unless another loop does. Returns the last whole count.
     pub(crate) fn renewed(&self, turn: &mut Turn) -> JobCounts {
-        // Only tried: whoever holds it waits for shards.
+        // Another thread that holds the lock waits for shards, so this one must not wait for the lock.
         if let Some(mut census) = self.census.try_lock()
             && let Some(counts) = turn.count_jobs(&mut census, QUEUES_MAX)
         {

@@ -6,12 +6,12 @@
 //!
 //! Who writes what:
 //! - The **offset** is advanced by the backlog's append, under the mutex of the log. It is set only by
-//!   [`State::adopt`], before which the caller has disconnected all replicas and dropped the backlog.
+//!   [`Replication::adopt`], before which the caller has disconnected all replicas and dropped the backlog.
 //! - **Role and ids** change in a turn that holds every shard, so no effect is appended meanwhile: a client's write belongs to
 //!   one history. The exceptions are the methods for a server that has no history to keep: its start, and
-//!   [`State::begin_history`].
+//!   [`Replication::begin_history`].
 //!
-//! Anybody may read at any time. [`State::ids`] is one consistent set of ids; the offset moves on beside it.
+//! Anybody may read at any time. [`Replication::ids`] is one consistent set of ids; the offset moves on beside it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -135,9 +135,7 @@ impl Replication {
             }),
         }
     }
-}
 
-impl Replication {
     /// Returns whether the server follows a primary.
     #[inline]
     pub(crate) fn is_replica(&self) -> bool {

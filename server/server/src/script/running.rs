@@ -47,7 +47,7 @@ pub(crate) struct Place<'r> {
 
 impl Place<'_> {
     /// Waits a moment for the end of the running script and for the loops in front of this place.
-    pub(crate) fn wait_to_begin(&self) {
+    fn wait_to_begin(&self) {
         let running = self.running;
         let mut line = running.line.lock();
         if running.is_active() || line.front() != Some(&self.ticket) {
@@ -101,8 +101,18 @@ impl Running {
                 .is_ok()
     }
 
+    /// Takes a place in the line, if there is none yet, and waits a moment: for the turn to begin a script, or for the end of
+    /// the running one.
+    pub(crate) fn wait_in_line<'r>(&'r self, place: &mut Option<Place<'r>>, begins: bool) {
+        let place = place.get_or_insert_with(|| self.stand_in_line());
+        match begins {
+            true => place.wait_to_begin(),
+            false => self.wait_briefly(),
+        }
+    }
+
     /// Takes the last place in the line.
-    pub(crate) fn stand_in_line(&self) -> Place<'_> {
+    fn stand_in_line(&self) -> Place<'_> {
         let mut line = self.line.lock();
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1;
         line.push_back(ticket);

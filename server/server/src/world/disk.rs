@@ -1,7 +1,7 @@
 //! The seam between persistence and the file system.
 //!
 //! Snapshots, the append-only file and the file of users are read and written through [`Disk`]. Tests can record the operations
-//! and replay what a power cut leaves of them. What survives a power cut:
+//! and replay what a power cut leaves of them. After a power cut there are:
 //!
 //! - bytes of a file, and its length, as of the last `sync` of that file that succeeded;
 //! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their folder.

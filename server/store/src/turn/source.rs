@@ -1,4 +1,4 @@
-//! What a turn's commands come from.
+//! The source of a turn's commands.
 
 use super::Turn;
 use crate::source::Source;
@@ -34,13 +34,13 @@ impl Turn<'_> {
         self.source
     }
 
-    /// Returns whether the commands are those of a log of changes, or run within one of them. A read-only store accepts them.
+    /// Returns whether the commands come from a log of changes, or run within such a command. A read-only store accepts them.
     #[inline]
     pub const fn replays(&self) -> bool {
         self.replays
     }
 
-    /// Returns whether commands may wait. Other commands than those of clients reply that there was nothing.
+    /// Returns whether commands may wait. Only a command of a client may; others reply that they found nothing.
     #[inline]
     pub const fn may_wait(&self) -> bool {
         matches!(self.source, Source::Client)
