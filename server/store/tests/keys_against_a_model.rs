@@ -258,6 +258,7 @@ fn check(shards: usize, steps: Vec<Step>) {
             shards,
             databases: DATABASES,
             seed: 1,
+            nap: std::thread::sleep,
         }),
         sink: ExpirySink::default(),
     };

@@ -460,6 +460,7 @@ mod tests {
                 shards: 4,
                 databases: 4,
                 seed: 1,
+                nap: std::thread::sleep,
             }),
             ChangeLog::default(),
         );

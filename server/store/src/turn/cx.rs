@@ -1,6 +1,7 @@
 //! Look-ups of keys by handlers. Every look-up goes through here, so a handler never sees a key whose deadline has passed,
 //! even if the wheel has not expired it yet. Changes are committed in `commit`.
 
+use rand::RngExt as _;
 use smallvec::SmallVec;
 
 use crate::events::Classes;
@@ -8,7 +9,7 @@ use crate::hash_table::Hash;
 use crate::keyspace::db::Db;
 use crate::keyspace::records::Id;
 use crate::keyspace::records::Record;
-use crate::keyspace::shard::Touched;
+use crate::keyspace::shard::{Shard, Touched};
 use crate::limits::Limits;
 use crate::time::Now;
 use crate::turn::Cx;
@@ -102,9 +103,11 @@ impl<'s> Cx<'_, 's> {
             return (place, None);
         }
         if touch {
-            let part = self.turn.shard_db(shard, db);
+            let at = self.turn.held_at(shard);
+            let Shard { dbs, random, .. } = &mut *self.turn.held[at].1;
+            let part = &mut dbs[db];
             let before = part.get(id).key.uses();
-            let used = uses.after_access(before, now);
+            let used = uses.after_access(before, now, || random.random());
             // A line that stays as it is stays in the caches of all cores.
             if used != before {
                 part.touch(id, used);

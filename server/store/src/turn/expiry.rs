@@ -363,6 +363,7 @@ mod tests {
             shards,
             databases: 3,
             seed: 1,
+            nap: std::thread::sleep,
         });
         let mut sink = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
@@ -436,6 +437,7 @@ mod tests {
             shards: 1,
             databases: 3,
             seed: 1,
+            nap: std::thread::sleep,
         });
         let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
@@ -460,6 +462,7 @@ mod tests {
                 shards,
                 databases: 1,
                 seed: 1,
+                nap: std::thread::sleep,
             });
             let mut gone = Expired::default();
             let mut turn = Turn::new(&store, Now::from_ms(START), &mut gone, Classes::none());

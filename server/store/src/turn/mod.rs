@@ -25,8 +25,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
-use rand::SeedableRng as _;
-use rand::rngs::SmallRng;
 use smallvec::SmallVec;
 
 use crate::effects::Effects;
@@ -204,22 +202,12 @@ pub struct Turn<'s> {
     changed: bool,
     /// The running command has set its effects.
     explicit: bool,
-    /// Generator of random numbers, made for the first number.
-    random: Option<SmallRng>,
 }
 
 impl<'s> Turn<'s> {
     /// Creates a turn at `now`, which holds no lock yet.
     pub fn new(store: &'s Store, now: Now, sink: &'s mut dyn Sink, classes: Classes) -> Self {
         Self::with_limits(store, now, sink, classes, store.limits())
-    }
-
-    /// Returns the turn's generator of random numbers.
-    #[cold]
-    pub(crate) fn random(&mut self) -> &mut SmallRng {
-        let seed = || self.store.seed_of_draws();
-        self.random
-            .get_or_insert_with(|| SmallRng::seed_from_u64(seed()))
     }
 
     /// As [`Turn::new`], for a caller that knows the store's [limits](Store::changed_limits).
@@ -273,7 +261,6 @@ impl<'s> Turn<'s> {
             recorder: Recorder::default(),
             changed: false,
             explicit: false,
-            random: None,
         }
     }
 
@@ -550,6 +537,7 @@ mod tests {
             shards: 4,
             databases: 2,
             seed: 1,
+            nap: std::thread::sleep,
         });
         let mut sink = Silent;
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());

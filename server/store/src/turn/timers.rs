@@ -355,10 +355,10 @@ impl Turn<'_> {
     }
 
     /// Returns a time that is later than this one by a random number of milliseconds, up to `most_ms`.
-    pub(crate) fn jittered(&mut self, at_ms: u64, most_ms: u64) -> u64 {
+    pub(crate) fn jittered(&self, at_ms: u64, most_ms: u64) -> u64 {
         match most_ms {
             0 => at_ms,
-            most => at_ms.saturating_add(self.random().random_range(0..=most)),
+            most => at_ms.saturating_add(self.store.draws.generator().random_range(0..=most)),
         }
     }
 }

@@ -31,6 +31,7 @@ impl Both {
                 shards: 3,
                 databases: 1,
                 seed: 1,
+                nap: std::thread::sleep,
             }),
         })
     }

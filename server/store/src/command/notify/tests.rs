@@ -306,6 +306,7 @@ fn locks_that_are_only_tried_include_the_target_streams() {
         shards: 8,
         databases: 1,
         seed: 1,
+        nap: std::thread::sleep,
     });
     let (mut first, mut second) = (Silent, Silent);
     let new = |sink| Turn::new(&store, Now::from_ms(1_000), sink, Classes::none());
@@ -336,6 +337,7 @@ fn the_log_has_a_change_and_its_entry_in_one_frame() {
         shards: 2,
         databases: 1,
         seed: 1,
+        nap: std::thread::sleep,
     });
     store.set_logged(true);
     let mut log = Log::default();
@@ -380,6 +382,7 @@ fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
         shards: 8,
         databases: 1,
         seed: 1,
+        nap: std::thread::sleep,
     });
     store.set_logged(true);
     let mut log = Log::default();
@@ -416,6 +419,7 @@ fn threads_append_every_event() {
         shards: 8,
         databases: 1,
         seed: 1,
+        nap: std::thread::sleep,
     });
     let locked_turn = |line: &str, lock: &dyn Fn(&mut Turn)| {
         let mut sink = Silent;
