@@ -76,20 +76,20 @@ impl Uses {
         }
     }
 
-    /// Returns the usage of a key after one more access; `before` is its previous usage. `random`
-    /// returns a random number from 0 up to 1.
+    /// Returns the usage of a key after one more access; `before` is its previous usage. A counter
+    /// stays as it is: see [`Uses::incremented`].
     #[inline]
-    pub fn after_access(self, before: u32, now: Now, random: impl FnOnce() -> f64) -> u32 {
+    pub fn after_access(self, before: u32, now: Now) -> u32 {
         match self {
             Self::Last => seconds(now),
             Self::Recent => units(now),
-            Self::Changed => before,
-            Self::Count { .. } => self.incremented(before, now, random()),
+            Self::Changed | Self::Count { .. } => before,
         }
     }
 
-    #[cold]
-    fn incremented(self, before: u32, now: Now, random: f64) -> u32 {
+    /// Returns the usage of a key after one more access, if keys record an access counter. `random` is a
+    /// random number from 0 up to 1.
+    pub(crate) fn incremented(self, before: u32, now: Now, random: f64) -> u32 {
         let Self::Count { log_factor, .. } = self else {
             return before;
         };
@@ -142,6 +142,7 @@ impl Uses {
     }
 
     /// Returns true if keys record an access counter.
+    #[inline]
     pub fn counts(self) -> bool {
         matches!(self, Self::Count { .. })
     }
@@ -178,7 +179,7 @@ mod tests {
         let mut at_hundred = 0;
         for n in 0..100_000 {
             let before = key;
-            key = uses.after_access(key, now, || random.random());
+            key = uses.incremented(key, now, random.random());
             assert_ne!(key, before, "an access shows, also if the counter stays");
             if n == 99 {
                 at_hundred = uses.count(key, now);

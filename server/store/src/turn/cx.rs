@@ -102,18 +102,28 @@ impl<'s> Cx<'_, 's> {
         if now.is_due(part.get(id).deadline) && self.turn.expire_touched(db, key, id) {
             return (place, None);
         }
-        if touch {
-            let at = self.turn.held_at(shard);
-            let Shard { dbs, random, .. } = &mut *self.turn.held[at].1;
-            let part = &mut dbs[db];
+        if touch && uses.counts() {
+            self.count_use(place, id);
+        } else if touch {
+            let part = self.turn.shard_db(shard, db);
             let before = part.get(id).key.uses();
-            let used = uses.after_access(before, now, || random.random());
+            let used = uses.after_access(before, now);
             // A line that stays as it is stays in the caches of all cores.
             if used != before {
                 part.touch(id, used);
             }
         }
         (place, Some(id))
+    }
+
+    /// Notes the use of a key whose uses are counted.
+    #[cold]
+    fn count_use(&mut self, place: Place, id: Id) {
+        let (uses, now) = (self.turn.limits.uses, self.turn.now);
+        let Shard { dbs, random, .. } = self.turn.shard_mut(place.shard);
+        let part = &mut dbs[place.db];
+        let before = part.get(id).key.uses();
+        part.touch(id, uses.incremented(before, now, random.random()));
     }
 
     /// Returns the part of a database that contains a place.
