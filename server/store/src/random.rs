@@ -6,8 +6,8 @@
 //!   generators to each shard.
 //! - A command that draws numbers makes its own generator with [`Draws::generator`]. A counter
 //!   numbers these generators, so no two commands draw the same numbers, on whichever event loops
-//!   they run. With one loop, the same commands draw the same numbers in each run, whatever turns
-//!   they are divided into.
+//!   they run. With one loop, the same commands draw the same numbers in each run; the turns that
+//!   they are divided into do not matter.
 //! - Evictions, and the access counters of keys, draw from the generators of their shard, under its
 //!   lock.
 
