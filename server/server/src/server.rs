@@ -382,7 +382,7 @@ impl Server {
             return Err(error.into());
         }
         if shared.replication.is_replica() {
-            shared.start_link();
+            shared.mailboxes[0].order(Order::FollowPrimary);
         }
         announce_ready(&server, tls_addr.is_some());
         Ok(server)

@@ -1,7 +1,5 @@
 //! MIGRATE; see [`crate::migrate`].
 
-pub(crate) mod worker;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +11,7 @@ use punctual_store::{Error, Turn};
 use crate::migrate::moving::Migration;
 use crate::migrate::target::Target;
 use crate::node::call::{Call, ServerCommand};
+use crate::node::order::Order;
 use crate::session::Executing;
 
 /// Timeout if the client gives none.
@@ -146,10 +145,10 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
         None => reply.simple("NOKEY"),
         Some(migration) if waits => {
             let (shared, loop_number) = (Arc::clone(call.shared), call.loop_number);
-            let mut migration = migration;
+            let mut migration = Box::new(migration);
             call.session.executing = Some(Executing::Wait(Box::new(move |waiter| {
                 migration.answer_to(waiter);
-                worker::send(migration, &shared, loop_number);
+                shared.mailboxes[loop_number].order(Order::Migrate(migration));
             })));
         }
         Some(migration) => {

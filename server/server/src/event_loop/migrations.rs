@@ -5,7 +5,6 @@ use std::sync::Arc;
 use punctual_resp::Reply;
 use punctual_store::Turn;
 
-use crate::command::migrate::worker;
 use crate::event_loop::EventLoop;
 use crate::migrate::moving::Next;
 use crate::node::waiting::{self, Completion};
@@ -29,7 +28,7 @@ impl EventLoop {
             match migration.settle(turn, &shared.clock, shared.replication.is_replica()) {
                 Next::Send(migration) => {
                     turn.release();
-                    worker::send(migration, &shared, self.number);
+                    self.migrate(Box::new(migration));
                 }
                 Next::Done(result) => {
                     turn.release();

@@ -9,6 +9,7 @@ mod busy;
 pub(crate) mod connection;
 mod connections;
 mod control;
+mod dials;
 mod gather;
 mod handshakes;
 mod input;
@@ -61,6 +62,7 @@ use crate::persist;
 use crate::reclaim::rounds;
 use crate::shutdown;
 use busy::Busy;
+use dials::{DIALS, Dials};
 use gather::Gathered;
 use output::Held;
 
@@ -213,6 +215,7 @@ pub(crate) struct EventLoop {
     replicas: Vec<usize>,
     /// Slot of the primary's connection.
     primary: Option<usize>,
+    dials: Dials,
     writing: Writing,
     reading: Reading,
     resuming: Resuming,
@@ -262,6 +265,7 @@ impl EventLoop {
             handshake_time: Duration::ZERO,
             replicas: Vec::new(),
             primary: None,
+            dials: Dials::default(),
             writing: Writing::default(),
             reading: Reading {
                 buffer: vec![0; READ_SIZE].into_boxed_slice(),
@@ -319,6 +323,7 @@ impl EventLoop {
             WAKER => {}
             ALARM => self.alarm.fired(),
             Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
+            Token(t) if t >= DIALS => self.step(t - DIALS),
             Token(slot) if self.connection(slot).is_none() => self.busy.missed |= self.busy.nested,
             Token(slot) => {
                 // A client that disconnects while it waits cancels its commands.
@@ -362,6 +367,7 @@ impl EventLoop {
                 self.read(slot, true, &mut turn);
             }
         }
+        self.step_again();
         self.expire(&mut turn);
         self.keep_memory(&mut turn);
         self.serve_ready(&mut turn);
@@ -379,6 +385,7 @@ impl EventLoop {
         shared.ask_for_acks();
         self.collect_mail();
         self.run_timers();
+        self.run_dial_timers();
         self.flush_dirty();
         self.arm_round();
         self.shared.observed.stats[self.number].turns.add(1);
@@ -564,14 +571,15 @@ impl EventLoop {
                 }
                 Order::Settle(done) => self.settle(done),
                 Order::AttachPrimary(attachment) => self.attach_primary(*attachment),
-                Order::AcknowledgePrimary => self.acknowledge_primary(),
+                Order::Figures(answer) => self.send_figures(answer),
+                Order::FollowPrimary => self.follow_primary(),
+                Order::Resolved { dial, addresses } => self.resolved(dial, addresses),
+                Order::SnapshotHasRoom => self.read_snapshot(),
+                Order::SnapshotLoaded(loaded) => self.snapshot_loaded(loaded),
                 Order::FailoverAnswered(accepted) => self.failover_answered(accepted),
                 Order::CheckUser(user) => self.check_user(&user),
                 Order::RoleChanged => self.change_role(),
-                Order::Migrated(migration) => {
-                    self.resuming.migrations.push(*migration);
-                    self.more_due = true;
-                }
+                Order::Migrate(migration) => self.migrate(migration),
                 Order::Stop => self.stopping = true,
             }
         }

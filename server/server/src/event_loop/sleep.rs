@@ -1,4 +1,4 @@
-//! How long a loop sleeps: until its next deadline, by an alarm of the clock, or until the upkeep of replicas, by the stopwatch.
+//! How long a loop sleeps: until its next deadline, by an alarm of the clock, or until what follows the stopwatch.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,6 +39,7 @@ impl EventLoop {
             || unsent
             || !self.reading.readable.is_empty()
             || !self.resuming.unblocked.is_empty()
+            || self.dials.has_work()
         {
             return Some(Duration::ZERO);
         }
@@ -68,11 +69,14 @@ impl EventLoop {
         } else {
             self.alarm.set(wakeup)
         };
-        [timeout, self.until_upkeep()].into_iter().flatten().min()
+        [timeout, self.until_by_stopwatch()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// Returns the time until the upkeep of replicas, which follows the stopwatch and not the clock.
-    fn until_upkeep(&self) -> Option<Duration> {
+    /// Returns the time until the upkeep of replicas or a time limit of a conversation with another server: both follow the stopwatch.
+    fn until_by_stopwatch(&self) -> Option<Duration> {
         let at_ms = self
             .shared
             .replication
@@ -80,7 +84,12 @@ impl EventLoop {
             .upkeep_ms
             .load(Ordering::SeqCst);
         let cron = !self.shared.switches.cron_paused.load(Ordering::SeqCst);
-        let plans = cron && self.number == 0 && at_ms != u64::MAX;
-        plans.then(|| Duration::from_millis(at_ms.saturating_sub(self.shared.world.stopwatch_ms())))
+        let upkeep = (cron && self.number == 0 && at_ms != u64::MAX).then_some(at_ms);
+        let at_ms = [upkeep, self.dials.next_wakeup()]
+            .into_iter()
+            .flatten()
+            .min()?;
+        let now_ms = self.shared.world.stopwatch_ms();
+        Some(Duration::from_millis(at_ms.saturating_sub(now_ms)))
     }
 }

@@ -3,7 +3,6 @@
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
-use mio::net::TcpStream;
 use punctual_store::Turn;
 
 use crate::event_loop::EventLoop;
@@ -15,7 +14,6 @@ use crate::net::socket::Socket;
 use crate::replication::attachment::Attachment;
 use crate::replication::upstream::Attempt;
 use crate::session::Session;
-use crate::tls::channel::Channel;
 
 /// Reply to commands that wait when the role changes.
 const UNBLOCKED: &[u8] = b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n";
@@ -32,7 +30,7 @@ impl EventLoop {
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
         if apply::begin(&shared, &mut turn, &mut attachment) {
             let generation = attachment.attempt.generation;
-            if let Some(slot) = self.serve_primary(attachment.channel, &attachment.attempt) {
+            if let Some(slot) = self.serve_primary(attachment.socket, &attachment.attempt) {
                 shared.replication.upstream.attached(generation);
                 turn.release();
                 if !attachment.rest.is_empty() {
@@ -42,6 +40,7 @@ impl EventLoop {
                 self.acknowledge_primary();
             } else {
                 shared.replication.upstream.lost(generation, true);
+                self.follow_primary();
             }
         }
         self.count(&mut turn);
@@ -49,17 +48,8 @@ impl EventLoop {
     }
 
     /// Adds the primary's connection to this loop.
-    fn serve_primary(&mut self, channel: Channel, attempt: &Attempt) -> Option<usize> {
-        let Channel {
-            stream, session, ..
-        } = channel;
-        if let Err(error) = stream.set_nonblocking(true) {
-            log::warning!(
-                self.shared.logger,
-                "Serving the connection of the MASTER: {error}"
-            );
-            return None;
-        }
+    fn serve_primary(&mut self, socket: Socket, attempt: &Attempt) -> Option<usize> {
+        let stream = socket.tcp()?;
         let name = |addr: std::io::Result<std::net::SocketAddr>| {
             addr.map(|addr| addr.to_string()).unwrap_or_default()
         };
@@ -70,10 +60,7 @@ impl EventLoop {
             unix: false,
             local: false,
             own: false,
-            socket: match session {
-                None => Socket::Tcp(TcpStream::from_std(stream)),
-                Some(session) => Socket::encrypted(TcpStream::from_std(stream), *session),
-            },
+            socket,
         };
         arrival.set_keepalive(self.settings.tcp_keepalive_s);
         self.shared.clients.registry.admit(usize::MAX);
@@ -106,6 +93,7 @@ impl EventLoop {
             apply::acknowledge(&shared, applied, offset, &mut connection.out);
             self.mark_dirty(slot);
         }
+        self.plan_acknowledgement();
     }
 
     /// Ends a failover.
@@ -132,6 +120,7 @@ impl EventLoop {
             log::warning!(self.shared.logger, "Connection with master lost.");
             log::notice!(self.shared.logger, "Caching the disconnected master state.");
         }
+        self.follow_primary();
     }
 
     /// Ends what the former role has begun: the connection of a former primary, and on a replica the commands that wait.
@@ -148,6 +137,10 @@ impl EventLoop {
                 .is_some_and(|c| session(c) != Some(generation))
         {
             self.close(slot);
+        }
+        self.end_outdated_link();
+        if self.number == 0 {
+            self.follow_primary();
         }
         if !self.shared.replication.is_replica() {
             return;

@@ -1,194 +1,225 @@
-//! The link to the primary until the stream begins: a thread connects, introduces the server, and asks to continue. A full
-//! synchronization is received here too. Then loop 0 gets the socket, and serves it as the connection of the primary.
+//! The link to the primary until the stream begins: the replica's part of the conversation.
 //!
-//! Ground rules: the thread locks no shard of the keyspace, and changes nothing but the phase of the link.
+//! Ground rules: loop 0 owns the link. It changes nothing but the phase of the link, and locks no shard. The snapshot of a full
+//! synchronization is passed on to a thread that loads it ([`crate::follow::sync`]). Then the socket becomes the connection of the primary.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use crate::follow::sync;
+use crate::config::Settings;
+use crate::follow::sync::Announced;
 use crate::log;
+use crate::net::dial::{Conversation, take_lines};
 use crate::node::Shared;
 use crate::node::order::Order;
-use crate::replication::attachment::{Attachment, Start};
+use crate::replication::incoming::Incoming;
 use crate::replication::state::ReplicationId;
 use crate::replication::upstream::{Attempt, Phase};
-use crate::replication::wire::Wire;
 
-/// Why an attempt has failed.
-pub(crate) enum Failure {
-    /// The server follows another primary, or none, or stops.
-    Unwanted,
+/// Maximum length of a line.
+const LINE_MAX: usize = 4 << 10;
+
+/// How far the conversation is.
+enum Stage {
+    Ping,
+    Auth,
+    Port,
+    Address,
+    Capabilities,
+    Psync,
+    /// The primary announces its snapshot next, which is the data of this history at this offset.
+    FullSync(ReplicationId, u64),
+    /// The snapshot is passed on to the thread that loads it.
+    Snapshot(Arc<Incoming>),
+    /// The stream goes on where the server's data ends. The history may have a new id.
+    Continued(Option<ReplicationId>),
     /// The log says why.
-    Logged,
-    /// The transfer of the snapshot failed.
-    Transfer(io::Error),
-    /// The snapshot cannot be loaded.
-    Refused(String),
+    Failed,
 }
 
-/// Runs the thread of the link until the server stops.
-pub(crate) fn run(shared: &Arc<Shared>) {
-    while let Some(attempt) = shared.replication.upstream.next_attempt() {
-        let generation = attempt.generation;
-        match establish(shared, attempt) {
-            Ok(attachment) => {
-                shared.mailboxes[0].order(Order::AttachPrimary(Box::new(attachment)));
-                while shared.replication.upstream.wait_while_linked(generation) {
-                    shared.mailboxes[0].order(Order::AcknowledgePrimary);
-                }
-            }
-            Err(failure) => {
-                report(shared, failure);
-                shared.replication.upstream.failed(generation);
-            }
+/// The link of one attempt.
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+    settings: Arc<Settings>,
+    pub(crate) attempt: Attempt,
+    stage: Stage,
+    /// The primary answers next.
+    said: bool,
+    /// PSYNC has asked the primary to hand its role over.
+    failover: bool,
+}
+
+impl Link {
+    pub(crate) fn new(shared: &Arc<Shared>, attempt: Attempt) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            settings: shared.settings(),
+            attempt,
+            stage: Stage::Ping,
+            said: false,
+            failover: false,
         }
     }
-}
 
-fn report(shared: &Shared, failure: Failure) {
-    let logger = &shared.logger;
-    match failure {
-        Failure::Unwanted | Failure::Logged => {}
-        Failure::Transfer(error) if error.kind() == io::ErrorKind::TimedOut => log::warning!(
-            logger,
-            "Timeout receiving bulk data from MASTER... If the problem persists try to set the 'repl-timeout' parameter in redis.conf to a larger value."
-        ),
-        Failure::Transfer(error) if error.kind() == io::ErrorKind::Interrupted => {}
-        Failure::Transfer(error) => log::warning!(
-            logger,
-            "I/O error trying to sync with MASTER: {}",
-            match error.kind() {
-                io::ErrorKind::UnexpectedEof => "connection lost".to_owned(),
-                _ => error.to_string(),
-            }
-        ),
-        Failure::Refused(reason) => log::warning!(
-            logger,
-            "Failed trying to load the MASTER synchronization DB from socket: {reason}"
-        ),
+    /// Returns the queue of the snapshot's bytes while the primary sends them.
+    pub(crate) fn snapshot(&self) -> Option<&Arc<Incoming>> {
+        match &self.stage {
+            Stage::Snapshot(incoming) => Some(incoming),
+            _ => None,
+        }
     }
-}
 
-/// Connects, and brings the link to the beginning of the stream.
-fn establish(shared: &Shared, attempt: Attempt) -> Result<Attachment, Failure> {
-    let (logger, settings) = (&shared.logger, shared.settings());
-    let timeout = Duration::from_secs(settings.replica.timeout_s.into());
-    log::notice!(logger, "Connecting to MASTER {}", attempt.primary);
-    log::notice!(logger, "MASTER <-> REPLICA sync started");
-    let failed = |error: io::Error| {
-        match error.kind() {
-            io::ErrorKind::Interrupted => {}
-            io::ErrorKind::TimedOut => {
+    /// Returns the history that the stream continues. `None`: the attempt has failed.
+    pub(crate) fn continued(&self) -> Option<Option<ReplicationId>> {
+        match self.stage {
+            Stage::Continued(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Logs the error of a connection that has broken before the snapshot.
+    pub(crate) fn report_broken(&self, error: &io::Error) {
+        let logger = &self.shared.logger;
+        match (&self.stage, error.kind()) {
+            (Stage::FullSync(..), _) => {
+                log::warning!(logger, "I/O error reading bulk count from MASTER: {error}");
+            }
+            (_, io::ErrorKind::TimedOut) => {
                 log::warning!(logger, "Timeout connecting to the MASTER...");
             }
             _ => log::warning!(logger, "Error condition on socket for SYNC: {error}"),
         }
-        Failure::Logged
-    };
-    let (upstream, generation) = (&shared.replication.upstream, attempt.generation);
-    let session = match settings.tls.replication {
-        true => Some(shared.tls.connect().map_err(failed)?),
-        false => None,
-    };
-    let mut wire =
-        Wire::connect(upstream, generation, &attempt.primary, timeout, session).map_err(failed)?;
-    if !upstream.advance(generation, Phase::Handshake) {
-        return Err(Failure::Unwanted);
     }
-    log::notice!(logger, "Non blocking connect for SYNC fired the event.");
-    introduce(shared, &mut wire).map_err(|failure| failure.map_or(Failure::Logged, failed))?;
-    let start = ask(shared, &mut wire, &attempt)
-        .map_err(|failure| failure.map_or(Failure::Logged, failed))?;
-    let (start, mut rest) = match start {
-        Asked::Continued(id) => (Start::Continued(id), Vec::new()),
-        Asked::Full(id, offset) => {
-            let (data, rest) = sync::receive(shared, &mut wire, generation, id, offset)?;
-            (Start::Full(Box::new(data)), rest)
-        }
-    };
-    let (channel, unread) = wire.into_parts();
-    rest.extend_from_slice(&unread);
-    Ok(Attachment {
-        attempt,
-        channel,
-        rest,
-        start,
-    })
-}
 
-/// Says who this server is. The error is `None` if the log has it.
-fn introduce(shared: &Shared, wire: &mut Wire<'_>) -> Result<(), Option<io::Error>> {
-    let (logger, settings) = (&shared.logger, shared.settings());
-    let replica = &settings.replica;
-    wire.send_command(&[b"PING"])?;
-    let reply = wire.line()?;
-    let tolerated = ["-NOAUTH", "-NOPERM", "-ERR operation not permitted"];
-    if !reply.starts_with('+') && !tolerated.iter().any(|text| reply.starts_with(text)) {
-        log::warning!(logger, "Error reply to PING from master: '{reply}'");
-        return Err(None);
+    /// Notes an answer, and what it leads to.
+    fn answered(&mut self, reply: &str) {
+        let logger = &self.shared.logger;
+        let refused = reply.starts_with('-');
+        let unsupported = |what: &str| {
+            if refused {
+                log::notice!(
+                    logger,
+                    "(Non critical) Master does not understand REPLCONF {what}: {reply}"
+                );
+            }
+        };
+        let next = match self.stage {
+            Stage::Ping => {
+                let tolerated = ["-NOAUTH", "-NOPERM", "-ERR operation not permitted"];
+                if reply.starts_with('+') || tolerated.iter().any(|text| reply.starts_with(text)) {
+                    log::notice!(
+                        logger,
+                        "Master replied to PING, replication can continue..."
+                    );
+                    match &self.settings.replica.auth {
+                        Some(_) => Stage::Auth,
+                        None => Stage::Port,
+                    }
+                } else {
+                    log::warning!(logger, "Error reply to PING from master: '{reply}'");
+                    Stage::Failed
+                }
+            }
+            Stage::Auth if refused => {
+                log::warning!(logger, "Unable to AUTH to MASTER: {reply}");
+                Stage::Failed
+            }
+            Stage::Auth => Stage::Port,
+            Stage::Port => {
+                unsupported("listening-port");
+                match &self.settings.replica.announce_ip {
+                    Some(_) => Stage::Address,
+                    None => Stage::Capabilities,
+                }
+            }
+            Stage::Address => {
+                unsupported("ip-address");
+                Stage::Capabilities
+            }
+            Stage::Capabilities => {
+                unsupported("capa");
+                Stage::Psync
+            }
+            // A primary that has nothing to say yet sends empty lines.
+            Stage::Psync | Stage::FullSync(..) if reply.is_empty() => return,
+            Stage::Psync => self.psync_answered(reply),
+            Stage::FullSync(id, offset) => self.announced(reply, id, offset),
+            Stage::Snapshot(_) | Stage::Continued(_) | Stage::Failed => return,
+        };
+        self.said = matches!(next, Stage::FullSync(..));
+        self.stage = next;
     }
-    log::notice!(
-        logger,
-        "Master replied to PING, replication can continue..."
-    );
-    if let Some(password) = &replica.auth {
-        match &replica.user {
-            Some(user) => wire.send_command(&[b"AUTH", user, password])?,
-            None => wire.send_command(&[b"AUTH", password])?,
+
+    fn psync_answered(&self, reply: &str) -> Stage {
+        let logger = &self.shared.logger;
+        if self.failover {
+            let accepted = reply.starts_with('+');
+            self.shared.mailboxes[0].order(Order::FailoverAnswered(accepted));
         }
-        let reply = wire.line()?;
-        if reply.starts_with('-') {
-            log::warning!(logger, "Unable to AUTH to MASTER: {reply}");
-            return Err(None);
+        let mut words = reply.split_ascii_whitespace();
+        let first = words.next();
+        let id = words
+            .next()
+            .and_then(|id| ReplicationId::parse(id.as_bytes()));
+        match first {
+            Some("+FULLRESYNC") => {
+                let offset = words.next().and_then(|offset| offset.parse().ok());
+                if let (Some(id), Some(offset)) = (id, offset) {
+                    log::notice!(logger, "Full resync from master: {id}:{offset}");
+                    if self.attempt.continues {
+                        log::notice!(logger, "Discarding previously cached master state.");
+                    }
+                    return Stage::FullSync(id, offset);
+                }
+                log::warning!(logger, "Master replied with wrong +FULLRESYNC syntax.");
+            }
+            Some("+CONTINUE") if self.attempt.continues => {
+                log::notice!(logger, "Successful partial resynchronization with master.");
+                return Stage::Continued(id);
+            }
+            Some("-NOMASTERLINK" | "-LOADING") => log::notice!(
+                logger,
+                "Master is currently unable to PSYNC but should be in the future: {reply}"
+            ),
+            _ if reply.starts_with("-ERR") => log::notice!(
+                logger,
+                "Master does not support PSYNC or is in error state (reply: {reply}). There is no fallback to SYNC: a primary must be Redis 2.8 or later"
+            ),
+            _ => log::warning!(logger, "Unexpected reply to PSYNC from master: {reply}"),
+        }
+        Stage::Failed
+    }
+
+    /// Begins to load the snapshot that the line announces.
+    fn announced(&self, line: &str, id: ReplicationId, offset: u64) -> Stage {
+        let (shared, generation) = (&self.shared, self.attempt.generation);
+        let Some(snapshot) = Announced::parse(shared, line, id, offset) else {
+            return Stage::Failed;
+        };
+        (shared.replication.upstream).advance(generation, Phase::Transfer);
+        match snapshot.load(shared, generation) {
+            Ok(incoming) => Stage::Snapshot(incoming),
+            Err(error) => {
+                log::warning!(
+                    shared.logger,
+                    "Can't start the thread of a full synchronization: {error}"
+                );
+                Stage::Failed
+            }
         }
     }
-    let port = match replica.announce_port {
-        0 if settings.tls.replication => shared.tls_port.load(Ordering::Relaxed),
-        0 => shared.tcp_port.load(Ordering::Relaxed),
-        port => port.into(),
-    };
-    let port = port.to_string();
-    let mut said: Vec<(&str, Vec<&[u8]>)> = vec![(
-        "listening-port",
-        vec![b"REPLCONF", b"listening-port", port.as_bytes()],
-    )];
-    if let Some(ip) = &replica.announce_ip {
-        said.push(("ip-address", vec![b"REPLCONF", b"ip-address", ip]));
-    }
-    said.push((
-        "capa",
-        vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"],
-    ));
-    for (what, command) in said {
-        wire.send_command(&command)?;
-        let reply = wire.line()?;
-        if reply.starts_with('-') {
+
+    /// Returns the arguments of PSYNC: the history, and the offset of the next byte.
+    fn wanted_history(&self) -> (String, String) {
+        let (shared, logger) = (&self.shared, &self.shared.logger);
+        if !self.attempt.continues {
             log::notice!(
                 logger,
-                "(Non critical) Master does not understand REPLCONF {what}: {reply}"
+                "Partial resynchronization not possible (no cached master)"
             );
+            return ("?".to_owned(), "-1".to_owned());
         }
-    }
-    Ok(())
-}
-
-/// Answer to PSYNC.
-enum Asked {
-    Continued(Option<ReplicationId>),
-    Full(ReplicationId, u64),
-}
-
-/// Asks to continue. The error is `None` if the log has it.
-fn ask(
-    shared: &Shared,
-    wire: &mut Wire<'_>,
-    attempt: &Attempt,
-) -> Result<Asked, Option<io::Error>> {
-    let logger = &shared.logger;
-    let (id, from) = if attempt.continues {
         let id = shared.replication.ids().current.as_str().to_owned();
         let from = (shared.replication.offset() + 1).to_string();
         log::notice!(
@@ -196,61 +227,89 @@ fn ask(
             "Trying a partial resynchronization (request {id}:{from})."
         );
         (id, from)
-    } else {
-        log::notice!(
-            logger,
-            "Partial resynchronization not possible (no cached master)"
-        );
-        ("?".to_owned(), "-1".to_owned())
-    };
-    let failover = shared.replication.failover.is_in_progress();
-    let mut command = vec![b"PSYNC".as_slice(), id.as_bytes(), from.as_bytes()];
-    if failover {
-        command.push(b"FAILOVER");
     }
-    wire.send_command(&command)?;
-    let reply = loop {
-        let line = wire.line()?;
-        if !line.is_empty() {
-            break line;
+}
+
+impl Drop for Link {
+    /// Ends the thread that loads a snapshot, if it still waits for bytes.
+    fn drop(&mut self) {
+        if let Stage::Snapshot(incoming) = &self.stage {
+            incoming.end(io::ErrorKind::Interrupted);
         }
-    };
-    if failover {
-        let accepted = reply.starts_with('+');
-        shared.mailboxes[0].order(Order::FailoverAnswered(accepted));
     }
-    let mut words = reply.split_ascii_whitespace();
-    match words.next() {
-        Some("+FULLRESYNC") => {
-            let id = words
-                .next()
-                .and_then(|id| ReplicationId::parse(id.as_bytes()));
-            let offset = words.next().and_then(|offset| offset.parse().ok());
-            if let (Some(id), Some(offset)) = (id, offset) {
-                log::notice!(logger, "Full resync from master: {id}:{offset}");
-                if attempt.continues {
-                    log::notice!(logger, "Discarding previously cached master state.");
-                }
-                return Ok(Asked::Full(id, offset));
+}
+
+impl Conversation for Link {
+    fn say(&mut self, _: u64, output: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.said, true) {
+            return;
+        }
+        let (shared, replica) = (&self.shared, &self.settings.replica);
+        let mut say = |words: &[&[u8]]| punctual_resp::encode_command(output, words);
+        match &self.stage {
+            Stage::Ping => {
+                let upstream = &shared.replication.upstream;
+                upstream.advance(self.attempt.generation, Phase::Handshake);
+                upstream.note_input(0);
+                log::notice!(
+                    shared.logger,
+                    "Non blocking connect for SYNC fired the event."
+                );
+                say(&[b"PING"]);
             }
-            log::warning!(logger, "Master replied with wrong +FULLRESYNC syntax.");
+            Stage::Auth => {
+                let words = [&replica.user, &replica.auth].into_iter().flatten();
+                let words: Vec<&[u8]> = std::iter::once(&b"AUTH"[..])
+                    .chain(words.map(|word| &word[..]))
+                    .collect();
+                say(&words);
+            }
+            Stage::Port => {
+                let port = match replica.announce_port {
+                    0 if self.settings.tls.replication => shared.tls_port.load(Ordering::Relaxed),
+                    0 => shared.tcp_port.load(Ordering::Relaxed),
+                    port => port.into(),
+                };
+                say(&[b"REPLCONF", b"listening-port", port.to_string().as_bytes()]);
+            }
+            Stage::Address => {
+                let ip = replica.announce_ip.as_deref().unwrap_or_default();
+                say(&[b"REPLCONF", b"ip-address", ip]);
+            }
+            Stage::Capabilities => say(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]),
+            Stage::Psync => {
+                let (id, from) = self.wanted_history();
+                let words = [&b"PSYNC"[..], id.as_bytes(), from.as_bytes(), b"FAILOVER"];
+                self.failover = shared.replication.failover.is_in_progress();
+                say(&words[..if self.failover { 4 } else { 3 }]);
+            }
+            _ => {}
         }
-        Some("+CONTINUE") if attempt.continues => {
-            log::notice!(logger, "Successful partial resynchronization with master.");
-            let id = words
-                .next()
-                .and_then(|id| ReplicationId::parse(id.as_bytes()));
-            return Ok(Asked::Continued(id));
-        }
-        Some("-NOMASTERLINK" | "-LOADING") => log::notice!(
-            logger,
-            "Master is currently unable to PSYNC but should be in the future: {reply}"
-        ),
-        _ if reply.starts_with("-ERR") => log::notice!(
-            logger,
-            "Master does not support PSYNC or is in error state (reply: {reply}). There is no fallback to SYNC: a primary must be Redis 2.8 or later"
-        ),
-        _ => log::warning!(logger, "Unexpected reply to PSYNC from master: {reply}"),
     }
-    Err(None)
+
+    fn hear(&mut self, input: &mut Vec<u8>) -> bool {
+        let before = input.len();
+        if self.snapshot().is_none() {
+            take_lines(input, |line| {
+                self.answered(&String::from_utf8_lossy(line));
+                matches!(self.stage, Stage::FullSync(..) | Stage::Psync) && self.said
+            });
+        }
+        match &self.stage {
+            Stage::Snapshot(incoming) => incoming.push(std::mem::take(input)),
+            Stage::Continued(_) | Stage::Failed => {}
+            _ if input.len() > LINE_MAX => {
+                self.report_broken(&io::Error::other("the line is too long"));
+                self.stage = Stage::Failed;
+            }
+            _ => {}
+        }
+        (self.shared.replication.upstream).note_input(before - input.len());
+        matches!(self.stage, Stage::Continued(_) | Stage::Failed)
+    }
+
+    fn room(&self) -> usize {
+        self.snapshot()
+            .map_or(usize::MAX, |incoming| incoming.room())
+    }
 }

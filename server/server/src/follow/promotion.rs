@@ -1,11 +1,9 @@
 //! Changes of the role: REPLICAOF, and the directive `replicaof` at start.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_store::{Turn, Writers};
 
-use crate::follow::link;
 use crate::log::{self, Role};
 use crate::node::Shared;
 use crate::node::gate::Reason;
@@ -14,7 +12,7 @@ use crate::replication::upstream::Address;
 
 impl Shared {
     /// Makes the server a replica of `primary`. It asks to continue from its own history.
-    pub(crate) fn follow(self: &Arc<Self>, turn: &mut Turn, primary: Address) {
+    pub(crate) fn follow(&self, turn: &mut Turn, primary: Address) {
         turn.lock_all();
         let was_primary = !self.replication.is_replica();
         if was_primary {
@@ -40,7 +38,6 @@ impl Shared {
         }
         self.logger.set_role(Role::Replica);
         self.gate.set(Reason::Replica, true);
-        self.start_link();
         self.order_all(|| Order::RoleChanged);
     }
 
@@ -67,18 +64,6 @@ impl Shared {
             .upstream
             .read_only
             .store(read_only, Ordering::Relaxed);
-    }
-
-    /// Starts the thread of the link, unless it runs.
-    pub(crate) fn start_link(self: &Arc<Self>) {
-        let shared = Arc::clone(self);
-        let spawn = || {
-            self.world
-                .spawn("punctual-replica", move || link::run(&shared))
-        };
-        if let Err(error) = self.replication.upstream.start(spawn) {
-            log::warning!(self.logger, "Can't start the thread of the link: {error}");
-        }
     }
 
     /// Makes the server a primary: the deadlines are its own from now on. What is overdue expires in the next turn of each

@@ -8,25 +8,23 @@ use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::{WatchFlag, WatchedKey};
 use punctual_store::{Command, Error, Turn, command};
 
-use crate::migrate::target::{Failure, Parcel, Target, transfer};
+use crate::migrate::target::{Failure, Parcel, Target, Transfer};
 use crate::world::clock::ServerClock;
 
-/// Number of transfers by a worker; a key that changes during all of them is sent with its lock held.
+/// Number of transfers beside other commands; a key that changes during all of them is sent with its lock held.
 pub(crate) const TRIES: u32 = 3;
 
 /// Keys on their way.
 #[derive(Debug)]
 pub(crate) struct Migration {
-    target: Target,
+    pub(crate) transfer: Transfer,
     db: usize,
     /// Leave the keys here.
     copy: bool,
-    parcels: Vec<Parcel>,
     /// One flag for each parcel, raised when its key changes. Empty for copies.
     flags: Vec<Arc<WatchFlag>>,
     /// Number of transfers so far.
     transfers: u32,
-    failure: Option<Failure>,
     /// The client that waits.
     waiter: Option<Arc<Waiter>>,
 }
@@ -51,13 +49,11 @@ impl Migration {
         watched: bool,
     ) -> Option<Self> {
         let mut migration = Self {
-            target,
+            transfer: Transfer::new(target),
             db,
             copy,
-            parcels: Vec::new(),
             flags: Vec::new(),
             transfers: 0,
-            failure: None,
             waiter: None,
         };
         let keys: Vec<&[u8]> = keys.collect();
@@ -74,7 +70,7 @@ impl Migration {
             }
             turn.unpin();
         }
-        (!migration.parcels.is_empty()).then_some(migration)
+        (!migration.transfer.parcels.is_empty()).then_some(migration)
     }
 
     /// Packs a key. If it does not exist, an earlier copy will be deleted.
@@ -84,7 +80,7 @@ impl Migration {
             None if again => (None, None),
             None => return,
         };
-        self.parcels.push(Parcel {
+        self.transfer.parcels.push(Parcel {
             key: key.into(),
             payload,
             deadline_ms,
@@ -94,7 +90,7 @@ impl Migration {
     }
 
     fn watched(&self) -> impl Iterator<Item = (WatchedKey, &Arc<WatchFlag>)> {
-        let keys = self.parcels.iter().map(|p| (self.db, p.key.clone()));
+        let keys = (self.transfer.parcels.iter()).map(|p| (self.db, p.key.clone()));
         keys.zip(&self.flags)
     }
 
@@ -102,7 +98,7 @@ impl Migration {
         /// Numbers beside those of clients, whose own WATCHes must not be mistaken for these.
         static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
         self.flags.clear();
-        for parcel in &self.parcels {
+        for parcel in &self.transfer.parcels {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let flag = Arc::new(WatchFlag::new(number));
             turn.watch(self.db, std::iter::once(&*parcel.key), &flag);
@@ -110,17 +106,10 @@ impl Migration {
         }
     }
 
-    /// Sends the parcels. Blocks.
-    pub(crate) fn transfer(&mut self, clock: &ServerClock) {
-        // A panic leaves this.
-        self.failure = Some(Failure::Writing);
-        self.failure = transfer(&self.target, &mut self.parcels, clock);
-    }
-
-    /// Counts a transfer by a worker, which fails unless [`Migration::transfer`] follows.
+    /// Begins a transfer.
     pub(crate) fn begin_transfer(&mut self) {
         self.transfers += 1;
-        self.failure = Some(Failure::Writing);
+        self.transfer.begin();
     }
 
     /// Sets the client that waits for the result.
@@ -135,22 +124,26 @@ impl Migration {
 
     /// Sends the parcels and deletes what is accepted, in place. The shards stay pinned meanwhile.
     pub(crate) fn run(mut self, turn: &mut Turn, clock: &ServerClock) -> Result<(), Error> {
-        self.transfer(clock);
+        self.transfer.run(clock);
         if !self.copy {
-            let moved = self.parcels.iter().filter(|parcel| parcel.accepted);
+            let moved = self
+                .transfer
+                .parcels
+                .iter()
+                .filter(|parcel| parcel.accepted);
             delete(turn, self.db, moved);
         }
         self.result()
     }
 
-    /// Ends a transfer by a worker: deletes what has moved, and packs again what has changed meanwhile.
+    /// Ends a transfer: deletes what has moved, and packs again what has changed meanwhile.
     /// `is_replica`: the server has become a replica, whose keys stay.
     pub(crate) fn settle(self, turn: &mut Turn, clock: &ServerClock, is_replica: bool) -> Next {
         if self.copy {
             return Next::Done(self.result());
         }
         let store = turn.store;
-        let shards = self.parcels.iter().map(|p| store.shard_of(&p.key));
+        let shards = self.transfer.parcels.iter().map(|p| store.shard_of(&p.key));
         turn.pin(Some(shards.collect()));
         let next = self.settle_pinned(turn, clock, is_replica);
         turn.unpin();
@@ -167,7 +160,7 @@ impl Migration {
                 "READONLY You can't write against a read only replica.",
             )));
         }
-        let parcels = std::mem::take(&mut self.parcels);
+        let parcels = std::mem::take(&mut self.transfer.parcels);
         let (mut moved, mut again) = (Vec::new(), Vec::new());
         for (parcel, changed) in parcels.into_iter().zip(changed) {
             if parcel.accepted && !changed {
@@ -177,24 +170,24 @@ impl Migration {
             }
         }
         delete(turn, self.db, moved.iter());
-        let broken = !matches!(self.failure, None | Some(Failure::Reply(_)));
+        let broken = !matches!(self.transfer.failure, None | Some(Failure::Reply(_)));
         for key in again {
             self.add(turn, &key, true);
         }
-        if self.parcels.is_empty() || broken {
+        if self.transfer.parcels.is_empty() || broken {
             return Next::Done(self.result());
         }
         if self.transfers < TRIES {
             self.watch(turn);
             return Next::Send(self);
         }
-        let earlier = self.failure.take();
+        let earlier = self.transfer.failure.take();
         let last = self.run(turn, clock);
         Next::Done(earlier.map_or(last, |failure| Err(failure.error())))
     }
 
     fn result(&self) -> Result<(), Error> {
-        match &self.failure {
+        match &self.transfer.failure {
             None => Ok(()),
             Some(failure) => Err(failure.error()),
         }

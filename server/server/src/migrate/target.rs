@@ -1,22 +1,22 @@
-//! The conversation with the target of a migration. Only this file blocks on its socket, each time for `timeout` at most.
+//! The conversation with the target of a migration.
 
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io;
+use std::net::ToSocketAddrs as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mio::{Events, Poll, Token};
 use punctual_resp::encode_command;
 use punctual_store::Error;
 
+use crate::net::dial::{Conversation, Dial, Step, Trouble, take_lines};
 use crate::tls::Tls;
-use crate::tls::channel::Channel;
-use crate::world::World;
 use crate::world::clock::ServerClock;
 
 /// Longest line of a reply; RESTORE replies with one line.
-const LINE_MAX: u64 = 1024;
-/// Size of the write buffer.
-const BUFFER_BYTES: usize = 64 << 10;
+const LINE_MAX: usize = 1024;
+/// Size of the output above which no command is added.
+const OUTPUT_BYTES: usize = 64 << 10;
 
 /// Where keys go, and how.
 #[derive(Debug)]
@@ -74,142 +74,145 @@ impl Failure {
     }
 }
 
-/// Sends the parcels and marks those that the target accepts. Returns the first failure; after one of the socket, the
-/// parcels that follow are not accepted. Blocks.
-pub(crate) fn transfer(
-    target: &Target,
-    parcels: &mut [Parcel],
-    clock: &ServerClock,
-) -> Option<Failure> {
-    let mut conversation = match Conversation::open(clock.world, target) {
-        Ok(conversation) => conversation,
-        Err(failure) => return Some(failure),
-    };
-    match conversation.exchange(target, parcels, clock) {
-        Ok(refused) => refused,
-        Err(failure) => Some(failure),
+/// The parcels of a migration on their way to its target.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    pub(crate) target: Target,
+    pub(crate) parcels: Vec<Parcel>,
+    /// The first error of the target, or the error of the connection, after which no parcel is accepted.
+    pub(crate) failure: Option<Failure>,
+    /// AUTH and SELECT are said.
+    greeted: bool,
+    /// Number of their replies to come.
+    greetings: usize,
+    /// Number of parcels that are said.
+    said: usize,
+    /// Number of parcels with a reply.
+    answered: usize,
+}
+
+impl Transfer {
+    pub(crate) fn new(target: Target) -> Self {
+        Self {
+            target,
+            parcels: Vec::new(),
+            failure: None,
+            greeted: false,
+            greetings: 0,
+            said: 0,
+            answered: 0,
+        }
     }
-}
 
-struct Conversation {
-    reader: BufReader<Channel>,
-    /// Bytes to send.
-    output: Vec<u8>,
-}
+    /// Begins the conversation anew.
+    pub(crate) fn begin(&mut self) {
+        self.failure = None;
+        self.greeted = false;
+        (self.greetings, self.said, self.answered) = (0, 0, 0);
+    }
 
-impl Conversation {
-    fn open(world: World, target: &Target) -> Result<Self, Failure> {
-        let addresses = (target.host.as_str(), target.port).to_socket_addrs();
-        let mut failure = Failure::Connecting;
-        for address in addresses.map_err(|_| Failure::Connecting)? {
-            match TcpStream::connect_timeout(&address, target.timeout) {
-                Ok(stream) => {
-                    return Self::over(world, stream, target).map_err(|_| Failure::Connecting);
+    /// Ends the conversation with an error of the connection.
+    pub(crate) fn fail(&mut self, trouble: &Trouble) {
+        self.failure = Some(match trouble {
+            // Redis connects without blocking, so a refused connection shows up as an error of the first write.
+            Trouble::Connecting(error) if error.raw_os_error().is_none() => Failure::Connecting,
+            Trouble::Connecting(_) | Trouble::Writing(_) => Failure::Writing,
+            Trouble::Reading(_) => Failure::Reading,
+        });
+    }
+
+    /// Sends the parcels. Blocks as long as the target answers in time.
+    pub(crate) fn run(&mut self, clock: &ServerClock) {
+        self.begin();
+        if let Err(trouble) = self.converse(clock) {
+            self.fail(&trouble);
+        }
+    }
+
+    fn converse(&mut self, clock: &ServerClock) -> Result<(), Trouble> {
+        let addresses = (self.target.host.as_str(), self.target.port).to_socket_addrs();
+        let addresses = addresses.map_err(Trouble::Connecting)?.collect();
+        let mut poll = Poll::new().map_err(Trouble::Connecting)?;
+        let mut events = Events::with_capacity(1);
+        let tls = self.target.tls.clone();
+        let mut dial = Dial::begin(addresses, tls, poll.registry(), Token(0))?;
+        let mut quiet_since = clock.world.stopwatch();
+        loop {
+            match dial.step(self, poll.registry(), clock.now().read_ms())? {
+                Step::Over => return Ok(()),
+                Step::Again => continue,
+                Step::Wait => {}
+            }
+            if dial.has_moved() {
+                quiet_since = clock.world.stopwatch();
+            }
+            let left = (self.target.timeout).saturating_sub(clock.world.since(quiet_since));
+            if left.is_zero() {
+                return Err(dial.timed_out());
+            }
+            match poll.poll(&mut events, Some(left)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    return Err(Trouble::Reading(error));
                 }
-                // Redis connects without blocking, so a refused connection shows up as an error of the first write.
-                Err(e) if e.kind() != ErrorKind::TimedOut => failure = Failure::Writing,
-                Err(_) => failure = Failure::Connecting,
+                _ => {}
             }
         }
-        Err(failure)
     }
+}
 
-    fn over(world: World, stream: TcpStream, target: &Target) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(target.timeout))?;
-        stream.set_write_timeout(Some(target.timeout))?;
-        let mut channel = Channel {
-            world,
-            stream,
-            session: None,
-        };
-        if let Some(tls) = &target.tls {
-            channel.session = Some(Box::new(tls.connect()?));
-            channel.shake_hands()?;
+impl Conversation for Transfer {
+    fn say(&mut self, now_ms: u64, output: &mut Vec<u8>) {
+        if !self.greeted {
+            self.greeted = true;
+            self.greetings = 1;
+            if !self.target.auth.is_empty() {
+                let words = [&[b"AUTH".to_vec()][..], &self.target.auth].concat();
+                encode_command(output, &words);
+                self.greetings += 1;
+            }
+            let mut db = itoa::Buffer::new();
+            encode_command(output, &[b"SELECT", db.format(self.target.db).as_bytes()]);
         }
-        Ok(Self {
-            reader: BufReader::new(channel),
-            output: Vec::new(),
-        })
-    }
-
-    /// Returns the first error of the target.
-    fn exchange(
-        &mut self,
-        target: &Target,
-        parcels: &mut [Parcel],
-        clock: &ServerClock,
-    ) -> Result<Option<Failure>, Failure> {
         // Unlike Redis, no key is sent before both have succeeded: it would arrive in the wrong database.
-        let mut greetings = 1;
-        if !target.auth.is_empty() {
-            let words = [&[b"AUTH".to_vec()][..], &target.auth].concat();
-            self.send(&words)?;
-            greetings += 1;
-        }
-        self.send(&[b"SELECT", itoa::Buffer::new().format(target.db).as_bytes()])?;
-        self.flush()?;
-        let mut refused = None;
-        for _ in 0..greetings {
-            let reply = self.receive()?;
-            refused = refused.or(refusal(reply));
-        }
-        if refused.is_some() {
-            return Ok(refused);
-        }
-        for parcel in parcels.iter() {
+        while self.greetings == 0
+            && output.len() < OUTPUT_BYTES
+            && let Some(parcel) = self.parcels.get(self.said)
+        {
+            self.said += 1;
             let Some(payload) = &parcel.payload else {
-                self.send(&[b"DEL", &*parcel.key])?;
+                encode_command(output, &[b"DEL", &*parcel.key]);
                 continue;
             };
-            let now_ms = clock.now().read_ms();
             let ttl = parcel
                 .deadline_ms
                 .map_or(0, |at| at.saturating_sub(now_ms).max(1));
             let mut buffer = itoa::Buffer::new();
             let ttl = buffer.format(ttl).as_bytes();
             let words: [&[u8]; 5] = [b"RESTORE", &parcel.key, ttl, payload, b"REPLACE"];
-            let count = if target.replace || parcel.again { 5 } else { 4 };
-            self.send(&words[..count])?;
+            let replaces = self.target.replace || parcel.again;
+            encode_command(output, &words[..if replaces { 5 } else { 4 }]);
         }
-        self.flush()?;
-        for parcel in parcels {
-            let reply = self.receive()?;
-            parcel.accepted = !reply.starts_with(b"-");
-            refused = refused.or(refusal(reply));
+    }
+
+    fn hear(&mut self, input: &mut Vec<u8>) -> bool {
+        take_lines(input, |reply| {
+            let refusal = reply
+                .strip_prefix(b"-")
+                .map(|text| Failure::Reply(text.to_vec()));
+            if self.greetings > 0 {
+                self.greetings -= 1;
+            } else if let Some(parcel) = self.parcels.get_mut(self.answered) {
+                parcel.accepted = refusal.is_none();
+                self.answered += 1;
+            }
+            self.failure = self.failure.take().or(refusal);
+            true
+        });
+        if input.len() > LINE_MAX {
+            self.failure = Some(Failure::Reading);
+            return true;
         }
-        Ok(refused)
+        let refused = self.answered == 0 && self.failure.is_some();
+        self.greetings == 0 && (refused || self.answered == self.parcels.len())
     }
-
-    fn send(&mut self, words: &[impl AsRef<[u8]>]) -> Result<(), Failure> {
-        encode_command(&mut self.output, words);
-        if self.output.len() < BUFFER_BYTES {
-            return Ok(());
-        }
-        self.flush()
-    }
-
-    fn flush(&mut self) -> Result<(), Failure> {
-        let channel = self.reader.get_mut();
-        let written = channel.write_all(&self.output);
-        self.output.clear();
-        self.output.shrink_to(BUFFER_BYTES);
-        written
-            .and_then(|()| channel.flush())
-            .map_err(|_| Failure::Writing)
-    }
-
-    /// Returns a reply of one line, without the line's end.
-    fn receive(&mut self) -> Result<Vec<u8>, Failure> {
-        let mut line = Vec::new();
-        let mut limited = (&mut self.reader).take(LINE_MAX);
-        let read = limited.read_until(b'\n', &mut line);
-        read.map_err(|_| Failure::Reading)?;
-        let text = line.strip_suffix(b"\n").ok_or(Failure::Reading)?;
-        Ok(text.strip_suffix(b"\r").unwrap_or(text).to_vec())
-    }
-}
-
-fn refusal(reply: Vec<u8>) -> Option<Failure> {
-    Some(Failure::Reply(reply.strip_prefix(b"-")?.to_vec()))
 }

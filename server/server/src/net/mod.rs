@@ -1,6 +1,7 @@
 //! Sockets, listeners, and the mailboxes of event loops.
 
 pub(crate) mod cross_protocol;
+pub(crate) mod dial;
 pub(crate) mod listener;
 pub(crate) mod mailbox;
 pub(crate) mod open_files;

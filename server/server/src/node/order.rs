@@ -1,15 +1,19 @@
 //! Orders that threads send to an event loop.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use punctual_store::Now;
+use punctual_store::{Error, Now};
+use tokio::sync::oneshot;
 
 use crate::acl::user::User;
 use crate::memory::reclaim::Share;
 use crate::migrate::moving::Migration;
 use crate::net::listener::{Arrival, Listener};
-use crate::replication::attachment::Attachment;
+use crate::observe::figures::Figures;
+use crate::replication::attachment::{Attachment, Loaded};
 use crate::world::clock::{Move, MoveError};
 
 /// An order to an event loop.
@@ -58,7 +62,7 @@ pub(crate) enum Order {
     Collect(Share),
     /// Check the clients that wait for the end of a pause, and due keys.
     Resume,
-    /// Send replicas what the stream has for them.
+    /// Send replicas what there is for them: blocks of a snapshot, or the stream.
     FeedReplicas,
     /// Check due keys, because the virtual clock has moved.
     ClockMoved,
@@ -71,18 +75,31 @@ pub(crate) enum Order {
     },
     /// Send on the channel once all earlier orders are done and their output is written.
     Settle(Sender<()>),
+    /// Send on the channel the figures of INFO EVERYTHING, or the error that INFO gets.
+    Figures(oneshot::Sender<Result<Figures, Error>>),
+    /// Connect to the primary, if it is time.
+    FollowPrimary,
+    /// Go on with the connection to a server whose name has been looked up.
+    Resolved {
+        /// Number of the dial.
+        dial: usize,
+        /// Its addresses.
+        addresses: io::Result<Vec<SocketAddr>>,
+    },
+    /// Read more of the primary's snapshot: the thread that loads it has room again.
+    SnapshotHasRoom,
+    /// The primary's snapshot is loaded, or cannot be.
+    SnapshotLoaded(Loaded),
     /// Serve the connection of the primary, whose stream begins.
     AttachPrimary(Box<Attachment>),
-    /// Tell the primary what is applied, and close its connection if it is silent for too long.
-    AcknowledgePrimary,
     /// The replica that this server follows has answered to the failover.
     FailoverAnswered(bool),
     /// The server has become a replica, a replica of another primary, or a primary.
     RoleChanged,
     /// End the subscriptions and waits that the clients of a changed user may no longer have.
     CheckUser(Arc<User>),
-    /// Settle a migration whose transfer has ended.
-    Migrated(Box<Migration>),
+    /// Send the keys of a migration.
+    Migrate(Box<Migration>),
     /// Stop.
     Stop,
 }

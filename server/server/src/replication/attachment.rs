@@ -1,16 +1,20 @@
-//! What the thread of the link hands to loop 0. Data only: both sides depend on it.
+//! What the handshake with the primary and the thread that loads its snapshot hand to loop 0. Data only: all sides depend on it.
+
+use std::io;
+use std::sync::Arc;
 
 use punctual_store::Store;
 
+use crate::net::socket::Socket;
+use crate::replication::incoming::Incoming;
 use crate::replication::state::ReplicationId;
 use crate::replication::upstream::Attempt;
 use crate::script::functions::registry::Libraries;
-use crate::tls::channel::Channel;
 
 /// A link whose stream begins, for loop 0.
 pub(crate) struct Attachment {
     pub(crate) attempt: Attempt,
-    pub(crate) channel: Channel,
+    pub(crate) socket: Socket,
     /// Input behind the handshake or the snapshot.
     pub(crate) rest: Vec<u8>,
     pub(crate) start: Start,
@@ -33,4 +37,22 @@ pub(crate) struct Data {
     pub(crate) offset: u64,
     /// Database that the stream has selected there.
     pub(crate) db: usize,
+}
+
+/// Why a full synchronization has failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server follows another primary, or none, or stops.
+    Unwanted,
+    /// The transfer of the snapshot failed.
+    Transfer(io::Error),
+    /// The snapshot cannot be loaded.
+    Refused(String),
+}
+
+/// Result of loading a primary's snapshot: the data, and the bytes of the stream that the thread has read.
+pub(crate) struct Loaded {
+    /// Where the snapshot came from.
+    pub(crate) incoming: Arc<Incoming>,
+    pub(crate) result: Result<(Box<Data>, Vec<u8>), Failure>,
 }

@@ -4,8 +4,8 @@
 //! - The **address** and the **generation** change in a turn that holds every shard ([`Upstream::follow`],
 //!   [`Upstream::unfollow`]). A command of the stream runs under the same locks and only in its own generation, so a
 //!   server that has left its primary applies nothing more of it.
-//! - The **phase** is moved by the link's thread up to the end of the handshake or the load, and by loop 0 from then on,
-//!   which serves the link as a connection. [`Upstream::next_attempt`] blocks the thread until it is its turn again.
+//! - The **phase** is moved by loop 0, which connects, and serves the link as a connection from the end of the handshake or the load
+//!   on. [`Upstream::next_attempt`] says when it connects again.
 //!
 //! The mutex is the last in the order of locks: nothing else is locked while it is held.
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::world::{Moment, World};
 
@@ -92,7 +92,6 @@ pub(crate) struct Upstream {
     /// The stream is applied.
     connected: AtomicBool,
     inner: Mutex<Inner>,
-    changed: Condvar,
     /// Base of `heard_ms`.
     epoch: Moment,
     /// Last input from the primary, in ms since `epoch`.
@@ -105,7 +104,8 @@ pub(crate) struct Upstream {
     pub(crate) read_only: AtomicBool,
     /// `replica-serve-stale-data`.
     pub(crate) serves_stale: AtomicBool,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The thread that loads a snapshot, or the last one that did.
+    pub(crate) loader: Mutex<Option<JoinHandle<()>>>,
     stopping: AtomicBool,
 }
 
@@ -117,14 +117,13 @@ impl Upstream {
             generation: AtomicU64::new(0),
             connected: AtomicBool::new(false),
             inner: Mutex::default(),
-            changed: Condvar::new(),
             epoch: world.stopwatch(),
             heard_ms: AtomicU64::new(0),
             input_bytes: AtomicU64::new(0),
             db: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
             serves_stale: AtomicBool::new(true),
-            thread: Mutex::new(None),
+            loader: Mutex::new(None),
             stopping: AtomicBool::new(false),
         }
     }
@@ -139,6 +138,17 @@ pub(crate) struct Attempt {
     pub(crate) continues: bool,
     /// Database that the stream has selected where it is continued.
     pub(crate) db: usize,
+}
+
+/// What to do about the link.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Begin this attempt.
+    Now(Attempt),
+    /// Ask again at this time.
+    At(Moment),
+    /// The link is there, is being established, or is not wanted.
+    Nothing,
 }
 
 /// What INFO and ROLE show.
@@ -227,7 +237,6 @@ impl Upstream {
         inner.phase = phase;
         self.connected
             .store(phase == Phase::Connected, Ordering::Release);
-        self.changed.notify_all();
     }
 
     /// Moves the link to `phase`, if `generation` is the current one. Returns whether it is.
@@ -278,48 +287,30 @@ impl Upstream {
         }
     }
 
-    /// Blocks until it is time for an attempt. Returns `None` when the server stops.
-    pub(crate) fn next_attempt(&self) -> Option<Attempt> {
+    /// Returns the next step to a link. A returned attempt has begun.
+    pub(crate) fn next_attempt(&self) -> Next {
         let mut inner = self.inner.lock();
-        loop {
-            if self.stopping.load(Ordering::Acquire) {
-                return None;
-            }
-            let due = inner.tried.map(|at| at + INTERVAL);
-            let now = self.world.stopwatch();
-            match (&inner.primary, inner.phase) {
-                (Some(primary), Phase::Connect) if due.is_none_or(|due| due <= now) => {
-                    let attempt = Attempt {
-                        generation: self.generation(),
-                        primary: primary.clone(),
-                        continues: inner.continues,
-                        db: self.db(),
-                    };
-                    inner.tried = Some(now);
-                    self.set_phase(&mut inner, Phase::Connecting);
-                    return Some(attempt);
-                }
-                (Some(_), Phase::Connect) => {
-                    let left = due.unwrap_or(now).saturating_sub(now);
-                    self.changed.wait_for(&mut inner, left);
-                }
-                _ => self.changed.wait(&mut inner),
-            }
+        let Some(primary) = &inner.primary else {
+            return Next::Nothing;
+        };
+        if inner.phase != Phase::Connect || self.stopping.load(Ordering::Acquire) {
+            return Next::Nothing;
         }
-    }
-
-    /// Blocks until the link of this generation is lost, at most for [`INTERVAL`]. Returns whether it still is there.
-    pub(crate) fn wait_while_linked(&self, generation: u64) -> bool {
-        let mut inner = self.inner.lock();
-        let until = self.world.stopwatch() + INTERVAL;
-        let linked = |inner: &Inner| self.is_current(generation) && inner.phase != Phase::Connect;
-        while linked(&inner) {
-            let left = until.saturating_sub(self.world.stopwatch());
-            if left.is_zero() || self.changed.wait_for(&mut inner, left).timed_out() {
-                break;
-            }
+        let now = self.world.stopwatch();
+        if let Some(due) = inner.tried.map(|at| at + INTERVAL)
+            && due > now
+        {
+            return Next::At(due);
         }
-        linked(&inner)
+        let attempt = Attempt {
+            generation: self.generation(),
+            primary: primary.clone(),
+            continues: inner.continues,
+            db: self.db(),
+        };
+        inner.tried = Some(now);
+        self.set_phase(&mut inner, Phase::Connecting);
+        Next::Now(attempt)
     }
 
     /// Notes input from the primary.
@@ -353,28 +344,14 @@ impl Upstream {
         })
     }
 
-    /// Starts the thread of the link with `spawn`, unless it runs.
-    pub(crate) fn start(
-        &self,
-        spawn: impl FnOnce() -> std::io::Result<JoinHandle<()>>,
-    ) -> std::io::Result<()> {
-        let mut thread = self.thread.lock();
-        if thread.is_none() {
-            *thread = Some(spawn()?);
-        }
-        Ok(())
-    }
-
-    /// Makes the thread end.
+    /// Ends all attempts: none is wanted any more.
     pub(crate) fn stop(&self) {
-        let _inner = self.inner.lock();
         self.stopping.store(true, Ordering::Release);
-        self.changed.notify_all();
     }
 
-    /// Blocks until the thread has ended, after [`Upstream::stop`].
+    /// Blocks until the thread that loads a snapshot has ended, after the end of loop 0.
     pub(crate) fn join(&self) {
-        let thread = self.thread.lock().take();
+        let thread = self.loader.lock().take();
         if let Some(thread) = thread {
             // The panic hook has printed the message of a panic.
             let _ = thread.join();

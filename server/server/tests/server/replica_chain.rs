@@ -1,5 +1,7 @@
 //! Chains of replicas, links that are cut, and changes of the roles, with redis-servers and with ourselves.
 
+use std::net::TcpListener;
+
 use punctual_harness::Proxy;
 use punctual_resp::Value;
 
@@ -123,6 +125,28 @@ fn a_cut_in_the_snapshot_leaves_the_old_data() {
     proxy.limit(0);
     eventually(|| info(&mut ours, "master_link_status") == "up");
     same_data(&mut theirs, &mut ours);
+}
+
+/// The conversations with a name that does not exist, and with a server that never answers, end for another primary. The loop serves its
+/// clients meanwhile.
+#[test]
+fn a_server_follows_another_primary_in_the_middle_of_a_handshake() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    theirs.ask(&["SET", "k", "1"]);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_port = silent.local_addr().unwrap().port().to_string();
+    let server = builder().threads(1).spawn().unwrap();
+    let mut ours = Wire::open(&server);
+    for (host, port) in [("no-such-host.invalid", "1"), ("127.0.0.1", &silent_port)] {
+        ours.ask(&["REPLICAOF", host, port]);
+        assert_eq!(ours.text("PING"), "PONG");
+        assert_eq!(info(&mut ours, "master_link_status"), "down");
+    }
+    let _connection = silent.accept().unwrap();
+    ours.ask(&["REPLICAOF", "localhost", &redis.port.to_string()]);
+    eventually(|| info(&mut ours, "master_link_status") == "up");
+    assert_eq!(ours.text("GET k"), "1");
 }
 
 #[test]

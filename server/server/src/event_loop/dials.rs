@@ -1,0 +1,399 @@
+//! Conversations with other servers: the link to the primary until its stream begins, and migrations.
+//!
+//! Their time limits follow the stopwatch, as the servers at the other ends do, also with a virtual clock. Only the lookup of a name
+//! needs a thread, since the system's lookup blocks.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::Token;
+use punctual::Wheel;
+use punctual::queue::TimerKey;
+
+use crate::event_loop::EventLoop;
+use crate::follow::link::Link;
+use crate::log;
+use crate::migrate::moving::Migration;
+use crate::net::dial::{Conversation, Dial, Step, Trouble};
+use crate::node::order::Order;
+use crate::replication::attachment::{Attachment, Loaded, Start};
+use crate::replication::upstream::{INTERVAL, Next};
+use crate::tls::Tls;
+use crate::world::Moment;
+
+/// Token of the first dial; those of connections are smaller.
+pub(crate) const DIALS: usize = usize::MAX / 2;
+
+/// A timer of the stopwatch.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    /// Look after the dial with this number.
+    Dial(usize),
+    /// Acknowledge to the primary, or connect to it.
+    Primary,
+}
+
+/// Whom the loop speaks to.
+#[derive(Default)]
+pub(crate) struct Dials {
+    next: usize,
+    all: BTreeMap<usize, Outgoing>,
+    /// Dials with more to read.
+    again: Vec<usize>,
+    /// In ms of the stopwatch.
+    timers: Wheel<Timer>,
+    primary_timer: Option<TimerKey>,
+}
+
+/// A conversation.
+struct Outgoing {
+    with: With,
+    /// `None` while the server's name is looked up.
+    dial: Option<Dial>,
+    tls: Option<Arc<Tls>>,
+    /// Longest time without any bytes.
+    timeout: Duration,
+    /// Time of the last bytes.
+    moved: Moment,
+    timer: TimerKey,
+    /// The connection has ended; the thread that loads the snapshot has not.
+    ended: bool,
+}
+
+/// What a conversation is about.
+enum With {
+    Primary(Box<Link>),
+    Target(Box<Migration>),
+}
+
+impl With {
+    fn conversation(&mut self) -> &mut dyn Conversation {
+        match self {
+            Self::Primary(link) => &mut **link,
+            Self::Target(migration) => &mut migration.transfer,
+        }
+    }
+}
+
+impl Dials {
+    /// Returns true if there is something to do now.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.again.is_empty()
+    }
+
+    /// Returns the next time limit, in ms of the stopwatch.
+    pub(crate) fn next_wakeup(&self) -> Option<u64> {
+        self.timers.next_wakeup()
+    }
+
+    fn arm_primary(&mut self, at: Moment) {
+        if let Some(timer) = self.primary_timer.take() {
+            self.timers.remove(timer);
+        }
+        self.primary_timer = Some(self.timers.insert(ms(at), Timer::Primary));
+    }
+
+    fn link(&self) -> Option<(usize, &Link)> {
+        self.all
+            .iter()
+            .find_map(|(number, outgoing)| match &outgoing.with {
+                With::Primary(link) => Some((*number, &**link)),
+                With::Target(_) => None,
+            })
+    }
+}
+
+/// Returns the first whole millisecond at or after `at`.
+fn ms(at: Moment) -> u64 {
+    u64::try_from(at.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+impl EventLoop {
+    /// Connects to the primary, or plans it. Does nothing if the link is there, or is not wanted. Only loop 0 calls this.
+    pub(crate) fn follow_primary(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        match shared.replication.upstream.next_attempt() {
+            Next::Nothing => {}
+            Next::At(at) => self.dials.arm_primary(at),
+            Next::Now(attempt) => {
+                let settings = shared.settings();
+                let timeout = Duration::from_secs(settings.replica.timeout_s.into());
+                log::notice!(shared.logger, "Connecting to MASTER {}", attempt.primary);
+                log::notice!(shared.logger, "MASTER <-> REPLICA sync started");
+                let tls = settings.tls.replication.then(|| Arc::clone(&shared.tls));
+                let (host, port) = (attempt.primary.host.clone(), attempt.primary.port);
+                let link = Box::new(Link::new(&shared, attempt));
+                self.dial(&host, port, tls, timeout, With::Primary(link));
+            }
+        }
+    }
+
+    /// Acknowledges to the primary again after a while.
+    pub(crate) fn plan_acknowledgement(&mut self) {
+        let at = self.shared.world.stopwatch() + INTERVAL;
+        self.dials.arm_primary(at);
+    }
+
+    /// Ends the attempt to connect to a former primary.
+    pub(crate) fn end_outdated_link(&mut self) {
+        let upstream = &self.shared.replication.upstream;
+        if let Some((number, link)) = self.dials.link()
+            && !upstream.is_current(link.attempt.generation)
+        {
+            self.hang_up(number);
+        }
+    }
+
+    /// Sends the keys of a migration; it settles when the target has answered.
+    pub(crate) fn migrate(&mut self, mut migration: Box<Migration>) {
+        migration.begin_transfer();
+        let target = &migration.transfer.target;
+        let (host, port) = (target.host.clone(), target.port);
+        let (tls, timeout) = (target.tls.clone(), target.timeout);
+        self.dial(&host, port, tls, timeout, With::Target(migration));
+    }
+
+    fn dial(
+        &mut self,
+        host: &str,
+        port: u16,
+        tls: Option<Arc<Tls>>,
+        timeout: Duration,
+        with: With,
+    ) {
+        let number = self.dials.next;
+        self.dials.next += 1;
+        let now = self.shared.world.stopwatch();
+        let first = ms(now + timeout.min(INTERVAL));
+        let timer = self.dials.timers.insert(first, Timer::Dial(number));
+        let outgoing = Outgoing {
+            with,
+            dial: None,
+            tls,
+            timeout,
+            moved: now,
+            timer,
+            ended: false,
+        };
+        self.dials.all.insert(number, outgoing);
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return self.resolved(number, Ok(vec![SocketAddr::new(ip, port)]));
+        }
+        let (shared, loop_number) = (Arc::clone(&self.shared), self.number);
+        let host = host.to_owned();
+        let lookup = self.shared.world.spawn("punctual-lookup", move || {
+            let addresses = (host.as_str(), port).to_socket_addrs();
+            shared.mailboxes[loop_number].order(Order::Resolved {
+                dial: number,
+                addresses: addresses.map(Iterator::collect),
+            });
+        });
+        if let Err(error) = lookup {
+            self.resolved(number, Err(error));
+        }
+    }
+
+    /// Connects to a server whose addresses are known.
+    pub(crate) fn resolved(&mut self, number: usize, addresses: io::Result<Vec<SocketAddr>>) {
+        let Some(outgoing) = self.dials.all.get_mut(&number) else {
+            return;
+        };
+        let (registry, token) = (self.poll.registry(), Token(DIALS + number));
+        let tls = outgoing.tls.take();
+        let dial = (addresses.map_err(Trouble::Connecting))
+            .and_then(|addresses| Dial::begin(addresses, tls, registry, token));
+        match dial {
+            Ok(dial) => outgoing.dial = Some(dial),
+            Err(trouble) => self.broken(number, trouble),
+        }
+    }
+
+    /// Goes on with the conversations that have more to read.
+    pub(crate) fn step_again(&mut self) {
+        for number in std::mem::take(&mut self.dials.again) {
+            self.step(number);
+        }
+    }
+
+    /// Goes on with the primary's snapshot.
+    pub(crate) fn read_snapshot(&mut self) {
+        if let Some((number, _)) = self.dials.link() {
+            self.step(number);
+        }
+    }
+
+    /// Goes on with a conversation whose socket has an event.
+    pub(crate) fn step(&mut self, number: usize) {
+        let Some(outgoing) = self.dials.all.get_mut(&number) else {
+            return;
+        };
+        let Some(dial) = outgoing.dial.as_mut().filter(|_| !outgoing.ended) else {
+            return;
+        };
+        let now_ms = self.shared.clock.now().read_ms();
+        let step = dial.step(outgoing.with.conversation(), self.poll.registry(), now_ms);
+        if dial.has_moved() {
+            outgoing.moved = self.shared.world.stopwatch();
+        }
+        match step {
+            Ok(Step::Wait) => {}
+            Ok(Step::Again) => self.dials.again.push(number),
+            Ok(Step::Over) => self.over(number),
+            Err(trouble) => self.broken(number, trouble),
+        }
+    }
+
+    /// Looks after time limits.
+    pub(crate) fn run_dial_timers(&mut self) {
+        let Some(at) = self.dials.timers.next_wakeup() else {
+            return;
+        };
+        let now = self.shared.world.stopwatch();
+        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        if now_ms < at {
+            return;
+        }
+        while let Some(expired) = self.dials.timers.pop_due(now_ms) {
+            match expired.value {
+                Timer::Dial(number) => self.look_after(number, now),
+                Timer::Primary => {
+                    self.dials.primary_timer = None;
+                    match self.primary {
+                        Some(_) => self.acknowledge_primary(),
+                        None => self.follow_primary(),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a conversation that is silent for too long. A primary sees that the replica is alive while it loads.
+    fn look_after(&mut self, number: usize, now: Moment) {
+        let Some(outgoing) = self.dials.all.get_mut(&number) else {
+            return;
+        };
+        let snapshot = match &outgoing.with {
+            With::Primary(link) => link.snapshot(),
+            With::Target(_) => None,
+        };
+        if snapshot.is_some_and(|incoming| incoming.room() == 0) {
+            // The primary waits for the thread that loads.
+            outgoing.moved = now;
+        }
+        let limit = outgoing.moved + outgoing.timeout;
+        let next = ms(limit.min(now + INTERVAL));
+        outgoing.timer = self.dials.timers.insert(next, Timer::Dial(number));
+        if outgoing.ended {
+            return;
+        }
+        if limit <= now {
+            let error = io::ErrorKind::TimedOut.into();
+            let dial = outgoing.dial.as_ref();
+            let trouble = dial.map_or(Trouble::Connecting(error), Dial::timed_out);
+            return self.broken(number, trouble);
+        }
+        if let (Some(_), Some(dial)) = (snapshot, &mut outgoing.dial) {
+            dial.add(b"\n");
+            self.step(number);
+        }
+    }
+
+    /// Handles a connection that could not be established, or has broken.
+    fn broken(&mut self, number: usize, trouble: Trouble) {
+        if let Some(outgoing) = self.dials.all.get_mut(&number)
+            && let With::Primary(link) = &outgoing.with
+            && let Some(incoming) = link.snapshot()
+        {
+            // The thread loads what has come, which may be all of it, and reports.
+            incoming.end(trouble.into_error().kind());
+            outgoing.ended = true;
+            return;
+        }
+        match self.hang_up(number).map(|outgoing| outgoing.with) {
+            None => {}
+            Some(With::Primary(link)) => {
+                link.report_broken(&trouble.into_error());
+                self.attempt_failed(&link);
+            }
+            Some(With::Target(mut migration)) => {
+                migration.transfer.fail(&trouble);
+                self.transferred(*migration);
+            }
+        }
+    }
+
+    /// Handles the end of a conversation.
+    fn over(&mut self, number: usize) {
+        let Some(outgoing) = self.hang_up(number) else {
+            return;
+        };
+        match (outgoing.with, outgoing.dial) {
+            (With::Target(migration), _) => self.transferred(*migration),
+            (With::Primary(link), Some(dial)) if let Some(id) = link.continued() => {
+                let (socket, rest) = dial.into_parts(self.poll.registry());
+                let attachment = Attachment {
+                    attempt: link.attempt.clone(),
+                    socket,
+                    rest,
+                    start: Start::Continued(id),
+                };
+                // The current turn may hold shards.
+                let order = Order::AttachPrimary(Box::new(attachment));
+                self.shared.mailboxes[self.number].order(order);
+            }
+            (With::Primary(link), _) => self.attempt_failed(&link),
+        }
+    }
+
+    /// Handles the end of the thread that loads a snapshot.
+    pub(crate) fn snapshot_loaded(&mut self, loaded: Loaded) {
+        let Some((number, _)) = self.dials.link().filter(|(_, link)| {
+            (link.snapshot()).is_some_and(|incoming| Arc::ptr_eq(incoming, &loaded.incoming))
+        }) else {
+            return;
+        };
+        let Some(outgoing) = self.hang_up(number) else {
+            return;
+        };
+        if let (With::Primary(link), Some(dial)) = (outgoing.with, outgoing.dial) {
+            match loaded.result {
+                Ok((data, mut rest)) => {
+                    rest.append(&mut loaded.incoming.take_rest());
+                    let (socket, unread) = dial.into_parts(self.poll.registry());
+                    rest.extend_from_slice(&unread);
+                    self.attach_primary(Attachment {
+                        attempt: link.attempt.clone(),
+                        socket,
+                        rest,
+                        start: Start::Full(data),
+                    });
+                }
+                Err(failure) => {
+                    failure.report(&self.shared);
+                    self.attempt_failed(&link);
+                }
+            }
+        }
+    }
+
+    fn attempt_failed(&mut self, link: &Link) {
+        (self.shared.replication.upstream).failed(link.attempt.generation);
+        self.follow_primary();
+    }
+
+    /// Lets a migration settle.
+    fn transferred(&mut self, migration: Migration) {
+        self.resuming.migrations.push(migration);
+        self.more_due = true;
+    }
+
+    /// Ends a conversation, and its connection unless the caller keeps it.
+    fn hang_up(&mut self, number: usize) -> Option<Outgoing> {
+        let outgoing = self.dials.all.remove(&number)?;
+        self.dials.timers.remove(outgoing.timer);
+        Some(outgoing)
+    }
+}
