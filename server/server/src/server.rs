@@ -289,11 +289,11 @@ impl Server {
         logger: Logger,
         builder: &Builder,
     ) -> Result<Self, StartError> {
-        let world = World::default();
         let names = CommandNames::new(command::table(), &config)?;
         let users = Users::of_config(command::table(), &config, &builder.disk, &logger)?;
         limit_clients(&mut config, &logger)?;
         let settings = config.settings();
+        let world = World::new(settings.seed);
         let mut polls = Vec::new();
         let mut mailboxes = Vec::new();
         for _ in 0..settings.threads.max(1) {
@@ -304,6 +304,8 @@ impl Server {
         let store = Store::new(StoreOptions {
             shards: shard_count(&settings),
             databases: settings.databases,
+            seed: world.seed(),
+            nap: World::nap,
         });
         let tls = Arc::new(Tls::default());
         if settings.tls.is_used() || builder.free.tls {

@@ -452,3 +452,19 @@ fn a_low_limit_of_open_files_lowers_maxclients() {
         assert!(reply.ends_with("\r\n168\r\n"), "{reply}");
     }
 }
+
+#[test]
+fn the_seed_decides_random_replies() {
+    let replies = |seed: &str| {
+        let server = Server::builder().port(0).option("seed", seed).spawn();
+        let server = server.unwrap();
+        let mut c = Wire::open(&server);
+        let members: Vec<String> = (0..300).map(|n| format!("m:{n}")).collect();
+        assert_eq!(c.int(&format!("SADD s {}", members.join(" "))), 300);
+        let asks = ["SPOP s 3", "SRANDMEMBER s -9", "SUNION s s", "SSCAN s 0"];
+        asks.map(|ask| format!("{:?}", c.ask(&ask.split(' ').collect::<Vec<&str>>())))
+    };
+    let seven = replies("7");
+    assert_eq!(seven, replies("7"));
+    assert_ne!(seven[..2], replies("8")[..2]);
+}
