@@ -1,6 +1,5 @@
 //! Start and stop of a server, standalone or embedded.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -12,79 +11,32 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mio::{Poll, Waker};
 use punctual_store::{Now, Store, StoreOptions};
 
-use crate::acl::file::UsersError;
 use crate::acl::registry::Users;
 use crate::command;
 use crate::config::{Config, ConfigError, Settings};
 use crate::crash_report::CrashReporter;
 use crate::dispatch::from_file::FromFile;
-pub use crate::durability::files::AofError;
-pub use crate::durability::manifest::ManifestError;
 use crate::event_loop::{EventLoop, WAKER_TOKEN};
 use crate::http::Http;
 use crate::log::{self, Logger, Role};
 use crate::memory::reclaim::Reclaim;
-use crate::net::listener::{FreePorts, ListenError, Listener, open_tcp};
+use crate::net::listener::{FreePorts, Listener, open_tcp};
 use crate::net::mailbox::Mailbox;
-pub use crate::net::open_files::TooFewFiles;
 use crate::net::open_files::make_room_for;
 use crate::node::Shared;
 use crate::node::order::Order;
 use crate::persist::aof;
 use crate::persist::load;
-pub use crate::persist::load::LoadError;
 use crate::replication::upstream::Address;
+use crate::start_error::StartError;
 use crate::supervision::Systemd;
 use crate::table::names::CommandNames;
-pub use crate::tls::TlsError;
 use crate::tls::{Context, Tls};
 use crate::world::World;
 use crate::world::clock::Move;
 pub use crate::world::clock::MoveError;
 use crate::world::disk::Disk;
 use crate::world::process::{self, PidFile};
-
-/// Error of a server's start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The configuration is invalid.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The users cannot be loaded.
-    #[error(transparent)]
-    Users(UsersError),
-    /// The server cannot listen on an address.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// The certificates, keys or other TLS settings are invalid.
-    #[error("{0}\nFailed to configure TLS. Check logs for more info.")]
-    Tls(#[from] TlsError),
-    /// The process cannot become a daemon.
-    #[error("Can't daemonize: {0}")]
-    Daemonize(#[source] io::Error),
-    /// The log file cannot be opened.
-    #[error("Can't open the log file: {0}")]
-    Log(#[source] io::Error),
-    /// The limit of open files is too low.
-    #[error(transparent)]
-    OpenFiles(#[from] TooFewFiles),
-    /// The snapshot cannot be loaded.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The system refuses an event queue, a timer or a thread.
-    #[error("Can't start an event loop: {0}")]
-    EventLoop(#[from] io::Error),
-}
-
-impl From<UsersError> for StartError {
-    fn from(error: UsersError) -> Self {
-        match error {
-            UsersError::Line(error) => Self::Config(error),
-            other => Self::Users(other),
-        }
-    }
-}
 
 /// Set when the server's shared state exists, so that signals can stop a server that loads.
 pub(crate) type Starting = Arc<OnceLock<Arc<Shared>>>;

@@ -19,7 +19,8 @@ use rand::{RngExt as _, SeedableRng as _};
 use tempfile::TempDir;
 
 use crate::config::Config;
-use crate::server::{Builder, Server, StartError};
+use crate::server::{Builder, Server};
+use crate::start_error::StartError;
 use crate::world::disk::Disk;
 use crate::world::disk::recorder::{Device, Log, Mark, Recorder, Remains};
 
