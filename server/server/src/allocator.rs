@@ -1,11 +1,14 @@
-//! The binary's allocator: it counts the bytes in use, and returns free memory to the system on request.
+//! The binary's allocator: it counts the bytes in use, and returns free memory to the system on
+//! request.
 //!
-//! Bytes are counted by the size classes of mimalloc, which are computed from the size: the allocator and its caller know it at both
-//! ends of a block's life, and nothing is looked up. A block that was made smaller in place counts as its new class.
+//! Bytes are counted by the size classes of mimalloc, which are computed from the size: the
+//! allocator and its caller know it at both ends of a block's life, and nothing is looked up. A
+//! block that was made smaller in place counts as its new class.
 //!
-//! mimalloc has no headers on small blocks. By default it returns free pages a second later, inside a call of `free`,
-//! and never without such a call: a server would pause, or keep the memory. Here it returns nothing by itself; the
-//! server requests it ([`RECLAIM`]) on a thread that serves no clients.
+//! mimalloc has no headers on small blocks. By default it returns free pages a second later, inside
+//! a call of `free`, and never without such a call: a server would pause, or keep the memory. Here
+//! it returns nothing by itself; the server requests it ([`RECLAIM`]) on a thread that serves no
+//! clients.
 
 #![allow(unsafe_code)]
 
@@ -22,13 +25,15 @@ use punctual_server::memory::counters;
 
 /// `mi_option_purge_delay`: milliseconds until a call of `free` returns free pages to the system.
 const PURGE_DELAY: mi_option_t = 15;
-/// `mi_option_page_max_reclaim`: maximum number of pages per size class that a thread adopts when it frees blocks in them.
+/// `mi_option_page_max_reclaim`: maximum number of pages per size class that a thread adopts when
+/// it frees blocks in them.
 const PAGE_MAX_RECLAIM: mi_option_t = 41;
 
 /// Eleven days.
 const NEVER_MS: c_long = 1_000_000_000;
-/// Bounds [`collect`], which walks the blocks that other threads freed in this thread's pages: without a limit one thread
-/// adopts all pages of a fragmented heap. A millisecond suffices for 16 pages of 64 KiB.
+/// Bounds [`collect`], which walks the blocks that other threads freed in this thread's pages:
+/// without a limit one thread adopts all pages of a fragmented heap. A millisecond suffices for 16
+/// pages of 64 KiB.
 const PAGES_MAX: c_long = 16;
 /// Number of calls of `mi_collect` that free a page kept for the next block of its size.
 const RETIRE_CYCLES: usize = 16;
@@ -37,7 +42,8 @@ const RETIRE_CYCLES: usize = 16;
 static ALLOCATOR: Counting = Counting;
 
 thread_local! {
-    /// Bytes that this thread has freed. It has no destructor, so it exists as long as the thread allocates.
+    /// Bytes that this thread has freed. It has no destructor, so it exists as long as the thread
+    /// allocates.
     static FREED_BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -49,10 +55,12 @@ pub(crate) const RECLAIM: Reclaim = Reclaim {
     statistics,
 };
 
-/// Makes the server rely on the counters, and configures mimalloc to return memory only on request. Environment variables of mimalloc take precedence.
+/// Makes the server rely on the counters, and configures mimalloc to return memory only on request.
+/// Environment variables of mimalloc take precedence.
 pub(crate) fn configure() {
     counters::enable();
-    // SAFETY: the functions take no pointer, and only store a number that other threads may read at the same time.
+    // SAFETY: the functions take no pointer, and only store a number that other threads may read at
+    // the same time.
     unsafe {
         mi_option_set_default(PURGE_DELAY, NEVER_MS);
         mi_option_set_default(PAGE_MAX_RECLAIM, PAGES_MAX);
@@ -63,19 +71,21 @@ fn freed_bytes() -> u64 {
     FREED_BYTES.get()
 }
 
-/// Frees this thread's pages whose blocks other threads have freed. O(blocks in [`PAGES_MAX`] pages per size class).
+/// Frees this thread's pages whose blocks other threads have freed. O(blocks in [`PAGES_MAX`] pages
+/// per size class).
 fn collect() {
     for _ in 0..RETIRE_CYCLES {
-        // SAFETY: the function takes no pointer and may be called by any thread at any time; it touches only the
-        // calling thread's own heap and pages without live blocks.
+        // SAFETY: the function takes no pointer and may be called by any thread at any time; it
+        // touches only the calling thread's own heap and pages without live blocks.
         unsafe { libmimalloc_sys::mi_collect(false) }
     }
 }
 
 /// Returns the free pages of all threads to the system. O(free pages), about 0.1 ms per MiB.
 fn purge() {
-    // SAFETY: as in `collect`; besides, it only returns pages without live blocks of any thread. It does nothing on a
-    // thread that has not allocated yet, so the thread is registered first, as an allocation does.
+    // SAFETY: as in `collect`; besides, it only returns pages without live blocks of any thread. It
+    // does nothing on a thread that has not allocated yet, so the thread is registered first, as an
+    // allocation does.
     unsafe {
         libmimalloc_sys::mi_thread_init();
         libmimalloc_sys::mi_collect(true);
@@ -85,8 +95,8 @@ fn purge() {
 /// Returns mimalloc's statistics as text.
 fn statistics() -> String {
     unsafe extern "C" fn append(text: *const c_char, out: *mut c_void) {
-        // SAFETY: mimalloc passes a string that ends with a NUL, and the pointer that it was given, whose string nobody
-        // else uses meanwhile.
+        // SAFETY: mimalloc passes a string that ends with a NUL, and the pointer that it was given,
+        // whose string nobody else uses meanwhile.
         unsafe { (*out.cast::<String>()).push_str(&CStr::from_ptr(text).to_string_lossy()) }
     }
     let mut text = String::with_capacity(16 << 10);
@@ -118,8 +128,8 @@ fn class(size: usize) -> i64 {
     bytes as i64
 }
 
-/// Returns whether mimalloc aligns every block of this size so. Its functions with an alignment ask for `align - 1` bytes more,
-/// so a block of exactly a class above 4 KiB would take the next class.
+/// Returns whether mimalloc aligns every block of this size so. Its functions with an alignment ask
+/// for `align - 1` bytes more, so a block of exactly a class above 4 KiB would take the next class.
 #[inline]
 const fn is_aligned_anyway(layout: Layout) -> bool {
     layout.align() <= size_of::<usize>() && layout.align() <= layout.size()
@@ -140,8 +150,8 @@ impl Counting {
     }
 }
 
-// SAFETY: every call passes its arguments to mimalloc unchanged, but for an alignment that every block has, so the contract
-// holds; counting allocates nothing and cannot panic.
+// SAFETY: every call passes its arguments to mimalloc unchanged, but for an alignment that every
+// block has, so the contract holds; counting allocates nothing and cannot panic.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -218,7 +228,8 @@ mod tests {
         }
     }
 
-    /// What is counted for live blocks is what mimalloc says of them, after many changes of their sizes.
+    /// What is counted for live blocks is what mimalloc says of them, after many changes of their
+    /// sizes.
     fn the_count_is_near_the_truth() {
         let (mut live, mut counted, mut random) = (Vec::new(), 0, 1_u64);
         for round in 0..300_000_usize {
@@ -230,7 +241,8 @@ mod tests {
             let size = size + number / 16 % size;
             let align = if number.is_multiple_of(5) { 64 } else { 8 };
             let layout = Layout::from_size_align(size, align).unwrap();
-            // SAFETY: each block is freed or changed once, with the layout that it has at that time.
+            // SAFETY: each block is freed or changed once, with the layout that it has at that
+            // time.
             unsafe {
                 if live.len() < 2_000 || round % 3 == 0 {
                     counted += class(size);

@@ -1,6 +1,7 @@
 //! A Redis-compatible server whose keys expire on time.
 //!
-//! [`Server::builder`] starts a server inside any program. The binary `punctual` adds a command line.
+//! [`Server::builder`] starts a server inside any program. The binary `punctual` adds a command
+//! line.
 
 // Only `program::daemon` may contain unsafe code.
 #![deny(unsafe_code)]

@@ -1,9 +1,11 @@
-//! Log lines as Redis writes them: `12345:M 21 Nov 2026 05:31:26.123 * Ready to accept connections tcp`.
+//! Log lines as Redis writes them: `12345:M 21 Nov 2026 05:31:26.123 * Ready to accept connections
+//! tcp`.
 //!
-//! A line has the process id, role, local time, a sign for the level and the message. Each server has its own
-//! [`Logger`], so two servers in one process do not mix their lines. A line is one write, so lines of several threads do
-//! not interleave. The log file is opened for each line, as in Redis, so `logrotate` may move it at any time. Timestamps
-//! are the machine's time, even under a virtual clock.
+//! A line has the process id, role, local time, a sign for the level and the message. Each server
+//! has its own [`Logger`], so two servers in one process do not mix their lines. A line is one
+//! write, so lines of several threads do not interleave. The log file is opened for each line, as
+//! in Redis, so `logrotate` may move it at any time. Timestamps are the machine's time, even under
+//! a virtual clock.
 //!
 //! ```
 //! use punctual_server::log::{self, Level, Logger};
@@ -107,15 +109,16 @@ impl Logger {
     /// Creates a logger that appends to a file, which it creates if it does not exist.
     ///
     /// # Errors
-    /// The file cannot be opened for writing. Later failures, such as a full disk, drop lines silently: they must not stop
-    /// the server.
+    /// The file cannot be opened for writing. Later failures, such as a full disk, drop lines
+    /// silently: they must not stop the server.
     pub fn file(level: Level, path: &Path) -> io::Result<Self> {
         open(path)?;
         Ok(Self::new(level, Output::File(path.to_owned())))
     }
 
-    /// Creates a logger that calls `take` with each message, without process id, role and time, for programs with their own
-    /// log. Several threads of the server may call `take` at the same time, and each blocks until it returns.
+    /// Creates a logger that calls `take` with each message, without process id, role and time, for
+    /// programs with their own log. Several threads of the server may call `take` at the same time,
+    /// and each blocks until it returns.
     ///
     /// ```
     /// use punctual_server::log::{self, Level, Logger};
@@ -143,7 +146,8 @@ impl Logger {
         self.shared.role.store(role as u8, Ordering::Relaxed);
     }
 
-    /// Returns true if lines of this level are written. The macros check it before they format a message.
+    /// Returns true if lines of this level are written. The macros check it before they format a
+    /// message.
     #[must_use]
     pub fn enabled(&self, level: Level) -> bool {
         !matches!(self.shared.output, Output::Nowhere)

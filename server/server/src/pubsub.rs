@@ -1,8 +1,9 @@
 //! Subscriptions and delivery of messages.
 //!
-//! All loops share one registry. A message is encoded once per protocol and delivered to the mailbox of each loop that
-//! has subscribers; the loops append it to their clients' output. Messages of one channel reach a client in publishing
-//! order, and none after its subscription has ended.
+//! All loops share one registry. A message is encoded once per protocol and delivered to the
+//! mailbox of each loop that has subscribers; the loops append it to their clients' output.
+//! Messages of one channel reach a client in publishing order, and none after its subscription has
+//! ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +48,8 @@ impl Kind {
     }
 }
 
-/// A client with a subscription. Ordered so that subscribers with the same protocol and loop are adjacent.
+/// A client with a subscription. Ordered so that subscribers with the same protocol and loop are
+/// adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subscriber {
     /// True for RESP3 messages.
@@ -105,7 +107,8 @@ struct Registry {
     encoder: Encoder,
 }
 
-/// Encodes messages. Keeps what stands before the last part, because the events of a keyspace repeat their channel.
+/// Encodes messages. Keeps what stands before the last part, because the events of a keyspace
+/// repeat their channel.
 #[derive(Default)]
 struct Encoder {
     bytes: Vec<u8>,
@@ -245,8 +248,8 @@ impl PubSub {
         }
     }
 
-    /// Sends a message to the listeners of a channel and of matching patterns. Returns the number of listeners.
-    /// O(log channels + patterns + listeners).
+    /// Sends a message to the listeners of a channel and of matching patterns. Returns the number
+    /// of listeners. O(log channels + patterns + listeners).
     pub fn publish<O>(&self, mailboxes: &[Mailbox<O>], channel: &[u8], message: &[u8]) -> usize {
         if self.total.load(Ordering::Relaxed) == 0 {
             return 0;
@@ -273,7 +276,8 @@ impl PubSub {
         count
     }
 
-    /// Sends a message to the listeners of a shard channel. Returns their number. O(log channels + listeners).
+    /// Sends a message to the listeners of a shard channel. Returns their number. O(log channels +
+    /// listeners).
     pub fn publish_shard<O>(
         &self,
         mailboxes: &[Mailbox<O>],

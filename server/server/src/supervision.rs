@@ -1,7 +1,7 @@
 //! `supervised`: notifies systemd or Upstart when the server is ready and when it stops.
 //!
-//! systemd receives Redis's messages as datagrams on the socket in `NOTIFY_SOCKET` (the protocol of sd_notify). For
-//! Upstart the process stops itself once with SIGSTOP.
+//! systemd receives Redis's messages as datagrams on the socket in `NOTIFY_SOCKET` (the protocol of
+//! sd_notify). For Upstart the process stops itself once with SIGSTOP.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -30,8 +30,8 @@ pub(crate) struct Systemd {
 }
 
 impl Supervision {
-    /// Notifies the supervisor, if there is one, that the server starts. Upstart expects the process to stop itself here;
-    /// the function returns when Upstart continues the process.
+    /// Notifies the supervisor, if there is one, that the server starts. Upstart expects the
+    /// process to stop itself here; the function returns when Upstart continues the process.
     pub(crate) fn begin(mode: Supervised, logger: &Logger) -> Self {
         let upstart = env::var_os("UPSTART_JOB").is_some();
         let socket = env::var_os("NOTIFY_SOCKET");

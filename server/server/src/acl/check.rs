@@ -1,7 +1,8 @@
 //! The check whether a user may run a command.
 //!
-//! An unrestricted user never comes here: the session has a flag for it. For others a command costs one bit test, and then
-//! the patterns of keys and channels. Each selector is asked until one allows all of it.
+//! An unrestricted user never comes here: the session has a flag for it. For others a command costs
+//! one bit test, and then the patterns of keys and channels. Each selector is asked until one
+//! allows all of it.
 
 use punctual_resp::Args;
 use punctual_resp::decimal::parse_i64;
@@ -17,7 +18,8 @@ use crate::table::access::{Need, Needs};
 pub(crate) enum Denied {
     /// The command itself.
     Command,
-    /// The key, or the glob of keys, at this position of the arguments; all keys if it is the number of arguments.
+    /// The key, or the glob of keys, at this position of the arguments; all keys if it is the
+    /// number of arguments.
     Key(usize),
     /// The channel at this position.
     Channel(usize),
@@ -98,8 +100,8 @@ pub(crate) fn check(user: &User, entry: &Entry, args: Args) -> Result<(), Denied
     }
 }
 
-/// Returns true only if a selector allows a command, and misses some cases: the fast path for commands in the set that have one key or
-/// none. O(patterns).
+/// Returns true only if a selector allows a command, and misses some cases: the fast path for
+/// commands in the set that have one key or none. O(patterns).
 #[inline(always)]
 fn allows_plainly(selector: &Selector, entry: &Entry, args: Args) -> bool {
     if !selector.commands.has(entry.id) || entry.row.flags.has(Flags::PUBSUB) {
@@ -177,8 +179,9 @@ fn check_keys(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Deni
     denied.map_or(Ok(()), Err)
 }
 
-/// Returns whether a selector surely allows to read each key that a glob matches: a pattern is `*` or the glob itself, or matches
-/// a glob without special characters. Other pairs of globs are not compared.
+/// Returns whether a selector surely allows to read each key that a glob matches: a pattern is `*`
+/// or the glob itself, or matches a glob without special characters. Other pairs of globs are not
+/// compared.
 fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
     let is_name = !glob.iter().any(|byte| b"*?[\\".contains(byte));
     selector.all_keys
@@ -191,7 +194,8 @@ fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
 #[inline(always)]
 fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
     let head = Head::of(key);
-    // A loop: the compiler makes a call of `any`, which costs as much as the three comparisons of a usual user.
+    // A loop: the compiler makes a call of `any`, which costs as much as the three comparisons of a
+    // usual user.
     for allowed in &selector.keys {
         if allowed.pattern.matches_from(head, key)
             && (allowed.read || !need.read)
@@ -216,15 +220,16 @@ pub(crate) fn may_read(user: &User, entry: &Entry, args: Args, key: &[u8]) -> bo
         })
 }
 
-/// Returns whether a user may run a command that also reads keys whose names it builds: SORT with BY or GET.
+/// Returns whether a user may run a command that also reads keys whose names it builds: SORT with
+/// BY or GET.
 pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args) -> bool {
     user.selectors
         .iter()
         .any(|selector| reads_all_of(selector, b"*") && allows(selector, entry, args).is_ok())
 }
 
-/// Returns the error of SORT for its first BY or GET that would read keys that the user may not read; `None` if SORT finds
-/// another error before, or none.
+/// Returns the error of SORT for its first BY or GET that would read keys that the user may not
+/// read; `None` if SORT finds another error before, or none.
 pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args) -> Option<Error> {
     let Keys::Options(options) = entry.row.keys else {
         return None;
@@ -282,7 +287,8 @@ fn allows_channel(selector: &Selector, channel: &[u8], literal: bool) -> bool {
     })
 }
 
-/// Returns whether a subscription may last. The channels of all selectors count together, as in Redis.
+/// Returns whether a subscription may last. The channels of all selectors count together, as in
+/// Redis.
 pub(crate) fn may_listen(user: &User, channel: &[u8], literal: bool) -> bool {
     let mut selectors = user.selectors.iter();
     selectors.any(|selector| selector.all_channels || allows_channel(selector, channel, literal))

@@ -177,7 +177,8 @@ impl Users {
             match self.rules.apply(&mut user, rule, all_channels) {
                 Ok(false) => {}
                 Ok(true) => warn_of_first_args(logger, &[rule.to_vec()]),
-                // Unknown commands are no secrets. Of other errors only the first counts, which may cause the next ones.
+                // Unknown commands are no secrets. Of other errors only the first counts, which may
+                // cause the next ones.
                 Err(error @ RuleError::Unknown) => errors.push_str(&format!(
                     "{before}: Error in applying operation '{}': {error}. ",
                     String::from_utf8_lossy(rule)

@@ -102,7 +102,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Adds a denial, to an equal entry if one of the latest is younger than a minute. `max` is the length of the log.
+    /// Adds a denial, to an equal entry if one of the latest is younger than a minute. `max` is the
+    /// length of the log.
     pub(crate) fn add(&self, denial: Denial, now_ms: u64, max: usize) {
         /// Number of the latest entries that are compared.
         const COMPARED: usize = 10;

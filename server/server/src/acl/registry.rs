@@ -1,8 +1,9 @@
 //! All users by name.
 //!
-//! Users are immutable snapshots. A change replaces the snapshot under the mutex and raises the version, before the reply of
-//! the command that made it. A session compares the version before it runs what it has read, so a client that knows of the
-//! reply, on any connection, is checked by the new rules.
+//! Users are immutable snapshots. A change replaces the snapshot under the mutex and raises the
+//! version, before the reply of the command that made it. A session compares the version before it
+//! runs what it has read, so a client that knows of the reply, on any connection, is checked by the
+//! new rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -172,7 +173,8 @@ impl Users {
         Some(removed)
     }
 
-    /// Replaces all users. The default user keeps its number, and with it its clients. Returns the users that there were.
+    /// Replaces all users. The default user keeps its number, and with it its clients. Returns the
+    /// users that there were.
     pub(crate) fn replace(&self, mut new: UserMap) -> UserMap {
         let mut all = self.all.lock();
         let mut default = match new.remove(DEFAULT) {

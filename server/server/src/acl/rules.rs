@@ -1,7 +1,8 @@
-//! The language of rules: `+get`, `~key*`, `(...)`. Applies rules to users and prints users as rules.
+//! The language of rules: `+get`, `~key*`, `(...)`. Applies rules to users and prints users as
+//! rules.
 //!
-//! A user is printed as in Redis 7.2: from all commands or none, the rules about commands follow in their order, without rules
-//! that a later rule about the same command or category has replaced.
+//! A user is printed as in Redis 7.2: from all commands or none, the rules about commands follow in
+//! their order, without rules that a later rule about the same command or category has replaced.
 
 use punctual_store::error::c_string;
 use thiserror::Error;
@@ -90,8 +91,8 @@ impl Rules {
             .find(|category| name.eq_ignore_ascii_case(category.name.as_bytes()))
     }
 
-    /// Applies a rule to a user. With `all_channels` new selectors begin with all channels. Returns whether the rule allows a
-    /// first argument, which is deprecated.
+    /// Applies a rule to a user. With `all_channels` new selectors begin with all channels. Returns
+    /// whether the rule allows a first argument, which is deprecated.
     ///
     /// # Errors
     /// The rule has changed nothing, except that a `(...)` may not be applied in part either.
@@ -314,8 +315,8 @@ pub(crate) fn print_keys(selector: &Selector) -> Vec<u8> {
     }
     let print = |key: &KeyPattern| {
         let prefix: &[u8] = match (key.read, key.write) {
-            // `~*` means `allkeys`: it matches the empty key too, and a file may have no further patterns behind it. redis-server prints
-            // it even so.
+            // `~*` means `allkeys`: it matches the empty key too, and a file may have no further
+            // patterns behind it. redis-server prints it even so.
             (true, true) if *key.pattern.text == *b"*" => b"%RW~",
             (true, true) => b"~",
             (true, false) => b"%R~",

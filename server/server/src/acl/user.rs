@@ -42,7 +42,8 @@ pub struct User {
     pub(crate) no_password: bool,
     pub(crate) sanitize: Sanitize,
     pub(crate) passwords: Vec<Hash>,
-    /// Permissions: the user's own and those of selectors in parentheses. One that allows a command is enough.
+    /// Permissions: the user's own and those of selectors in parentheses. One that allows a command
+    /// is enough.
     pub(crate) selectors: Vec<Selector>,
     /// A selector allows all commands, keys and channels.
     everything: bool,
@@ -62,7 +63,8 @@ impl User {
         }
     }
 
-    /// Creates the user of the server's own clients: the primary's stream, the append-only file, idle scripts.
+    /// Creates the user of the server's own clients: the primary's stream, the append-only file,
+    /// idle scripts.
     pub(crate) fn internal() -> Arc<Self> {
         static INTERNAL: LazyLock<Arc<User>> = LazyLock::new(|| {
             let mut user = User::new(Identity::default(), 0, true);
@@ -99,8 +101,8 @@ impl User {
             .any(|s| s.all_commands && s.all_keys && s.all_channels);
     }
 
-    /// Returns whether a client with this password may become the user. Takes a time that depends on the numbers of bytes
-    /// and passwords only.
+    /// Returns whether a client with this password may become the user. Takes a time that depends
+    /// on the numbers of bytes and passwords only.
     pub(crate) fn admits(&self, password: &[u8]) -> bool {
         let given = hash(password);
         let right = self.passwords.iter().fold(false, |right, wanted| {
@@ -159,8 +161,9 @@ impl CommandSet {
     }
 }
 
-/// A pattern of keys or channels. Its first bytes are compared as a number before anything else: most names match none of several
-/// patterns but one, and most patterns are a short prefix and a star, of which nothing is left to compare then.
+/// A pattern of keys or channels. Its first bytes are compared as a number before anything else:
+/// most names match none of several patterns but one, and most patterns are a short prefix and a
+/// star, of which nothing is left to compare then.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) text: Box<[u8]>,
@@ -218,7 +221,8 @@ impl Pattern {
         self.matches_from(Head::of(name), name)
     }
 
-    /// As [`Pattern::matches`], for a caller with several patterns, which computes the name's `head` once.
+    /// As [`Pattern::matches`], for a caller with several patterns, which computes the name's
+    /// `head` once.
     #[inline(always)]
     pub(crate) fn matches_from(&self, head: Head, name: &[u8]) -> bool {
         head.0 & self.mask == self.head.0
@@ -253,7 +257,8 @@ pub(crate) struct KeyPattern {
 pub(crate) struct Selector {
     /// All commands are allowed, and no bit has been cleared since.
     pub(crate) all_commands: bool,
-    /// The set began with all commands (`+@all`) rather than none; it decides how the rules are printed.
+    /// The set began with all commands (`+@all`) rather than none; it decides how the rules are
+    /// printed.
     pub(crate) from_all: bool,
     /// The rules about commands since then, as they are printed: `+get`, `-@write`, `+select|0`.
     pub(crate) rules: Vec<Box<[u8]>>,
@@ -295,7 +300,8 @@ impl Selector {
         self.first_args.clear();
     }
 
-    /// Keeps a rule about a command or a category. It replaces other rules about it and its subcommands. O(rules).
+    /// Keeps a rule about a command or a category. It replaces other rules about it and its
+    /// subcommands. O(rules).
     pub(crate) fn note_rule(&mut self, on: bool, name: &[u8]) {
         self.rules.retain(|known| {
             let rest = known[1..].strip_prefix(name);

@@ -1,7 +1,8 @@
 //! Which replies wait for the append-only file.
 //!
-//! A reply waits if it could reveal an unreleased change: the reply of a write, of a read of a key with an unreleased change, and
-//! of a command that looks at all keys. A connection's output is held from the first such reply on; other connections go on.
+//! A reply waits if it could reveal an unreleased change: the reply of a write, of a read of a key
+//! with an unreleased change, and of a command that looks at all keys. A connection's output is
+//! held from the first such reply on; other connections go on.
 
 use punctual_resp::Args;
 use punctual_store::Turn;

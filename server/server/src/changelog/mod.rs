@@ -1,17 +1,20 @@
 //! The log of changes: one order for what all event loops change, and its two readers.
 //!
-//! Replies wait for the append-only file. Its thread *releases* a position of the log when `write` has returned for all bytes
-//! before it, with `appendfsync always` when they are synced. A reply that could reveal a later change is held
-//! (`holding.rs`), so a kill of the process loses nothing that a client knows of. Loops never write themselves: a write that
-//! stalls holds up only what it must. Published messages, keyspace events, invalidations and the replicas' stream are not held.
+//! Replies wait for the append-only file. Its thread *releases* a position of the log when `write`
+//! has returned for all bytes before it, with `appendfsync always` when they are synced. A reply
+//! that could reveal a later change is held (`holding.rs`), so a kill of the process loses nothing
+//! that a client knows of. Loops never write themselves: a write that stalls holds up only what it
+//! must. Published messages, keyspace events, invalidations and the replicas' stream are not held.
 //!
-//! A turn appends its effects under its shard locks ([`Sink::log`](punctual_store::events::Sink::log)). The append-only file and
-//! the replicas get the same bytes; published messages go to the replicas only. Each reader has its own position: a count of
-//! the bytes that were appended for it.
+//! A turn appends its effects under its shard locks
+//! ([`Sink::log`](punctual_store::events::Sink::log)). The append-only file and the replicas get
+//! the same bytes; published messages go to the replicas only. Each reader has its own position: a
+//! count of the bytes that were appended for it.
 //!
-//! Ground rules: a reader is attached or detached, and a snapshot that the log continues begins, by a turn that holds every shard
-//! and has [flushed its effects](Turn::flush_effects); so the snapshot has what was appended before, and nothing of what follows.
-//! The lock comes after those of shards and the configuration. An append copies memory and does nothing else.
+//! Ground rules: a reader is attached or detached, and a snapshot that the log continues begins, by
+//! a turn that holds every shard and has [flushed its effects](Turn::flush_effects); so the
+//! snapshot has what was appended before, and nothing of what follows. The lock comes after those
+//! of shards and the configuration. An append copies memory and does nothing else.
 
 mod holding;
 mod room;
@@ -45,8 +48,8 @@ pub(crate) struct ChangeLog {
     /// The device fails: commands that write are refused, and nobody waits to read.
     failing: AtomicBool,
     unreleased: OnceLock<Unreleased>,
-    /// Changed keys that are not in `unreleased` yet, although their changes are appended: with one loop, nobody looks for them if
-    /// the changes are released before the next turn.
+    /// Changed keys that are not in `unreleased` yet, although their changes are appended: with one
+    /// loop, nobody looks for them if the changes are released before the next turn.
     recent: Mutex<Vec<KeyHash>>,
     room: Room,
     /// There are bytes for which no thread of the file was woken.
@@ -145,8 +148,8 @@ impl ChangeLog {
         self.buffers.fetch_sub(capacity as i64, Ordering::Relaxed);
     }
 
-    /// Appends the effects of a turn, to the replicas by `stream`. The turn still holds its shards. The loop calls
-    /// [`ChangeLog::wake_for_bytes`] before it sleeps.
+    /// Appends the effects of a turn, to the replicas by `stream`. The turn still holds its shards.
+    /// The loop calls [`ChangeLog::wake_for_bytes`] before it sleeps.
     pub(crate) fn append(&self, effects: &Effects, mut stream: impl FnMut(&[u8])) {
         let mut state = self.state.lock();
         let State {
@@ -196,8 +199,9 @@ impl ChangeLog {
         }
     }
 
-    /// Takes the bytes appended for the file since the last call; `empty` is a buffer for what follows. Only the file's threads
-    /// call this. If there is nothing, the calling thread is unparked when bytes arrive.
+    /// Takes the bytes appended for the file since the last call; `empty` is a buffer for what
+    /// follows. Only the file's threads call this. If there is nothing, the calling thread is
+    /// unparked when bytes arrive.
     pub(crate) fn take_file(&self, empty: Vec<u8>) -> Pending {
         let mut state = self.state.lock();
         if let Some(detached) = state.detached.take() {
@@ -235,7 +239,8 @@ impl ChangeLog {
         self.released.load(Ordering::SeqCst)
     }
 
-    /// Lets replies reveal changes before `position`. The caller then wakes the loops that wait for the position.
+    /// Lets replies reveal changes before `position`. The caller then wakes the loops that wait for
+    /// the position.
     pub(crate) fn set_released(&self, position: u64) {
         self.released.store(position, Ordering::SeqCst);
     }
@@ -256,8 +261,8 @@ impl ChangeLog {
         self.room.wait();
     }
 
-    /// Sets whether replies wait for the file. The turn holds every shard; the caller then sends `Order::Released` to the loops,
-    /// which write the replies that need not wait any more.
+    /// Sets whether replies wait for the file. The turn holds every shard; the caller then sends
+    /// `Order::Released` to the loops, which write the replies that need not wait any more.
     pub(crate) fn set_holds(&self, turn: &mut Turn, holds: bool) {
         if holds {
             self.unreleased.get_or_init(Unreleased::default);
@@ -267,7 +272,8 @@ impl ChangeLog {
         self.holds.store(holds, Ordering::SeqCst);
     }
 
-    /// Returns the released position at the start of a turn for [`Hold::new`], or `None` if replies do not wait.
+    /// Returns the released position at the start of a turn for [`Hold::new`], or `None` if replies
+    /// do not wait.
     pub(crate) fn turn_begins(&self) -> Option<u64> {
         if !self.holds.load(Ordering::SeqCst) {
             return None;
@@ -299,7 +305,8 @@ impl ChangeLog {
         self.note_position(key, self.file_end() + 1);
     }
 
-    /// Notes that the changes of these keys were appended: `at_once` if other loops may look for them.
+    /// Notes that the changes of these keys were appended: `at_once` if other loops may look for
+    /// them.
     pub(crate) fn note_appended(&self, keys: &mut Vec<KeyHash>, at_once: bool) {
         if at_once {
             let end = self.file_end();
@@ -332,19 +339,20 @@ impl ChangeLog {
         unreleased.map_or(0, |table| table.position(key))
     }
 
-    /// Makes the next effect select its database: whoever reads from here on knows of no earlier SELECT. The turn holds every
-    /// shard.
+    /// Makes the next effect select its database: whoever reads from here on knows of no earlier
+    /// SELECT. The turn holds every shard.
     pub(crate) fn force_select(&self) {
         self.state.lock().db = None;
     }
 
-    /// Returns the database that is selected at the end of the log, or 0 if the next effect selects one.
+    /// Returns the database that is selected at the end of the log, or 0 if the next effect selects
+    /// one.
     pub(crate) fn db(&self) -> usize {
         self.state.lock().db.unwrap_or(0)
     }
 
-    /// Attaches the thread that writes the append-only file, or detaches it with a [`FileMark::Close`]. The turn holds every
-    /// shard, and is outside of transactions and scripts.
+    /// Attaches the thread that writes the append-only file, or detaches it with a
+    /// [`FileMark::Close`]. The turn holds every shard, and is outside of transactions and scripts.
     pub(crate) fn set_file(&self, turn: &mut Turn, writer: Option<Thread>) {
         let end = self.file_end();
         self.room.reset(writer.is_some().then_some(end));
@@ -364,7 +372,8 @@ impl ChangeLog {
         });
     }
 
-    /// Makes the append-only file continue in its next incremental file. As [`ChangeLog::set_file`].
+    /// Makes the append-only file continue in its next incremental file. As
+    /// [`ChangeLog::set_file`].
     pub(crate) fn begin_file(&self, turn: &mut Turn, done: Sender<Result<(), String>>) {
         self.change(turn, |state| {
             if let Some(file) = &mut state.file {
@@ -415,7 +424,8 @@ mod tests {
         }
     }
 
-    /// Runs commands in database 0 or the one that `number:` before the line names; `!` publishes a message.
+    /// Runs commands in database 0 or the one that `number:` before the line names; `!` publishes a
+    /// message.
     fn run(turn: &mut Turn, lines: &[&str]) {
         for line in lines {
             let (db, line) = line.split_once(':').unwrap_or(("0", line));

@@ -1,8 +1,9 @@
 //! The bound on what is kept for the append-only file.
 //!
-//! Bytes stay in memory until they are written, and until they are synced, if a sync is promised. If the disk is slower than
-//! the clients, event loops wait before a turn, with no lock held, while more than [`MOST_KEPT`] bytes are in memory. While the
-//! disk fails they do not wait, because writes are refused.
+//! Bytes stay in memory until they are written, and until they are synced, if a sync is promised.
+//! If the disk is slower than the clients, event loops wait before a turn, with no lock held, while
+//! more than [`MOST_KEPT`] bytes are in memory. While the disk fails they do not wait, because
+//! writes are refused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +12,8 @@ use parking_lot::{Condvar, Mutex};
 
 /// Bytes that are kept for the file, beyond what a single turn appends.
 const MOST_KEPT: u64 = if cfg!(test) { 4 << 20 } else { 256 << 20 };
-/// Bytes that `everysec` leaves unsynced until the second has passed: fewer than those for which loops wait.
+/// Bytes that `everysec` leaves unsynced until the second has passed: fewer than those for which
+/// loops wait.
 pub(crate) const MOST_UNSYNCED: u64 = MOST_KEPT / 2;
 /// Interval at which waiting loops check whether they must still wait.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);

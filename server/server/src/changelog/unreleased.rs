@@ -1,10 +1,12 @@
 //! Keys with changes that replies may not reveal yet.
 //!
-//! A fixed table has two rows of log positions. A key has one cell in each row, and the lower of both positions is an upper bound of
-//! its own: the key waits for changes of other keys only if two of them share its cells, which is rare and harmless. A change that is
-//! not appended stores the log's end plus one, which is a lower bound of its position, and its position once the turn has appended it.
-//! Positions only grow. So with `since`, the released position at the start of a turn, a key whose
-//! position is not above it has no unreleased change, neither of another turn nor of this one.
+//! A fixed table has two rows of log positions. A key has one cell in each row, and the lower of
+//! both positions is an upper bound of its own: the key waits for changes of other keys only if two
+//! of them share its cells, which is rare and harmless. A change that is not appended stores the
+//! log's end plus one, which is a lower bound of its position, and its position once the turn has
+//! appended it. Positions only grow. So with `since`, the released position at the start of a turn,
+//! a key whose position is not above it has no unreleased change, neither of another turn nor of
+//! this one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,7 +48,8 @@ impl Unreleased {
         }
     }
 
-    /// Returns the position of the last change of a key or more, or a lower bound of it during the turn that makes the change.
+    /// Returns the position of the last change of a key or more, or a lower bound of it during the
+    /// turn that makes the change.
     #[inline]
     pub(super) fn position(&self, key: KeyHash) -> u64 {
         let [first, second] = self.cells(key).map(|cell| cell.load(Ordering::Acquire));

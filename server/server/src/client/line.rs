@@ -18,9 +18,10 @@ pub(crate) struct CallerState {
 
 /// Writes a client's line of CLIENT LIST: Redis's fields in Redis's order.
 ///
-/// All clients of a loop share an input buffer: `qbuf` counts the bytes of this client, and `qbuf-free` is 0 unless the
-/// client has its own buffer. Instead of Redis's fixed buffer and list there is one output buffer: its first
-/// [`REPLY_BUFFER`] bytes are shown as the fixed buffer, the rest as the list.
+/// All clients of a loop share an input buffer: `qbuf` counts the bytes of this client, and
+/// `qbuf-free` is 0 unless the client has its own buffer. Instead of Redis's fixed buffer and list
+/// there is one output buffer: its first [`REPLY_BUFFER`] bytes are shown as the fixed buffer, the
+/// rest as the list.
 pub(crate) fn write_line(
     line: &mut Vec<u8>,
     table: &CommandTable,

@@ -1,4 +1,5 @@
-//! Clients: sessions, transactions and waits. One event loop owns each session; other threads read the registry.
+//! Clients: sessions, transactions and waits. One event loop owns each session; other threads read
+//! the registry.
 
 pub(crate) mod line;
 pub(crate) mod pause;

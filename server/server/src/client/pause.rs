@@ -1,7 +1,8 @@
 //! Pauses of clients: CLIENT PAUSE, and a shutdown or a failover that waits for replicas.
 //!
-//! Each purpose has its own end and its own mode, as in Redis; a command waits while any of them holds it back. Any
-//! thread may begin or end a pause. The loops look at one atomic while nothing is paused.
+//! Each purpose has its own end and its own mode, as in Redis; a command waits while any of them
+//! holds it back. Any thread may begin or end a pause. The loops look at one atomic while nothing
+//! is paused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -84,7 +85,8 @@ impl Pauses {
         self.update(&*running);
     }
 
-    /// Ends a pause. The caller sends the loops [`Order::Resume`](crate::node::order::Order::Resume).
+    /// Ends a pause. The caller sends the loops
+    /// [`Order::Resume`](crate::node::order::Order::Resume).
     pub(crate) fn end(&self, purpose: Purpose) {
         let mut running = self.running.lock();
         running[purpose as usize] = None;

@@ -1,6 +1,7 @@
 //! Registry of all clients, shared by the event loops (CLIENT LIST, CLIENT KILL, INFO).
 //!
-//! Only a client's own loop updates its figures. Other loops may read figures that are one loop iteration old.
+//! Only a client's own loop updates its figures. Other loops may read figures that are one loop
+//! iteration old.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -15,7 +16,8 @@ use crate::acl::user::Identity;
 use crate::pubsub::Subscriber;
 use crate::table::Entry;
 
-/// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); further bytes count as its list (`omem`).
+/// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); further bytes count as its
+/// list (`omem`).
 pub(crate) const REPLY_BUFFER: u64 = 16 << 10;
 
 /// Information on a client that all loops can read.
@@ -45,7 +47,8 @@ pub struct ClientInfo {
     pub seen_ms: AtomicU64,
     /// Selected database.
     pub db: AtomicU32,
-    /// Bytes of buffered input: commands that run or wait, and what is not parsed of an incomplete one.
+    /// Bytes of buffered input: commands that run or wait, and what is not parsed of an incomplete
+    /// one.
     pub query_bytes: AtomicU64,
     /// Free bytes of the client's own input buffer; 0 while the input is in the loop's buffer.
     pub query_free: AtomicU64,
@@ -166,7 +169,8 @@ impl ClientInfo {
         topics.iter().map(|n| n.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns whether other clients can redirect their invalidations to this one: RESP2 knows messages with subscriptions only.
+    /// Returns whether other clients can redirect their invalidations to this one: RESP2 knows
+    /// messages with subscriptions only.
     pub(crate) fn receives_invalidations(&self) -> bool {
         self.resp.load(Ordering::Relaxed) == 3 || self.subscriptions() > 0
     }
@@ -194,7 +198,8 @@ impl ClientInfo {
         }
     }
 
-    /// Returns the client that gets the messages, 0 if that is the client itself, and -1 without tracking.
+    /// Returns the client that gets the messages, 0 if that is the client itself, and -1 without
+    /// tracking.
     pub(crate) fn redirection(&self) -> i64 {
         if self.tracking.load(Ordering::Relaxed) & Self::TRACKING == 0 {
             return -1;
@@ -209,13 +214,14 @@ impl ClientInfo {
         args.map_or(0, |args| args.iter().map(|arg| arg.len() as u64).sum())
     }
 
-    /// Returns the bytes of the arguments that are parsed but do not run: of the waiting command and of an incomplete one.
+    /// Returns the bytes of the arguments that are parsed but do not run: of the waiting command
+    /// and of an incomplete one.
     pub(crate) fn argument_bytes(&self) -> u64 {
         self.parsed_bytes.load(Ordering::Relaxed) + self.waiting_bytes()
     }
 
-    /// Returns the client's memory in bytes: connection, buffers, queued and waiting commands, watched keys, prefixes of
-    /// tracking, and subscriptions.
+    /// Returns the client's memory in bytes: connection, buffers, queued and waiting commands,
+    /// watched keys, prefixes of tracking, and subscriptions.
     pub(crate) fn memory(&self) -> u64 {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let queued = self.multi.load(Ordering::Relaxed).max(0) as u64;
@@ -234,7 +240,8 @@ impl ClientInfo {
     }
 }
 
-/// Maximum of the recent figures, written by one thread. A smaller figure replaces an outdated maximum.
+/// Maximum of the recent figures, written by one thread. A smaller figure replaces an outdated
+/// maximum.
 #[derive(Debug, Default)]
 pub struct RecentPeak {
     bytes: AtomicU64,

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Error of a configuration that could not be read. `Display` is the text that the server prints before it exits.
+/// Error of a configuration that could not be read. `Display` is the text that the server prints
+/// before it exits.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -63,7 +64,8 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Error of a CONFIG SET, which changed nothing. `Display` is Redis's error text after its first word.
+/// Error of a CONFIG SET, which changed nothing. `Display` is Redis's error text after its first
+/// word.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetError {
     /// No directive has this name.

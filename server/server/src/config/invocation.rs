@@ -46,8 +46,9 @@ impl Override {
 impl Invocation {
     /// Reads the arguments that follow the program's name.
     ///
-    /// The word after an option is its value, even if it starts with dashes (`--requirepass --secret`). `--save` without a
-    /// value means `save ""`. An option and its value may also be one argument: `'--port 7000'`.
+    /// The word after an option is its value, even if it starts with dashes (`--requirepass
+    /// --secret`). `--save` without a value means `save ""`. An option and its value may also be
+    /// one argument: `'--port 7000'`.
     ///
     /// # Errors
     /// Unbalanced quotes inside an option.

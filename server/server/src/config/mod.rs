@@ -1,17 +1,20 @@
-//! Configuration as in Redis: `punctual [redis.conf] [--name value ...]`, CONFIG GET, SET and REWRITE.
+//! Configuration as in Redis: `punctual [redis.conf] [--name value ...]`, CONFIG GET, SET and
+//! REWRITE.
 //!
 //! Invariants:
 //!
-//! - one table (`table`) defines each directive; files, options, CONFIG GET, CONFIG SET and CONFIG REWRITE all use its
-//!   row;
-//! - hot paths read the plain fields of [`Settings`], rebuilt after each change and shared by `Arc`;
-//! - a change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`] reverts it when the
-//!   server cannot apply it;
-//! - this module only stores values: it binds no socket, changes no directory and writes no log line. It touches no
-//!   files other than configuration files.
+//! - one table (`table`) defines each directive; files, options, CONFIG GET, CONFIG SET and CONFIG
+//!   REWRITE all use its row;
+//! - hot paths read the plain fields of [`Settings`], rebuilt after each change and shared by
+//!   `Arc`;
+//! - a change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`]
+//!   reverts it when the server cannot apply it;
+//! - this module only stores values: it binds no socket, changes no directory and writes no log
+//!   line. It touches no files other than configuration files.
 //!
-//! `quoting` splits a line into words, `parse` turns words into a value, and `value` turns a value into text. `source`
-//! reads files and includes, `invocation` the command line, and `rewrite` writes values back into the user's file.
+//! `quoting` splits a line into words, `parse` turns words into a value, and `value` turns a value
+//! into text. `source` reads files and includes, `invocation` the command line, and `rewrite`
+//! writes values back into the user's file.
 
 mod directive;
 mod error;
@@ -116,7 +119,8 @@ impl UserLine {
 #[derive(Debug)]
 #[must_use = "changes must be applied"]
 pub struct Changes {
-    /// Names (not aliases) of the directives whose values changed, or name files to read again, in the order of the call.
+    /// Names (not aliases) of the directives whose values changed, or name files to read again, in
+    /// the order of the call.
     pub names: Vec<&'static str>,
     before: Vec<Value>,
 }
@@ -151,7 +155,8 @@ impl Config {
         })
     }
 
-    /// Reads the command line (without the program's name), its configuration file and, with `-`, standard input.
+    /// Reads the command line (without the program's name), its configuration file and, with `-`,
+    /// standard input.
     ///
     /// # Errors
     /// The first invalid directive, with its place; a file that cannot be read.
@@ -214,8 +219,9 @@ impl Config {
         Reader::new(self).text(text, origin)
     }
 
-    /// Sets one directive of an embedded server. Several values are one text, separated by spaces. The two values of
-    /// `rename-command`, and the rules of `user`, are quoted as in a file: `KEYS ""`.
+    /// Sets one directive of an embedded server. Several values are one text, separated by spaces.
+    /// The two values of `rename-command`, and the rules of `user`, are quoted as in a file: `KEYS
+    /// ""`.
     ///
     /// # Errors
     /// As [`Config::from_args`].
@@ -250,7 +256,8 @@ impl Config {
             })
     }
 
-    /// Returns the implemented directives as plain fields. O(1): all callers share one value until the next change.
+    /// Returns the implemented directives as plain fields. O(1): all callers share one value until
+    /// the next change.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings)
@@ -277,7 +284,8 @@ impl Config {
         self.file.as_deref()
     }
 
-    /// Returns the directives with non-default values that have no effect in this version, for a warning at start.
+    /// Returns the directives with non-default values that have no effect in this version, for a
+    /// warning at start.
     #[must_use]
     pub fn without_effect(&self) -> Vec<&'static str> {
         DIRECTIVES
@@ -293,8 +301,8 @@ impl Config {
 
     /// CONFIG GET: returns each directive that matches a pattern, once, with its value.
     ///
-    /// As in Redis, a pattern without wildcards also finds hidden directives, and the reply has the name as in the first
-    /// matching pattern, in any case. **O(patterns · directives)**.
+    /// As in Redis, a pattern without wildcards also finds hidden directives, and the reply has the
+    /// name as in the first matching pattern, in any case. **O(patterns · directives)**.
     pub fn get<'p>(&self, patterns: impl IntoIterator<Item = &'p [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], value: &Value| {
@@ -323,14 +331,15 @@ impl Config {
         found
     }
 
-    /// Returns true if the value of this directive is a secret, hidden from the slow log and MONITOR.
+    /// Returns true if the value of this directive is a secret, hidden from the slow log and
+    /// MONITOR.
     #[must_use]
     pub fn is_sensitive(name: &[u8]) -> bool {
         table::find(name).is_some_and(|(_, directive)| directive.sensitive)
     }
 
-    /// CONFIG SET: sets all pairs or none. With `enable-protected-configs local` only a local caller may set protected
-    /// directives; some directives cannot change while `loading`.
+    /// CONFIG SET: sets all pairs or none. With `enable-protected-configs local` only a local
+    /// caller may set protected directives; some directives cannot change while `loading`.
     ///
     /// # Errors
     /// Redis's errors, in Redis's order of checks. An error changes nothing.

@@ -7,7 +7,8 @@ use punctual_store::events::Classes;
 use crate::config::value::{Kind, OutputLimit, SHUTDOWN_OPTIONS, SavePoint, TextRule, Value};
 
 impl Kind {
-    /// Parses a value. `current` is the directive's present value, of which some kinds change only a part.
+    /// Parses a value. `current` is the directive's present value, of which some kinds change only
+    /// a part.
     pub(crate) fn parse(self, words: &[&[u8]], current: Option<&Value>) -> Result<Value, String> {
         let one = || match words {
             [word] => Ok(*word),

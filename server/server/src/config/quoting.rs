@@ -2,8 +2,9 @@
 
 /// Splits a line into words.
 ///
-/// White space separates words. `"..."` allows the escapes `\n \r \t \b \a`, `\xHH` and `\` before any other byte;
-/// `'...'` allows only `\'`. White space or the end must follow a closing quote. Returns `None` for unbalanced quotes.
+/// White space separates words. `"..."` allows the escapes `\n \r \t \b \a`, `\xHH` and `\` before
+/// any other byte; `'...'` allows only `\'`. White space or the end must follow a closing quote.
+/// Returns `None` for unbalanced quotes.
 pub(crate) fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;

@@ -1,9 +1,10 @@
 //! CONFIG REWRITE: the user's file with the current values.
 //!
-//! Comments, order and includes stay. A directive's line is replaced in place, under the directive's present name.
-//! Lines that are no longer needed, such as a second `save`, become empty. A directive that is not in the file and has
-//! another value than its default is appended below the signature. Several empty lines become one. An invalid line is
-//! kept as a comment after `# ???`.
+//! Comments, order and includes stay. A directive's line is replaced in place, under the
+//! directive's present name. Lines that are no longer needed, such as a second `save`, become
+//! empty. A directive that is not in the file and has another value than its default is appended
+//! below the signature. Several empty lines become one. An invalid line is kept as a comment after
+//! `# ???`.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -31,17 +32,18 @@ struct Line {
 }
 
 impl Config {
-    /// CONFIG REWRITE: replaces the configuration file atomically, so that a crash leaves the old or the new file. Keeps its
-    /// permissions and symbolic links to it.
+    /// CONFIG REWRITE: replaces the configuration file atomically, so that a crash leaves the old
+    /// or the new file. Keeps its permissions and symbolic links to it.
     ///
     /// # Errors
-    /// [`RewriteError::NoFile`] if the server was started without a file; [`RewriteError::Io`] if the file cannot be read or
-    /// replaced. An error leaves the old file unchanged.
+    /// [`RewriteError::NoFile`] if the server was started without a file; [`RewriteError::Io`] if
+    /// the file cannot be read or replaced. An error leaves the old file unchanged.
     pub fn rewrite(&self) -> Result<(), RewriteError> {
         self.rewrite_file(false)
     }
 
-    /// As [`Config::rewrite`]. Writes every directive if `all` is set, even one that has its default.
+    /// As [`Config::rewrite`]. Writes every directive if `all` is set, even one that has its
+    /// default.
     ///
     /// # Errors
     /// See [`Config::rewrite`].
@@ -134,7 +136,8 @@ fn is_user(line: &[u8]) -> bool {
     word.is_some_and(|word| word.eq_ignore_ascii_case(b"user"))
 }
 
-/// Returns the row that a line sets: `Some(None)` for a line without a row that is kept, `None` for an invalid line.
+/// Returns the row that a line sets: `Some(None)` for a line without a row that is kept, `None` for
+/// an invalid line.
 fn row_of(line: &[u8]) -> Option<Option<usize>> {
     let words = quoting::split(line)?;
     let name = words.first()?;
@@ -171,7 +174,8 @@ fn lines_of(directive: &Directive, value: &Value, default: &Value) -> Vec<Line> 
         (Value::Text(text), _) => vec![line(&quoting::quote(text))],
         (Value::YesNo(yes), _) => vec![line(yes_no(*yes))],
         (Value::Memory(bytes), _) => vec![line(&spell_memory(*bytes))],
-        // The first `save` line of a file replaces the default, so all points are written, as in Redis.
+        // The first `save` line of a file replaces the default, so all points are written, as in
+        // Redis.
         (Value::Save(points), _) if !points.is_empty() => points
             .iter()
             .map(|point| Line {
@@ -249,7 +253,8 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
         let _ = std::fs::remove_file(&beside);
         return written;
     }
-    // The sync makes the rename durable. Where directories cannot be synced, the file is still complete.
+    // The sync makes the rename durable. Where directories cannot be synced, the file is still
+    // complete.
     if let Some(directory) = path.parent()
         && let Ok(directory) = File::open(directory)
     {

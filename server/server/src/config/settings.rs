@@ -52,7 +52,8 @@ pub struct Settings {
     pub acl_all_channels: bool,
     /// Number of good replicas below which writes are refused; 0 for none.
     pub min_replicas_to_write: usize,
-    /// Time since its last acknowledgement, in seconds, up to which a replica is good; 0 disables the check.
+    /// Time since its last acknowledgement, in seconds, up to which a replica is good; 0 disables
+    /// the check.
     pub min_replicas_max_lag_s: u64,
     /// Stream snapshots to replicas directly, without a temporary file.
     pub repl_diskless_sync: bool,
@@ -70,7 +71,8 @@ pub struct Settings {
     pub repl_backlog_size: u64,
     /// Seconds without replicas after which these bytes are freed; 0 for never.
     pub repl_backlog_ttl_s: u64,
-    /// Limits of unread output; [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the constants after it are the indices.
+    /// Limits of unread output; [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the constants after it
+    /// are the indices.
     pub output_limits: [OutputLimit; 3],
     /// Maximum number of bytes of an incomplete command.
     pub query_buffer_limit: usize,
@@ -158,7 +160,8 @@ pub struct Settings {
     pub crash_log: bool,
     /// Clients that may call DEBUG.
     pub debug_command: Permission,
-    /// Who may send MODULE LOAD, which finds no module that it could load (`enable-module-command`).
+    /// Who may send MODULE LOAD, which finds no module that it could load
+    /// (`enable-module-command`).
     pub module_command: Permission,
     /// Number of event loops, one per thread.
     pub threads: usize,

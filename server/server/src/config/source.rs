@@ -118,7 +118,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the included files. A plain path must exist; a pattern may match nothing (an empty conf.d is no error).
+    /// Reads the included files. A plain path must exist; a pattern may match nothing (an empty
+    /// conf.d is no error).
     fn include(&mut self, pattern: &[u8]) -> Result<(), ConfigError> {
         use std::os::unix::ffi::OsStrExt as _;
         let base = self.config.settings.dir.clone();
@@ -242,8 +243,8 @@ fn nearest(unknown: &[u8]) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Returns the edit distance of `a` and `b` (Levenshtein 1965), but 1 if they differ only in the order of letters.
-/// O(a·b), which is cheap for names.
+/// Returns the edit distance of `a` and `b` (Levenshtein 1965), but 1 if they differ only in the
+/// order of letters. O(a·b), which is cheap for names.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let sorted = |name: &[u8]| {
         let mut letters = name.to_vec();

@@ -1,4 +1,5 @@
-//! Tests of the configuration: files, options, GET, SET and REWRITE; and comparisons with a real redis-server.
+//! Tests of the configuration: files, options, GET, SET and REWRITE; and comparisons with a real
+//! redis-server.
 
 use std::fs;
 

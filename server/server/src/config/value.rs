@@ -71,7 +71,8 @@ pub(crate) const SHUTDOWN_OPTIONS: [&str; 4] = ["save", "nosave", "now", "force"
 pub struct OutputLimit {
     /// Close at once at this many bytes; 0 means no limit.
     pub hard_bytes: u64,
-    /// Close after at least this many bytes for more than `soft_seconds` without a break; 0 means no limit.
+    /// Close after at least this many bytes for more than `soft_seconds` without a break; 0 means
+    /// no limit.
     pub soft_bytes: u64,
     /// See `soft_bytes`.
     pub soft_seconds: u64,

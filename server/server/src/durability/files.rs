@@ -1,5 +1,5 @@
-//! The files: which there are, and changes of them. Each change leaves a manifest whose files are complete, whenever the power
-//! fails.
+//! The files: which there are, and changes of them. Each change leaves a manifest whose files are
+//! complete, whenever the power fails.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -200,7 +200,8 @@ impl AofFiles {
     /// Replaces the manifest on disk, and then this one.
     ///
     /// # Errors
-    /// A file operation has failed. Then the old manifest remains here; on disk there is the old one or the new one.
+    /// A file operation has failed. Then the old manifest remains here; on disk there is the old
+    /// one or the new one.
     fn replace(&mut self, disk: &Disk, manifest: Manifest) -> Done<()> {
         let mut name = std::ffi::OsString::from("temp-");
         name.push(self.path.file_name().unwrap_or_default());
@@ -230,7 +231,8 @@ impl AofFiles {
             .map_err(failed(what, &self.folder))
     }
 
-    /// Moves the single file of an older version into the folder. Every state in between is one that [`AofFiles::find`] knows.
+    /// Moves the single file of an older version into the folder. Every state in between is one
+    /// that [`AofFiles::find`] knows.
     pub(crate) fn migrate(&mut self, disk: &Disk, logger: &Logger) -> Done<()> {
         let (Some(old), Some(base)) = (self.old.clone(), self.manifest.base.clone()) else {
             return Ok(());
@@ -301,8 +303,9 @@ impl AofFiles {
         (base, path)
     }
 
-    /// Makes a complete base the base. `incremental` is the name of the file after it, if the manifest does not have that yet.
-    /// Of the other incremental files, none or (`keeps_last`) the last one remains.
+    /// Makes a complete base the base. `incremental` is the name of the file after it, if the
+    /// manifest does not have that yet. Of the other incremental files, none or (`keeps_last`) the
+    /// last one remains.
     pub(crate) fn commit_base(
         &mut self,
         disk: &Disk,

@@ -1,7 +1,8 @@
 //! The manifest: which files an append-only file consists of, and their order.
 //!
-//! A line is `file NAME seq NUMBER type TYPE`, in the quoting of redis.conf. There is at most one base file (`b`), then come the
-//! incremental files (`i`) in the order of their numbers. History files (`h`) are superseded and wait for their removal.
+//! A line is `file NAME seq NUMBER type TYPE`, in the quoting of redis.conf. There is at most one
+//! base file (`b`), then come the incremental files (`i`) in the order of their numbers. History
+//! files (`h`) are superseded and wait for their removal.
 
 use std::fmt;
 
@@ -156,7 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Makes `base` the base. The old base and the incremental files become history, except (`keeps_last`) the last one.
+    /// Makes `base` the base. The old base and the incremental files become history, except
+    /// (`keeps_last`) the last one.
     pub(crate) fn replace_base(&mut self, base: Entry, keeps_last: bool) {
         let count = self.incremental.len();
         let keep = count.saturating_sub(usize::from(keeps_last));

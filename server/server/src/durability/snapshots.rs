@@ -115,7 +115,8 @@ impl Durability {
         self.abort.store(false, Ordering::Release);
     }
 
-    /// Blocks until the background save has ended. The caller holds no shard lock that the save may need.
+    /// Blocks until the background save has ended. The caller holds no shard lock that the save may
+    /// need.
     pub(crate) fn wait(&self) {
         if let Some(thread) = self.thread.lock().take() {
             // The panic hook has printed the message of a panic.

@@ -1,8 +1,9 @@
 //! The limit `maxmemory-clients`.
 //!
-//! While it is set, each loop adds up the memory of its clients, and corrects its sum for a client after each turn in which
-//! the client was served. The loop that finds the sum of all loops above the limit disconnects the largest clients. A client that is
-//! to be disconnected counts no more, although its loop frees its memory a little later.
+//! While it is set, each loop adds up the memory of its clients, and corrects its sum for a client
+//! after each turn in which the client was served. The loop that finds the sum of all loops above
+//! the limit disconnects the largest clients. A client that is to be disconnected counts no more,
+//! although its loop frees its memory a little later.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ impl Memory {
         sums.map(|sum| sum.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// Calls `disconnect` with the largest clients, until the others have at most `limit` bytes. O(clients · log clients).
+    /// Calls `disconnect` with the largest clients, until the others have at most `limit` bytes.
+    /// O(clients · log clients).
     #[cold]
     pub(crate) fn evict_clients(
         &self,

@@ -1,9 +1,10 @@
 //! Counters of the bytes that the program's allocator has handed out.
 //!
-//! Ground rules: the allocator calls [`add`] for each block, with the size of the block's class. Each event loop owns a
-//! counter, which it alone writes, so that counting costs a load and a store; all other threads share some counters. A block may
-//! be freed by another thread than the one that has allocated it, so a counter alone means nothing; the sum of all is the
-//! bytes in use. A counter keeps its value when its thread ends.
+//! Ground rules: the allocator calls [`add`] for each block, with the size of the block's class.
+//! Each event loop owns a counter, which it alone writes, so that counting costs a load and a
+//! store; all other threads share some counters. A block may be freed by another thread than the
+//! one that has allocated it, so a counter alone means nothing; the sum of all is the bytes in use.
+//! A counter keeps its value when its thread ends.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -37,7 +38,8 @@ static COUNTS: AtomicBool = AtomicBool::new(false);
 const NONE: u32 = u32::MAX;
 
 thread_local! {
-    /// Number of the thread's counter. It has no destructor, so it exists as long as the thread allocates.
+    /// Number of the thread's counter. It has no destructor, so it exists as long as the thread
+    /// allocates.
     static OWN: Cell<u32> = const { Cell::new(NONE) };
 }
 

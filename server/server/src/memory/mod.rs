@@ -1,9 +1,10 @@
 //! Memory: how much is in use, and what happens at `maxmemory`.
 //!
-//! - [`counters`] count what the allocator has handed out. A program whose allocator does not count has resident memory in
-//!   its place, and no limit: resident memory does not shrink when keys leave.
-//! - `limit` keeps the keyspace below `maxmemory`: it evicts keys before commands that may need memory, in bounded steps, and
-//!   refuses those commands if nothing can be evicted.
+//! - [`counters`] count what the allocator has handed out. A program whose allocator does not count
+//!   has resident memory in its place, and no limit: resident memory does not shrink when keys
+//!   leave.
+//! - `limit` keeps the keyspace below `maxmemory`: it evicts keys before commands that may need
+//!   memory, in bounded steps, and refuses those commands if nothing can be evicted.
 //! - `clients` keeps the clients' buffers below `maxmemory-clients`.
 
 pub(crate) mod clients;
@@ -143,7 +144,8 @@ impl Memory {
     }
 }
 
-/// Returns Redis's longest time for one step of eviction with this `maxmemory-eviction-tenacity`, in µs.
+/// Returns Redis's longest time for one step of eviction with this `maxmemory-eviction-tenacity`,
+/// in µs.
 fn step_us(tenacity: u32) -> u64 {
     match tenacity {
         0..=10 => 50 * u64::from(tenacity),

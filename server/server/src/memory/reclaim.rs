@@ -1,8 +1,9 @@
 //! Return of freed memory to the system.
 //!
 //! - A worker thread drops large objects one after another.
-//! - A loop that has freed much memory arms a timer. When it fires, a round begins: every loop collects its free pages
-//!   in a bounded step, and the last one makes the worker return the free pages of all threads.
+//! - A loop that has freed much memory arms a timer. When it fires, a round begins: every loop
+//!   collects its free pages in a bounded step, and the last one makes the worker return the free
+//!   pages of all threads.
 //! - No loop blocks while the system takes memory back, except the loop that runs MEMORY PURGE.
 
 use std::collections::VecDeque;
@@ -20,8 +21,8 @@ pub(crate) const DELAY_MS: u64 = 1_000;
 pub struct Reclaim {
     /// Bytes that the calling thread has freed since it started.
     pub freed_bytes: fn() -> u64,
-    /// Frees the pages of the calling thread whose last blocks other threads have freed. Event loops call it, so it must be
-    /// fast.
+    /// Frees the pages of the calling thread whose last blocks other threads have freed. Event
+    /// loops call it, so it must be fast.
     pub collect: fn(),
     /// Returns the free pages of all threads to the system. O(free pages).
     pub purge: fn(),
@@ -43,7 +44,8 @@ pub(crate) struct Worker {
     pub(crate) queue: Mutex<Queue>,
     /// Number of objects that wait to be dropped.
     pub(crate) pending_objects: AtomicU64,
-    /// Number of objects that the worker has dropped, and of large values that the loops have dropped after a turn.
+    /// Number of objects that the worker has dropped, and of large values that the loops have
+    /// dropped after a turn.
     pub(crate) freed_objects: AtomicU64,
     /// A round is in progress.
     pub(crate) in_round: AtomicBool,

@@ -11,7 +11,8 @@ use punctual_store::{Command, Error, Turn, command};
 use crate::migrate::target::{Failure, Parcel, Target, Transfer};
 use crate::world::clock::ServerClock;
 
-/// Number of transfers beside other commands; a key that changes during all of them is sent with its lock held.
+/// Number of transfers beside other commands; a key that changes during all of them is sent with
+/// its lock held.
 pub(crate) const TRIES: u32 = 3;
 
 /// Keys on their way.
@@ -38,8 +39,8 @@ pub(crate) enum Next {
 }
 
 impl Migration {
-    /// Packs the keys that exist. Returns `None` if there is none. If `watched`, changes are noted from now on; otherwise
-    /// the caller keeps the shards pinned.
+    /// Packs the keys that exist. Returns `None` if there is none. If `watched`, changes are noted
+    /// from now on; otherwise the caller keeps the shards pinned.
     pub(crate) fn pack<'k>(
         turn: &mut Turn,
         target: Target,

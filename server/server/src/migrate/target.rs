@@ -79,7 +79,8 @@ impl Failure {
 pub(crate) struct Transfer {
     pub(crate) target: Target,
     pub(crate) parcels: Vec<Parcel>,
-    /// The first error of the target, or the error of the connection, after which no parcel is accepted.
+    /// The first error of the target, or the error of the connection, after which no parcel is
+    /// accepted.
     pub(crate) failure: Option<Failure>,
     /// AUTH and SELECT are said.
     greeted: bool,
@@ -114,7 +115,8 @@ impl Transfer {
     /// Ends the conversation with an error of the connection.
     pub(crate) fn fail(&mut self, trouble: &Trouble) {
         self.failure = Some(match trouble {
-            // Redis connects without blocking, so a refused connection shows up as an error of the first write.
+            // Redis connects without blocking, so a refused connection shows up as an error of the
+            // first write.
             Trouble::Connecting(error) if error.raw_os_error().is_none() => Failure::Connecting,
             Trouble::Connecting(_) | Trouble::Writing(_) => Failure::Writing,
             Trouble::Reading(_) => Failure::Reading,
@@ -173,7 +175,8 @@ impl Conversation for Transfer {
             let mut db = itoa::Buffer::new();
             encode_command(output, &[b"SELECT", db.format(self.target.db).as_bytes()]);
         }
-        // Unlike Redis, no key is sent before both have succeeded: it would arrive in the wrong database.
+        // Unlike Redis, no key is sent before both have succeeded: it would arrive in the wrong
+        // database.
         while self.greetings == 0
             && output.len() < OUTPUT_BYTES
             && let Some(parcel) = self.parcels.get(self.said)

@@ -1,7 +1,8 @@
 //! Protection against cross-protocol scripting.
 //!
-//! A malicious page can make a browser send an HTTP request here, whose body contains inline commands. Such a request
-//! begins with `POST` or contains a `Host:` line; the connection is closed before the body is parsed.
+//! A malicious page can make a browser send an HTTP request here, whose body contains inline
+//! commands. Such a request begins with `POST` or contains a `Host:` line; the connection is closed
+//! before the body is parsed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,9 @@
 //! Outgoing connections: established and used without blocking, by whoever polls them.
 //!
-//! A [`Dial`] tries the addresses of a server one after the other, agrees on keys if the connection is encrypted, and then moves
-//! the bytes of a [`Conversation`], which sees no socket. An event loop polls the dials of replication and of migrations. A
-//! migration within a transaction polls its own dial.
+//! A [`Dial`] tries the addresses of a server one after the other, agrees on keys if the connection
+//! is encrypted, and then moves the bytes of a [`Conversation`], which sees no socket. An event
+//! loop polls the dials of replication and of migrations. A migration within a transaction polls
+//! its own dial.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,8 +22,8 @@ const READS_A_STEP: usize = 16;
 
 /// What one server says to another. The two sides take turns, or talk at the same time.
 pub(crate) trait Conversation {
-    /// Appends what can be said now. Called when the connection is established, and whenever all earlier output is sent.
-    /// `now_ms` is the server's time.
+    /// Appends what can be said now. Called when the connection is established, and whenever all
+    /// earlier output is sent. `now_ms` is the server's time.
     fn say(&mut self, now_ms: u64, output: &mut Vec<u8>);
 
     /// Takes what it understands from the input. Returns true if the conversation is over.
@@ -145,7 +146,8 @@ impl Dial {
         }
     }
 
-    /// Returns whether the connection has been established, or bytes have moved, since the last call.
+    /// Returns whether the connection has been established, or bytes have moved, since the last
+    /// call.
     pub(crate) fn has_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }

@@ -193,14 +193,15 @@ impl Drop for Listener {
 }
 
 impl Arrival {
-    /// Sends an error and closes the connection. Best effort: the peer may be gone, and one that encrypts is not spoken to
-    /// before the handshake.
+    /// Sends an error and closes the connection. Best effort: the peer may be gone, and one that
+    /// encrypts is not spoken to before the handshake.
     pub(crate) fn refuse(mut self, text: &str) {
         let line = format!("-{text}\r\n");
         let _ = self.socket.write(line.as_bytes());
     }
 
-    /// Sets keep-alive probes for `tcp-keepalive`: the first after `seconds`, the next ones each after a third of that.
+    /// Sets keep-alive probes for `tcp-keepalive`: the first after `seconds`, the next ones each
+    /// after a third of that.
     pub(crate) fn set_keepalive(&self, seconds: u32) {
         if let Some(stream) = self.socket.tcp()
             && seconds > 0
@@ -224,7 +225,8 @@ pub(crate) fn is_loopback(ip: IpAddr) -> bool {
     }
 }
 
-/// Opens TCP sockets on these addresses; `kind` wraps each of them. A port of 0 opens none, unless any free one will do.
+/// Opens TCP sockets on these addresses; `kind` wraps each of them. A port of 0 opens none, unless
+/// any free one will do.
 ///
 /// # Errors
 /// If the server cannot listen on an address that is not optional.

@@ -1,14 +1,15 @@
 //! The inbox of an event loop: messages for its clients, and orders from other threads.
 //!
-//! A message for several clients of a loop is stored once. The loop empties its mailbox once per turn. A thread that adds
-//! to the mailbox wakes the loop if the loop has announced that it sleeps ([`Announcement`]); further threads do not
-//! wake it again before it has emptied the mailbox.
+//! A message for several clients of a loop is stored once. The loop empties its mailbox once per
+//! turn. A thread that adds to the mailbox wakes the loop if the loop has announced that it sleeps
+//! ([`Announcement`]); further threads do not wake it again before it has emptied the mailbox.
 //!
-//! A single command can cause more messages for a client than the hard limit of the client's output. The mailbox then *cuts off* the
-//! client: it drops the client's messages, and the loop closes the connection.
+//! A single command can cause more messages for a client than the hard limit of the client's
+//! output. The mailbox then *cuts off* the client: it drops the client's messages, and the loop
+//! closes the connection.
 //!
-//! While a client runs commands, the mailbox can *separate* its messages, so that the loop inserts them between the
-//! client's replies, in the order of events.
+//! While a client runs commands, the mailbox can *separate* its messages, so that the loop inserts
+//! them between the client's replies, in the order of events.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,7 +81,8 @@ impl<O> Mail<O> {
             .map(|d| (*d, &self.bytes[d.start..d.end]))
     }
 
-    /// Cuts off each client whose messages of an origin have more bytes than `most` returns for the origin. O(deliveries + bytes).
+    /// Cuts off each client whose messages of an origin have more bytes than `most` returns for the
+    /// origin. O(deliveries + bytes).
     #[cold]
     fn cut_off_full(&mut self, most: impl Fn(Origin) -> u64) {
         let mut sums: HashMap<(u64, Origin), usize, RandomState> = HashMap::default();
@@ -120,7 +122,8 @@ impl<O> Mail<O> {
         self.cut_off.iter().any(|(cut, _)| *cut == client)
     }
 
-    /// Removes all content, and keeps a limited amount of memory; less if the server has reached `maxmemory`.
+    /// Removes all content, and keeps a limited amount of memory; less if the server has reached
+    /// `maxmemory`.
     pub(crate) fn clear(&mut self, is_full: bool) {
         let kept = if is_full { 4 << 10 } else { 1 << 20 };
         self.bytes.clear();
@@ -133,7 +136,8 @@ impl<O> Mail<O> {
     }
 }
 
-/// One event loop's mailbox, with orders of type `O`, on its own cache lines: its loop writes there each turn.
+/// One event loop's mailbox, with orders of type `O`, on its own cache lines: its loop writes there
+/// each turn.
 #[repr(align(128))]
 pub struct Mailbox<O> {
     mail: OrderedMutex<Mail<O>>,
@@ -142,11 +146,13 @@ pub struct Mailbox<O> {
     /// The mailbox has messages for the separated client.
     has_separated: AtomicBool,
     waker: Waker,
-    /// Hard limit of a client's output for published messages, and for others; `u64::MAX` without one.
+    /// Hard limit of a client's output for published messages, and for others; `u64::MAX` without
+    /// one.
     most: [AtomicU64; 2],
     /// Time until which the loop sleeps, unix ms.
     pub(crate) sleep: Announcement,
-    /// Position of the log of changes that the sleeping loop waits for; `u64::MAX` if it waits for no position.
+    /// Position of the log of changes that the sleeping loop waits for; `u64::MAX` if it waits for
+    /// no position.
     awaited: AtomicU64,
 }
 
@@ -163,7 +169,8 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Sets the hard limits of a client's output, for published messages and for others; 0: no limit.
+    /// Sets the hard limits of a client's output, for published messages and for others; 0: no
+    /// limit.
     pub(crate) fn limit(&self, published: u64, observed: u64) {
         for (most, bytes) in self.most.iter().zip([published, observed]) {
             let bytes = if bytes == 0 { u64::MAX } else { bytes };
@@ -230,8 +237,8 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Starts to separate the messages for `client`, and moves its earlier messages to `out`. Only the client's loop calls
-    /// this. O(deliveries).
+    /// Starts to separate the messages for `client`, and moves its earlier messages to `out`. Only
+    /// the client's loop calls this. O(deliveries).
     pub(crate) fn separate(&self, client: u64, out: &mut Vec<u8>) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
@@ -270,12 +277,14 @@ impl<O> Mailbox<O> {
         self.has_separated.store(false, Ordering::Release);
     }
 
-    /// Holds the client's messages back until [`Mailbox::answer`]: the client's waiting command runs now.
+    /// Holds the client's messages back until [`Mailbox::answer`]: the client's waiting command
+    /// runs now.
     pub(crate) fn await_answer(&self, client: u64) {
         self.mail.lock().awaiting.push((client, Vec::new()));
     }
 
-    /// Adds the reply of a command that has waited, the messages that were held back, and the order that resumes its client.
+    /// Adds the reply of a command that has waited, the messages that were held back, and the order
+    /// that resumes its client.
     pub(crate) fn answer(&self, reply: &[u8], client: u64, slot: usize, resume: O) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
@@ -304,12 +313,14 @@ impl<O> Mailbox<O> {
         self.notify();
     }
 
-    /// Sets the position for which [`Mailbox::release`] sends an order. The loop looks at the released position after this call.
+    /// Sets the position for which [`Mailbox::release`] sends an order. The loop looks at the
+    /// released position after this call.
     pub(crate) fn wait_for(&self, position: u64) {
         self.awaited.store(position, Ordering::SeqCst);
     }
 
-    /// Adds an order if the loop sleeps and waits for `position`, which is released, or an earlier one.
+    /// Adds an order if the loop sleeps and waits for `position`, which is released, or an earlier
+    /// one.
     pub(crate) fn release(&self, position: u64, order: impl Fn() -> O) {
         let awaited = self.awaited.load(Ordering::SeqCst);
         if awaited <= position {
@@ -325,7 +336,8 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Wakes the loop if it sleeps beyond `at_ms` (unix ms), for which the caller has published work.
+    /// Wakes the loop if it sleeps beyond `at_ms` (unix ms), for which the caller has published
+    /// work.
     pub(crate) fn wake_for(&self, at_ms: u64) {
         if self.sleep.take_if_after(at_ms).is_some() {
             // A waker fails only after the loop has ended.

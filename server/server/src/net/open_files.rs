@@ -18,8 +18,8 @@ pub struct TooFewFiles {
     needed: u64,
 }
 
-/// Raises this process's limit for `maxclients` clients, as far as the system allows. Returns the number of clients that
-/// the limit allows.
+/// Raises this process's limit for `maxclients` clients, as far as the system allows. Returns the
+/// number of clients that the limit allows.
 ///
 /// # Errors
 /// The limit leaves no room for any client.

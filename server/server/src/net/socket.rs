@@ -1,7 +1,7 @@
 //! The socket of a connection: TCP, unix, or TLS over TCP.
 //!
-//! Ground rules: only the event loop that owns the connection reads from the socket and writes to it. No other thread has the
-//! descriptor or the session, so neither has a lock.
+//! Ground rules: only the event loop that owns the connection reads from the socket and writes to
+//! it. No other thread has the descriptor or the session, so neither has a lock.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,8 +25,9 @@ impl Socket {
         Self::Tls(stream, Box::new(session))
     }
 
-    /// Reads the available bytes. A read that does not fill `buf` has emptied the socket, unless [`Socket::has_more`]. Calls
-    /// the system directly: the C library's wrapper costs a few percent of a single command's time.
+    /// Reads the available bytes. A read that does not fill `buf` has emptied the socket, unless
+    /// [`Socket::has_more`]. Calls the system directly: the C library's wrapper costs a few percent
+    /// of a single command's time.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if let Self::Tls(stream, session) = self {
             return session.read(stream.as_fd(), buf);
@@ -58,7 +59,8 @@ impl Socket {
         )?)
     }
 
-    /// Writes what was accepted but waits for the system, as records do. Returns `WouldBlock` while some is left.
+    /// Writes what was accepted but waits for the system, as records do. Returns `WouldBlock` while
+    /// some is left.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tls(stream, session) => session.flush(stream.as_fd()),
@@ -74,7 +76,8 @@ impl Socket {
         }
     }
 
-    /// Returns true if a read returns data or the end although the system does not report the socket as readable.
+    /// Returns true if a read returns data or the end although the system does not report the
+    /// socket as readable.
     pub(crate) fn has_more(&self) -> bool {
         match self {
             Self::Tls(_, session) => session.has_more(),
@@ -121,7 +124,8 @@ impl Socket {
         }
     }
 
-    /// Ends the connection in both directions, even if a child process has inherited the socket. Written bytes still arrive.
+    /// Ends the connection in both directions, even if a child process has inherited the socket.
+    /// Written bytes still arrive.
     pub(crate) fn shutdown(&self) {
         // Fails only if the peer has already ended the connection.
         let _ = net::shutdown(self.fd(), net::Shutdown::Both);

@@ -1,5 +1,5 @@
-//! The gate of admission: whether the server's state may refuse a command. Commands look at one atomic; the owner of each reason
-//! sets its bit when the reason begins or ends.
+//! The gate of admission: whether the server's state may refuse a command. Commands look at one
+//! atomic; the owner of each reason sets its bit when the reason begins or ends.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

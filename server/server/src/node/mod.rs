@@ -49,8 +49,8 @@ use crate::tls::{Context, Tls};
 use crate::world::World;
 use crate::world::clock::{Move, MoveError, Rounds, ServerClock};
 
-/// State that all event loops share. Lock order: shards, then `config`, then the log of changes, then the pub/sub
-/// registry, then mailboxes.
+/// State that all event loops share. Lock order: shards, then `config`, then the log of changes,
+/// then the pub/sub registry, then mailboxes.
 pub struct Shared {
     /// Clocks, randomness and threads of the machine.
     pub(crate) world: World,
@@ -103,7 +103,8 @@ pub struct Shared {
     pub(crate) switches: Switches,
     /// The server is the whole process, which DEBUG RESTART may run anew.
     pub(crate) is_program: bool,
-    /// True if some commands must be rejected because the server loads, cannot save, stops or is a replica.
+    /// True if some commands must be rejected because the server loads, cannot save, stops or is a
+    /// replica.
     pub(crate) gate: Gate,
     /// True once a stop was requested.
     pub stopping: AtomicBool,
@@ -207,8 +208,8 @@ impl Shared {
         self.settings_version.load(Ordering::Acquire)
     }
 
-    /// Applies changes that need more than new settings: reopens listeners, raises the limit of open files and sets the
-    /// log level.
+    /// Applies changes that need more than new settings: reopens listeners, raises the limit of
+    /// open files and sets the log level.
     ///
     /// # Errors
     /// The first change that fails; the caller restores the configuration.
@@ -413,12 +414,13 @@ impl Shared {
         self.order_all(|| Order::Stop);
     }
 
-    /// Moves the virtual clock and `turn`'s instant. Expires due keys in deadline order and delivers their events to the
-    /// mailboxes before it returns. Locks every shard. O(n log shards) for n due keys. `fire` fires the timers that are due, each
-    /// at its instant.
+    /// Moves the virtual clock and `turn`'s instant. Expires due keys in deadline order and
+    /// delivers their events to the mailboxes before it returns. Locks every shard. O(n log shards)
+    /// for n due keys. `fire` fires the timers that are due, each at its instant.
     ///
     /// # Errors
-    /// As [`ServerClock::destination`], and [`MoveError::Endless`], which leaves the clock at the timers' instant.
+    /// As [`ServerClock::destination`], and [`MoveError::Endless`], which leaves the clock at the
+    /// timers' instant.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,
@@ -456,7 +458,8 @@ impl Shared {
         shard % self.mailboxes.len()
     }
 
-    /// Records a slow command in the slow log and as a latency event, if it reaches their thresholds.
+    /// Records a slow command in the slow log and as a latency event, if it reaches their
+    /// thresholds.
     #[cold]
     pub(crate) fn record_slow_command(&self, slow: &Slow<'_>) {
         let settings = self.settings();

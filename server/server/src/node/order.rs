@@ -39,7 +39,8 @@ pub(crate) enum Order {
         /// Its place in the loop.
         slot: usize,
     },
-    /// Write output that was held, as far as its changes are released, and answer clients that wait for a sync.
+    /// Write output that was held, as far as its changes are released, and answer clients that wait
+    /// for a sync.
     Released,
     /// Close connections with held output, because the append-only file cannot be written.
     SyncFailed,

@@ -64,7 +64,8 @@ impl Scripts {
         }
     }
 
-    /// Returns a script's index in `compiled`: compiles it if necessary, and adds it to the cache. O(length).
+    /// Returns a script's index in `compiled`: compiles it if necessary, and adds it to the cache.
+    /// O(length).
     ///
     /// # Errors
     /// The error to reply, if the source is no script.

@@ -27,12 +27,14 @@ pub(crate) struct Pending {
 }
 
 impl Shutdown {
-    /// Returns the time in unix ms at which event loop 0 calls [`finish_if_due`](crate::shutdown::finish_if_due).
+    /// Returns the time in unix ms at which event loop 0 calls
+    /// [`finish_if_due`](crate::shutdown::finish_if_due).
     pub(crate) fn deadline_ms(&self) -> Option<u64> {
         Some(self.deadline_ms.load(Ordering::Acquire)).filter(|at| *at != 0)
     }
 
-    /// Notes a signal. Returns true if an earlier signal has requested the shutdown that still runs.
+    /// Notes a signal. Returns true if an earlier signal has requested the shutdown that still
+    /// runs.
     pub(crate) fn note_signal(&self) -> bool {
         self.by_signal.swap(true, Ordering::AcqRel)
     }

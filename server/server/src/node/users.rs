@@ -1,7 +1,8 @@
 //! Connected clients whose user changes.
 //!
-//! A session takes the new snapshot of its user before it runs what it has read ([`Session::refresh_user`]). What a client has
-//! begun before is ended here: subscriptions and waits that the user may no longer have, and connections of users that are gone.
+//! A session takes the new snapshot of its user before it runs what it has read
+//! ([`Session::refresh_user`]). What a client has begun before is ended here: subscriptions and
+//! waits that the user may no longer have, and connections of users that are gone.
 
 use std::sync::Arc;
 
@@ -62,7 +63,8 @@ impl Session {
 }
 
 impl Shared {
-    /// Ends what the clients of a changed user may no longer have. Their next commands are checked by the new rules.
+    /// Ends what the clients of a changed user may no longer have. Their next commands are checked
+    /// by the new rules.
     pub(crate) fn user_changed(&self, session: &mut Session, loop_number: usize, new: &Arc<User>) {
         session.refresh_user(&self.clients.users);
         if new.is_unrestricted() {

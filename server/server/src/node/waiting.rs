@@ -1,8 +1,9 @@
 //! Replies to clients whose command waits.
 //!
-//! A waiting command ends exactly once: a push serves it, its timer fires, CLIENT UNBLOCK ends it, or its connection
-//! closes. A command that waits for something else than keys has no timer. The thread that claims the waiter sends the reply. The reply goes through the mailbox to keep its order
-//! among messages, followed by an order that resumes the connection.
+//! A waiting command ends exactly once: a push serves it, its timer fires, CLIENT UNBLOCK ends it,
+//! or its connection closes. A command that waits for something else than keys has no timer. The
+//! thread that claims the waiter sends the reply. The reply goes through the mailbox to keep its
+//! order among messages, followed by an order that resumes the connection.
 
 use std::sync::Arc;
 
@@ -68,8 +69,8 @@ impl Completion {
     }
 }
 
-/// Sends the reply of a claimed waiter, and resumes its client. What the reply reveals has been appended to the log of
-/// changes, or does not come from it.
+/// Sends the reply of a claimed waiter, and resumes its client. What the reply reveals has been
+/// appended to the log of changes, or does not come from it.
 pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     let id = waiter.id();
     let reply = if id.silent { &[] } else { reply };
@@ -81,7 +82,8 @@ pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot, resume);
 }
 
-/// Returns the reply of a waiter that was not served: `error`, the acknowledgements so far, or a null array.
+/// Returns the reply of a waiter that was not served: `error`, the acknowledgements so far, or a
+/// null array.
 pub(crate) fn unserved_reply(
     shared: &Shared,
     waiter: &Arc<Waiter>,

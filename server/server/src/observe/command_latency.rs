@@ -1,8 +1,9 @@
 //! Durations of commands: one histogram for each command of each event loop.
 //!
-//! The buckets are HDR-like, in nanoseconds: 32 for each power of two, so a result is at most 3 % too high. Recording
-//! costs a few bit operations, one load and one store, about a nanosecond, so every command is recorded without
-//! sampling. The 8 KiB of a command are allocated when it first runs.
+//! The buckets are HDR-like, in nanoseconds: 32 for each power of two, so a result is at most 3 %
+//! too high. Recording costs a few bit operations, one load and one store, about a nanosecond, so
+//! every command is recorded without sampling. The 8 KiB of a command are allocated when it first
+//! runs.
 
 use std::sync::OnceLock;
 
@@ -11,7 +12,8 @@ use crate::observe::stats::Counter;
 /// Base-2 logarithm of the number of buckets per power of two.
 const SUB_BITS: u32 = 5;
 const SUBS: usize = 1 << SUB_BITS;
-/// Base-2 logarithm of the longest duration in ns, a little more than a minute. Longer durations count as this long.
+/// Base-2 logarithm of the longest duration in ns, a little more than a minute. Longer durations
+/// count as this long.
 const MAX_BITS: u32 = 36;
 const BUCKETS: usize = (MAX_BITS - SUB_BITS + 1) as usize * SUBS;
 
@@ -77,7 +79,8 @@ impl Distribution {
         Self { counts, total }
     }
 
-    /// Returns the duration in ns that `percent` of all durations do not exceed; 0 if there are none.
+    /// Returns the duration in ns that `percent` of all durations do not exceed; 0 if there are
+    /// none.
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank =
             ((percent / 100.0 * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
@@ -91,8 +94,9 @@ impl Distribution {
         0
     }
 
-    /// Returns the pairs of LATENCY HISTOGRAM: a power of two in microseconds, and the number of durations up to it; only
-    /// where that number grows. The labels are Redis's, whose histogram shows 1024 µs as 1.03 ms.
+    /// Returns the pairs of LATENCY HISTOGRAM: a power of two in microseconds, and the number of
+    /// durations up to it; only where that number grows. The labels are Redis's, whose histogram
+    /// shows 1024 µs as 1.03 ms.
     pub fn cumulative(&self) -> Vec<(u64, u64)> {
         let mut pairs = Vec::new();
         let (mut at, mut seen, mut shown) = (0, 0, 0);

@@ -16,7 +16,8 @@ pub(crate) struct JobFigures {
 impl JobFigures {
     /// Counts on, unless another loop does. Returns the last whole count.
     pub(crate) fn renewed(&self, turn: &mut Turn) -> JobCounts {
-        // Another thread that holds the lock waits for shards, so this one must not wait for the lock.
+        // Another thread that holds the lock waits for shards, so this one must not wait for the
+        // lock.
         if let Some(mut census) = self.census.try_lock()
             && let Some(counts) = turn.count_jobs(&mut census, QUEUES_MAX)
         {

@@ -115,7 +115,8 @@ impl Series {
         }
     }
 
-    /// Returns a text plot of the samples: one column per sample, with its age written downwards below it.
+    /// Returns a text plot of the samples: one column per sample, with its age written downwards
+    /// below it.
     pub fn plot(&self, now: Now) -> String {
         const ROWS: usize = 4;
         /// Tops of a column from low to high within a row; the part below the top is `|`.

@@ -27,7 +27,8 @@ pub struct Observed {
     pub latency: LatencyMonitor,
     /// `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
-    /// Duration in ns from which the slow log and LATENCY consider a command; `u64::MAX` disables both.
+    /// Duration in ns from which the slow log and LATENCY consider a command; `u64::MAX` disables
+    /// both.
     pub(crate) slow_ns: AtomicU64,
     /// Number of error replies by code word.
     pub errors: ErrorCounts,

@@ -1,4 +1,5 @@
-//! Removal of passwords from the slow log and MONITOR, also in commands that stand among the arguments of another command.
+//! Removal of passwords from the slow log and MONITOR, also in commands that stand among the
+//! arguments of another command.
 
 use punctual_resp::Args;
 
@@ -24,7 +25,8 @@ pub(crate) fn redacted<'a>(
     })
 }
 
-/// Returns the ascending positions of the secrets of a command, or of the innermost command among its arguments. O(arguments).
+/// Returns the ascending positions of the secrets of a command, or of the innermost command among
+/// its arguments. O(arguments).
 fn secrets(names: &CommandNames, entry: &Entry, args: Args) -> Vec<usize> {
     let (mut entry, mut begin) = (entry, 0);
     while let Some((inner, at)) = inner_command(names, entry, args.skip(begin)) {

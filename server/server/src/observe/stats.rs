@@ -200,7 +200,8 @@ struct RateSample {
 }
 
 impl Rates {
-    /// Returns commands, bytes in and bytes out per second since the last sample. Calls within 100 ms return the same rates.
+    /// Returns commands, bytes in and bytes out per second since the last sample. Calls within 100
+    /// ms return the same rates.
     pub(crate) fn since_last(
         &self,
         now: Now,

@@ -1,8 +1,9 @@
 //! Clients in WAIT and WAITAOF, which wait for acknowledgements of replicas.
 //!
-//! A waiting client has a waiter like those of blocking commands, in no queue of a key: whoever claims it answers it. An
-//! acknowledgement is recorded before the list is locked, and a client looks at the acknowledgements once more after it has joined the list
-//! under that lock, so none is missed.
+//! A waiting client has a waiter like those of blocking commands, in no queue of a key: whoever
+//! claims it answers it. An acknowledgement is recorded before the list is locked, and a client
+//! looks at the acknowledgements once more after it has joined the list under that lock, so none is
+//! missed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +70,8 @@ impl Acks {
         !self.waits.lock().is_empty()
     }
 
-    /// Removes a waiter that has been claimed, and returns its goal; `None` for one that waits for a key.
+    /// Removes a waiter that has been claimed, and returns its goal; `None` for one that waits for
+    /// a key.
     pub(crate) fn remove(&self, waiter: &Arc<Waiter>) -> Option<Goal> {
         let mut waits = self.waits.lock();
         let at = waits

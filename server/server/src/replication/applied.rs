@@ -13,8 +13,8 @@ pub(crate) struct InFile {
 }
 
 impl InFile {
-    /// Returns the offset up to which everything is synced, when the file has `end` bytes for `offset`, and `synced` of them
-    /// are on the device.
+    /// Returns the offset up to which everything is synced, when the file has `end` bytes for
+    /// `offset`, and `synced` of them are on the device.
     pub(crate) fn look(&mut self, end: u64, offset: u64, synced: u64) -> u64 {
         if let Some((position, reached)) = self.next
             && synced >= position

@@ -1,4 +1,5 @@
-//! What the handshake with the primary and the thread that loads its snapshot hand to loop 0. Data only: all sides depend on it.
+//! What the handshake with the primary and the thread that loads its snapshot hand to loop 0. Data
+//! only: all sides depend on it.
 
 use std::io;
 use std::sync::Arc;
@@ -50,7 +51,8 @@ pub(crate) enum Failure {
     Refused(String),
 }
 
-/// Result of loading a primary's snapshot: the data, and the bytes of the stream that the thread has read.
+/// Result of loading a primary's snapshot: the data, and the bytes of the stream that the thread
+/// has read.
 pub(crate) struct Loaded {
     /// Where the snapshot came from.
     pub(crate) incoming: Arc<Incoming>,

@@ -1,10 +1,12 @@
 //! The end of the replication stream, in blocks.
 //!
-//! The backlog keeps at least its size, and everything that a caller still needs. Full blocks are shared: whoever sends them
-//! holds no lock meanwhile. The last block is the only one that changes, so its bytes are copied for a reader. Blocks that nobody reads
-//! any more are used again, so an append in the steady state is a copy of its bytes and nothing else.
+//! The backlog keeps at least its size, and everything that a caller still needs. Full blocks are
+//! shared: whoever sends them holds no lock meanwhile. The last block is the only one that changes,
+//! so its bytes are copied for a reader. Blocks that nobody reads any more are used again, so an
+//! append in the steady state is a copy of its bytes and nothing else.
 //!
-//! No socket, clock or lock belongs here. Offsets are those of [`crate::replication::state`]: the first byte of a history has offset 1.
+//! No socket, clock or lock belongs here. Offsets are those of [`crate::replication::state`]: the
+//! first byte of a history has offset 1.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,7 +14,8 @@ use std::sync::Arc;
 
 /// Size of a block in bytes.
 pub(crate) const BLOCK_BYTES: usize = 16 << 10;
-/// Maximum number of blocks that one call of [`Backlog::trim`] removes: a replica that has gone may leave many.
+/// Maximum number of blocks that one call of [`Backlog::trim`] removes: a replica that has gone may
+/// leave many.
 const TRIMMED_MAX: usize = 64;
 
 /// Bytes of the stream, to send.
@@ -91,7 +94,8 @@ impl Backlog {
         self.size = size;
     }
 
-    /// Appends bytes. Returns whether a block became full, after which the caller should call [`Backlog::trim`].
+    /// Appends bytes. Returns whether a block became full, after which the caller should call
+    /// [`Backlog::trim`].
     pub(crate) fn append(&mut self, mut bytes: &[u8]) -> bool {
         let blocks = self.full.len();
         while !bytes.is_empty() {
@@ -127,8 +131,9 @@ impl Backlog {
         }
     }
 
-    /// Appends to `shared` at most `max` runs of bytes from `offset` on, and to `copied` those of the last block that
-    /// follow them. Appends nothing if the bytes are not kept, or there are none.
+    /// Appends to `shared` at most `max` runs of bytes from `offset` on, and to `copied` those of
+    /// the last block that follow them. Appends nothing if the bytes are not kept, or there are
+    /// none.
     pub(crate) fn read(
         &self,
         offset: u64,

@@ -1,7 +1,7 @@
 //! The bytes of a primary's snapshot on their way from loop 0 to the thread that loads it.
 //!
-//! The loop adds what it reads, and stops reading at [`CAPACITY`]. The thread waits for bytes, or for the end that the loop has
-//! noted. The mutex is a leaf, held for one copy.
+//! The loop adds what it reads, and stops reading at [`CAPACITY`]. The thread waits for bytes, or
+//! for the end that the loop has noted. The mutex is a leaf, held for one copy.
 
 use std::collections::VecDeque;
 use std::io;
@@ -64,7 +64,8 @@ impl Incoming {
         self.changed.notify_one();
     }
 
-    /// Returns the number of bytes that the loop may add. After 0, [`Incoming::read`] tells that there is room again.
+    /// Returns the number of bytes that the loop may add. After 0, [`Incoming::read`] tells that
+    /// there is room again.
     pub(crate) fn room(&self) -> usize {
         let mut state = self.state.lock();
         let room = CAPACITY.saturating_sub(state.len);
@@ -78,7 +79,8 @@ impl Incoming {
         self.changed.notify_one();
     }
 
-    /// Reads some bytes. Blocks until there are some, unless `place` is empty. Calls `resume` if the loop waits and there is room again.
+    /// Reads some bytes. Blocks until there are some, unless `place` is empty. Calls `resume` if
+    /// the loop waits and there is room again.
     ///
     /// # Errors
     /// What the loop has noted as the end.

@@ -1,4 +1,5 @@
-//! State of replication: ids and offset, the backlog, the replicas, the primary. The folders `feed` and `follow` do the work.
+//! State of replication: ids and offset, the backlog, the replicas, the primary. The folders `feed`
+//! and `follow` do the work.
 
 pub(crate) mod acks;
 pub(crate) mod applied;

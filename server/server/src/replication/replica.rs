@@ -1,8 +1,10 @@
-//! One attached replica: what it has said about itself, how far it is, and what it has acknowledged.
+//! One attached replica: what it has said about itself, how far it is, and what it has
+//! acknowledged.
 //!
-//! Its connection belongs to an event loop, which alone writes to the socket: first the blocks of the [`Transfer`], then the stream
-//! from the backlog. The loop stores the next offset to send, and ends the phases [`Phase::Receiving`] and [`Phase::Loading`].
-//! Any thread may read a replica's figures.
+//! Its connection belongs to an event loop, which alone writes to the socket: first the blocks of
+//! the [`Transfer`], then the stream from the backlog. The loop stores the next offset to send, and
+//! ends the phases [`Phase::Receiving`] and [`Phase::Loading`]. Any thread may read a replica's
+//! figures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -153,8 +155,8 @@ impl Replica {
             .saturating_sub(self.acked_ms.load(Ordering::Acquire))
     }
 
-    /// Returns the first second in which the replica is no longer good unless it acknowledges again. As in Redis, the lag is the
-    /// difference between whole seconds.
+    /// Returns the first second in which the replica is no longer good unless it acknowledges
+    /// again. As in Redis, the lag is the difference between whole seconds.
     pub(crate) fn good_until_s(&self, max_lag_s: u64) -> u64 {
         let acked_s = self.acked_ms.load(Ordering::Acquire) / 1_000;
         acked_s.saturating_add(max_lag_s).saturating_add(1)
@@ -184,7 +186,8 @@ impl Replica {
         }
     }
 
-    /// Ends the transfer of the snapshot. Unless the stream begins at once, the first acknowledgement begins it.
+    /// Ends the transfer of the snapshot. Unless the stream begins at once, the first
+    /// acknowledgement begins it.
     pub(crate) fn end_transfer(&self, at_once: bool) {
         self.heard();
         self.set_phase(match at_once || self.ready.load(Ordering::Relaxed) {

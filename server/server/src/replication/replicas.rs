@@ -1,7 +1,7 @@
 //! The replicas of this server, and the stream that they get.
 //!
-//! The mutex of the [`Stream`] guards backlog and list. It is taken while shards are locked, for a copy of some bytes. From the offset
-//! that a replica needs next, the backlog keeps its bytes.
+//! The mutex of the [`Stream`] guards backlog and list. It is taken while shards are locked, for a
+//! copy of some bytes. From the offset that a replica needs next, the backlog keeps its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -24,8 +24,9 @@ pub(crate) struct FullSync {
 }
 
 impl FullSync {
-    /// Ends the running synchronizations, and blocks until their threads have ended. The caller holds no shard. A thread whose
-    /// transfers are closed waits for no event loop, so the caller may be one.
+    /// Ends the running synchronizations, and blocks until their threads have ended. The caller
+    /// holds no shard. A thread whose transfers are closed waits for no event loop, so the caller
+    /// may be one.
     pub(crate) fn abort(&self) {
         for (thread, replicas) in std::mem::take(&mut *self.running.lock()) {
             replicas.iter().for_each(|replica| replica.transfer.close());
@@ -34,7 +35,8 @@ impl FullSync {
         }
     }
 
-    /// Adds a thread and its replicas. Does not wait for earlier threads, because they wait for event loops.
+    /// Adds a thread and its replicas. Does not wait for earlier threads, because they wait for
+    /// event loops.
     pub(crate) fn add(&self, thread: JoinHandle<()>, replicas: Vec<Arc<Replica>>) {
         let mut running = self.running.lock();
         running.retain(|(thread, _)| !thread.is_finished());
@@ -101,11 +103,14 @@ impl SyncCounts {
 pub(crate) struct Replicas {
     stream: OrderedMutex<Stream>,
     pub(crate) loops: Vec<LoopWithReplicas>,
-    /// Bytes of the backlog beyond `repl-backlog-size`, which replicas still need; noted by loop 0 while there is a limit.
+    /// Bytes of the backlog beyond `repl-backlog-size`, which replicas still need; noted by loop 0
+    /// while there is a limit.
     pub(crate) beyond_backlog: AtomicU64,
-    /// Number of replicas that have acknowledged within `min-replicas-max-lag`, when they were last counted.
+    /// Number of replicas that have acknowledged within `min-replicas-max-lag`, when they were last
+    /// counted.
     pub(crate) good: AtomicUsize,
-    /// Time from which the count may be lower, by the stopwatch; `u64::MAX` if nothing depends on it.
+    /// Time from which the count may be lower, by the stopwatch; `u64::MAX` if nothing depends on
+    /// it.
     pub(crate) good_until_ms: AtomicU64,
     pub(crate) counts: SyncCounts,
     /// Clients in WAIT and WAITAOF.
@@ -113,7 +118,8 @@ pub(crate) struct Replicas {
     pub(crate) full_sync: FullSync,
     /// Time of the next upkeep, by the stopwatch; `u64::MAX` for never.
     pub(crate) upkeep_ms: AtomicU64,
-    /// Time from which the period of PINGs counts, by the stopwatch: that of the last one, or of the first replica.
+    /// Time from which the period of PINGs counts, by the stopwatch: that of the last one, or of
+    /// the first replica.
     pub(crate) pinged_ms: AtomicU64,
 }
 
@@ -161,7 +167,8 @@ impl Replicas {
         self.loops.iter().map(count).sum()
     }
 
-    /// Returns the number of replicas that have acknowledged `offset`, and of those that have synced it to their file.
+    /// Returns the number of replicas that have acknowledged `offset`, and of those that have
+    /// synced it to their file.
     pub(crate) fn count_acked(&self, offset: u64) -> (usize, usize) {
         let stream = self.stream.lock();
         let online = || stream.replicas.iter().filter(|r| r.is_online());

@@ -1,17 +1,20 @@
 //! The server's place in a replication history: role, ids, and the offset of the stream.
 //!
-//! An offset is the number of bytes of the stream up to and including a byte; the first byte has offset 1. A history is
-//! named by an id of 40 hexadecimal digits. A server that leaves a history keeps its id as the *second id*, valid up to
-//! the offset at which it left, so that replicas of both servers continue without a full synchronization.
+//! An offset is the number of bytes of the stream up to and including a byte; the first byte has
+//! offset 1. A history is named by an id of 40 hexadecimal digits. A server that leaves a history
+//! keeps its id as the *second id*, valid up to the offset at which it left, so that replicas of
+//! both servers continue without a full synchronization.
 //!
 //! Who writes what:
-//! - The **offset** is advanced by the backlog's append, under the mutex of the log. It is set only by
-//!   [`Replication::adopt`], before which the caller has disconnected all replicas and dropped the backlog.
-//! - **Role and ids** change in a turn that holds every shard, so no effect is appended meanwhile: a client's write belongs to
-//!   one history. The exceptions are the methods for a server that has no history to keep: its start, and
-//!   [`Replication::begin_history`].
+//! - The **offset** is advanced by the backlog's append, under the mutex of the log. It is set only
+//!   by [`Replication::adopt`], before which the caller has disconnected all replicas and dropped
+//!   the backlog.
+//! - **Role and ids** change in a turn that holds every shard, so no effect is appended meanwhile:
+//!   a client's write belongs to one history. The exceptions are the methods for a server that has
+//!   no history to keep: its start, and [`Replication::begin_history`].
 //!
-//! Anybody may read at any time. [`Replication::ids`] is one consistent set of ids; the offset moves on beside it.
+//! Anybody may read at any time. [`Replication::ids`] is one consistent set of ids; the offset
+//! moves on beside it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -35,7 +38,8 @@ impl ReplicationId {
         Self(world.hex_digits())
     }
 
-    /// Returns the id that a peer or a file has sent, or `None` if it has not 40 bytes without space and control.
+    /// Returns the id that a peer or a file has sent, or `None` if it has not 40 bytes without
+    /// space and control.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let id: [u8; 40] = text.try_into().ok()?;
         id.iter().all(u8::is_ascii_graphic).then_some(Self(id))
@@ -72,7 +76,8 @@ pub(crate) struct Ids {
     pub(crate) current: ReplicationId,
     /// Id of the history before it (`master_replid2`), or [`ReplicationId::NONE`].
     pub(crate) second: ReplicationId,
-    /// First offset at which the second history is no longer valid (`second_repl_offset`); -1 without a second id.
+    /// First offset at which the second history is no longer valid (`second_repl_offset`); -1
+    /// without a second id.
     pub(crate) second_end: i64,
 }
 
@@ -88,7 +93,8 @@ pub(crate) enum Foreign {
 }
 
 impl Ids {
-    /// Checks whether a replica that has the history `id`, and wants the bytes from `offset` on, has the same past.
+    /// Checks whether a replica that has the history `id`, and wants the bytes from `offset` on,
+    /// has the same past.
     pub(crate) fn accept(&self, id: &[u8], offset: i64) -> Result<(), Foreign> {
         if self.current.is(id) || (self.second.is(id) && offset <= self.second_end) {
             return Ok(());
@@ -159,15 +165,15 @@ impl Replication {
         self.offset.fetch_add(bytes as u64, Ordering::AcqRel) + bytes as u64
     }
 
-    /// Makes the server a replica (REPLICAOF host port). Ids and offset stay: it asks the primary to continue from them. The
-    /// caller holds every shard.
+    /// Makes the server a replica (REPLICAOF host port). Ids and offset stay: it asks the primary
+    /// to continue from them. The caller holds every shard.
     pub(crate) fn follow(&self) {
         self.replica.store(true, Ordering::Release);
     }
 
-    /// Makes the server a primary (REPLICAOF NO ONE, a failover): the history so far becomes the second one, a new one
-    /// begins. The caller holds every shard; it then disconnects the replicas, which ask again and continue, and
-    /// makes the log begin with SELECT.
+    /// Makes the server a primary (REPLICAOF NO ONE, a failover): the history so far becomes the
+    /// second one, a new one begins. The caller holds every shard; it then disconnects the
+    /// replicas, which ask again and continue, and makes the log begin with SELECT.
     pub(crate) fn promote(&self) {
         let mut ids = self.ids.lock();
         self.replica.store(false, Ordering::Release);
@@ -178,9 +184,9 @@ impl Replication {
         };
     }
 
-    /// Continues in the history of the primary, which has told another id (`+CONTINUE <id>`): the id so far becomes the second
-    /// one. Returns false if the id is the current one. After true, the caller disconnects the replicas, which ask again and
-    /// learn the id.
+    /// Continues in the history of the primary, which has told another id (`+CONTINUE <id>`): the
+    /// id so far becomes the second one. Returns false if the id is the current one. After true,
+    /// the caller disconnects the replicas, which ask again and learn the id.
     pub(crate) fn continue_as(&self, id: ReplicationId) -> bool {
         let mut ids = self.ids.lock();
         if ids.current == id {
@@ -194,8 +200,9 @@ impl Replication {
         true
     }
 
-    /// Takes over history and offset of a dataset that comes from elsewhere: a full synchronization from the primary, or a
-    /// snapshot with `repl-id` and `repl-offset`. The caller has disconnected all replicas and dropped the backlog.
+    /// Takes over history and offset of a dataset that comes from elsewhere: a full synchronization
+    /// from the primary, or a snapshot with `repl-id` and `repl-offset`. The caller has
+    /// disconnected all replicas and dropped the backlog.
     pub(crate) fn adopt(&self, id: ReplicationId, offset: u64) {
         let mut ids = self.ids.lock();
         *ids = Ids {
@@ -206,8 +213,8 @@ impl Replication {
         self.offset.store(offset, Ordering::Release);
     }
 
-    /// Takes over the history of the snapshot with which a primary starts: it is the second one, which replicas may continue,
-    /// and a new one begins.
+    /// Takes over the history of the snapshot with which a primary starts: it is the second one,
+    /// which replicas may continue, and a new one begins.
     pub(crate) fn restart(&self, id: ReplicationId, offset: u64) {
         self.adopt(id, offset);
         self.promote();

@@ -1,8 +1,9 @@
 //! Bytes for a replica before its stream: newlines while it waits, `+FULLRESYNC`, and the snapshot.
 //!
-//! Ground rules: upkeep and the thread of a full synchronization add blocks; only the replica's event loop removes them, and writes
-//! them to the socket. The replicas of a synchronization share its blocks. The mutex is a leaf, and no call of the system happens
-//! under it. The thread blocks while a replica has too many unsent bytes, until the loop sends some or closes the transfer.
+//! Ground rules: upkeep and the thread of a full synchronization add blocks; only the replica's
+//! event loop removes them, and writes them to the socket. The replicas of a synchronization share
+//! its blocks. The mutex is a leaf, and no call of the system happens under it. The thread blocks
+//! while a replica has too many unsent bytes, until the loop sends some or closes the transfer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -79,7 +80,8 @@ impl Transfer {
         }
     }
 
-    /// Adds a block of the snapshot; blocks as long as too many bytes are unsent. Returns true if the loop waits for a block.
+    /// Adds a block of the snapshot; blocks as long as too many bytes are unsent. Returns true if
+    /// the loop waits for a block.
     pub(crate) fn push(&self, block: &Arc<[u8]>) -> bool {
         let mut queue = self.queue.lock();
         while queue.bytes > AHEAD_BYTES {

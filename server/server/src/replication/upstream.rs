@@ -1,11 +1,12 @@
 //! The primary that this server follows: its address, and the state of the link to it.
 //!
 //! Who writes what:
-//! - The **address** and the **generation** change in a turn that holds every shard ([`Upstream::follow`],
-//!   [`Upstream::unfollow`]). A command of the stream runs under the same locks and only in its own generation, so a
-//!   server that has left its primary applies nothing more of it.
-//! - The **phase** is moved by loop 0, which connects, and serves the link as a connection from the end of the handshake or the load
-//!   on. [`Upstream::next_attempt`] says when it connects again.
+//! - The **address** and the **generation** change in a turn that holds every shard
+//!   ([`Upstream::follow`], [`Upstream::unfollow`]). A command of the stream runs under the same
+//!   locks and only in its own generation, so a server that has left its primary applies nothing
+//!   more of it.
+//! - The **phase** is moved by loop 0, which connects, and serves the link as a connection from the
+//!   end of the handshake or the load on. [`Upstream::next_attempt`] says when it connects again.
 //!
 //! The mutex is the last in the order of locks: nothing else is locked while it is held.
 
@@ -74,7 +75,8 @@ pub(crate) struct Transfer {
 struct Inner {
     primary: Option<Address>,
     phase: Phase,
-    /// Whether the server's data is a part of the history that its id names, so that it may ask to continue.
+    /// Whether the server's data is a part of the history that its id names, so that it may ask to
+    /// continue.
     continues: bool,
     /// Start of the last attempt.
     tried: Option<Moment>,
@@ -207,8 +209,8 @@ impl Upstream {
         self.db.store(db, Ordering::Release);
     }
 
-    /// Follows another primary, which the server may ask to continue its own history if `continues` is set. The caller holds
-    /// every shard.
+    /// Follows another primary, which the server may ask to continue its own history if `continues`
+    /// is set. The caller holds every shard.
     pub(crate) fn follow(&self, primary: Address, continues: bool) {
         let mut inner = self.inner.lock();
         self.generation.fetch_add(1, Ordering::SeqCst);
@@ -254,7 +256,8 @@ impl Upstream {
         self.generation() == generation && !self.stopping.load(Ordering::Acquire)
     }
 
-    /// Notes that the stream of this generation is applied from here on, and that the server may ask to continue it.
+    /// Notes that the stream of this generation is applied from here on, and that the server may
+    /// ask to continue it.
     pub(crate) fn attached(&self, generation: u64) {
         self.note_input(0);
         let mut inner = self.inner.lock();
@@ -265,8 +268,8 @@ impl Upstream {
         }
     }
 
-    /// Notes that the link of this generation is lost, or was ended because a command is `refused`. Returns whether it was the
-    /// current one.
+    /// Notes that the link of this generation is lost, or was ended because a command is `refused`.
+    /// Returns whether it was the current one.
     pub(crate) fn lost(&self, generation: u64, refused: bool) -> bool {
         let mut inner = self.inner.lock();
         let current = self.is_current(generation);

@@ -32,7 +32,8 @@ impl Cache {
         self.sources.lock().get(sha).cloned()
     }
 
-    /// Returns the flags that a script declares in its shebang. `script` is a source, or the SHA1 of one in the cache.
+    /// Returns the flags that a script declares in its shebang. `script` is a source, or the SHA1
+    /// of one in the cache.
     pub(crate) fn declared(&self, script: &[u8]) -> Option<ScriptFlags> {
         let flags = |code: &[u8]| shebang::parse(code).ok()?.0;
         match parse_sha(script) {

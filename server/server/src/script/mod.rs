@@ -1,8 +1,8 @@
 //! Scripts: EVAL and its family.
 //!
-//! The *cache* of sources by SHA1 is shared by all loops. Each loop has an interpreter of its own and compiles a script when it
-//! first needs it. A script runs like the commands of a transaction: at one instant, with its shards pinned. One script runs
-//! at a time on the server.
+//! The *cache* of sources by SHA1 is shared by all loops. Each loop has an interpreter of its own
+//! and compiles a script when it first needs it. A script runs like the commands of a transaction:
+//! at one instant, with its shards pinned. One script runs at a time on the server.
 
 pub(crate) mod cache;
 pub(crate) mod functions;

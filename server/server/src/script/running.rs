@@ -1,11 +1,11 @@
 //! The script that runs: who waits for it, and who may end it.
 //!
-//! With several loops a script begins only when no other one runs, and commands of other loops wait before they lock
-//! anything. So a loop is never stuck behind a script that does not end: while it waits, it serves its clients the error
-//! BUSY, and takes SCRIPT KILL from them.
+//! With several loops a script begins only when no other one runs, and commands of other loops wait
+//! before they lock anything. So a loop is never stuck behind a script that does not end: while it
+//! waits, it serves its clients the error BUSY, and takes SCRIPT KILL from them.
 //!
-//! Loops that wait stand in a line, and no script begins before those in front of it have gone on: a loop with many scripts would
-//! otherwise begin the next one before another loop has woken up.
+//! Loops that wait stand in a line, and no script begins before those in front of it have gone on:
+//! a loop with many scripts would otherwise begin the next one before another loop has woken up.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_millis(5);
 /// The script that runs on any loop.
 #[derive(Default)]
 pub(crate) struct Running {
-    /// True from before a script locks its shards until after it has unlocked them. Used with several loops only.
+    /// True from before a script locks its shards until after it has unlocked them. Used with
+    /// several loops only.
     active: AtomicBool,
     /// The script has ended, or the line has changed.
     changed: Condvar,
@@ -101,8 +102,8 @@ impl Running {
                 .is_ok()
     }
 
-    /// Takes a place in the line, if there is none yet, and waits a moment: for the turn to begin a script, or for the end of
-    /// the running one.
+    /// Takes a place in the line, if there is none yet, and waits a moment: for the turn to begin a
+    /// script, or for the end of the running one.
     pub(crate) fn wait_in_line<'r>(&'r self, place: &mut Option<Place<'r>>, begins: bool) {
         let place = place.get_or_insert_with(|| self.stand_in_line());
         match begins {
@@ -158,7 +159,8 @@ impl Running {
         self.killed.store(false, Ordering::SeqCst);
     }
 
-    /// Notes that the busy script writes. It cannot be killed from now on; returns false if it has been killed before.
+    /// Notes that the busy script writes. It cannot be killed from now on; returns false if it has
+    /// been killed before.
     pub(crate) fn begin_writing(&self) -> bool {
         let _about = self.about.lock();
         self.wrote.store(true, Ordering::SeqCst);
@@ -184,10 +186,12 @@ impl Running {
         })
     }
 
-    /// Makes the busy script end, unless it has written. `function` is true for FUNCTION KILL and false for SCRIPT KILL.
+    /// Makes the busy script end, unless it has written. `function` is true for FUNCTION KILL and
+    /// false for SCRIPT KILL.
     ///
     /// # Errors
-    /// NOTBUSY without a busy script, UNKILLABLE if it has written, BUSY if the other command would end it.
+    /// NOTBUSY without a busy script, UNKILLABLE if it has written, BUSY if the other command would
+    /// end it.
     pub(crate) fn kill(&self, function: bool) -> Result<(), Error> {
         let about = self.about.lock();
         let Some(known) = &*about else {

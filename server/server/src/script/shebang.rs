@@ -6,7 +6,8 @@ use punctual_store::error::c_string;
 
 use crate::config::quoting;
 
-/// Splits the first line of a source into words. Returns them and the length of the line, or `None` if the line does not end.
+/// Splits the first line of a source into words. Returns them and the length of the line, or `None`
+/// if the line does not end.
 ///
 /// # Errors
 /// `unbalanced` if the quotes are not balanced.
@@ -23,7 +24,8 @@ pub(crate) fn words(
     Ok(Some((words, end)))
 }
 
-/// Parses a script's shebang. Returns its flags and the length of the line, which is not Lua; no flags without a shebang.
+/// Parses a script's shebang. Returns its flags and the length of the line, which is not Lua; no
+/// flags without a shebang.
 ///
 /// # Errors
 /// Redis's message, if the line is not a shebang that it knows.

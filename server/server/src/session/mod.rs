@@ -59,8 +59,8 @@ pub(crate) enum Executing {
     Transaction(Box<Transaction>),
     /// A script.
     Script(ScriptRequest),
-    /// The client waits; [`Turn::wait`](punctual_store::Turn::wait) may have a deadline. The function receives the waiter;
-    /// whoever claims it answers the client.
+    /// The client waits; [`Turn::wait`](punctual_store::Turn::wait) may have a deadline. The
+    /// function receives the waiter; whoever claims it answers the client.
     Wait(BeginWait),
 }
 
@@ -115,7 +115,8 @@ pub struct Session {
     pub waiter: Option<Arc<Waiter>>,
     /// Commands queued since MULTI.
     pub multi: Option<Box<Transaction>>,
-    /// What EXEC, EVAL or FCALL hands to the dispatcher, or a command that waits for something else than keys.
+    /// What EXEC, EVAL or FCALL hands to the dispatcher, or a command that waits for something else
+    /// than keys.
     pub(crate) executing: Option<Executing>,
     /// The watches have ended, but could not be removed.
     pub stale_watches: bool,
@@ -192,7 +193,8 @@ impl Session {
         self.channels.len() + self.patterns.len() + self.shard_channels.len()
     }
 
-    /// Returns whether only subscription commands are allowed, because RESP2 does not distinguish messages and replies.
+    /// Returns whether only subscription commands are allowed, because RESP2 does not distinguish
+    /// messages and replies.
     pub fn in_subscribed_mode(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.subscriptions() > 0
     }
@@ -216,7 +218,8 @@ impl Session {
         self.caching = on;
     }
 
-    /// Ends CLIENT CACHING after a command, unless it is in a transaction or is one of CLIENT's own.
+    /// Ends CLIENT CACHING after a command, unless it is in a transaction or is one of CLIENT's
+    /// own.
     #[cold]
     pub(crate) fn end_caching(&mut self, command: Option<&Entry>) {
         let keeps = command.is_some_and(|entry| entry.row.flags.has(Flags::KEEPS_CACHING));
@@ -239,7 +242,8 @@ impl Session {
         }
     }
 
-    /// Returns the count in the reply of a (un)subscription of this kind. Shard channels are counted separately.
+    /// Returns the count in the reply of a (un)subscription of this kind. Shard channels are
+    /// counted separately.
     pub fn reported_subscriptions(&self, kind: Kind) -> usize {
         match kind {
             Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),

@@ -1,15 +1,19 @@
 //! The clients that cache what they read (CLIENT TRACKING), and the messages that invalidate it.
 //!
-//! A client's reads are remembered under a number, in the table of the key's shard (`keyspace/tracked.rs` of the store). The registry here
-//! says which client has which number. Its lock is taken while a shard is locked, and before a mailbox's.
+//! A client's reads are remembered under a number, in the table of the key's shard
+//! (`keyspace/tracked.rs` of the store). The registry here says which client has which number. Its
+//! lock is taken while a shard is locked, and before a mailbox's.
 //!
-//! **No client keeps a stale value.** Say that client C of loop B has read a key that a command on loop A then changes. Handlers
-//! write to C's output, so the old value is there before B unlocks the shard. A changes the key under the same lock, and leaves the
-//! invalidation in B's mailbox before it unlocks; B appends it to C's output. So it follows the last reply with the old value, however the
-//! threads run. It may come after a reply with the new value, which C then drops for nothing; that read is remembered like any
-//! other, so the next change is told again. Messages that C's own commands cause are separated in the mailbox and follow the
-//! reply of their command; so do those that other loops leave between two commands of a pipeline. Keys for clients in BCAST mode
-//! are gathered by the sink and sent when its turn ends, before it writes replies: later, which is as safe.
+//! **No client keeps a stale value.** Say that client C of loop B has read a key that a command on
+//! loop A then changes. Handlers write to C's output, so the old value is there before B unlocks
+//! the shard. A changes the key under the same lock, and leaves the invalidation in B's mailbox
+//! before it unlocks; B appends it to C's output. So it follows the last reply with the old value,
+//! however the threads run. It may come after a reply with the new value, which C then drops for
+//! nothing; that read is remembered like any other, so the next change is told again. Messages that
+//! C's own commands cause are separated in the mailbox and follow the reply of their command; so do
+//! those that other loops leave between two commands of a pipeline. Keys for clients in BCAST mode
+//! are gathered by the sink and sent when its turn ends, before it writes replies: later, which is
+//! as safe.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -223,7 +227,8 @@ impl Trackers {
         (version != known.version).then(|| self.registry.lock().shown())
     }
 
-    /// Sends the name of a changed key to its readers, except to the client that has changed it if it does not want that.
+    /// Sends the name of a changed key to its readers, except to the client that has changed it if
+    /// it does not want that.
     pub(crate) fn invalidate<O>(&self, post: &Post<'_, O>, key: &[u8], readers: &Readers, by: u64) {
         if self.clients() == 0 {
             return;
@@ -351,7 +356,8 @@ impl Registry {
 }
 
 impl Tracker {
-    /// Returns where the client's messages go. If the client that should get them is gone, the client itself is told that.
+    /// Returns where the client's messages go. If the client that should get them is gone, the
+    /// client itself is told that.
     fn route<O>(&self, post: &Post<'_, O>) -> Option<Subscriber> {
         if self.redirect == 0 {
             // RESP2 has no messages outside of subscriptions.

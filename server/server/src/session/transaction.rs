@@ -1,8 +1,8 @@
 //! Transactions: MULTI queues commands, EXEC runs them atomically.
 //!
-//! The row of a queued command names its keys before it runs. EXEC locks the shards of all commands and watched
-//! keys, checks the watched keys, and unlocks after the last command. No client sees half a transaction, even across
-//! shards. All commands run at the same instant.
+//! The row of a queued command names its keys before it runs. EXEC locks the shards of all commands
+//! and watched keys, checks the watched keys, and unlocks after the last command. No client sees
+//! half a transaction, even across shards. All commands run at the same instant.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -157,7 +157,8 @@ impl Session {
         self.multi.as_deref().filter(|_| executes)
     }
 
-    /// Returns whether the command runs scripts, itself or in the transaction that it runs. O(commands).
+    /// Returns whether the command runs scripts, itself or in the transaction that it runs.
+    /// O(commands).
     pub(crate) fn runs_scripts(&self, entry: &Entry) -> bool {
         entry.row.flags.has(Flags::RUNS_SCRIPTS)
             || self
@@ -165,7 +166,8 @@ impl Session {
                 .is_some_and(|queued| queued.has(Flags::RUNS_SCRIPTS))
     }
 
-    /// Returns whether the command lacks this flag, itself or in the transaction that it runs. O(commands).
+    /// Returns whether the command lacks this flag, itself or in the transaction that it runs.
+    /// O(commands).
     pub(crate) fn lacks(&self, entry: &Entry, flag: Flags) -> bool {
         !entry.row.flags.has(flag)
             || self
@@ -267,7 +269,8 @@ impl Session {
     }
 }
 
-/// Returns whether CLIENT REPLY suppresses a queued command's reply. As in Redis, the header of EXEC's reply still counts it.
+/// Returns whether CLIENT REPLY suppresses a queued command's reply. As in Redis, the header of
+/// EXEC's reply still counts it.
 pub(crate) fn is_unwanted_queued_reply(session: &mut Session) -> bool {
     let ignore_reply_mode = std::mem::take(&mut session.ignore_reply_mode);
     matches!(session.reply_mode, ReplyMode::Off | ReplyMode::SkipNext) && !ignore_reply_mode

@@ -17,8 +17,8 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// Returns the permission for an access. As in Redis, only what happens to the value counts: an access without these
-    /// words needs a permission of any kind.
+    /// Returns the permission for an access. As in Redis, only what happens to the value counts: an
+    /// access without these words needs a permission of any kind.
     fn of(words: &str) -> Self {
         Self {
             read: words.contains("access"),

@@ -53,8 +53,8 @@ pub struct CommandTable {
 }
 
 impl CommandTable {
-    /// Creates the table from the keyspace's commands and the server's `families`. Also returns the server's handlers in
-    /// the order of their numbers.
+    /// Creates the table from the keyspace's commands and the server's `families`. Also returns the
+    /// server's handlers in the order of their numbers.
     pub(crate) fn new<H: Copy>(families: &'static [&'static [Row<H>]]) -> (Self, Vec<H>) {
         let mut handlers = Vec::new();
         let mut next_id = 0;

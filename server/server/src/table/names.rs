@@ -1,7 +1,7 @@
 //! Command names of one server: those of the command table, as changed by `rename-command`.
 //!
-//! A renamed command keeps its row. COMMAND, statistics and errors show the row's name. Only the lookup of a
-//! client's command uses these names.
+//! A renamed command keeps its row. COMMAND, statistics and errors show the row's name. Only the
+//! lookup of a client's command uses these names.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,8 @@ impl CommandNames {
         Ok(())
     }
 
-    /// Returns the top-level command with this name, ignoring case. O(1); O(log n) with n renamed commands.
+    /// Returns the top-level command with this name, ignoring case. O(1); O(log n) with n renamed
+    /// commands.
     #[inline]
     pub(crate) fn get(&self, name: &[u8]) -> Option<&'static Entry> {
         if !self.changed.is_empty()
@@ -87,8 +88,8 @@ impl CommandNames {
     /// Returns the command or subcommand that `args` calls.
     ///
     /// # Errors
-    /// Redis's texts for an unknown command, an unknown subcommand or a wrong number of arguments, and the entry if the
-    /// command is known.
+    /// Redis's texts for an unknown command, an unknown subcommand or a wrong number of arguments,
+    /// and the entry if the command is known.
     pub(crate) fn find(
         &self,
         args: Args<'_>,
@@ -142,7 +143,8 @@ fn unknown(args: Args) -> Error {
     )
 }
 
-/// Returns the error for an unknown subcommand. It shows the container's name as sent, in upper case.
+/// Returns the error for an unknown subcommand. It shows the container's name as sent, in upper
+/// case.
 fn unknown_subcommand(args: Args) -> Error {
     let container = String::from_utf8_lossy(args.at(0)).to_ascii_uppercase();
     let after = format!("'. Try {container} HELP.");

@@ -1,6 +1,7 @@
 //! `tls-protocols`, `tls-ciphers` and `tls-ciphersuites`: OpenSSL's names for what rustls has.
 //!
-//! rustls knows no weak cipher: what it has is TLS 1.2 and 1.3 with AES-GCM or ChaCha20-Poly1305, and ephemeral keys.
+//! rustls knows no weak cipher: what it has is TLS 1.2 and 1.3 with AES-GCM or ChaCha20-Poly1305,
+//! and ephemeral keys.
 
 use rustls::crypto::ring::cipher_suite as suites;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
@@ -82,7 +83,8 @@ pub(super) fn protocols(text: &str) -> Option<Protocols> {
     Some(protocols)
 }
 
-/// Parses `tls-ciphersuites`: names separated by colons; empty means all. Returns `None` for an unknown name.
+/// Parses `tls-ciphersuites`: names separated by colons; empty means all. Returns `None` for an
+/// unknown name.
 pub(super) fn of_tls13(text: &str) -> Option<Vec<SupportedCipherSuite>> {
     if text.is_empty() {
         return Some(OF_TLS13.iter().map(|(_, suite)| *suite).collect());
@@ -93,8 +95,8 @@ pub(super) fn of_tls13(text: &str) -> Option<Vec<SupportedCipherSuite>> {
         .collect()
 }
 
-/// Parses `tls-ciphers`, a cipher list of OpenSSL's; empty means all. As there, words for what is not known count for nothing.
-/// Returns `None` if no cipher is left.
+/// Parses `tls-ciphers`, a cipher list of OpenSSL's; empty means all. As there, words for what is
+/// not known count for nothing. Returns `None` if no cipher is left.
 pub(super) fn of_tls12(text: &str) -> Option<Vec<SupportedCipherSuite>> {
     let text = if text.is_empty() { "ALL" } else { text };
     let (mut picked, mut banned) = (Vec::new(), Vec::new());
@@ -122,7 +124,8 @@ pub(super) fn of_tls12(text: &str) -> Option<Vec<SupportedCipherSuite>> {
     (!suites.is_empty()).then_some(suites)
 }
 
-/// Returns true if the cipher suite is in a group, in all groups of a word with `+`, or has this name.
+/// Returns true if the cipher suite is in a group, in all groups of a word with `+`, or has this
+/// name.
 fn is_in(at: usize, word: &str) -> bool {
     let (name, groups, _) = OF_TLS12[at];
     word.split('+').all(|part| {

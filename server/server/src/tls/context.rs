@@ -1,4 +1,5 @@
-//! What new sessions may do: certificates, keys, authorities, protocols and ciphers, read from the configuration's files.
+//! What new sessions may do: certificates, keys, authorities, protocols and ciphers, read from the
+//! configuration's files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -273,8 +274,8 @@ fn authorities(settings: &TlsSettings) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// Returns true if OpenSSL looks at a file of this name in a directory of authorities: `openssl rehash` makes such names. Other
-/// files may hold certificates that nobody is to trust.
+/// Returns true if OpenSSL looks at a file of this name in a directory of authorities: `openssl
+/// rehash` makes such names. Other files may hold certificates that nobody is to trust.
 fn is_hashed(name: &str) -> bool {
     name.split_once('.').is_some_and(|(hash, number)| {
         hash.len() == 8

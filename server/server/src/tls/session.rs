@@ -1,9 +1,10 @@
 //! One TLS session over a socket: plain bytes on one side, records on the other.
 //!
-//! Ground rules: a session never blocks by itself. It reads and writes the socket that it is given, and passes the socket's
-//! `WouldBlock` on. What it holds between calls is bounded: the records that the handshake or a part of a record needs, at most
-//! one read of plain bytes that the caller had no place for, and one write of records that the socket did not take.
-//! An idle session holds no buffer; the buffers of a call belong to the thread.
+//! Ground rules: a session never blocks by itself. It reads and writes the socket that it is given,
+//! and passes the socket's `WouldBlock` on. What it holds between calls is bounded: the records
+//! that the handshake or a part of a record needs, at most one read of plain bytes that the caller
+//! had no place for, and one write of records that the socket did not take. An idle session holds
+//! no buffer; the buffers of a call belong to the thread.
 
 use std::cell::RefCell;
 use std::io;
@@ -20,7 +21,8 @@ const RECORD: usize = 16 << 10;
 const OVERHEAD: usize = 256;
 /// Maximum number of plain bytes that one write encrypts: four records.
 const WRITE: usize = 4 * RECORD;
-/// Bytes of one read from the socket: at least a record, so that plain bytes without a place are few.
+/// Bytes of one read from the socket: at least a record, so that plain bytes without a place are
+/// few.
 const READ: std::ops::RangeInclusive<usize> = RECORD + OVERHEAD..=64 << 10;
 
 /// The buffers of a call.
@@ -141,8 +143,9 @@ impl Session {
         }
     }
 
-    /// Reads plain bytes. As with a socket, a read that does not fill `place` has emptied the socket, and 0 is the end; what
-    /// follows the bytes of such a read shows in [`Session::has_more`].
+    /// Reads plain bytes. As with a socket, a read that does not fill `place` has emptied the
+    /// socket, and 0 is the end; what follows the bytes of such a read shows in
+    /// [`Session::has_more`].
     pub(crate) fn read(&mut self, socket: BorrowedFd<'_>, place: &mut [u8]) -> io::Result<usize> {
         let mut filled = self.take_plain(place);
         while filled < place.len() {
@@ -169,8 +172,8 @@ impl Session {
         Ok(filled)
     }
 
-    /// Encrypts and sends the first of `bytes`; returns their number. Some of their records may wait for the socket: see
-    /// [`Session::flush`].
+    /// Encrypts and sends the first of `bytes`; returns their number. Some of their records may
+    /// wait for the socket: see [`Session::flush`].
     pub(crate) fn write(&mut self, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
         self.write_pieces(socket, std::iter::once(bytes))
     }
@@ -281,8 +284,8 @@ impl Session {
         written.map(|_| ())
     }
 
-    /// Reads from the socket once, and decrypts. Plain bytes go to `place[*filled..]`; the rest is held. Returns true if the socket
-    /// is empty.
+    /// Reads from the socket once, and decrypts. Plain bytes go to `place[*filled..]`; the rest is
+    /// held. Returns true if the socket is empty.
     fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -321,7 +324,8 @@ impl Session {
             if failed && !self.has_records() {
                 return used;
             }
-            // A session that has failed must not see what it has failed on again. It has an alert to send.
+            // A session that has failed must not see what it has failed on again. It has an alert
+            // to send.
             let rest = match failed {
                 false => &mut input[used..],
                 true => &mut [],

@@ -1,4 +1,5 @@
-//! Sessions that clients may resume: `tls-session-caching`, `tls-session-cache-size`, `tls-session-cache-timeout`.
+//! Sessions that clients may resume: `tls-session-caching`, `tls-session-cache-size`,
+//! `tls-session-cache-timeout`.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

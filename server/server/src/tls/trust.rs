@@ -1,4 +1,5 @@
-//! Trust in another server's certificate: its chain must end at a configured authority. As in Redis, its name does not matter.
+//! Trust in another server's certificate: its chain must end at a configured authority. As in
+//! Redis, its name does not matter.
 
 use std::sync::Arc;
 

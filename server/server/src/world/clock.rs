@@ -1,10 +1,11 @@
 //! The server's clock: the system clock, or a virtual clock that moves on request.
 //!
-//! Only the event loops read the clock and pass the instant on. A thread that moves the clock holds every shard lock,
-//! so that moves are serialized and no command at the new time sees keys that expired before it.
+//! Only the event loops read the clock and pass the instant on. A thread that moves the clock holds
+//! every shard lock, so that moves are serialized and no command at the new time sees keys that
+//! expired before it.
 //!
-//! Links between servers live on the machine's [stopwatch](World::stopwatch): neither a virtual clock nor a step of the system
-//! clock ends them or keeps a dead one.
+//! Links between servers live on the machine's [stopwatch](World::stopwatch): neither a virtual
+//! clock nor a step of the system clock ends them or keeps a dead one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +40,8 @@ pub enum MoveError {
     Stopped,
 }
 
-/// Rounds of timers that one instant gets beyond those of the timers that are due when it begins. Each round fires one or more.
+/// Rounds of timers that one instant gets beyond those of the timers that are due when it begins.
+/// Each round fires one or more.
 const MORE_ROUNDS: usize = 10_000;
 
 /// Counts the rounds in which timers fire at one instant of a virtual clock.
@@ -50,7 +52,8 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Begins a round at the turn's instant. Timers may make others that are due at once, as scripts can.
+    /// Begins a round at the turn's instant. Timers may make others that are due at once, as
+    /// scripts can.
     ///
     /// # Errors
     /// [`MoveError::Endless`] if the instant has had its rounds.

@@ -1,14 +1,17 @@
 //! The seam between persistence and the file system.
 //!
-//! Snapshots, the append-only file and the file of users are read and written through [`Disk`]. Tests can record the operations
-//! and replay what a power cut leaves of them. After a power cut there are:
+//! Snapshots, the append-only file and the file of users are read and written through [`Disk`].
+//! Tests can record the operations and replay what a power cut leaves of them. After a power cut
+//! there are:
 //!
 //! - bytes of a file, and its length, as of the last `sync` of that file that succeeded;
-//! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their folder.
+//! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their
+//!   folder.
 //!
-//! Of later operations any subset survives, and a write may survive in part. So a file is synced before it gets a name that a
-//! start reads, and the folder of a new file before anything that names the file. After a failed `sync` the kernel may
-//! have dropped the bytes: a later `sync` that succeeds proves nothing about them, so they must be written again.
+//! Of later operations any subset survives, and a write may survive in part. So a file is synced
+//! before it gets a name that a start reads, and the folder of a new file before anything that
+//! names the file. After a failed `sync` the kernel may have dropped the bytes: a later `sync` that
+//! succeeds proves nothing about them, so they must be written again.
 
 #[cfg(test)]
 pub(crate) mod recorder;

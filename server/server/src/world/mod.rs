@@ -1,7 +1,7 @@
 //! The machine as a server sees it: clocks, randomness, threads, files, the process.
 //!
-//! A server is given its [`World`] and asks nobody else: a lint of the repository looks for other uses of the machine's clocks,
-//! random numbers and threads.
+//! A server is given its [`World`] and asks nobody else: a lint of the repository looks for other
+//! uses of the machine's clocks, random numbers and threads.
 
 pub(crate) mod clock;
 pub(crate) mod disk;
@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A reading of the stopwatch: the time since the machine has started, in suspension included. Neither a virtual clock nor a step
-/// of the system clock moves it.
+/// A reading of the stopwatch: the time since the machine has started, in suspension included.
+/// Neither a virtual clock nor a step of the system clock moves it.
 pub(crate) type Moment = Duration;
 
 /// The clocks, the randomness and the threads of a server.

@@ -36,8 +36,8 @@ impl Drop for PidFile {
     }
 }
 
-/// Replaces this process by a new run of the program with the same arguments. Returns only if that fails. Open files and
-/// sockets are closed, and nothing is dropped or flushed.
+/// Replaces this process by a new run of the program with the same arguments. Returns only if that
+/// fails. Open files and sockets are closed, and nothing is dropped or flushed.
 pub(crate) fn run_anew() -> io::Error {
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
@@ -70,7 +70,8 @@ pub(crate) fn memory() -> (u64, u64) {
     (kib("VmRSS:"), kib("VmHWM:"))
 }
 
-/// Returns the number of resident bytes not backed by a file, or `None` if the system does not report it.
+/// Returns the number of resident bytes not backed by a file, or `None` if the system does not
+/// report it.
 pub(crate) fn anonymous_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     Some(field_kib(&status, "RssAnon:")? * 1024)
@@ -96,7 +97,8 @@ pub(crate) fn listen_backlog_max() -> Option<u32> {
 /// Returns the CPU seconds of all threads: user and system.
 pub(crate) fn cpu_seconds() -> (f64, f64) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name may contain spaces, so the fields are counted after its closing parenthesis.
+    // The program's name may contain spaces, so the fields are counted after its closing
+    // parenthesis.
     let fields: Vec<&str> = stat
         .rsplit_once(')')
         .map(|(_, rest)| rest.split_whitespace().collect())

@@ -6,7 +6,8 @@ use super::{BindAddress, Permission, ShutdownOptions};
 use crate::config::table;
 use crate::config::value::{SHUTDOWN_OPTIONS, Value};
 
-/// Access to values by name. Only `settings` uses names; a test reads each of them, so none is unknown.
+/// Access to values by name. Only `settings` uses names; a test reads each of them, so none is
+/// unknown.
 pub(crate) struct Values<'a>(pub(crate) &'a [Value]);
 
 impl<'a> Values<'a> {

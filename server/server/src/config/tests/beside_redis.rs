@@ -14,7 +14,8 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    /// Starts redis-server, perhaps with a configuration file. Prints a note and returns `None` if it is not installed.
+    /// Starts redis-server, perhaps with a configuration file. Prints a note and returns `None` if
+    /// it is not installed.
     pub(super) fn start(file: Option<&Path>, options: &[&str]) -> Option<Self> {
         let launch = Launch::of("redis-server").file(file).options(options);
         // The file may limit the log.
@@ -87,8 +88,8 @@ fn names_and_defaults_match_redis() {
 
 #[test]
 fn every_directive_accepts_and_refuses_the_values_that_redis_does() {
-    /// Directives that act on the redis-server process (sockets, keys, limits, scores, this connection), or that differ
-    /// between 7.2 or later (`maxmemory-policy`) and Debian's 7.0.
+    /// Directives that act on the redis-server process (sockets, keys, limits, scores, this
+    /// connection), or that differ between 7.2 or later (`maxmemory-policy`) and Debian's 7.0.
     const SKIPPED: [&str; 18] = [
         "maxmemory-policy",
         "tls-port",

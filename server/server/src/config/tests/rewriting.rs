@@ -1,4 +1,5 @@
-//! CONFIG REWRITE preserves any configuration, whatever the old file, and a real redis-server reads the result.
+//! CONFIG REWRITE preserves any configuration, whatever the old file, and a real redis-server reads
+//! the result.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -313,8 +314,8 @@ fn save_points_are_written_all_or_none() {
     }
 }
 
-/// Returns false for directives with effects on the machine, on redis-server or on this test, and for directives newer
-/// than Debian's Redis 7.0.
+/// Returns false for directives with effects on the machine, on redis-server or on this test, and
+/// for directives newer than Debian's Redis 7.0.
 fn fit_for_redis(directive: &Directive) -> bool {
     const UNFIT: [&str; 40] = [
         "maxmemory-policy",

@@ -25,7 +25,8 @@ pub(crate) struct Loaded {
     /// The registry's libraries at the last look, and its version then.
     libraries: Arc<Libraries>,
     version: u64,
-    /// The generator of `math.random`, which outlives interpreters. Functions and scripts share it, as in Redis.
+    /// The generator of `math.random`, which outlives interpreters. Functions and scripts share it,
+    /// as in Redis.
     pub(crate) random: Random,
     /// Redis version that functions and scripts see.
     pub(crate) redis_version: &'static str,

@@ -112,7 +112,8 @@ impl Libraries {
         true
     }
 
-    /// Adds all libraries of `others`. With `replace`, they take the places of those with the same names.
+    /// Adds all libraries of `others`. With `replace`, they take the places of those with the same
+    /// names.
     ///
     /// # Errors
     /// The first name that is taken; some libraries have been removed then.
@@ -132,7 +133,8 @@ impl Libraries {
     /// Adds a library, which takes the place of the one with the same name.
     ///
     /// # Errors
-    /// The first function whose name is taken; the library with the same name has been removed then.
+    /// The first function whose name is taken; the library with the same name has been removed
+    /// then.
     pub(crate) fn replace(&mut self, library: &Arc<Library>) -> Result<(), Taken> {
         self.remove(&library.name);
         self.add(library)

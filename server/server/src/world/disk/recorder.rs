@@ -1,8 +1,8 @@
 //! Files that record every operation, and what a power cut leaves of them.
 //!
-//! [`Recorder`] carries the operations out, so that the server runs as ever, and keeps them in a log. [`Log::after_cut`]
-//! builds the files that a device may hold if the power goes at a position of the log: everything that was synced, and of
-//! the rest a random part.
+//! [`Recorder`] carries the operations out, so that the server runs as ever, and keeps them in a
+//! log. [`Log::after_cut`] builds the files that a device may hold if the power goes at a position
+//! of the log: everything that was synced, and of the rest a random part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
