@@ -9,7 +9,7 @@ use mio::{Events, Poll, Token};
 use punctual_resp::encode_command;
 use punctual_store::Error;
 
-use crate::net::dial::{Conversation, Dial, Step, Trouble, take_lines};
+use crate::net::dial::{Conversation, Dial, DialError, Step, take_lines};
 use crate::tls::Tls;
 use crate::world::clock::ServerClock;
 
@@ -113,13 +113,13 @@ impl Transfer {
     }
 
     /// Ends the conversation with an error of the connection.
-    pub(crate) fn fail(&mut self, trouble: &Trouble) {
+    pub(crate) fn fail(&mut self, trouble: &DialError) {
         self.failure = Some(match trouble {
             // Redis connects without blocking, so a refused connection shows up as an error of the
             // first write.
-            Trouble::Connecting(error) if error.raw_os_error().is_none() => Failure::Connecting,
-            Trouble::Connecting(_) | Trouble::Writing(_) => Failure::Writing,
-            Trouble::Reading(_) => Failure::Reading,
+            DialError::Connecting(error) if error.raw_os_error().is_none() => Failure::Connecting,
+            DialError::Connecting(_) | DialError::Writing(_) => Failure::Writing,
+            DialError::Reading(_) => Failure::Reading,
         });
     }
 
@@ -131,10 +131,10 @@ impl Transfer {
         }
     }
 
-    fn converse(&mut self, clock: &ServerClock) -> Result<(), Trouble> {
+    fn converse(&mut self, clock: &ServerClock) -> Result<(), DialError> {
         let addresses = (self.target.host.as_str(), self.target.port).to_socket_addrs();
-        let addresses = addresses.map_err(Trouble::Connecting)?.collect();
-        let mut poll = Poll::new().map_err(Trouble::Connecting)?;
+        let addresses = addresses.map_err(DialError::Connecting)?.collect();
+        let mut poll = Poll::new().map_err(DialError::Connecting)?;
         let mut events = Events::with_capacity(1);
         let tls = self.target.tls.clone();
         let mut dial = Dial::begin(addresses, tls, poll.registry(), Token(0))?;
@@ -154,7 +154,7 @@ impl Transfer {
             }
             match poll.poll(&mut events, Some(left)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    return Err(Trouble::Reading(error));
+                    return Err(DialError::Reading(error));
                 }
                 _ => {}
             }
@@ -163,7 +163,7 @@ impl Transfer {
 }
 
 impl Conversation for Transfer {
-    fn say(&mut self, now_ms: u64, output: &mut Vec<u8>) {
+    fn write_output(&mut self, now_ms: u64, output: &mut Vec<u8>) {
         if !self.greeted {
             self.greeted = true;
             self.greetings = 1;
@@ -197,7 +197,7 @@ impl Conversation for Transfer {
         }
     }
 
-    fn hear(&mut self, input: &mut Vec<u8>) -> bool {
+    fn read_input(&mut self, input: &mut Vec<u8>) -> bool {
         take_lines(input, |reply| {
             let refusal = reply
                 .strip_prefix(b"-")

@@ -1,4 +1,4 @@
-//! Sockets, listeners, and the mailboxes of event loops.
+//! Sockets, listeners, outgoing connections, and the mailboxes of event loops.
 
 pub(crate) mod cross_protocol;
 pub(crate) mod dial;

@@ -379,7 +379,7 @@ impl Shared {
         self.memory.apply(&settings);
         for mailbox in &self.mailboxes {
             let hard = |class: usize| settings.output_limits[class].hard_bytes;
-            mailbox.limit(hard(Settings::OUTPUT_PUBSUB), hard(Settings::OUTPUT_NORMAL));
+            mailbox.set_limits(hard(Settings::OUTPUT_PUBSUB), hard(Settings::OUTPUT_NORMAL));
         }
         self.update_read_only();
         self.replication

@@ -1,7 +1,7 @@
-//! The machine as a server sees it: clocks, randomness, threads, files, the process.
+//! The machine that a server runs on: clocks, randomness, threads, files, and the process.
 //!
-//! A server is given its [`World`] and asks nobody else: a lint of the repository looks for other
-//! uses of the machine's clocks, random numbers and threads.
+//! A server receives its [`World`] when it is created, and uses no other access to the machine:
+//! `scripts/check-layout` refuses other uses of clocks, random numbers and threads.
 
 pub(crate) mod clock;
 pub(crate) mod disk;
@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A reading of the stopwatch: the time since the machine has started, in suspension included.
-/// Neither a virtual clock nor a step of the system clock moves it.
+/// A reading of the stopwatch: the time since the machine started, including suspension. Neither a
+/// virtual clock nor a step of the system clock affects it.
 pub(crate) type Moment = Duration;
 
 /// The clocks, the randomness and the threads of a server.
@@ -48,12 +48,12 @@ impl World {
         self.stopwatch().saturating_sub(began)
     }
 
-    /// Returns a counter for the durations of commands, which costs a few nanoseconds a reading.
+    /// Returns a clock that measures the durations of commands. A reading takes a few nanoseconds.
     pub(crate) fn counter(self) -> quanta::Clock {
         quanta::Clock::new()
     }
 
-    /// Blocks the thread.
+    /// Blocks the calling thread.
     pub(crate) fn sleep(self, time: Duration) {
         std::thread::sleep(time);
     }
@@ -61,7 +61,7 @@ impl World {
     /// Starts a thread.
     ///
     /// # Errors
-    /// The system refuses another thread.
+    /// Returns an error if the system refuses another thread.
     pub(crate) fn spawn<T: Send + 'static>(
         self,
         name: &str,

@@ -6,8 +6,8 @@ use super::{BindAddress, Permission, ShutdownOptions};
 use crate::config::table;
 use crate::config::value::{SHUTDOWN_OPTIONS, Value};
 
-/// Access to values by name. Only `settings` uses names; a test reads each of them, so none is
-/// unknown.
+/// Access to values by the name of their directive. Only `settings` and its parts use names. A test
+/// reads every field, so a misspelled name fails the test.
 pub(crate) struct Values<'a>(pub(crate) &'a [Value]);
 
 impl<'a> Values<'a> {
@@ -33,7 +33,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Returns a number. The table's bounds ensure that it fits; otherwise it is zero, not a panic.
+    /// Returns a number. The bounds in the table guarantee that the number fits; a wrong bound
+    /// would give 0.
     pub(in crate::config) fn number<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
         T::try_from(self.integer(name)).unwrap_or_default()
     }
