@@ -1,8 +1,9 @@
-//! Which replies wait for the append-only file.
+//! Replies that wait for the append-only file.
 //!
-//! A reply waits if it could reveal an unreleased change: the reply of a write, of a read of a key
-//! with an unreleased change, and of a command that looks at all keys. A connection's output is
-//! held from the first such reply on; other connections go on.
+//! A reply waits if it could reveal an unreleased change, which is a change that a crash could
+//! still lose. Such are the replies of a write, of a read of a key with an unreleased change, and
+//! of a command that reads all keys. From the first such reply on, the output of its connection is
+//! held; other connections continue.
 
 use punctual_resp::Args;
 use punctual_store::Turn;
@@ -11,34 +12,36 @@ use punctual_store::spec::Flags;
 use crate::changelog::ChangeLog;
 use crate::table::{Entry, Run};
 
-/// Position of output that waits for the changes of its own turn, which are not appended yet.
+/// Value of [`Hold::until`] for output that waits for the changes of its own turn, which have no
+/// position yet.
 pub(crate) const THIS_TURN: u64 = u64::MAX;
 
-/// Position that the replies of a connection wait for.
+/// Log position that the replies of a connection wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
-    /// Position that was released when the turn began; `None` if replies wait for nothing.
+    /// Position that was released when the turn began; `None` if replies do not wait.
     since: Option<u64>,
-    /// Position that must be released before the replies are sent, or [`THIS_TURN`].
+    /// Position that must be released before the replies are sent, or [`THIS_TURN`]. 0 if no reply
+    /// waits.
     pub(crate) until: u64,
 }
 
 impl Hold {
-    /// Released position from which on only writes wait.
+    /// Value of `since` with which only replies of writes wait.
     pub(super) const WRITES_ONLY: u64 = u64::MAX;
 
-    /// Creates a hold that no reply waits for yet.
+    /// Creates a hold with no waiting reply.
     pub(crate) fn new(since: Option<u64>) -> Self {
         Self { since, until: 0 }
     }
 
-    /// Returns whether replies may have to wait.
+    /// Returns true if replies may have to wait.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.since.is_some()
     }
 
-    /// Notes a command that has just run; its locks are still held.
+    /// Updates the hold for a command that has just run; the command's locks are still held.
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -58,7 +61,7 @@ impl Hold {
         }
     }
 
-    /// Notes a command that does not write, while there are unreleased changes.
+    /// Updates the hold for a command that does not write, while there are unreleased changes.
     fn note_read(
         &mut self,
         log: &ChangeLog,

@@ -361,7 +361,7 @@ fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
         .iter()
         .map(|library| library.functions.len())
         .sum();
-    let running = call.shared.scripting.running.about();
+    let running = call.shared.scripting.running.busy_script();
     if running
         .as_ref()
         .is_some_and(|about| about.function.is_none())

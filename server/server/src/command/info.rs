@@ -319,7 +319,7 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("mem_cluster_links", 0);
     page.line(
         "mem_aof_buffer",
-        page.shared.durability.changelog.kept_for_file(),
+        page.shared.durability.changelog.file_buffer_bytes(),
     );
     page.line("mem_allocator", "mimalloc");
     page.line("active_defrag_running", 0);

@@ -115,7 +115,7 @@ impl EventLoop {
         info.net_in.store(net_in, Ordering::Relaxed);
         if let Some(replica) = &connection.session.replica {
             // A replica that loads a snapshot sends newlines.
-            replica.heard();
+            replica.record_contact();
         }
         let held = connection.input_len() + bytes.len();
         info.query_bytes.store(held as u64, Ordering::Relaxed);

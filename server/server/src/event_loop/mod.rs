@@ -98,9 +98,9 @@ enum LoopTimer {
 
 /// The shared state behind a count of references of one loop's own: counting in one that all loops share would move its
 /// cache line from core to core.
-pub(crate) struct SharedOfLoop(Arc<Shared>);
+pub(crate) struct SharedPerLoop(Arc<Shared>);
 
-impl std::ops::Deref for SharedOfLoop {
+impl std::ops::Deref for SharedPerLoop {
     type Target = Arc<Shared>;
 
     #[inline]
@@ -182,7 +182,7 @@ struct Inbox {
 /// One event loop.
 pub(crate) struct EventLoop {
     number: usize,
-    shared: Arc<SharedOfLoop>,
+    shared: Arc<SharedPerLoop>,
     settings: Arc<Settings>,
     settings_version: u64,
     /// The store's limits, and their version.
@@ -246,7 +246,7 @@ impl EventLoop {
             settings: shared.settings(),
             settings_version: shared.settings_version(),
             scripts: Some(Box::new(Scripts::new(&shared))),
-            shared: Arc::new(SharedOfLoop(shared)),
+            shared: Arc::new(SharedPerLoop(shared)),
             poll,
             alarm,
             listeners,
@@ -279,7 +279,7 @@ impl EventLoop {
         })
     }
 
-    pub(crate) fn shared(&self) -> Arc<SharedOfLoop> {
+    pub(crate) fn shared(&self) -> Arc<SharedPerLoop> {
         Arc::clone(&self.shared)
     }
 
@@ -347,7 +347,7 @@ impl EventLoop {
         let settling = std::mem::take(&mut self.inbox.settling);
         self.handshake_time = Duration::ZERO;
         self.reading.held_reads = 0;
-        self.writing.released = shared.durability.changelog.turn_begins();
+        self.writing.released = shared.durability.changelog.released_for_turn();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {

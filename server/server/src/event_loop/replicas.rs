@@ -33,7 +33,10 @@ impl EventLoop {
     /// Marks the replicas of this loop, for which there may be more to send.
     pub(crate) fn feed_replicas(&mut self) {
         // First, so that what is appended from here on orders again.
-        self.shared.replication.replicas.heard(self.number);
+        self.shared
+            .replication
+            .replicas
+            .handle_feed_order(self.number);
         // A replica that has just got its snapshot counts from now on.
         self.shared.answer_acked(self.number);
         for at in 0..self.replicas.len() {

@@ -67,8 +67,8 @@ impl Shared {
 
     /// Orders a loop to send its replicas what there is for them, unless it has the order already.
     pub(crate) fn tell_loop(&self, number: usize) {
-        let told = &self.replication.replicas.loops[number].told;
-        if !told.swap(true, Ordering::SeqCst) {
+        let ordered = &self.replication.replicas.loops[number].feed_ordered;
+        if !ordered.swap(true, Ordering::SeqCst) {
             self.mailboxes[number].order(Order::FeedReplicas);
         }
     }

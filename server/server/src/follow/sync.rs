@@ -178,7 +178,7 @@ fn failure(failure: ReadFailure) -> Failure {
     match failure {
         ReadFailure::Io(error) => Failure::Transfer(error),
         ReadFailure::At(offset, reason) => Failure::Refused(format!("{reason} (at byte {offset})")),
-        ReadFailure::Other(load::LoadError::Stopped) => Failure::Unwanted,
+        ReadFailure::Other(load::LoadError::Stopped) => Failure::Outdated,
         ReadFailure::Other(load::LoadError::Databases { db, databases, .. }) => Failure::Refused(
             format!("the primary has database {db}, and this server has {databases}"),
         ),
@@ -197,7 +197,7 @@ impl Failure {
     pub(crate) fn report(self, shared: &Shared) {
         let logger = &shared.logger;
         match self {
-            Self::Unwanted => {}
+            Self::Outdated => {}
             Self::Transfer(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Self::Transfer(error) if error.kind() == io::ErrorKind::TimedOut => log::warning!(
                 logger,

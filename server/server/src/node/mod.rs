@@ -1,4 +1,5 @@
-//! State that all event loops share.
+//! State that all event loops of a server share ([`Shared`]), orders to the loops, and replies to
+//! waiting clients.
 
 pub(crate) mod call;
 pub(crate) mod gate;
@@ -49,8 +50,8 @@ use crate::tls::{Context, Tls};
 use crate::world::World;
 use crate::world::clock::{Move, MoveError, Rounds, ServerClock};
 
-/// State that all event loops share. Lock order: shards, then `config`, then the log of changes,
-/// then the pub/sub registry, then mailboxes.
+/// State that all event loops share. Locks are taken in this order: shards, `config`, the log of
+/// changes, the pub/sub registry, mailboxes.
 pub struct Shared {
     /// Clocks, randomness and threads of the machine.
     pub(crate) world: World,
@@ -62,34 +63,34 @@ pub struct Shared {
     pub(crate) commands: CommandNames,
     /// Handlers of the server's own commands, by their numbers in the table.
     pub(crate) handlers: &'static [ServerHandler],
-    /// Configuration that CONFIG reads and changes.
+    /// The configuration that CONFIG reads and changes.
     pub config: OrderedMutex<Config>,
     /// Settings derived from the configuration.
     settings: RwLock<Arc<Settings>>,
-    /// Number of changes of the settings.
+    /// Number of changes of the settings, for loops and threads to notice a change.
     settings_version: AtomicU64,
     classes: AtomicU32,
     /// The log.
     pub logger: Logger,
-    /// Rate-limited warning about clients that send HTTP.
+    /// Warning about clients that send HTTP requests, at most once a minute.
     pub(crate) http: HttpWarning,
     /// Mailboxes by loop number.
     pub(crate) mailboxes: Vec<Mailbox<Order>>,
-    /// Start time, unix ms.
+    /// Start time in unix ms.
     pub started_ms: u64,
     /// Run id: 40 random hexadecimal digits.
     pub run_id: String,
     /// TCP port; 0 if the server does not listen on TCP.
     pub tcp_port: AtomicU32,
-    /// Port of encrypted connections; 0 if there is none.
+    /// Port of encrypted connections; 0 if the server does not listen for them.
     pub tls_port: AtomicU32,
-    /// What encrypted connections need.
+    /// Creates the sessions of encrypted connections.
     pub(crate) tls: Arc<Tls>,
-    /// Function that returns freed memory to the system, if the allocator needs one.
+    /// Functions of the allocator that return freed memory to the system, if it has them.
     pub(crate) reclaim: Option<Reclaim>,
     /// Notification socket of systemd, if systemd supervises the server.
     pub(crate) systemd: Option<Systemd>,
-    /// Thread that drops large values.
+    /// State of the thread that drops large values.
     pub(crate) worker: Worker,
     /// Memory and its limits.
     pub(crate) memory: Memory,
@@ -97,18 +98,17 @@ pub struct Shared {
     pub(crate) durability: Durability,
     /// Role, replicas and primary.
     pub(crate) replication: Replication,
-    /// The shutdown that waits for replicas.
+    /// State of a shutdown that waits for replicas.
     pub(crate) shutdown: Shutdown,
-    /// What DEBUG turns on and off.
+    /// Settings of DEBUG.
     pub(crate) switches: Switches,
-    /// The server is the whole process, which DEBUG RESTART may run anew.
+    /// The server is the whole process, so DEBUG RESTART may restart the process.
     pub(crate) is_program: bool,
-    /// True if some commands must be rejected because the server loads, cannot save, stops or is a
-    /// replica.
+    /// States in which commands may be refused.
     pub(crate) gate: Gate,
-    /// True once a stop was requested.
+    /// A stop was requested.
     pub stopping: AtomicBool,
-    /// True if a thread has panicked that others wait for.
+    /// A thread that others wait for has panicked.
     pub(crate) panicked: AtomicBool,
     /// Clients, users and subscriptions.
     pub clients: ClientState,
@@ -122,7 +122,7 @@ pub struct Shared {
 pub struct ClientState {
     /// All clients.
     pub registry: Clients,
-    /// The users that clients authenticate as.
+    /// Users, and the log of denials.
     pub(crate) users: Users,
     /// Subscriptions.
     pub pubsub: PubSub,
@@ -130,9 +130,9 @@ pub struct ClientState {
     pub monitors: Monitors,
     /// Clients with client-side caches.
     pub(crate) trackers: Trackers,
-    /// CLIENT PAUSE and its like.
+    /// Pauses by CLIENT PAUSE, by a shutdown and by a failover.
     pub(crate) pauses: Pauses,
-    /// Loop that gets the next connection, round-robin.
+    /// Counter that assigns new connections to the loops in turn.
     pub(crate) next_loop: AtomicUsize,
 }
 
@@ -209,10 +209,11 @@ impl Shared {
     }
 
     /// Applies changes that need more than new settings: reopens listeners, raises the limit of
-    /// open files and sets the log level.
+    /// open files, renews TLS and sets the log level.
     ///
     /// # Errors
-    /// The first change that fails; the caller restores the configuration.
+    /// Returns an error for the first change that fails. The caller then restores the
+    /// configuration.
     pub(crate) fn apply_changes(
         &self,
         changes: &Changes,
@@ -227,7 +228,7 @@ impl Shared {
             ),
             ("bind", "Failed to bind to specified addresses."),
         ];
-        // As in Redis, the error names the first of them in the call.
+        // As in Redis, the error names the first of these directives in the call.
         let first = changes
             .names
             .iter()
@@ -290,7 +291,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns what encrypted connections need from now on, if that changes.
+    /// Returns the new configuration of encrypted connections, if a change affects it.
     fn changed_tls(
         &self,
         changes: &Changes,
@@ -312,7 +313,8 @@ impl Shared {
         Ok(Some(context))
     }
 
-    /// Remembers the ports that the server listens on, of the kinds that are given.
+    /// Records the ports on which the server listens. `None` leaves the port of that kind
+    /// unchanged.
     pub(crate) fn note_ports(&self, plain: Option<&[Listener]>, tls: Option<&[Listener]>) {
         if let Some(listeners) = plain {
             let addr = listeners.iter().find_map(Listener::tcp_addr);
@@ -332,7 +334,7 @@ impl Shared {
         self.apply_settings();
         self.durability.changelog.wake_file();
         self.settings_version.fetch_add(1, Ordering::AcqRel);
-        // Periods and limits may have changed.
+        // The periods and limits of the upkeep of replicas may have changed.
         self.call_upkeep();
         self.order_all(|| Order::Reconfigure);
     }
@@ -414,13 +416,13 @@ impl Shared {
         self.order_all(|| Order::Stop);
     }
 
-    /// Moves the virtual clock and `turn`'s instant. Expires due keys in deadline order and
-    /// delivers their events to the mailboxes before it returns. Locks every shard. O(n log shards)
-    /// for n due keys. `fire` fires the timers that are due, each at its instant.
+    /// Moves the virtual clock and `turn`'s instant. Before it returns, due keys have expired in
+    /// the order of their deadlines, and their events are in the mailboxes. `fire` is called at
+    /// each instant with due timers. Locks every shard. O(n log shards) for n due keys.
     ///
     /// # Errors
-    /// As [`ServerClock::destination`], and [`MoveError::Endless`], which leaves the clock at the
-    /// timers' instant.
+    /// As [`ServerClock::destination`]; also [`MoveError::Endless`], after which the clock stands
+    /// at the instant of the timers.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,
@@ -432,7 +434,7 @@ impl Shared {
         }
         let to = self.clock.destination(to)?;
         let mut moved = Ok(to);
-        // While clients are paused nothing expires; due keys expire when the pause ends.
+        // While clients are paused, nothing expires. Due keys expire when the pause ends.
         let paused_until = self.clients.pauses.last_end_ms();
         if to.read_ms() < paused_until {
             turn.now = to;
@@ -448,7 +450,7 @@ impl Shared {
             }
         }
         self.clock.set(turn.now);
-        // Idle timeouts are timers in the loops' wheels.
+        // Idle timeouts are timers in the loops' wheels, so the loops must check them.
         self.order_all(|| Order::ClockMoved);
         moved
     }
@@ -458,8 +460,7 @@ impl Shared {
         shard % self.mailboxes.len()
     }
 
-    /// Records a slow command in the slow log and as a latency event, if it reaches their
-    /// thresholds.
+    /// Adds a slow command to the slow log and to LATENCY, if it reaches their thresholds.
     #[cold]
     pub(crate) fn record_slow_command(&self, slow: &Slow<'_>) {
         let settings = self.settings();
@@ -476,7 +477,7 @@ impl Shared {
         record_latency(self, &settings, event, slow.now, slow.nanos);
     }
 
-    /// Returns the counts of all turns that have ended.
+    /// Returns the sums of the counters of all turns that have ended.
     pub(crate) fn counted(&self) -> Stats {
         let mut sums = Stats::default();
         self.observed
@@ -495,7 +496,7 @@ impl Shared {
         }
     }
 
-    /// Returns where messages for client-side caches go.
+    /// Returns the destinations of messages for client-side caches.
     pub(crate) fn post(&self) -> Post<'_, Order> {
         Post {
             clients: &self.clients.registry,
@@ -503,7 +504,7 @@ impl Shared {
         }
     }
 
-    /// Publishes a message. Returns the number of clients that get it.
+    /// Publishes a message. Returns the number of clients that receive it.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         self.clients
             .pubsub
@@ -519,7 +520,8 @@ fn record_latency(shared: &Shared, settings: &Settings, event: &'static str, now
     }
 }
 
-/// Stops the server if the thread that has this panics, because others wait for it.
+/// Stops the server if the thread that owns this value panics, because other threads wait for that
+/// thread.
 pub(crate) struct StopOnPanic(pub(crate) Arc<Shared>);
 
 impl Drop for StopOnPanic {

@@ -49,7 +49,7 @@ impl Shared {
     /// Returns the bytes that do not count for the limit: buffers of the append-only file, and of replicas beyond the
     /// size of the backlog.
     pub(crate) fn memory_not_counted(&self) -> u64 {
-        self.durability.changelog.kept_for_file()
+        self.durability.changelog.file_buffer_bytes()
             + self
                 .replication
                 .replicas

@@ -1,12 +1,13 @@
-//! The end of the replication stream, in blocks.
+//! The last part of the replication stream, in blocks of [`BLOCK_BYTES`].
 //!
-//! The backlog keeps at least its size, and everything that a caller still needs. Full blocks are
-//! shared: whoever sends them holds no lock meanwhile. The last block is the only one that changes,
-//! so its bytes are copied for a reader. Blocks that nobody reads any more are used again, so an
-//! append in the steady state is a copy of its bytes and nothing else.
+//! The stream consists of the bytes that turns append to the log. They are stored once for all
+//! replicas. The backlog keeps at least its configured size, and all bytes that a replica still
+//! needs. Full blocks are shared by reference, so they are sent without a lock. Only the last block
+//! changes, so its bytes are copied for a reader. Blocks without readers are reused, so an append
+//! usually only copies its bytes.
 //!
-//! No socket, clock or lock belongs here. Offsets are those of [`crate::replication::state`]: the
-//! first byte of a history has offset 1.
+//! This module uses no socket, clock or lock. Offsets are those of [`crate::replication::state`]:
+//! the first byte of a history has offset 1.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,11 +15,11 @@ use std::sync::Arc;
 
 /// Size of a block in bytes.
 pub(crate) const BLOCK_BYTES: usize = 16 << 10;
-/// Maximum number of blocks that one call of [`Backlog::trim`] removes: a replica that has gone may
-/// leave many.
+/// Maximum number of blocks that one call of [`Backlog::trim`] removes. A replica that disconnects
+/// may leave many blocks.
 const TRIMMED_MAX: usize = 64;
 
-/// Bytes of the stream, to send.
+/// A range of bytes of a full block, to be sent.
 #[derive(Debug)]
 pub(crate) struct Shared {
     block: Arc<Vec<u8>>,
@@ -32,14 +33,14 @@ impl Shared {
     }
 }
 
-/// The end of the replication stream.
+/// The last part of the replication stream.
 #[derive(Debug)]
 pub(crate) struct Backlog {
     /// Full blocks, oldest first; each has [`BLOCK_BYTES`].
     full: VecDeque<Arc<Vec<u8>>>,
-    /// The last block.
+    /// The last block, which is not full.
     last: Vec<u8>,
-    /// A block to use again.
+    /// An empty block to be reused; capacity 0 if there is none.
     spare: Vec<u8>,
     /// Offset of the first byte that is kept.
     first: u64,
@@ -64,7 +65,7 @@ impl Backlog {
         self.first
     }
 
-    /// Returns the offset of the byte that comes next.
+    /// Returns the offset of the next byte that will be appended.
     pub(crate) fn end(&self) -> u64 {
         self.first + (self.full.len() * BLOCK_BYTES + self.last.len()) as u64
     }
@@ -74,17 +75,17 @@ impl Backlog {
         self.end() - self.first
     }
 
-    /// Returns the memory of the blocks in bytes.
+    /// Returns the capacity of the blocks in bytes.
     pub(crate) fn memory(&self) -> usize {
         (self.full.len() + 1) * BLOCK_BYTES + self.spare.capacity()
     }
 
-    /// Returns the bytes of memory beyond the size.
+    /// Returns the number of bytes by which the blocks exceed the size to keep.
     pub(crate) fn beyond(&self) -> u64 {
         (self.memory() as u64).saturating_sub(self.size)
     }
 
-    /// Returns whether the bytes from `offset` on are kept; there may be none yet.
+    /// Returns true if all bytes from `offset` on are kept. `offset` may be the end.
     pub(crate) fn reaches(&self, offset: u64) -> bool {
         (self.first..=self.end()).contains(&offset)
     }
@@ -94,7 +95,7 @@ impl Backlog {
         self.size = size;
     }
 
-    /// Appends bytes. Returns whether a block became full, after which the caller should call
+    /// Appends bytes. Returns true if a block became full; then the caller should call
     /// [`Backlog::trim`].
     pub(crate) fn append(&mut self, mut bytes: &[u8]) -> bool {
         let blocks = self.full.len();
@@ -113,7 +114,8 @@ impl Backlog {
         self.full.len() > blocks
     }
 
-    /// Removes old blocks, but keeps the size and everything from offset `needed` on.
+    /// Removes old blocks. Keeps at least the configured size, and all bytes from offset `needed`
+    /// on.
     pub(crate) fn trim(&mut self, needed: u64) {
         let keep = needed.min(self.end().saturating_sub(self.size));
         for _ in 0..TRIMMED_MAX {
@@ -125,15 +127,15 @@ impl Backlog {
             };
             self.first += BLOCK_BYTES as u64;
             if self.spare.capacity() == 0 {
-                // A block that a reader still sends is freed by the reader.
+                // If a reader still sends the block, the reader frees it.
                 self.spare = Arc::try_unwrap(block).unwrap_or_default();
             }
         }
     }
 
-    /// Appends to `shared` at most `max` runs of bytes from `offset` on, and to `copied` those of
-    /// the last block that follow them. Appends nothing if the bytes are not kept, or there are
-    /// none.
+    /// Appends to `shared` the bytes from `offset` on, at most `max` full blocks, and to `copied`
+    /// the bytes of the last block if it follows. Appends nothing if the bytes are not kept or do
+    /// not exist yet.
     pub(crate) fn read(
         &self,
         offset: u64,

@@ -1,5 +1,5 @@
-//! State of replication: ids and offset, the backlog, the replicas, the primary. The folders `feed`
-//! and `follow` do the work.
+//! State of replication: ids and offsets, the backlog, the replicas, and the primary. The folders
+//! `feed` (as a primary) and `follow` (as a replica) do the work.
 
 pub(crate) mod acks;
 pub(crate) mod applied;

@@ -22,7 +22,7 @@ pub(crate) fn info(shared: &Shared, mut line: impl FnMut(&str, &dyn Display)) ->
     line("master_link_status", &if up { "up" } else { "down" });
     line(
         "master_last_io_seconds_ago",
-        &or_never(shown.heard_s.filter(|_| up)),
+        &or_never(shown.last_input_s.filter(|_| up)),
     );
     line("master_sync_in_progress", &u8::from(syncs));
     line("slave_read_repl_offset", &offset);
@@ -37,7 +37,10 @@ pub(crate) fn info(shared: &Shared, mut line: impl FnMut(&str, &dyn Display)) ->
             "master_sync_perc",
             &format_args!("{:.2}", if total > 0 { percent } else { 0.0 }),
         );
-        line("master_sync_last_io_seconds_ago", &or_never(shown.heard_s));
+        line(
+            "master_sync_last_io_seconds_ago",
+            &or_never(shown.last_input_s),
+        );
     }
     if !up {
         line("master_link_down_since_seconds", &or_never(shown.down_s));
