@@ -314,7 +314,7 @@ mod tests {
             freed_bytes()
         });
         assert!(freed.join().unwrap() > 40_000_000);
-        // Only a few pages of this thread stay, whatever the size of its heap.
+        // Only a few pages of this thread stay, for a heap of any size.
         let left = resident_mib();
         assert!(left <= start + 6, "{start} MiB, {full} MiB, {left} MiB");
         collect();

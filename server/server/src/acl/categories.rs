@@ -40,7 +40,7 @@ pub(crate) struct Category {
 
 /// Returns the categories of a table's commands, in the order of [`NAMES`].
 pub(crate) fn of_table(table: &CommandTable) -> Vec<Category> {
-    let of = |name| {
+    let category = |name| {
         let mut members = CommandSet::new(table.entries());
         let mut reach = members.clone();
         for entry in table.all().filter(|entry| is_member(entry, name)) {
@@ -53,7 +53,7 @@ pub(crate) fn of_table(table: &CommandTable) -> Vec<Category> {
             reach,
         }
     };
-    NAMES.into_iter().map(of).collect()
+    NAMES.into_iter().map(category).collect()
 }
 
 /// Adds a command to a set, or removes it, with its subcommands.

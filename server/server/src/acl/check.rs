@@ -1,8 +1,9 @@
 //! Checks whether a user may run a command.
 //!
 //! The session of an unrestricted user has a flag and never calls this module. For other users a
-//! command costs one bit test, and then the patterns of keys and channels. A user's selectors are
-//! tried in order until one of them allows the command with all of its keys and channels.
+//! check is one bit test, and a comparison with the patterns of keys and channels. A user's
+//! selectors are tried in order until one of them allows the command with all of its keys and
+//! channels.
 
 use punctual_resp::Args;
 use punctual_resp::decimal::parse_i64;
@@ -273,7 +274,7 @@ fn check_channels(selector: &Selector, entry: &Entry, args: Args) -> Result<(), 
     let (last, literal) = match entry.row.name {
         "publish" | "spublish" => (1, false),
         "subscribe" | "ssubscribe" => (args.len() - 1, false),
-        // A pattern must equal a pattern of the rules.
+        // PSUBSCRIBE's pattern must be equal to one of the user's patterns.
         "psubscribe" => (args.len() - 1, true),
         _ => return Ok(()),
     };
@@ -288,7 +289,7 @@ fn allows_channel(selector: &Selector, channel: &[u8], literal: bool) -> bool {
     })
 }
 
-/// Returns true if a user may keep a subscription. As in Redis, it is enough that any selector
+/// Returns true if a user may keep a subscription. As in Redis, it is enough that one selector
 /// allows the channel.
 pub(crate) fn may_listen(user: &User, channel: &[u8], literal: bool) -> bool {
     let mut selectors = user.selectors.iter();

@@ -32,9 +32,8 @@ pub enum UsersError {
 impl Users {
     /// Creates the users of a configuration.
     ///
-    /// # Errors
-    /// Returns an error for a user that cannot be created; as in Redis, the server must not start
-    /// then.
+    /// # Errors Returns an error for a user that cannot be created. As in Redis, such an error
+    /// prevents the start.
     pub(crate) fn of_config(
         table: &'static CommandTable,
         config: &Config,

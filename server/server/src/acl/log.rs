@@ -73,7 +73,7 @@ impl Context {
     }
 }
 
-/// A denial.
+/// A denied command or a failed authentication.
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
     pub(crate) reason: Reason,
@@ -104,8 +104,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Adds a denial. If one of the latest entries is equal and younger than a minute, it is
-    /// counted there. `max` is the maximum number of entries.
+    /// Adds a denial. If one of the latest entries is equal and younger than a minute, that entry
+    /// counts the denial. `max` is the maximum number of entries.
     pub(crate) fn add(&self, denial: Denial, now_ms: u64, max: usize) {
         /// Number of the latest entries that are compared with a new denial.
         const COMPARED: usize = 10;

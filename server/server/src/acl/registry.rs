@@ -117,8 +117,7 @@ impl Users {
 
     /// Applies rules to a user, and creates the user if it does not exist.
     ///
-    /// # Errors
-    /// Returns the first rule that cannot be applied; no rule is applied then.
+    /// # Errors Returns the first rule that cannot be applied. In this case the user is unchanged.
     pub(crate) fn set(
         &self,
         name: &[u8],

@@ -46,7 +46,7 @@ pub struct User {
     /// selector allows a command.
     pub(crate) selectors: Vec<Selector>,
     /// True if one selector allows all commands, keys and channels.
-    everything: bool,
+    unrestricted: bool,
 }
 
 impl User {
@@ -59,7 +59,7 @@ impl User {
             sanitize: Sanitize::Unset,
             passwords: Vec::new(),
             selectors: vec![Selector::new(commands, all_channels)],
-            everything: false,
+            unrestricted: false,
         }
     }
 
@@ -83,9 +83,9 @@ impl User {
         &mut self.selectors[0]
     }
 
-    /// Returns true if the user may do everything, so that no check is needed.
+    /// Returns true if the user may do unrestricted, so that no check is needed.
     pub(crate) fn is_unrestricted(&self) -> bool {
-        self.everything
+        self.unrestricted
     }
 
     /// Returns true if clients have this user without authentication, provided that it is the
@@ -96,7 +96,7 @@ impl User {
 
     /// Updates the derived fields after a change of the selectors.
     pub(crate) fn updated(&mut self) {
-        self.everything = self
+        self.unrestricted = self
             .selectors
             .iter()
             .any(|s| s.all_commands && s.all_keys && s.all_channels);
@@ -163,8 +163,9 @@ impl CommandSet {
 }
 
 /// A pattern of keys or channels. Its literal first bytes are compared as one number before
-/// anything else. Most names match at most one of a user's patterns, so this rejects the others
-/// quickly; and most patterns are a short prefix with a star, which needs no further comparison.
+/// anything else. Most names match at most one of a user's patterns, so the comparison rejects the
+/// other patterns quickly. Most patterns are a short prefix with a star, and need no further
+/// comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) text: Box<[u8]>,
@@ -233,7 +234,7 @@ impl Pattern {
             }
     }
 
-    /// As [`Pattern::matches`], for a name whose first bytes match.
+    /// Completes [`Pattern::matches`] for a name whose first bytes match.
     #[inline(never)]
     fn matches_beyond(&self, name: &[u8]) -> bool {
         match self.form {

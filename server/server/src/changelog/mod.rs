@@ -1,14 +1,14 @@
 //! The log of changes gives the changes of all event loops one order, and feeds its two readers:
 //! the append-only file and the replicas.
 //!
-//! A turn appends its effects under its shard locks
-//! ([`Sink::log`](punctual_store::events::Sink::log)). Both readers get the same bytes; published
-//! messages go to the replicas only. A position of the file counts the bytes appended for it. Loops
-//! never write files: the file's thread takes the bytes, and *releases* a position when all bytes
-//! before it are written, with `appendfsync always` when they are synced. A reply that could reveal
-//! a later change is held ([`Hold`]), so a killed process loses nothing that a client has seen.
-//! Messages, keyspace events, invalidations and the replicas' stream are not held. If a write
-//! fails, clients with held output are disconnected.
+//! A turn (the commands that a loop runs at one instant) appends its effects (commands that replay
+//! its changes) under its shard locks ([`Sink::log`](punctual_store::events::Sink::log)). Both
+//! readers get the same bytes; published messages go to the replicas only. A position of the file
+//! counts the bytes appended for it. Loops never write files: the file's thread takes the bytes,
+//! and *releases* a position when all bytes before it are written, with `appendfsync always` when
+//! they are synced. A reply that could reveal a later change is held ([`Hold`]), so a killed
+//! process loses nothing that a client has seen. Messages, keyspace events, invalidations and the
+//! replicas' stream are not held. If a write fails, clients with held output are disconnected.
 //!
 //! Ground rules: only a turn that holds every shard and has [flushed its
 //! effects](Turn::flush_effects) attaches or detaches a reader, or begins a snapshot that the log
@@ -48,7 +48,8 @@ pub(crate) struct ChangeLog {
     failing: AtomicBool,
     unreleased: OnceLock<Unreleased>,
     /// Changed keys whose changes are appended but not recorded in `unreleased`. With one loop the
-    /// recording is put off to the next turn, which skips it if the changes are released by then.
+    /// recording is put off to the next turn, which skips the recording if the changes have been
+    /// released.
     recent: Mutex<Vec<KeyHash>>,
     room: Room,
     /// Bytes were appended for which no thread of the file was woken.
@@ -287,8 +288,8 @@ impl ChangeLog {
         Some(if failing { Hold::WRITES_ONLY } else { released })
     }
 
-    /// Records whether the file cannot be written. Then replies of reads do not wait; replies of
-    /// writes do.
+    /// Records whether the file cannot be written. While it cannot be written, only replies of
+    /// writes wait.
     pub(crate) fn set_failing(&self, failing: bool) {
         self.failing.store(failing, Ordering::SeqCst);
     }

@@ -85,7 +85,7 @@ pub struct ClientInfo {
     pub no_touch: AtomicBool,
     /// True while the client's command waits, or waits for the end of a pause.
     pub waiting: AtomicBool,
-    /// The waiting command.
+    /// The command that waits for a key, a replica or the end of work elsewhere.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Number of commands queued since MULTI; -1 outside of a transaction.
     pub multi: AtomicI64,

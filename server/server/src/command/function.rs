@@ -160,14 +160,14 @@ fn change<L, T>(
         call.turn.lock_all();
         registry.change(|libraries| change(libraries, new))
     });
-    loaded.renew(registry);
+    loaded.refresh(registry);
     match result {
         Ok(_) => {
             call.turn.stats.dirty += 1;
             call.turn.effect(call.session.db, args.iter());
             call.session.has_written = true;
         }
-        Err(_) => loaded.tidy(),
+        Err(_) => loaded.free_removed(),
     }
     call.shared.observed.stats[call.loop_number].count_functions(loaded.memory());
     result

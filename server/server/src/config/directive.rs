@@ -9,7 +9,7 @@ pub(crate) enum Effect {
     Implemented,
     /// Accepted, shown and rewritten as in Redis, but without effect yet.
     Accepted,
-    /// Only the default is accepted; the text is the reason.
+    /// Only the default value is accepted. The text says why other values are refused.
     Fixed(&'static str),
 }
 

@@ -10,7 +10,7 @@ use crate::config::quoting;
 /// Contents of the command line, in the order in which they apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
-    /// The configuration file.
+    /// Path of the configuration file.
     pub file: Option<PathBuf>,
     /// True if more configuration follows on standard input (`-` as the first or last argument).
     pub stdin: bool,

@@ -1,5 +1,5 @@
-//! Directives of the HTTP port (`metrics-port`), which serves the metrics and the page, as plain
-//! fields.
+//! Directives of the HTTP port (`metrics-port`), which serves metrics for Prometheus and a web page
+//! about the server, as plain fields.
 
 use crate::config::settings::{BindAddress, Values};
 

@@ -184,8 +184,7 @@ impl Config {
 
     /// Reads the sources of a command line: the file, then `stdin`, then the options.
     ///
-    /// # Errors
-    /// As [`Config::from_args`].
+    /// # Errors Returns the errors of [`Config::from_args`].
     pub fn from_invocation(
         invocation: &Invocation,
         stdin: &mut impl Read,
@@ -217,8 +216,7 @@ impl Config {
 
     /// Reads more configuration text; `origin` names it in errors.
     ///
-    /// # Errors
-    /// As [`Config::from_args`].
+    /// # Errors Returns the errors of [`Config::from_args`].
     pub fn load(&mut self, text: &[u8], origin: &str) -> Result<(), ConfigError> {
         Reader::new(self).text(text, origin)
     }
@@ -227,8 +225,7 @@ impl Config {
     /// For `rename-command` and `user`, the text is split and unquoted like a line of a file: `KEYS
     /// ""`.
     ///
-    /// # Errors
-    /// As [`Config::from_args`].
+    /// # Errors Returns the errors of [`Config::from_args`].
     pub fn option(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
         let several = ["rename-command", "user"]
             .iter()

@@ -89,7 +89,7 @@ pub struct Settings {
     pub notify: Classes,
     /// Adds the last value of a string key to its `expired` event.
     pub notify_expired_values: bool,
-    /// Commands that take longer than this go to the slow log; `None` disables the log.
+    /// Commands that take at least this long go to the slow log; `None` disables the log.
     pub slowlog_slower_than_us: Option<u64>,
     /// Maximum number of entries in the slow log.
     pub slowlog_max_len: usize,
@@ -277,8 +277,7 @@ impl Settings {
 
     /// Creates the logger that `loglevel` and `logfile` configure.
     ///
-    /// # Errors
-    /// As [`Logger::file`].
+    /// # Errors Returns the error of [`Logger::file`].
     pub fn logger(&self) -> io::Result<Logger> {
         match &self.logfile {
             Some(path) => Logger::file(self.log_level, path),

@@ -20,7 +20,7 @@ pub enum AofError {
     Manifest {
         /// Path of the manifest.
         path: PathBuf,
-        /// The defect.
+        /// Description of the defect.
         error: ManifestError,
     },
     /// An operation on a file has failed.
@@ -42,9 +42,9 @@ pub enum AofError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// Offset of the defect.
+        /// Offset of the defect in bytes.
         offset: u64,
-        /// The defect.
+        /// Description of the defect.
         reason: String,
     },
     /// The last file ends within a command, and `aof-load-truncated` is off.
@@ -128,7 +128,7 @@ impl AofFiles {
         Ok(found)
     }
 
-    /// As [`AofFiles::find`], but ignores a single file of an older Redis version.
+    /// Finds the configured files, and ignores a single file of an older Redis version.
     ///
     /// # Errors
     /// Returns an error if the manifest cannot be read.
@@ -283,7 +283,8 @@ impl AofFiles {
         Ok(file)
     }
 
-    /// Opens the last incremental file, or creates one if the manifest has none.
+    /// Opens the last incremental file, or creates an incremental file if the manifest has no such
+    /// file.
     pub(crate) fn open_last(&mut self, disk: &Disk, settings: &Settings) -> Done<OpenFile> {
         let Some(last) = self.manifest.incremental.last() else {
             return self.add_incremental(disk, settings);

@@ -52,7 +52,7 @@ pub(crate) struct Manifest {
 pub struct ManifestError {
     /// Line number, counted from 1; 0 if the error concerns the whole file.
     pub line: usize,
-    /// The line.
+    /// The invalid line, without white space around it.
     pub text: String,
     /// Description of the error, in Redis's words.
     pub reason: &'static str,

@@ -17,7 +17,8 @@ pub(crate) struct Durability {
     pub(crate) changelog: ChangeLog,
     /// Access to the file system.
     pub(crate) disk: Disk,
-    /// True while a walk through the keyspace runs: a save, a rewrite or a full synchronization.
+    /// True while a walk runs. A walk is a snapshot's way through the keyspace, for a save, a
+    /// rewrite or a full synchronization.
     pub(crate) saving: AtomicBool,
     /// A save begins as soon as no walk runs (BGSAVE SCHEDULE, or BGSAVE in a transaction).
     pub(crate) scheduled: AtomicBool,

@@ -1,9 +1,9 @@
 //! The limit `maxmemory-clients`.
 //!
 //! While the limit is set, each loop keeps a sum of the memory of its clients, and corrects the sum
-//! after each pass in which it has served a client. A loop that finds the sum of all loops above
-//! the limit disconnects the largest clients. A client that will be disconnected no longer counts,
-//! although its loop frees its memory slightly later.
+//! after each pass of the loop in which it has served a client. A loop that finds the sum of all
+//! loops above the limit disconnects the largest clients. A client that will be disconnected no
+//! longer counts, although its loop frees its memory slightly later.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

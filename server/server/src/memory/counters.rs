@@ -2,9 +2,9 @@
 //!
 //! Ground rules: the allocator calls [`add`] for each block, with the size of the block's class.
 //! Each event loop owns a counter that only it writes, so counting costs one load and one store.
-//! All other threads share a few counters. Another thread may free a block than the one that
-//! allocated it, so a single counter has no meaning; the sum of all counters is the number of bytes
-//! in use. A counter keeps its value when its thread ends.
+//! All other threads share a few counters. One thread may free a block that another thread has
+//! allocated, so a single counter has no meaning; the sum of all counters is the number of bytes in
+//! use. A counter keeps its value when its thread ends.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};

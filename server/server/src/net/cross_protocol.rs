@@ -2,7 +2,7 @@
 //!
 //! A malicious web page can make a browser send an HTTP request to the server. The request's body
 //! may contain inline commands. Such a request begins with `POST` or contains a `Host:` line; the
-//! server closes the connection at that line, before it reads the body.
+//! server closes the connection at that line, before it parses the body.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

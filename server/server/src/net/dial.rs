@@ -18,7 +18,7 @@ use crate::tls::Tls;
 /// Maximum number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 /// Maximum number of reads in one step, so that a loop also serves its clients.
-const READS_A_STEP: usize = 16;
+const READS_PER_STEP: usize = 16;
 
 /// One side of a protocol between two servers. The sides may take turns, or send at the same time.
 pub(crate) trait Conversation {
@@ -64,7 +64,7 @@ pub(crate) enum Step {
     Over,
 }
 
-/// An outgoing connection.
+/// An outgoing connection, established or not.
 #[derive(Debug)]
 pub(crate) struct Dial {
     token: Token,
@@ -122,7 +122,7 @@ impl Dial {
         if !self.established && !self.establish(registry).map_err(DialError::Connecting)? {
             return Ok(Step::Wait);
         }
-        for _ in 0..READS_A_STEP {
+        for _ in 0..READS_PER_STEP {
             while self.send().map_err(DialError::Writing)? {
                 conversation.write_output(now_ms, &mut self.output);
                 if self.output.is_empty() {

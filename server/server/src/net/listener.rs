@@ -31,7 +31,7 @@ impl ListenError {
     }
 }
 
-/// A listening socket.
+/// A listening socket, by kind of connection.
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Tls(TcpListener, Arc<Tls>),
@@ -46,7 +46,7 @@ pub(crate) struct FreePorts {
     pub(crate) metrics: bool,
 }
 
-/// An accepted connection.
+/// An accepted connection, before a client is created for it.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) socket: Socket,

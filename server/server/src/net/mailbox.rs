@@ -1,9 +1,10 @@
 //! The mailbox of an event loop: messages for the loop's clients, and orders from other threads.
 //!
 //! An *order* asks the loop to do something, such as to close a connection. A message for several
-//! clients of a loop is stored once. The loop empties its mailbox once per pass. A thread that adds
-//! to the mailbox wakes the loop if the loop has announced that it sleeps ([`Announcement`]);
-//! further threads do not wake it again before the loop has emptied the mailbox.
+//! clients of a loop is stored once. The loop empties its mailbox once per pass (a pass reads
+//! sockets, runs commands and writes output). A thread that adds to the mailbox wakes the loop if
+//! the loop has announced that it sleeps ([`Announcement`]); further threads do not wake it again
+//! before the loop has emptied the mailbox.
 //!
 //! A single command can cause more messages for a client than the hard limit of the client's
 //! output. The mailbox then *cuts off* the client: it drops the client's messages, and the loop
@@ -137,7 +138,7 @@ impl<O> Mail<O> {
     }
 }
 
-/// The mailbox of one event loop, with orders of type `O`. It has cache lines of its own, because
+/// The mailbox of one event loop, with orders of type `O`. It is on its own cache lines, because
 /// its loop writes to it in each pass.
 #[repr(align(128))]
 pub struct Mailbox<O> {

@@ -12,7 +12,7 @@ use crate::node::order::Order;
 use crate::node::scripts::Scripts;
 use crate::session::Session;
 
-/// A running command.
+/// Context of a running command of the server.
 ///
 /// The turn may hold shard locks from earlier commands. A handler must call `call.turn.release()`
 /// before it blocks, runs for a long time, or takes a lock other than the pub/sub registry's.

@@ -1,13 +1,13 @@
-//! The gate of admission: states of the server in which commands may be refused. A command reads
-//! all of them as one atomic. The owner of a state sets the state's bit when the state begins, and
-//! clears it when the state ends.
+//! The gate of admission: the reasons for which the server may refuse commands. A command reads all
+//! reasons as one atomic. The owner of a reason sets its bit when the reason begins, and clears the
+//! bit when it ends.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A state in which commands may be refused.
+/// A reason for which the server may refuse commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// A stop was requested. This state never ends.
+    /// A stop was requested. This reason never ends.
     Stopping = 1,
     /// A script has run for too long.
     Busy = 1 << 1,
@@ -23,18 +23,18 @@ pub(crate) enum Reason {
     FewReplicas = 1 << 6,
 }
 
-/// The current states, as bits.
+/// The current reasons, as bits.
 #[derive(Debug, Default)]
 pub(crate) struct Gate(AtomicU32);
 
 impl Gate {
-    /// Returns true if any state is set. Costs one atomic load.
+    /// Returns true if there is any reason. Costs one atomic load.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Sets or clears a state. Only the state's owner calls this.
+    /// Sets or clears a reason. Only the reason's owner calls this.
     pub(crate) fn set(&self, reason: Reason, holds: bool) {
         match holds {
             true => self.0.fetch_or(reason as u32, Ordering::SeqCst),

@@ -55,9 +55,9 @@ use crate::world::clock::{Move, MoveError, Rounds, ServerClock};
 pub struct Shared {
     /// Clocks, randomness and threads of the machine.
     pub(crate) world: World,
-    /// The keyspace.
+    /// The databases, split into shards.
     pub store: Store,
-    /// The clock.
+    /// The clock from which turns get their instant.
     pub clock: ServerClock,
     /// Command names, including renamed commands.
     pub(crate) commands: CommandNames,
@@ -70,7 +70,7 @@ pub struct Shared {
     /// Number of changes of the settings, for loops and threads to notice a change.
     settings_version: AtomicU64,
     classes: AtomicU32,
-    /// The log.
+    /// Writes log lines.
     pub logger: Logger,
     /// Warning about clients that send HTTP requests, at most once a minute.
     pub(crate) http: HttpWarning,
@@ -104,7 +104,7 @@ pub struct Shared {
     pub(crate) switches: Switches,
     /// The server is the whole process, so DEBUG RESTART may restart the process.
     pub(crate) is_program: bool,
-    /// States in which commands may be refused.
+    /// Reasons for which commands may be refused.
     pub(crate) gate: Gate,
     /// A stop was requested.
     pub stopping: AtomicBool,
@@ -420,9 +420,8 @@ impl Shared {
     /// the order of their deadlines, and their events are in the mailboxes. `fire` is called at
     /// each instant with due timers. Locks every shard. O(n log shards) for n due keys.
     ///
-    /// # Errors
-    /// As [`ServerClock::destination`]; also [`MoveError::Endless`], after which the clock stands
-    /// at the instant of the timers.
+    /// # Errors Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`].
+    /// After the latter, the clock stands at the instant of the timers.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,

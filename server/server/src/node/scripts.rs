@@ -71,7 +71,7 @@ impl Scripts {
     /// Returns the error to reply if the source does not compile.
     pub(crate) fn by_source(&mut self, cache: &Cache, code: &[u8]) -> Result<usize, Error> {
         let sha = Sha1::digest(code).into();
-        self.renew(cache);
+        self.drop_if_flushed(cache);
         if let Some(&known) = self.by_sha.get(&sha) {
             return Ok(known);
         }
@@ -86,7 +86,7 @@ impl Scripts {
     /// Returns NOSCRIPT if the script is not in the cache.
     pub(crate) fn by_sha(&mut self, cache: &Cache, name: &[u8]) -> Result<usize, Error> {
         let sha = parse_sha(name).ok_or(MISSING)?;
-        self.renew(cache);
+        self.drop_if_flushed(cache);
         if let Some(&known) = self.by_sha.get(&sha) {
             return Ok(known);
         }
@@ -105,7 +105,7 @@ impl Scripts {
     }
 
     /// Drops all compiled scripts if the cache was flushed.
-    fn renew(&mut self, cache: &Cache) {
+    fn drop_if_flushed(&mut self, cache: &Cache) {
         let flushes = cache.flushes.load(Ordering::Acquire);
         if flushes != self.flushes {
             self.flushes = flushes;

@@ -13,7 +13,7 @@ use crate::observe::stats::Counter;
 const SUB_BITS: u32 = 5;
 const SUBS: usize = 1 << SUB_BITS;
 /// Base-2 logarithm of the maximum duration in ns, slightly more than a minute. Longer durations
-/// are counted there.
+/// count as this maximum.
 const MAX_BITS: u32 = 36;
 const BUCKETS: usize = (MAX_BITS - SUB_BITS + 1) as usize * SUBS;
 

@@ -21,7 +21,7 @@ use stats::{LoopStats, Rates};
 pub struct Observed {
     /// Statistics by loop number.
     pub stats: Vec<LoopStats>,
-    /// The slow log.
+    /// Entries of the slow log.
     pub slowlog: SlowLog,
     /// Events of LATENCY.
     pub latency: LatencyMonitor,

@@ -1,4 +1,4 @@
-//! The slow log: the latest commands whose duration exceeded the threshold.
+//! The slow log: the latest commands whose duration reached the threshold.
 
 use std::collections::VecDeque;
 
@@ -42,7 +42,7 @@ pub struct SlowEntry {
     pub name: Vec<u8>,
 }
 
-/// The slow log.
+/// Entries of the slow log, newest first.
 #[derive(Default)]
 pub struct SlowLog {
     inner: Mutex<Inner>,

@@ -1,9 +1,9 @@
 //! Clients in WAIT and WAITAOF, which wait for acknowledgements of replicas.
 //!
-//! Such a client has a waiter like the clients in blocking commands, but the waiter is in no queue
-//! of a key. The thread that claims the waiter sends the reply. No acknowledgement is missed: it is
-//! recorded before the list of waits is locked, and a client checks the acknowledgements again
-//! after it has joined the list.
+//! Such a client has a [`Waiter`], like a client in a blocking command, but the waiter is in no
+//! queue of a key. The thread that claims the waiter ([`Waiter::claim`]) sends the reply. No
+//! acknowledgement is missed: it is recorded before the list of waits is locked, and a client
+//! checks the acknowledgements again after it has joined the list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

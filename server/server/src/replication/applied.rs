@@ -8,7 +8,8 @@ const KEPT_BYTES: usize = 1 << 20;
 pub(crate) struct InFile {
     /// Offset of the stream up to which everything is synced.
     synced: u64,
-    /// A file position and the stream offset that is reached when the file is synced up to there.
+    /// A position in the file, and the stream offset that is synced when the file is synced up to
+    /// the position.
     next: Option<(u64, u64)>,
 }
 

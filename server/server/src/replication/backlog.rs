@@ -1,12 +1,12 @@
 //! The last part of the replication stream, in blocks of [`BLOCK_BYTES`].
 //!
-//! The stream consists of the bytes that turns append to the log. They are stored once for all
-//! replicas. The backlog keeps at least its configured size, and all bytes that a replica still
-//! needs. Full blocks are shared by reference, so they are sent without a lock. Only the last block
-//! changes, so its bytes are copied for a reader. Blocks without readers are reused, so an append
-//! usually only copies its bytes.
+//! The stream consists of the effects that event loops append to the log of changes. They are
+//! stored once for all replicas. The backlog keeps at least its configured size, and all bytes that
+//! a replica still needs. Full blocks are shared by reference, so they are sent without a lock.
+//! Only the last block changes, so its bytes are copied for a reader. Blocks without readers are
+//! reused, so an append usually only copies its bytes.
 //!
-//! This module uses no socket, clock or lock. Offsets are those of [`crate::replication::state`]:
+//! This module uses no socket, clock or lock. Offsets are defined in [`crate::replication::state`]:
 //! the first byte of a history has offset 1.
 
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ pub(crate) struct Backlog {
     full: VecDeque<Arc<Vec<u8>>>,
     /// The last block, which is not full.
     last: Vec<u8>,
-    /// An empty block to be reused; capacity 0 if there is none.
+    /// An empty block to be reused; its capacity is 0 if there is no such block.
     spare: Vec<u8>,
     /// Offset of the first byte that is kept.
     first: u64,

@@ -3,7 +3,7 @@
 //! The replica's connection belongs to an event loop, and only this loop writes to the socket:
 //! first the blocks of the [`Transfer`], then the stream from the backlog. The loop stores the next
 //! offset to send, and ends the phases [`Phase::Receiving`] and [`Phase::Loading`]. Any thread may
-//! read a replica's figures.
+//! read a replica's figures. Fields that end in `_ms` are readings of [`World::stopwatch_ms`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -53,7 +53,7 @@ impl Phase {
     const ALL: [Self; 4] = [Self::Waiting, Self::Receiving, Self::Loading, Self::Online];
 }
 
-/// One attached replica.
+/// State of one attached replica, shared by its loop and other threads.
 #[derive(Debug)]
 pub(crate) struct Replica {
     world: World,

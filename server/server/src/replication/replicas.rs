@@ -2,7 +2,7 @@
 //!
 //! The mutex of the [`Stream`] guards the backlog and the list of replicas. It is locked under
 //! locks of shards, for a copy of some bytes. The backlog keeps all bytes from the smallest offset
-//! that a replica needs next.
+//! that a replica needs next. Fields that end in `_ms` are readings of the stopwatch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -118,7 +118,8 @@ pub(crate) struct Replicas {
     /// Clients in WAIT and WAITAOF.
     pub(crate) acks: Acks,
     pub(crate) full_sync: FullSync,
-    /// Time of the next upkeep of replicas, in milliseconds of the stopwatch; `u64::MAX` for never.
+    /// Time of the next upkeep of replicas (PINGs, time limits, full synchronizations), in
+    /// milliseconds of the stopwatch; `u64::MAX` for never.
     pub(crate) upkeep_ms: AtomicU64,
     /// Start of the present period of PINGs, in milliseconds of the stopwatch: the last PING, or
     /// the arrival of the first replica.

@@ -9,9 +9,10 @@
 //! - The backlog's append advances the **offset** under the mutex of the log. Otherwise only
 //!   [`Replication::adopt`] sets it, after the caller has disconnected all replicas and dropped the
 //!   backlog.
-//! - **Role and ids** change in a turn that holds every shard, so no effect is appended meanwhile,
-//!   and a client's write belongs to one history. Exceptions are the methods for a server without a
-//!   history to keep: at its start, and [`Replication::begin_history`].
+//! - **Role and ids** change in a turn (the commands that a loop runs at one instant) that holds
+//!   every shard, so no effect is appended meanwhile, and a client's write belongs to one history.
+//!   Exceptions are the methods for a server without a history to keep: at its start, and
+//!   [`Replication::begin_history`].
 //! - Any thread may read at any time. [`Replication::ids`] returns a consistent set of ids; the
 //!   offset may advance meanwhile.
 
@@ -109,9 +110,9 @@ impl Ids {
 /// Role, ids and offset of the server, and its replicas and primary.
 #[derive(Debug)]
 pub(crate) struct Replication {
-    /// The attached replicas.
+    /// State of the attached replicas.
     pub(crate) replicas: Replicas,
-    /// The planned failover.
+    /// State of FAILOVER.
     pub(crate) failover: Failover,
     /// The primary that the server follows.
     pub(crate) upstream: Upstream,

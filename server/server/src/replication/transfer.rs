@@ -3,9 +3,9 @@
 //!
 //! Ground rules: the upkeep of replicas and the thread of a full synchronization add blocks; only
 //! the replica's event loop removes blocks and writes them to the socket. The replicas of a
-//! synchronization share its blocks. Neither a lock nor a system call is made under the mutex. The
-//! thread blocks while a replica has too many unsent bytes, until the loop sends some or closes the
-//! transfer.
+//! synchronization share its blocks. While the mutex is held, no other lock is taken and no socket
+//! is used. The thread blocks while a replica has too many unsent bytes, until the loop sends some
+//! or closes the transfer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -49,7 +49,7 @@ pub(crate) struct Place<'r> {
 }
 
 impl Place<'_> {
-    /// Waits briefly, unless no script runs and this place is the first of the line.
+    /// Waits briefly if a script runs or another place is in front of this one.
     fn wait_to_begin(&self) {
         let running = self.running;
         let mut line = running.line.lock();
@@ -104,9 +104,9 @@ impl Running {
                 .is_ok()
     }
 
-    /// Takes a place in the line if the caller has none, and waits briefly. If `begins`, the caller
-    /// wants to begin a script and waits for the front of the line; otherwise it waits for the end
-    /// of the running script.
+    /// Takes a place in the line, unless `place` already is one, and waits briefly. If `begins`,
+    /// the caller wants to begin a script and waits for the front of the line; otherwise it waits
+    /// for the end of the running script.
     pub(crate) fn wait_in_line<'r>(&'r self, place: &mut Option<Place<'r>>, begins: bool) {
         let place = place.get_or_insert_with(|| self.join_line());
         match begins {

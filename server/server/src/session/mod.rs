@@ -64,7 +64,7 @@ pub(crate) enum Executing {
     Wait(BeginWait),
 }
 
-/// Function that begins the work for which a client waits.
+/// Function that begins the work whose end the client waits for.
 pub(crate) type BeginWait = Box<dyn FnOnce(Arc<Waiter>) + Send>;
 
 /// State of one client. Owned by the client's event loop.
@@ -111,9 +111,9 @@ pub struct Session {
     pub patterns: BTreeSet<Box<[u8]>>,
     /// Subscribed shard channels.
     pub shard_channels: BTreeSet<Box<[u8]>>,
-    /// The waiting command.
+    /// The command that waits, if the client waits.
     pub waiter: Option<Arc<Waiter>>,
-    /// The open transaction.
+    /// The transaction that MULTI has opened.
     pub multi: Option<Box<Transaction>>,
     /// Work for the dispatcher after the handler of EXEC, EVAL, FCALL or of a command that waits.
     pub(crate) executing: Option<Executing>,

@@ -12,8 +12,8 @@
 //! appends it to C's output. So the invalidation follows the last reply with the old value. It may
 //! also follow a reply with the new value; then C drops its value needlessly, and the next change
 //! is still reported, because that read was recorded. Messages caused by C's own commands follow
-//! the reply of their command. Keys for clients in BCAST mode are collected by the sink, and sent
-//! at the end of its turn, before the turn's replies are written.
+//! the reply of their command. Keys for clients in BCAST mode are collected by the turn's sink (its
+//! receiver of events), and sent at the end of the turn, before the turn's replies are written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

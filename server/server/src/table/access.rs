@@ -23,7 +23,7 @@ pub(crate) struct Need {
 
 impl Need {
     /// Returns the permission that access words need. As in Redis, only an access to the value
-    /// counts: words such as `RM` alone need any permission for the key.
+    /// counts: the access `RO` without further words (SCARD) needs any permission for the key.
     fn of(words: &str) -> Self {
         Self {
             read: words.contains("access"),
@@ -77,7 +77,7 @@ impl Needs {
             Self::None => Need::default(),
             Self::Same(need) => *need,
             Self::Each(all) => {
-                // The key of an option (STORE) needs the last permission, whatever its position.
+                // The key of an option (STORE) needs the last permission at any position.
                 let at = match row.keys {
                     Keys::Options(_) if i > 0 => all.len() - 1,
                     _ => i.min(all.len() - 1),
@@ -100,7 +100,7 @@ impl Needs {
 pub(crate) fn access_of(row: &Facts, args: Args<'_>, i: usize) -> &'static str {
     let access = row.access;
     let words = match row.keys {
-        // The key of an option (STORE) has the last access words, whatever its position.
+        // The key of an option (STORE) has the last access words at any position.
         Keys::Options(_) if i > 0 => access.last(),
         _ => access.get(i).or(access.last()),
     };

@@ -1,4 +1,5 @@
-//! The command table: the rows of the keyspace's commands and of the server's commands, by name.
+//! The command table: the rows of the keyspace's commands and of the server's commands, by name. A
+//! row declares a command: name, arity, flags, keys, documentation and handler.
 //!
 //! An [`Entry`] has the facts of a row, and a number in place of the server's handler. So code that
 //! counts, queues or shows commands does not depend on the handlers. Code should test a row's flags

@@ -127,8 +127,8 @@ pub(super) fn tls12_suites(text: &str) -> Option<Vec<SupportedCipherSuite>> {
     (!suites.is_empty()).then_some(suites)
 }
 
-/// Returns true if `word` is the suite's name or one of its groups, or a `+` list of which every
-/// part is.
+/// Returns true if each part of `word` is the suite's name or one of its groups. `+` separates
+/// parts.
 fn is_in(at: usize, word: &str) -> bool {
     let (name, groups, _) = TLS12_SUITES[at];
     word.split('+').all(|part| {

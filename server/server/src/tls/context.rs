@@ -45,7 +45,7 @@ pub enum TlsError {
     Certificate {
         /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Reason for which the certificate is refused.
         reason: String,
     },
     /// The private key cannot be used.
@@ -53,7 +53,7 @@ pub enum TlsError {
     Key {
         /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Reason for which the key is refused.
         reason: String,
     },
     /// The authorities cannot be used.

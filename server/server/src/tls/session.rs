@@ -43,7 +43,7 @@ enum Side {
     Client(UnbufferedClientConnection),
 }
 
-/// One TLS session.
+/// One TLS session, with the bytes that it holds between calls.
 pub(crate) struct Session {
     side: Side,
     held: Held,
@@ -180,7 +180,7 @@ impl Session {
         self.write_pieces(socket, std::iter::once(bytes))
     }
 
-    /// As [`Session::write`], from several buffers.
+    /// Encrypts and sends bytes from several buffers; see [`Session::write`].
     pub(crate) fn write_pieces<'b>(
         &mut self,
         socket: BorrowedFd<'_>,

@@ -1,4 +1,4 @@
-//! CONFIG REWRITE preserves any configuration, whatever the old file, and a real redis-server reads
+//! CONFIG REWRITE preserves every configuration for every old file, and a real redis-server reads
 //! the result.
 
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ struct Setting {
 
 #[derive(Debug, Clone, Copy)]
 enum Quotes {
-    /// As few quotes as possible.
+    /// Only words that need quotes are quoted.
     Plain,
     Single,
     Double,
@@ -82,7 +82,7 @@ fn word(kind: Kind) -> BoxedStrategy<String> {
         Kind::Text(_) => prop_oneof!["[ -~]{0,12}", "[a-z]{0,8}", "\\PC{0,4}"].boxed(),
         Kind::EventClasses => "[KExg$lshzetdmnA]{0,5}".boxed(),
         Kind::Directory => select(vec!["/", "/dev"]).prop_map(str::to_owned).boxed(),
-        // Values of the other kinds have several words.
+        // The other kinds take several words; see [`words`].
         _ => Just(String::new()).boxed(),
     }
 }
@@ -145,11 +145,11 @@ fn words(kind: Kind) -> BoxedStrategy<Vec<String>> {
     }
 }
 
-/// A setting of one of the directives that pass the filter.
-fn setting(of: fn(&Directive) -> bool) -> impl Strategy<Value = Setting> {
+/// Generates a setting of a directive for which `accepts` returns true.
+fn setting(accepts: fn(&Directive) -> bool) -> impl Strategy<Value = Setting> {
     let rows: Vec<&'static Directive> = DIRECTIVES
         .iter()
-        .filter(|d| !matches!(d.effect, Effect::Fixed(_)) && of(d))
+        .filter(|d| !matches!(d.effect, Effect::Fixed(_)) && accepts(d))
         .collect();
     // Directives with several lines are generated often.
     let special: Vec<&'static Directive> = rows
@@ -202,7 +202,7 @@ impl Setting {
     }
 }
 
-fn file(of: fn(&Directive) -> bool) -> impl Strategy<Value = Vec<FileLine>> {
+fn file(accepts: fn(&Directive) -> bool) -> impl Strategy<Value = Vec<FileLine>> {
     let renames = vec![
         "KEYS \"\"",
         "rename-command flushall 'wipe all'",
@@ -330,7 +330,7 @@ fn fit_for_redis(directive: &Directive) -> bool {
         "notify-expired-values",
         "import-skip-unknown",
         "compatibility-version",
-        // Redis does not start with them unless there is a certificate.
+        // Redis does not start with these directives without a certificate.
         "tls-port",
         "tls-replication",
         "tls-cluster",

@@ -9,8 +9,7 @@ use crate::script::shebang::words;
 pub(crate) struct Header<'c> {
     /// Name of the library.
     pub(crate) name: String,
-    /// The code from the end of the first line on, so that Lua's line numbers are those of the
-    /// source.
+    /// The code from the end of the first line on, so that Lua counts lines as in the source.
     pub(crate) code: &'c [u8],
 }
 

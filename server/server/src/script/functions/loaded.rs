@@ -91,18 +91,18 @@ impl Loaded {
     }
 
     /// Checks whether the registry has changed, and frees the libraries that were removed from it.
-    pub(crate) fn renew(&mut self, registry: &Registry) {
+    pub(crate) fn refresh(&mut self, registry: &Registry) {
         let version = registry.version();
         if version == self.version {
             return;
         }
         self.version = version;
         self.libraries = registry.libraries();
-        self.tidy();
+        self.free_removed();
     }
 
     /// Frees the libraries that were not in the registry at the last check.
-    pub(crate) fn tidy(&mut self) {
+    pub(crate) fn free_removed(&mut self) {
         if self.libraries.is_empty() {
             self.engine = None;
         }
@@ -129,7 +129,7 @@ impl Loaded {
     /// # Errors
     /// Returns the error to reply.
     pub(crate) fn find(&mut self, registry: &Registry, name: &[u8]) -> Result<Found, Error> {
-        self.renew(registry);
+        self.refresh(registry);
         let found = self.libraries.find(name).cloned();
         let found = found.ok_or(Error::fixed("ERR Function not found"))?;
         let world = self.world;

@@ -6,7 +6,7 @@
 //! neither a function nor the start of a snapshot sees half of a change.
 //!
 //! Each change raises a version. Before a call a loop compares the version, frees removed
-//! libraries, and loads the function's library if it has not done so. Interpreters share nothing,
+//! libraries, and loads the function's library if it has not loaded it. Interpreters share nothing,
 //! so a variable that a library keeps between calls (an upvalue) exists once per loop.
 //!
 //! A library's code sees little except `redis.register_function`; its functions see the globals of

@@ -29,7 +29,7 @@ pub(crate) struct Mark {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Creates a file with a name.
+    /// Creates a file under a name that no file has.
     Create {
         path: PathBuf,
         file: FileId,
@@ -69,9 +69,11 @@ enum Op {
 /// The way in which a device loses writes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
-    /// Keeps a prefix of each file's bytes and of the changes of names, as a journal does.
+    /// Keeps the first of each file's unsynced writes, and the first of the unsynced changes of
+    /// names, as a file system with a journal does.
     InOrder,
-    /// Keeps any part in any order: drops and tears writes, and reads zeros in their place.
+    /// Keeps any of the unsynced writes and changes of names, whole or in part. Lost bytes read as
+    /// zeros.
     AnyOrder,
 }
 
