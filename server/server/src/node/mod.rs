@@ -275,7 +275,7 @@ impl Shared {
             if counters::used().is_none() {
                 crate::log::warning!(
                     self.logger,
-                    "maxmemory has no effect: this program's allocator does not count what is in use."
+                    "maxmemory has no effect: this program's allocator does not count the bytes in use."
                 );
             } else if used > settings.maxmemory {
                 crate::log::warning!(

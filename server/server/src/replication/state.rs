@@ -1,7 +1,7 @@
 //! The server's role, and its position in a replication history.
 //!
-//! An offset counts the bytes of the stream up to and including a byte; the first byte has offset
-//! 1. A history is identified by an id of 40 hexadecimal digits. A server that leaves a history
+//! The offset of a byte is the number of bytes of the stream up to it, so the first byte has offset
+//! one. A history is identified by an id of 40 hexadecimal digits. A server that leaves a history
 //! keeps its id as the *second id*, valid up to the offset at which it left, so that replicas of
 //! both servers can continue without a full synchronization.
 //!

@@ -1,4 +1,6 @@
-//! State of one client that only its event loop accesses.
+//! Sessions: the state of one client that only its event loop accesses, with its transaction and
+//! its client-side cache. `trackers` is the registry of all client-side caches, which the loops
+//! share.
 
 pub(crate) mod trackers;
 pub(crate) mod tracking;
@@ -210,7 +212,7 @@ impl Session {
         self.tracking.as_ref().is_some_and(|t| t.on)
     }
 
-    /// Makes CLIENT CACHING apply to the next command, or ends that.
+    /// Sets whether CLIENT CACHING applies to the next command.
     pub(crate) fn set_caching(&mut self, on: bool) {
         if let Some(tracking) = &mut self.tracking {
             tracking.caching = on;

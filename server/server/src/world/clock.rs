@@ -34,7 +34,7 @@ pub enum MoveError {
     OutOfRange,
     /// Timers keep creating other timers that are due at the same instant.
     #[error(
-        "timers make timers that are due at once; the clock stops at their instant until they are deleted"
+        "timers create timers that are due at once; the clock stops at their instant until they are deleted"
     )]
     Endless,
     /// The server has stopped.

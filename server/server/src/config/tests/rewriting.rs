@@ -209,7 +209,7 @@ fn file(accepts: fn(&Directive) -> bool) -> impl Strategy<Value = Vec<FileLine>>
         "Rename-Command FLUSHDB x",
     ];
     let line = prop_oneof![
-        6 => setting(of).prop_map(FileLine::Setting),
+        6 => setting(accepts).prop_map(FileLine::Setting),
         1 => "#[ -~]{0,20}".prop_map(FileLine::Comment),
         1 => Just(FileLine::Empty),
     ];
