@@ -1,3 +1,5 @@
+//! The versions of Redis that the server implements and can report.
+
 /// Version of Redis whose commands and replies this server implements. Clients enable features by
 /// the version that the server reports.
 pub const REDIS_VERSION: &str = "7.2.4";

@@ -5,7 +5,7 @@
 //!
 //! - One table (`table`) has a row for each directive. Files, options, CONFIG GET, CONFIG SET and
 //!   CONFIG REWRITE derive from the row. A directive is implemented, or accepted without effect and
-//!   named in a warning at start, or refused with a reason ([`Effect`]).
+//!   named in a warning at start, or refused with a reason (`Effect`).
 //! - Hot paths read the plain fields of [`Settings`], which is rebuilt after each change and shared
 //!   by `Arc`.
 //! - A change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`]
@@ -13,9 +13,8 @@
 //! - This module only stores values: it binds no socket, changes no directory, writes no log line,
 //!   and touches no files except configuration files.
 //!
-//! `quoting` splits a line into words, `parse` turns words into a value, `value` turns a value into
-//! text, `source` reads files with their includes, `invocation` reads the command line, and
-//! `rewrite` writes values back into the user's file.
+//! `source` reads files, `invocation` the command line, and `quoting` splits both into words;
+//! `parse` and `value` convert between words and values; `rewrite` updates the user's file.
 
 mod directive;
 mod error;

@@ -1,7 +1,7 @@
 //! The files of an append-only file on disk, and changes of them.
 //!
-//! After every step of a change, the manifest on disk names only files that are complete, so a
-//! power cut at any time leaves a state that can be loaded.
+//! After every step of a change, the manifest on disk names a complete set of files, so a power cut
+//! at any time leaves a state that can be loaded.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //! - [`counters`] count the bytes that the allocator has handed out. A program whose allocator does
 //!   not count reports resident memory instead and has no limit, because resident memory does not
 //!   shrink when keys are removed.
-//! - [`Memory`] has the state of the limits. A loop sums all counters only when its own counter has
+//! - `Memory` has the state of the limits. A loop sums all counters only when its own counter has
 //!   grown by its share of the bytes left below `maxmemory`; until then a command costs one
 //!   comparison. In a full store the loop checks before each command that may need memory.
 //!   `reclaim/limit.rs` then evicts keys in bounded steps, and refuses the command if no key can be

@@ -1,8 +1,8 @@
 //! Access of persistence to the file system.
 //!
-//! Snapshots, the append-only file and the file of users are read and written through [`Disk`]. A
-//! test can replace the file system by one that records the operations, and then build the files
-//! that a power cut would leave. A power cut preserves:
+//! Snapshots and the append-only file are read and written through [`Disk`]; the file of users is
+//! read through it. A test can replace the file system by one that records the operations, and then
+//! build the files that a power cut would leave. A power cut preserves:
 //!
 //! - the bytes and the length of a file as of the last successful `sync` of that file;
 //! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their

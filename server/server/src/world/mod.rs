@@ -1,7 +1,8 @@
 //! The machine that a server runs on: clocks, randomness, threads, files, and the process.
 //!
-//! A server receives its [`World`] when it is created, and uses no other access to the machine:
-//! `scripts/check-layout` refuses other uses of clocks, random numbers and threads.
+//! A server receives its [`World`] when it is created, and takes clocks, random numbers and threads
+//! from it: `scripts/check-layout` refuses other uses, except in `program/`, `crash/` and tests.
+//! Only the log's timestamps are read elsewhere.
 
 pub(crate) mod clock;
 pub(crate) mod disk;
