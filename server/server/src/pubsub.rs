@@ -160,7 +160,7 @@ impl Encoder {
 }
 
 impl Registry {
-    fn of(&mut self, kind: Kind) -> &mut Topics {
+    fn topics_of(&mut self, kind: Kind) -> &mut Topics {
         match kind {
             Kind::Channel => &mut self.channels,
             Kind::Pattern => &mut self.patterns,
@@ -169,7 +169,7 @@ impl Registry {
     }
 
     fn add(&mut self, kind: Kind, topic: &[u8], subscriber: Subscriber) -> bool {
-        let topics = self.of(kind);
+        let topics = self.topics_of(kind);
         if let Some(listeners) = topics.get_mut(topic) {
             return listeners.add(subscriber);
         }
@@ -178,7 +178,7 @@ impl Registry {
     }
 
     fn remove(&mut self, kind: Kind, topic: &[u8], subscriber: Subscriber) -> bool {
-        let topics = self.of(kind);
+        let topics = self.topics_of(kind);
         match topics.get_mut(topic) {
             None => false,
             Some(Listeners::One(only)) => {
@@ -303,7 +303,7 @@ impl PubSub {
     pub fn topics(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         self.registry
             .lock()
-            .of(kind)
+            .topics_of(kind)
             .keys()
             .filter(|topic| pattern.is_none_or(|p| glob::matches(p, topic)))
             .cloned()
@@ -312,14 +312,14 @@ impl PubSub {
 
     /// Returns the number of topics of a kind.
     pub fn topic_count(&self, kind: Kind) -> usize {
-        self.registry.lock().of(kind).len()
+        self.registry.lock().topics_of(kind).len()
     }
 
     /// Returns the number of listeners of a topic.
     pub fn listeners(&self, kind: Kind, topic: &[u8]) -> usize {
         self.registry
             .lock()
-            .of(kind)
+            .topics_of(kind)
             .get(topic)
             .map_or(0, Listeners::len)
     }

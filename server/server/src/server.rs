@@ -285,7 +285,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let world = World::default();
         let names = CommandNames::new(command::table(), &config)?;
-        let users = Users::of_config(command::table(), &config, &builder.disk, &logger)?;
+        let users = Users::from_config(command::table(), &config, &builder.disk, &logger)?;
         limit_clients(&mut config, &logger)?;
         let settings = config.settings();
         let mut polls = Vec::new();

@@ -39,7 +39,7 @@ pub(crate) struct Category {
 }
 
 /// Returns the categories of a table's commands, in the order of [`NAMES`].
-pub(crate) fn of_table(table: &CommandTable) -> Vec<Category> {
+pub(crate) fn from_table(table: &CommandTable) -> Vec<Category> {
     let category = |name| {
         let mut members = CommandSet::new(table.entries());
         let mut reach = members.clone();

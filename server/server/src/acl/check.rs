@@ -195,7 +195,7 @@ fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
 
 #[inline(always)]
 fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
-    let head = Head::of(key);
+    let head = Head::new(key);
     // A loop, because the compiler makes a call of `any`, which costs as much as the three
     // comparisons for a typical user.
     for allowed in &selector.keys {

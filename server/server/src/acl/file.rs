@@ -34,7 +34,7 @@ impl Users {
     ///
     /// # Errors Returns an error for a user that cannot be created. As in Redis, such an error
     /// prevents the start.
-    pub(crate) fn of_config(
+    pub(crate) fn from_config(
         table: &'static CommandTable,
         config: &Config,
         disk: &Disk,

@@ -81,7 +81,7 @@ impl Rules {
     pub(crate) fn new(table: &'static CommandTable) -> Self {
         Self {
             table,
-            categories: categories::of_table(table),
+            categories: categories::from_table(table),
         }
     }
 

@@ -190,7 +190,7 @@ pub(crate) struct Head(u64);
 
 impl Head {
     #[inline]
-    pub(crate) fn of(name: &[u8]) -> Self {
+    pub(crate) fn new(name: &[u8]) -> Self {
         Self(match name.first_chunk() {
             Some(first) => u64::from_le_bytes(*first),
             None => name
@@ -212,15 +212,15 @@ impl Pattern {
         let literal = &text[..special.unwrap_or(text.len()).min(size_of::<Head>())];
         Self {
             text: text.into(),
-            head: Head::of(literal),
-            mask: Head::of(&[0xff; 8][..literal.len()]).0,
+            head: Head::new(literal),
+            mask: Head::new(&[0xff; 8][..literal.len()]).0,
             form,
         }
     }
 
     /// Returns true if a name matches, by the rules of [`glob::matches`].
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
-        self.matches_from(Head::of(name), name)
+        self.matches_from(Head::new(name), name)
     }
 
     /// As [`Pattern::matches`]. A caller with several patterns computes the name's `head` once.

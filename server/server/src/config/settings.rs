@@ -296,7 +296,7 @@ impl Settings {
             tls: TlsSettings::from_values(&values, &dir),
             metrics: MetricsSettings::from_values(&values),
             unixsocket: values.path("unixsocket").map(|path| dir.join(path)),
-            unixsocket_mode: match values.of("unixsocketperm") {
+            unixsocket_mode: match values.get("unixsocketperm") {
                 Value::Octal(bits) => *bits,
                 _ => 0,
             },
@@ -309,7 +309,7 @@ impl Settings {
             acl_file: values.path("aclfile"),
             acl_log_max: values.number("acllog-max-len"),
             acl_all_channels: values.word("acl-pubsub-default") == "allchannels",
-            output_limits: match values.of("client-output-buffer-limit") {
+            output_limits: match values.get("client-output-buffer-limit") {
                 Value::OutputLimits(limits) => *limits,
                 _ => Default::default(),
             },
@@ -328,7 +328,7 @@ impl Settings {
             busy_reply_threshold_ms: values.number("busy-reply-threshold"),
             replica: ReplicaSettings::from_values(&values),
             databases: values.number("databases"),
-            notify: match values.of("notify-keyspace-events") {
+            notify: match values.get("notify-keyspace-events") {
                 Value::EventClasses(classes) => *classes,
                 _ => Classes::none(),
             },
@@ -349,7 +349,7 @@ impl Settings {
             shutdown_timeout_s: values.number("shutdown-timeout"),
             limits: limits(&values, eviction),
             dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
-            save: match values.of("save") {
+            save: match values.get("save") {
                 Value::Save(points) => points.clone(),
                 _ => Vec::new(),
             },
@@ -423,7 +423,7 @@ fn clock(values: &Values) -> ClockKind {
 }
 
 fn latency_percentiles(values: &Values) -> Vec<f64> {
-    match values.of("latency-tracking-info-percentiles") {
+    match values.get("latency-tracking-info-percentiles") {
         Value::Percentiles(values) => values.clone(),
         _ => Vec::new(),
     }
@@ -456,7 +456,7 @@ fn append_sync(values: &Values) -> AppendSync {
 }
 
 fn maxmemory_clients(values: &Values) -> u64 {
-    match values.of("maxmemory-clients") {
+    match values.get("maxmemory-clients") {
         Value::Memory(bytes) => *bytes,
         // A percentage of `maxmemory`. Without `maxmemory` the result is 0, which means no limit.
         Value::Percent(percent) => values.bytes::<u64>("maxmemory") / 100 * percent,

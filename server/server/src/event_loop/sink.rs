@@ -69,7 +69,7 @@ impl<'s> LoopSink<'s> {
             self.shared
                 .clients
                 .trackers
-                .broadcast(&self.shared.post(), &self.batch);
+                .broadcast(&self.shared.destinations(), &self.batch);
             self.batch.clear();
         }
     }
@@ -196,7 +196,7 @@ impl Sink for LoopSink<'_> {
         self.shared
             .clients
             .trackers
-            .invalidate(&self.shared.post(), key, readers, by);
+            .invalidate(&self.shared.destinations(), key, readers, by);
         self.count_invalidations(before);
     }
 
@@ -233,7 +233,7 @@ impl Sink for LoopSink<'_> {
         self.shared
             .clients
             .trackers
-            .invalidate_all(&self.shared.post());
+            .invalidate_all(&self.shared.destinations());
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

@@ -18,7 +18,7 @@ use crate::persist::load::{self, Progress, ReadFailure};
 use crate::replication::attachment::{Data, Failure, Loaded};
 use crate::replication::incoming::Incoming;
 use crate::replication::state::ReplicationId;
-use crate::replication::upstream::Transfer;
+use crate::replication::upstream::SyncProgress;
 
 /// Read size in bytes.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -121,7 +121,7 @@ impl Announced {
             End::Mark(_) => None,
         };
         let mut left = len.unwrap_or(u64::MAX);
-        let mut transfer = Transfer {
+        let mut transfer = SyncProgress {
             total: len.unwrap_or(0),
             read: 0,
         };

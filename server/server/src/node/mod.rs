@@ -42,7 +42,7 @@ use crate::pubsub::PubSub;
 use crate::replication::state::Replication;
 use crate::replication::upstream::Address;
 use crate::script::Scripting;
-use crate::session::trackers::{Post, Trackers};
+use crate::session::trackers::{Destinations, Trackers};
 use crate::supervision::Systemd;
 use crate::switches::Switches;
 use crate::table::names::CommandNames;
@@ -496,8 +496,8 @@ impl Shared {
     }
 
     /// Returns the destinations of messages for client-side caches.
-    pub(crate) fn post(&self) -> Post<'_, Order> {
-        Post {
+    pub(crate) fn destinations(&self) -> Destinations<'_, Order> {
+        Destinations {
             clients: &self.clients.registry,
             mailboxes: &self.mailboxes,
         }

@@ -21,12 +21,12 @@ const TRIMMED_MAX: usize = 64;
 
 /// A range of bytes of a full block, to be sent.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct BlockRange {
     block: Arc<Vec<u8>>,
     range: Range<usize>,
 }
 
-impl Shared {
+impl BlockRange {
     /// Returns the bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.block[self.range.clone()]
@@ -140,7 +140,7 @@ impl Backlog {
         &self,
         offset: u64,
         max: usize,
-        shared: &mut Vec<Shared>,
+        shared: &mut Vec<BlockRange>,
         copied: &mut Vec<u8>,
     ) {
         if !self.reaches(offset) {
@@ -149,7 +149,7 @@ impl Backlog {
         let at = (offset - self.first) as usize;
         let (block, mut within) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
         for full in self.full.iter().skip(block).take(max) {
-            shared.push(Shared {
+            shared.push(BlockRange {
                 block: Arc::clone(full),
                 range: within..BLOCK_BYTES,
             });

@@ -64,7 +64,7 @@ impl Phase {
 
 /// Progress of a full synchronization.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Transfer {
+pub(crate) struct SyncProgress {
     /// Size of the snapshot in bytes; 0 if the primary has not announced it.
     pub(crate) total: u64,
     pub(crate) read: u64,
@@ -81,7 +81,7 @@ struct Inner {
     tried: Option<Moment>,
     /// Time since which the link is down; `None` while it is up, and without a primary.
     down_since: Option<Moment>,
-    transfer: Transfer,
+    transfer: SyncProgress,
 }
 
 /// The primary of this server, and the state of the link to it.
@@ -157,7 +157,7 @@ pub(crate) enum Next {
 pub(crate) struct Shown {
     pub(crate) primary: Address,
     pub(crate) phase: Phase,
-    pub(crate) transfer: Transfer,
+    pub(crate) transfer: SyncProgress,
     /// Seconds since the last input from the primary; `None` without a link.
     pub(crate) last_input_s: Option<u64>,
     /// Seconds for which the link has been down; `None` while it is up.
@@ -329,7 +329,7 @@ impl Upstream {
     }
 
     /// Sets the progress of a full synchronization.
-    pub(crate) fn transferred(&self, transfer: Transfer) {
+    pub(crate) fn transferred(&self, transfer: SyncProgress) {
         self.inner.lock().transfer = transfer;
     }
 

@@ -35,14 +35,14 @@ use crate::session::tracking::{Mode, Tracking};
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 /// Destinations of messages: the clients, and the mailboxes of their loops.
-pub(crate) struct Post<'a, O> {
+pub(crate) struct Destinations<'a, O> {
     pub(crate) clients: &'a Clients,
     pub(crate) mailboxes: &'a [Mailbox<O>],
 }
 
 /// A client in tracking mode.
 struct Tracker {
-    me: Subscriber,
+    client: Subscriber,
     bcast: bool,
     noloop: bool,
     redirect: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Prefixes {
 
 impl Prefixes {
     /// Returns the prefixes that match a key. O(lengths).
-    fn of<'k>(&self, key: &'k [u8]) -> impl Iterator<Item = &'k [u8]> {
+    fn matching<'k>(&self, key: &'k [u8]) -> impl Iterator<Item = &'k [u8]> {
         self.lengths
             .range(..=key.len())
             .map(|len| &key[..*len])
@@ -69,7 +69,7 @@ impl Prefixes {
 
     /// Returns true if a client in BCAST mode has a prefix of this key.
     pub(crate) fn match_key(&self, key: &[u8]) -> bool {
-        self.of(key).next().is_some()
+        self.matching(key).next().is_some()
     }
 }
 
@@ -130,7 +130,7 @@ impl Trackers {
         mode: Mode,
         prefixes: Vec<Box<[u8]>>,
     ) {
-        let me = session.subscriber();
+        let client = session.subscriber();
         let tracking = session.tracking.get_or_insert_default();
         let mut guard = self.registry.lock();
         let registry = &mut *guard;
@@ -138,7 +138,7 @@ impl Trackers {
             .number
             .get_or_insert_with(|| registry.next_number());
         let tracker = Tracker {
-            me,
+            client,
             bcast: mode.bcast,
             noloop: mode.noloop,
             redirect: mode.redirect,
@@ -218,7 +218,7 @@ impl Trackers {
         if let Some(number) = number
             && let Some(tracker) = self.registry.lock().trackers.get_mut(&number)
         {
-            tracker.me = session.subscriber();
+            tracker.client = session.subscriber();
         }
     }
 
@@ -231,7 +231,13 @@ impl Trackers {
 
     /// Sends the name of a changed key to its readers, except to the client that changed it if that
     /// client has chosen NOLOOP.
-    pub(crate) fn invalidate<O>(&self, post: &Post<'_, O>, key: &[u8], readers: &Readers, by: u64) {
+    pub(crate) fn invalidate<O>(
+        &self,
+        destinations: &Destinations<'_, O>,
+        key: &[u8],
+        readers: &Readers,
+        by: u64,
+    ) {
         if self.clients() == 0 {
             return;
         }
@@ -246,19 +252,19 @@ impl Trackers {
         for number in readers.iter() {
             if let Some(tracker) = trackers.get(&number)
                 && !tracker.bcast
-                && !(tracker.noloop && tracker.me.client == by)
+                && !(tracker.noloop && tracker.client.client == by)
             {
-                routes.extend(tracker.route(post));
+                routes.extend(tracker.route(destinations));
             }
         }
-        send(post, routes, message, |reply| {
+        send(destinations, routes, message, |reply| {
             reply.array(1);
             reply.bulk(key);
         });
     }
 
     /// Sends changed keys to the clients in BCAST mode that have a matching prefix.
-    pub(crate) fn broadcast<O>(&self, post: &Post<'_, O>, batch: &Batch) {
+    pub(crate) fn broadcast<O>(&self, destinations: &Destinations<'_, O>, batch: &Batch) {
         let mut guard = self.registry.lock();
         let prefixes = guard.shown();
         let Registry {
@@ -270,7 +276,7 @@ impl Trackers {
         } = &mut *guard;
         let mut keys_of: BTreeMap<&[u8], Vec<(&[u8], u64)>> = BTreeMap::new();
         for (key, by) in batch {
-            for prefix in prefixes.of(key) {
+            for prefix in prefixes.matching(key) {
                 keys_of.entry(prefix).or_default().push((key, *by));
             }
         }
@@ -280,22 +286,22 @@ impl Trackers {
                 let Some(tracker) = trackers.get(number) else {
                     continue;
                 };
-                let me = tracker.me.client;
-                if !(tracker.noloop && keys.iter().any(|(_, by)| *by == me)) {
-                    routes.extend(tracker.route(post));
+                let id = tracker.client.client;
+                if !(tracker.noloop && keys.iter().any(|(_, by)| *by == id)) {
+                    routes.extend(tracker.route(destinations));
                     continue;
                 }
                 // The message omits the client's own changes, so it goes to this client alone.
-                let others = keys.iter().filter(|(_, by)| *by != me);
+                let others = keys.iter().filter(|(_, by)| *by != id);
                 let count = others.clone().count();
-                if let Some(route) = tracker.route(post).filter(|_| count > 0) {
-                    send(post, &mut [route], message, |reply| {
+                if let Some(route) = tracker.route(destinations).filter(|_| count > 0) {
+                    send(destinations, &mut [route], message, |reply| {
                         reply.array(count);
                         others.clone().for_each(|(key, _)| reply.bulk(key));
                     });
                 }
             }
-            send(post, routes, message, |reply| {
+            send(destinations, routes, message, |reply| {
                 reply.array(keys.len());
                 keys.iter().for_each(|(key, _)| reply.bulk(key));
             });
@@ -307,7 +313,7 @@ impl Trackers {
     }
 
     /// Sends all clients in tracking mode a message that invalidates every key.
-    pub(crate) fn invalidate_all<O>(&self, post: &Post<'_, O>) {
+    pub(crate) fn invalidate_all<O>(&self, destinations: &Destinations<'_, O>) {
         if self.clients() == 0 {
             return;
         }
@@ -316,10 +322,10 @@ impl Trackers {
             trackers, message, ..
         } = &mut *guard;
         for tracker in trackers.values() {
-            if let Some(route) = tracker.route(post) {
+            if let Some(route) = tracker.route(destinations) {
                 // As in Redis, the null is encoded in the protocol of the client in tracking mode.
-                let resp3 = tracker.me.resp3;
-                send(post, &mut [route], message, |reply| {
+                let resp3 = tracker.client.resp3;
+                send(destinations, &mut [route], message, |reply| {
                     Reply::new(reply.out(), protocol(resp3)).null();
                 });
             }
@@ -360,22 +366,22 @@ impl Registry {
 impl Tracker {
     /// Returns the receiver of the client's messages. If the client chosen by REDIRECT is gone, the
     /// client itself is notified of that.
-    fn route<O>(&self, post: &Post<'_, O>) -> Option<Subscriber> {
+    fn route<O>(&self, destinations: &Destinations<'_, O>) -> Option<Subscriber> {
         if self.redirect == 0 {
             // With RESP2, a client receives messages only if it has subscriptions.
-            return self.me.resp3.then_some(self.me);
+            return self.client.resp3.then_some(self.client);
         }
-        if let Some(to) = post.clients.get(self.redirect) {
+        if let Some(to) = destinations.clients.get(self.redirect) {
             return to.receives_invalidations().then(|| to.subscriber());
         }
         self.info.show_broken_redirect();
-        if self.me.resp3 {
+        if self.client.resp3 {
             let mut message = Vec::new();
             let mut reply = Reply::new(&mut message, Protocol::Resp3);
             reply.push(2);
             reply.bulk(b"tracking-redir-broken");
             reply.int(self.redirect.cast_signed());
-            deliver(post.mailboxes, &[self.me], &message);
+            deliver(destinations.mailboxes, &[self.client], &message);
         }
         None
     }
@@ -391,7 +397,7 @@ const fn protocol(resp3: bool) -> Protocol {
 
 /// Sends an invalidation with this content. The message is encoded once per protocol.
 fn send<O>(
-    post: &Post<'_, O>,
+    destinations: &Destinations<'_, O>,
     routes: &mut [Subscriber],
     message: &mut Vec<u8>,
     content: impl Fn(&mut Reply),
@@ -410,7 +416,7 @@ fn send<O>(
             reply.bulk(CHANNEL);
         }
         content(&mut reply);
-        deliver(post.mailboxes, routes, message);
+        deliver(destinations.mailboxes, routes, message);
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Need {
 impl Need {
     /// Returns the permission that access words need. As in Redis, only an access to the value
     /// counts: the access `RO` without further words (SCARD) needs any permission for the key.
-    fn of(words: &str) -> Self {
+    fn from_words(words: &str) -> Self {
         Self {
             read: words.contains("access"),
             write: ["insert", "delete", "update"]
@@ -50,7 +50,7 @@ pub(crate) enum Needs {
 }
 
 impl Needs {
-    pub(crate) fn of(row: &Facts) -> Self {
+    pub(crate) fn from_row(row: &Facts) -> Self {
         let varies = |words: &&str| words.ends_with(VARIABLE);
         match (row.keys, row.access) {
             (Keys::None, _) => Self::None,
@@ -65,8 +65,8 @@ impl Needs {
                 read: true,
                 write: true,
             }),
-            (_, [words]) => Self::Same(Need::of(words)),
-            (_, all) => Self::Each(all.iter().map(|words| Need::of(words)).collect()),
+            (_, [words]) => Self::Same(Need::from_words(words)),
+            (_, all) => Self::Each(all.iter().map(|words| Need::from_words(words)).collect()),
         }
     }
 
@@ -189,7 +189,11 @@ mod tests {
             let entry = table().get(args.at(0)).unwrap();
             let need = entry.needs.of_key(entry.row, args, 0);
             assert_eq!((need.read, need.write), (read, true), "{line}");
-            assert_eq!(need, Need::of(access_of(entry.row, args, 0)), "{line}");
+            assert_eq!(
+                need,
+                Need::from_words(access_of(entry.row, args, 0)),
+                "{line}"
+            );
         }
     }
 }

@@ -228,7 +228,7 @@ fn entry<H>(
     Entry {
         id,
         row: &row.facts,
-        needs: Needs::of(&row.facts),
+        needs: Needs::from_row(&row.facts),
         run: own,
         name,
         subcommands,

@@ -11,7 +11,7 @@ use crate::config::value::{SHUTDOWN_OPTIONS, Value};
 pub(crate) struct Values<'a>(pub(crate) &'a [Value]);
 
 impl<'a> Values<'a> {
-    pub(super) fn of(&self, name: &str) -> &'a Value {
+    pub(super) fn get(&self, name: &str) -> &'a Value {
         static NONE: Value = Value::Text(Vec::new());
         let row = table::find(name.as_bytes());
         debug_assert!(row.is_some(), "no directive {name}");
@@ -20,11 +20,11 @@ impl<'a> Values<'a> {
     }
 
     pub(in crate::config) fn yes(&self, name: &str) -> bool {
-        matches!(self.of(name), Value::YesNo(true))
+        matches!(self.get(name), Value::YesNo(true))
     }
 
     pub(super) fn integer(&self, name: &str) -> i64 {
-        match self.of(name) {
+        match self.get(name) {
             Value::Integer(number) => *number,
             other => {
                 debug_assert!(false, "{name} is {other:?}");
@@ -40,7 +40,7 @@ impl<'a> Values<'a> {
     }
 
     pub(super) fn bytes<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
-        match self.of(name) {
+        match self.get(name) {
             Value::Memory(bytes) => T::try_from(*bytes).unwrap_or_default(),
             other => {
                 debug_assert!(false, "{name} is {other:?}");
@@ -50,7 +50,7 @@ impl<'a> Values<'a> {
     }
 
     pub(in crate::config) fn word(&self, name: &str) -> &'static str {
-        match self.of(name) {
+        match self.get(name) {
             Value::Choice(word) => word,
             other => {
                 debug_assert!(false, "{name} is {other:?}");
@@ -60,14 +60,14 @@ impl<'a> Values<'a> {
     }
 
     pub(in crate::config) fn text(&self, name: &str) -> &'a [u8] {
-        match self.of(name) {
+        match self.get(name) {
             Value::Text(text) => text,
             _ => &[],
         }
     }
 
     pub(super) fn words(&self, name: &str) -> &'a [Vec<u8>] {
-        match self.of(name) {
+        match self.get(name) {
             Value::Words(words) => words,
             _ => &[],
         }
@@ -102,7 +102,7 @@ impl<'a> Values<'a> {
     }
 
     pub(super) fn shutdown(&self, name: &str) -> ShutdownOptions {
-        let Value::Shutdown(bits) = self.of(name) else {
+        let Value::Shutdown(bits) = self.get(name) else {
             return ShutdownOptions::default();
         };
         let has = |word| {
