@@ -1,4 +1,7 @@
-//! Listening sockets and accepted connections.
+//! Listening sockets, and accepted connections on their way to an event loop.
+//!
+//! The first event loop accepts all connections, and sends each as an [`Arrival`] to the loop that
+//! will serve it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, ToSocketAddrs};

@@ -1,4 +1,8 @@
 //! Measurements and records for INFO, SLOWLOG, LATENCY, MONITOR, the metrics, and crash reports.
+//!
+//! Each event loop has its own counters and histograms, which only this loop increments; readers
+//! sum the counters of all loops. The slow log and LATENCY have a mutex each, which only slow
+//! commands and readers lock.
 
 pub(crate) mod command_latency;
 pub mod error_counts;
