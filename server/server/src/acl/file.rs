@@ -32,8 +32,9 @@ pub enum UsersError {
 impl Users {
     /// Creates the users of a configuration.
     ///
-    /// # Errors Returns an error for a user that cannot be created. As in Redis, such an error
-    /// prevents the start.
+    /// # Errors
+    /// Returns an error for a user that cannot be created. As in Redis, such an error prevents the
+    /// start.
     pub(crate) fn from_config(
         table: &'static CommandTable,
         config: &Config,

@@ -1,9 +1,9 @@
 //! All users by name.
 //!
 //! Users are immutable snapshots. A change replaces the snapshot under the mutex and raises the
-//! version; only then the command that made the change is answered. A session compares the version
-//! before it runs what it has read. So the new rules apply to every client that sends a command
-//! after that reply, on any connection.
+//! version, before the reply of the command that made the change. A session compares the version
+//! before it runs what it has read. So the new rules apply to every command that any client sends
+//! after that reply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,7 +117,8 @@ impl Users {
 
     /// Applies rules to a user, and creates the user if it does not exist.
     ///
-    /// # Errors Returns the first rule that cannot be applied. In this case the user is unchanged.
+    /// # Errors
+    /// Returns the first rule that cannot be applied. In this case the user is unchanged.
     pub(crate) fn set(
         &self,
         name: &[u8],

@@ -183,7 +183,8 @@ impl Config {
 
     /// Reads the sources of a command line: the file, then `stdin`, then the options.
     ///
-    /// # Errors Returns the errors of [`Config::from_args`].
+    /// # Errors
+    /// Returns the errors of [`Config::from_args`].
     pub fn from_invocation(
         invocation: &Invocation,
         stdin: &mut impl Read,
@@ -215,7 +216,8 @@ impl Config {
 
     /// Reads more configuration text; `origin` names it in errors.
     ///
-    /// # Errors Returns the errors of [`Config::from_args`].
+    /// # Errors
+    /// Returns the errors of [`Config::from_args`].
     pub fn load(&mut self, text: &[u8], origin: &str) -> Result<(), ConfigError> {
         Reader::new(self).text(text, origin)
     }
@@ -224,7 +226,8 @@ impl Config {
     /// For `rename-command` and `user`, the text is split and unquoted like a line of a file: `KEYS
     /// ""`.
     ///
-    /// # Errors Returns the errors of [`Config::from_args`].
+    /// # Errors
+    /// Returns the errors of [`Config::from_args`].
     pub fn option(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
         let several = ["rename-command", "user"]
             .iter()

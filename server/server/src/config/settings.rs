@@ -277,7 +277,8 @@ impl Settings {
 
     /// Creates the logger that `loglevel` and `logfile` configure.
     ///
-    /// # Errors Returns the error of [`Logger::file`].
+    /// # Errors
+    /// Returns the error of [`Logger::file`].
     pub fn logger(&self) -> io::Result<Logger> {
         match &self.logfile {
             Some(path) => Logger::file(self.log_level, path),

@@ -429,8 +429,9 @@ impl Shared {
     /// the order of their deadlines, and their events are in the mailboxes. `fire` is called at
     /// each instant with due timers. Locks every shard. O(n log shards) for n due keys.
     ///
-    /// # Errors Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`].
-    /// After the latter, the clock stands at the instant of the timers.
+    /// # Errors
+    /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`]. After the
+    /// latter, the clock stands at the instant of the timers.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,

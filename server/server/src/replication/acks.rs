@@ -28,7 +28,7 @@ pub(crate) struct Goal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocalFile {
     /// True if this server's file must be synced up to `position`.
-    pub(crate) wanted: bool,
+    pub(crate) required: bool,
     /// Position in the append-only file after the client's last write.
     pub(crate) position: u64,
 }
@@ -36,6 +36,7 @@ pub(crate) struct LocalFile {
 /// State of the acknowledgements for a [`Goal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
+    /// Number of replicas that have acknowledged the goal's offset.
     pub(crate) replicas: usize,
     /// True if this server's append-only file is synced up to the goal's position.
     pub(crate) file: bool,
@@ -44,7 +45,8 @@ pub(crate) struct Reached {
 impl Goal {
     /// Returns true if the goal is reached.
     pub(crate) fn is_met(&self, reached: Reached) -> bool {
-        reached.replicas >= self.replicas && (reached.file || !self.file.is_some_and(|f| f.wanted))
+        reached.replicas >= self.replicas
+            && (reached.file || !self.file.is_some_and(|f| f.required))
     }
 
     /// Writes the reply of WAIT or WAITAOF.

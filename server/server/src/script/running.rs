@@ -39,7 +39,7 @@ pub(crate) struct Running {
     /// The busy script has changed data.
     wrote: AtomicBool,
     /// Description of the busy script, for errors and INFO.
-    about: Mutex<Option<BusyScript>>,
+    description: Mutex<Option<BusyScript>>,
 }
 
 /// A place in the line of waiting loops, until it is dropped.
@@ -145,19 +145,19 @@ impl Running {
 
     /// Returns the description of the busy script.
     pub(crate) fn busy_script(&self) -> Option<BusyScript> {
-        self.about.lock().clone()
+        self.description.lock().clone()
     }
 
     /// Marks the running script as busy.
-    pub(crate) fn begin_busy(&self, about: BusyScript, wrote: bool) {
-        *self.about.lock() = Some(about);
+    pub(crate) fn begin_busy(&self, script: BusyScript, wrote: bool) {
+        *self.description.lock() = Some(script);
         self.wrote.store(wrote, Ordering::SeqCst);
         self.busy.store(true, Ordering::SeqCst);
     }
 
     /// Ends the busy state.
     pub(crate) fn end_busy(&self) {
-        *self.about.lock() = None;
+        *self.description.lock() = None;
         self.busy.store(false, Ordering::SeqCst);
         self.killed.store(false, Ordering::SeqCst);
     }
@@ -165,7 +165,7 @@ impl Running {
     /// Records that the busy script is about to change data, after which it cannot be killed.
     /// Returns false if it has already been killed.
     pub(crate) fn begin_writing(&self) -> bool {
-        let _about = self.about.lock();
+        let _description = self.description.lock();
         self.wrote.store(true, Ordering::SeqCst);
         !self.killed.load(Ordering::SeqCst)
     }
@@ -178,7 +178,7 @@ impl Running {
     /// Returns the error for clients' commands while a script is busy.
     pub(crate) fn refusal(&self) -> Error {
         let function = self
-            .about
+            .description
             .lock()
             .as_ref()
             .is_some_and(|a| a.function.is_some());
@@ -196,8 +196,8 @@ impl Running {
     /// Returns NOTBUSY without a busy script, UNKILLABLE if the script has changed data, and BUSY
     /// if the script must be ended by the other command.
     pub(crate) fn kill(&self, function: bool) -> Result<(), Error> {
-        let about = self.about.lock();
-        let Some(known) = &*about else {
+        let description = self.description.lock();
+        let Some(known) = &*description else {
             return Err(Error::fixed("NOTBUSY No scripts in execution right now."));
         };
         if self.wrote.load(Ordering::SeqCst) {
@@ -206,7 +206,7 @@ impl Running {
             ));
         }
         if known.function.is_some() != function {
-            drop(about);
+            drop(description);
             return Err(self.refusal());
         }
         self.killed.store(true, Ordering::SeqCst);

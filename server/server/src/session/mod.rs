@@ -83,7 +83,7 @@ pub struct Session {
     pub authenticated: bool,
     /// The client's user.
     pub(crate) user: Arc<User>,
-    /// The user is not unrestricted, so commands must be checked.
+    /// The user has restrictions, so commands must be checked.
     pub(crate) restricted: bool,
     /// Version of the registry of users when `user` was read.
     pub(crate) users_version: u64,
@@ -95,7 +95,8 @@ pub struct Session {
     pub separated: bool,
     /// State of client-side caching, if the client has ever sent CLIENT TRACKING ON.
     pub(crate) tracking: Option<Box<Tracking>>,
-    /// Number under which the keys that the next command reads are recorded, if they are.
+    /// Number under which the next command's reads are recorded for client-side caching; `None` if
+    /// they are not recorded.
     pub(crate) reader: Option<u32>,
     /// CLIENT CACHING applies to the next command.
     pub(crate) caching: bool,
@@ -131,11 +132,12 @@ pub struct Session {
     pub(crate) last_write: u64,
     /// Position in the append-only file after the client's last write.
     pub(crate) last_write_in_file: u64,
-    /// The client may have written since these two fields were updated.
+    /// The client may have written since `last_write` and `last_write_in_file` were updated.
     pub(crate) has_written: bool,
     /// Number of changes that the turn had made before this client's commands.
     pub(crate) dirty_before: u64,
-    /// Row of the last command, if the lookup of the next command may start with it.
+    /// Row of the last command, with which the lookup of the next command compares first; `None`
+    /// after a renamed command.
     pub last: Option<&'static Entry>,
     /// State of the applied stream, if the client is this server's primary.
     pub(crate) upstream: Option<Box<Applied>>,

@@ -35,8 +35,8 @@ pub(crate) struct Tracking {
 }
 
 impl Tracking {
-    /// Returns the number under which the keys that the next command reads are recorded, if they
-    /// are.
+    /// Returns the number under which the next command's reads are recorded, or `None` if they are
+    /// not recorded.
     pub(crate) fn reader(&self) -> Option<u32> {
         let Mode {
             bcast,

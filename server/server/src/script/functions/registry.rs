@@ -115,8 +115,8 @@ impl Libraries {
     /// Adds all libraries of `others`. With `replace`, they replace the libraries with the same
     /// names.
     ///
-    /// # Errors Returns the first name that is taken. In this case some libraries may have been
-    /// removed.
+    /// # Errors
+    /// Returns the first name that is taken. In this case some libraries may have been removed.
     pub(crate) fn join(&mut self, others: &Self, replace: bool) -> Result<(), Taken> {
         for library in others.iter() {
             if !replace && self.contains(&library.name) {
@@ -132,8 +132,9 @@ impl Libraries {
 
     /// Adds a library and removes the library with the same name.
     ///
-    /// # Errors Returns the first function whose name is taken. In this case the library with the
-    /// same name has been removed.
+    /// # Errors
+    /// Returns the first function whose name is taken. In this case the library with the same name
+    /// has been removed.
     pub(crate) fn replace(&mut self, library: &Arc<Library>) -> Result<(), Taken> {
         self.remove(&library.name);
         self.add(library)
@@ -141,7 +142,8 @@ impl Libraries {
 
     /// Adds a library whose name is free.
     ///
-    /// # Errors Returns the first function whose name is taken. In this case nothing has changed.
+    /// # Errors
+    /// Returns the first function whose name is taken. In this case nothing has changed.
     fn add(&mut self, library: &Arc<Library>) -> Result<(), Taken> {
         let key = |function: &Declaration| function.name.to_ascii_lowercase().into_bytes();
         let taken = |function: &&Declaration| self.functions.contains_key(&key(function));
@@ -191,7 +193,8 @@ impl Registry {
 
     /// Replaces the set of libraries by a copy that `change` has changed. O(n) for n libraries.
     ///
-    /// # Errors Returns the error of `change`. In this case the set is unchanged.
+    /// # Errors
+    /// Returns the error of `change`. In this case the set is unchanged.
     pub(crate) fn change<T, E>(
         &self,
         change: impl FnOnce(&mut Libraries) -> Result<T, E>,
