@@ -14,8 +14,8 @@ use crate::acl::user::{Head, Selector, User};
 use crate::table::Entry;
 use crate::table::access::{Need, Needs};
 
-/// Reason for which a command is denied. If several selectors deny the command, the greatest reason
-/// is reported, as in Redis.
+/// Reason for which a command is denied. If several selectors deny the command, the one that comes
+/// last in the order of this type is reported, as in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Denied {
     /// The user may not run the command.

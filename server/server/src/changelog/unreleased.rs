@@ -2,11 +2,11 @@
 //! may reveal an unreleased change.
 //!
 //! A fixed table has two rows of positions. A key has one cell in each row, and the smaller
-//! position of both is the bound. A key seems changed because of other keys only if other keys
-//! share both of its cells; that is rare, and only delays a reply. A change that is not appended
-//! stores the log's end plus one, and its exact position once the turn has appended it. Positions
-//! only grow. So a key whose position is at most the position that was released when a turn began
-//! has no unreleased change, neither by another turn nor by this one.
+//! position of both is the bound. If other keys share both cells of a key, the key's bound is too
+//! high; this is rare, and only delays a reply. For a change that is not appended yet, the cells
+//! get the log's end plus one, which is above every released position. The turn that appends the
+//! change stores its exact position. Positions only grow. So a key whose position is at most the
+//! position that was released when a turn began has no unreleased change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -56,7 +56,7 @@ pub(crate) enum Order {
     },
     /// Apply the changed configuration.
     Reconfigure,
-    /// Add bytes that a thread other than an event loop has freed to the loop's count.
+    /// Count these bytes, which a thread other than an event loop has freed.
     Freed(u64),
     /// Collect free pages, so that the worker can return them to the system.
     Collect(Share),
