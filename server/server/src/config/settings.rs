@@ -174,6 +174,8 @@ pub struct Settings {
     pub redis_version: &'static str,
     /// Clock that gives the server's time.
     pub clock: ClockKind,
+    /// Seed of the keyspace's random numbers; 0 takes a random seed from the system.
+    pub seed: u64,
     /// Limit of the memory in bytes; 0 means no limit.
     pub maxmemory: u64,
     /// Eviction policy as configured, for INFO.
@@ -377,6 +379,7 @@ impl Settings {
             shards: values.number("shards"),
             redis_version: version::named(values.word("compatibility-version")),
             clock: clock(&values),
+            seed: values.number("seed"),
             maxmemory: values.bytes("maxmemory"),
             maxmemory_policy: values.word("maxmemory-policy"),
             eviction_tenacity: values.number("maxmemory-eviction-tenacity"),

@@ -344,7 +344,7 @@ impl Shared {
         self.durability.changelog.wake_file();
         self.settings_version.fetch_add(1, Ordering::AcqRel);
         // The periods and limits of the upkeep of replicas may have changed.
-        self.call_upkeep();
+        self.request_upkeep();
         self.order_all(|| Order::Reconfigure);
     }
 

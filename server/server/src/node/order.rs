@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use punctual_store::Now;
+use punctual_store::{Error, Now};
+use tokio::sync::oneshot;
 
 use crate::acl::user::User;
 use crate::memory::reclaim::Share;
 use crate::migrate::moving::Migration;
 use crate::net::listener::{Arrival, Listener};
+use crate::observe::figures::Figures;
 use crate::replication::attachment::{Attachment, Loaded};
 use crate::world::clock::{Move, MoveError};
 
@@ -75,6 +77,8 @@ pub(crate) enum Order {
     },
     /// Send on the channel once all earlier orders are handled and their output is written.
     Settle(Sender<()>),
+    /// Send on the channel the figures of INFO EVERYTHING, or the error that INFO gets.
+    Figures(oneshot::Sender<Result<Figures, Error>>),
     /// Connect to the primary, if an attempt is due.
     FollowPrimary,
     /// Continue a connection to a server whose name has been resolved.

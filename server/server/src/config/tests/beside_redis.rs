@@ -45,7 +45,7 @@ impl Redis {
 #[test]
 fn names_and_defaults_match_redis() {
     /// Directives that only Punctual has, or that are newer than Debian's Redis 7.0.
-    const NOT_THERE: [&str; 15] = [
+    const NOT_THERE: [&str; 16] = [
         "stream-idmp-duration",
         "stream-idmp-maxsize",
         "metrics-port",
@@ -54,6 +54,7 @@ fn names_and_defaults_match_redis() {
         "threads",
         "shards",
         "clock",
+        "seed",
         "notify-expired-values",
         "import-skip-unknown",
         "compatibility-version",
