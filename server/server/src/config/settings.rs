@@ -174,7 +174,7 @@ pub struct Settings {
     pub redis_version: &'static str,
     /// Clock that gives the server's time.
     pub clock: ClockKind,
-    /// Seed of the keyspace's random numbers; 0 takes a random seed from the system.
+    /// Seed of the keyspace's random numbers; with 0 the seed is random.
     pub seed: u64,
     /// Limit of the memory in bytes; 0 means no limit.
     pub maxmemory: u64,

@@ -33,14 +33,14 @@ impl Default for World {
 }
 
 impl fmt::Debug for World {
-    /// Leaves out the seed, which is secret.
+    /// Writes no seed, because the seed is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("World").finish_non_exhaustive()
     }
 }
 
 impl World {
-    /// Creates the world of a server. The seed 0 stands for a random one.
+    /// Creates the world of a server. With 0 the seed is random.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             seed: if seed == 0 { rand::random() } else { seed },
@@ -83,7 +83,8 @@ impl World {
         Self::nap(time);
     }
 
-    /// Blocks the thread that waits for a shard of the keyspace.
+    /// Blocks the calling thread, which waits for a shard of the keyspace. The store gets this
+    /// function because it has no clock.
     pub(crate) fn nap(time: Duration) {
         std::thread::sleep(time);
     }
