@@ -129,7 +129,7 @@ pub(crate) enum Kind {
 pub(crate) struct Field {
     /// Name of the field; the beginning of the name if several fields share it (`db` of `db0`).
     pub(crate) name: &'static str,
-    /// Rest suffix the name: the database, command or error that the field describes. Usually
+    /// Rest of the name: the database, command or error that the field describes. Usually
     /// empty.
     pub(crate) suffix: Figure,
     /// The value of the field.
