@@ -1,4 +1,5 @@
-// A worker that collects lines and writes batches: of four lines, or when the first has waited for 20 ms.
+// A worker that collects lines and writes batches: of four lines, or when the first has waited for
+// 20 ms.
 
 #include <punctual.hpp>
 

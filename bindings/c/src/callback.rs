@@ -1,7 +1,7 @@
 //! A caller's function with its argument, called on threads of the library.
 //!
-//! `"C-unwind"`: a C++ exception from a callback reaches `catch_unwind`, which ends the process with a message. Through
-//! `"C"` unwinding would be undefined.
+//! `"C-unwind"`: a C++ exception from a callback reaches `catch_unwind`, which ends the process
+//! with a message. Through `"C"` unwinding would be undefined.
 
 use std::ffi::c_void;
 
@@ -15,8 +15,8 @@ pub(crate) struct Callback {
     destroy: Function,
 }
 
-// SAFETY: the caller of `new` promised that any thread may call the function and `destroy`, and the argument is only
-// passed to them.
+// SAFETY: the caller of `new` promised that any thread may call the function and `destroy`, and the
+// argument is only passed to them.
 unsafe impl Send for Callback {}
 // SAFETY: as above; each function that takes a callback documents whether calls may overlap.
 unsafe impl Sync for Callback {}
@@ -26,8 +26,8 @@ impl Callback {
     ///
     /// # Safety
     ///
-    /// Until `destroy` is called, any thread may call `function` with `argument`. Any thread may call `destroy` with
-    /// it, once.
+    /// Until `destroy` is called, any thread may call `function` with `argument`. Any thread may
+    /// call `destroy` with it, once.
     pub(crate) unsafe fn new(
         function: Function,
         argument: *mut c_void,

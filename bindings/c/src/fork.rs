@@ -1,8 +1,9 @@
 //! Forks: the child has its parent's memory, but only the thread that forked.
 //!
-//! So no thread there fires the parent's timers, and a lock that another thread held during the fork stays locked
-//! forever. A child refuses timers on the real clock and leaves the parent's untouched, so it never waits for such a
-//! lock. Timers on a virtual clock need no thread and keep working.
+//! So no thread there fires the parent's timers, and a lock that another thread held during the
+//! fork stays locked forever. A child refuses timers on the real clock and leaves the parent's
+//! untouched, so it never waits for such a lock. Timers on a virtual clock need no thread and keep
+//! working.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,8 +50,8 @@ fn register_hook() {
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the hook stores to an atomic, which is allowed in the child of a multithreaded process; the system
-        // removes it when the library is unloaded.
+        // SAFETY: the hook stores to an atomic, which is allowed in the child of a multithreaded
+        // process; the system removes it when the library is unloaded.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(child)) };
         assert_eq!(refused, 0, "no memory for the hook of fork");
     });
@@ -59,9 +60,10 @@ fn register_hook() {
 #[cfg(not(unix))]
 fn register_hook() {}
 
-/// Returns whether this process is the child of a fork whose parent had timers on the real clock. Such a process cannot
-/// use the real clock: punctual_after_func and punctual_ticker_new return NULL, the parent's timers are not armed, and
-/// freeing them does nothing. Virtual clocks, sleeping and the wheels still work.
+/// Returns whether this process is the child of a fork whose parent had timers on the real clock.
+/// Such a process cannot use the real clock: punctual_after_func and punctual_ticker_new return
+/// NULL, the parent's timers are not armed, and freeing them does nothing. Virtual clocks, sleeping
+/// and the wheels still work.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -2,11 +2,11 @@
 //!
 //! Ground rules
 //!
-//! - `unsafe` is limited to the boundary: exported names, callbacks, the caller's arrays. A nullable
-//!   pointer is an `Option` of a reference or a box, so that the rest is safe Rust. Each function
-//!   documents what the caller must guarantee.
-//! - A panic never crosses the boundary (`boundary`): it becomes [`Status::Panicked`], or the value that
-//!   means failure in the function's return type.
+//! - `unsafe` is limited to the boundary: exported names, callbacks, the caller's arrays. A
+//!   nullable pointer is an `Option` of a reference or a box, so that the rest is safe Rust. Each
+//!   function documents what the caller must guarantee.
+//! - A panic never crosses the boundary (`boundary`): it becomes [`Status::Panicked`], or the value
+//!   that means failure in the function's return type.
 //! - A null pointer gets an error and is never dereferenced.
 //! - The documentation here is written for C: it becomes the comments of the header.
 #![deny(missing_docs)]

@@ -1,7 +1,7 @@
 //! `punctual_raw_wheel`: the wheel for timers that are fields of the caller's records.
 //!
-//! The wheel calls back through a table of functions while it works. A `RefCell` refuses a callback that uses its own
-//! wheel.
+//! The wheel calls back through a table of functions while it works. A `RefCell` refuses a callback
+//! that uses its own wheel.
 
 use crate::Status;
 use crate::boundary::{guarded, on};
@@ -12,21 +12,21 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// The functions through which a punctual_raw_wheel queries the owner of the timers. Keep them to a few instructions:
-/// the wheel calls them once or twice in a timer's life. They must not use the calling wheel (it returns
-/// PUNCTUAL_REENTERED), throw, or longjmp.
+/// The functions through which a punctual_raw_wheel queries the owner of the timers. Keep them to a
+/// few instructions: the wheel calls them once or twice in a timer's life. They must not use the
+/// calling wheel (it returns PUNCTUAL_REENTERED), throw, or longjmp.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TimerTable {
     /// Passed to the functions; may be NULL.
     pub owner: *mut c_void,
-    /// Required. If `generation` is current for the timer `index`, sets `*deadline` to the timer's present deadline and
-    /// returns true. Otherwise the entry is dead, and it returns false. Indices are those passed to
-    /// punctual_raw_wheel_insert.
+    /// Required. If `generation` is current for the timer `index`, sets `*deadline` to the timer's
+    /// present deadline and returns true. Otherwise the entry is dead, and it returns false.
+    /// Indices are those passed to punctual_raw_wheel_insert.
     ///
-    /// Between two calls of the wheel's functions a deadline may only grow while the generation stays the same. To
-    /// re-arm a timer earlier, set a new generation, insert it and forget the old one. With `order`, the same applies
-    /// to re-arming at the same tick.
+    /// Between two calls of the wheel's functions a deadline may only grow while the generation
+    /// stays the same. To re-arm a timer earlier, set a new generation, insert it and forget the
+    /// old one. With `order`, the same applies to re-arming at the same tick.
     pub deadline: Option<
         unsafe extern "C-unwind" fn(
             owner: *mut c_void,
@@ -35,8 +35,9 @@ pub struct TimerTable {
             deadline: *mut u64,
         ) -> bool,
     >,
-    /// Returns the number of the timer's last arming; a later arming has a larger number. Equal deadlines are popped in this
-    /// order. NULL: equal deadlines are popped in no particular order, and the wheel never sorts them.
+    /// Returns the number of the timer's last arming; a later arming has a larger number. Equal
+    /// deadlines are popped in this order. NULL: equal deadlines are popped in no particular order,
+    /// and the wheel never sorts them.
     pub order: Option<unsafe extern "C-unwind" fn(owner: *mut c_void, index: u32) -> u32>,
 }
 
@@ -52,17 +53,18 @@ pub struct RawDue {
     pub generation: u32,
 }
 
-/// A hierarchical timing wheel for timers that live in the caller's records, such as an array of sessions or the slots
-/// of a cache. It stores an entry of 12 bytes per timer (part of the deadline, index, generation) and asks the owner
-/// whether the entry is current, and for the deadline.
+/// A hierarchical timing wheel for timers that live in the caller's records, such as an array of
+/// sessions or the slots of a cache. It stores an entry of 12 bytes per timer (part of the
+/// deadline, index, generation) and asks the owner whether the entry is current, and for the
+/// deadline.
 ///
 /// - To arm: set the deadline in your record, then call punctual_raw_wheel_insert.
 /// - To cancel: change the generation in your record, then call punctual_raw_wheel_forget.
 /// - To re-arm later: set the deadline in your record. No call is needed.
 /// - To re-arm earlier: set a new deadline and a new generation, insert, forget.
 ///
-/// Prefer punctual_wheel unless you have records with an index anyway and memory or cache misses matter: it keeps the
-/// records itself and reuses the entries of cancelled timers.
+/// Prefer punctual_wheel unless you have records with an index anyway and memory or cache misses
+/// matter: it keeps the records itself and reuses the entries of cancelled timers.
 pub struct TimerFiles {
     table: TimerTable,
     wheel: RefCell<RawWheel>,
@@ -78,8 +80,8 @@ impl<const ORDERED: bool> Timers for Owner<'_, ORDERED> {
     fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
         let table = &self.0.table;
         let mut deadline = 0;
-        // SAFETY: the creator of the wheel promised functions that may be called with their owner from within the
-        // wheel's functions; `deadline` outlives the call.
+        // SAFETY: the creator of the wheel promised functions that may be called with their owner
+        // from within the wheel's functions; `deadline` outlives the call.
         let stands =
             unsafe { (table.deadline?)(table.owner, index, generation, &raw mut deadline) };
         stands.then_some(deadline)
@@ -98,8 +100,8 @@ impl<const ORDERED: bool> Timers for Owner<'_, ORDERED> {
 /// Returns the wheel behind a nullable pointer. Shared, because callbacks may hold the pointer too.
 #[inline]
 fn wheel_ref<'a>(wheel: Option<NonNull<TimerFiles>>) -> Option<&'a TimerFiles> {
-    // SAFETY: the caller passes a pointer from `punctual_raw_wheel_new` that is not freed, and no other thread uses it
-    // meanwhile; a RefCell contains everything that changes.
+    // SAFETY: the caller passes a pointer from `punctual_raw_wheel_new` that is not freed, and no
+    // other thread uses it meanwhile; a RefCell contains everything that changes.
     wheel.map(|wheel| unsafe { wheel.as_ref() })
 }
 
@@ -141,8 +143,8 @@ impl From<Entry> for RawDue {
     }
 }
 
-/// Creates an empty wheel for the timers of `timers`; free it with punctual_raw_wheel_free. The table is copied; its
-/// `owner` must outlive the wheel. O(1).
+/// Creates an empty wheel for the timers of `timers`; free it with punctual_raw_wheel_free. The
+/// table is copied; its `owner` must outlive the wheel. O(1).
 ///
 /// Returns NULL if `timers` or its `deadline` is NULL.
 ///
@@ -165,7 +167,8 @@ pub extern "C" fn punctual_raw_wheel_free(wheel: Option<Box<TimerFiles>>) {
     guarded((), || drop(wheel));
 }
 
-/// Inserts an entry for the timer `index`, whose deadline the caller has just set in its record. O(1).
+/// Inserts an entry for the timer `index`, whose deadline the caller has just set in its record.
+/// O(1).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL, PUNCTUAL_REENTERED.
 ///
@@ -183,8 +186,9 @@ pub extern "C" fn punctual_raw_wheel_insert(
     })
 }
 
-/// Reports that an entry has died: its owner now returns false for it. The wheel sweeps a few entries from time to
-/// time, so that dead entries stay fewer than the live ones plus some 256. O(1).
+/// Reports that an entry has died: its owner now returns false for it. The wheel sweeps a few
+/// entries from time to time, so that dead entries stay fewer than the live ones plus some 256.
+/// O(1).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL, PUNCTUAL_REENTERED.
 ///
@@ -197,9 +201,11 @@ pub extern "C" fn punctual_raw_wheel_forget(wheel: Option<NonNull<TimerFiles>>) 
     })
 }
 
-/// Removes the first entry that is due at `now`. `*due` receives the entry; `due` may be NULL. O(1) amortised.
+/// Removes the first entry that is due at `now`. `*due` receives the entry; `due` may be NULL. O(1)
+/// amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (`*due` is unchanged), PUNCTUAL_NULL, PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (`*due` is unchanged), PUNCTUAL_NULL,
+/// PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -214,11 +220,13 @@ pub extern "C" fn punctual_raw_wheel_pop_due(
     })
 }
 
-/// Same as punctual_raw_wheel_pop_due with bounded work: every entry moved, dropped or checked takes 1 from `*budget`.
-/// The last step may exceed the budget by less than 512 entries. O(*budget).
+/// Same as punctual_raw_wheel_pop_due with bounded work: every entry moved, dropped or checked
+/// takes 1 from `*budget`. The last step may exceed the budget by less than 512 entries.
+/// O(*budget).
 ///
-/// Returns PUNCTUAL_OK (an entry: `*due`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the budget is
-/// exhausted; more may be due), or PUNCTUAL_NULL if `wheel` or `budget` is NULL, PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK (an entry: `*due`, if not NULL), PUNCTUAL_IDLE (nothing is due),
+/// PUNCTUAL_BUSY (the budget is exhausted; more may be due), or PUNCTUAL_NULL if `wheel` or
+/// `budget` is NULL, PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -240,10 +248,11 @@ pub extern "C" fn punctual_raw_wheel_poll(
     })
 }
 
-/// `*deadline` receives the earliest deadline of all timers; `deadline` may be NULL. O(1) amortised.
+/// `*deadline` receives the earliest deadline of all timers; `deadline` may be NULL. O(1)
+/// amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if there are no timers (`*deadline` is unchanged), PUNCTUAL_NULL,
-/// PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if there are no timers (`*deadline` is unchanged),
+/// PUNCTUAL_NULL, PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -256,11 +265,11 @@ pub extern "C" fn punctual_raw_wheel_next_deadline(
     })
 }
 
-/// `*tick` receives a lower bound of all deadlines; `tick` may be NULL. A loop that sleeps until then and pops may find
-/// nothing due, at the cost of one call. O(1).
+/// `*tick` receives a lower bound of all deadlines; `tick` may be NULL. A loop that sleeps until
+/// then and pops may find nothing due, at the cost of one call. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if there are no entries (`*tick` is unchanged), PUNCTUAL_NULL,
-/// PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if there are no entries (`*tick` is unchanged),
+/// PUNCTUAL_NULL, PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -273,8 +282,8 @@ pub extern "C" fn punctual_raw_wheel_next_wakeup(
     })
 }
 
-/// Returns the number of entries inserted and not forgotten, which equals the number of armed timers. 0 if `wheel` is
-/// NULL or is calling a function of its table. O(1).
+/// Returns the number of entries inserted and not forgotten, which equals the number of armed
+/// timers. 0 if `wheel` is NULL or is calling a function of its table. O(1).
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -297,8 +306,8 @@ pub extern "C" fn punctual_raw_wheel_clear(wheel: Option<NonNull<TimerFiles>>) -
     })
 }
 
-/// Returns the size of the wheel in bytes; 0 if `wheel` is NULL or is calling a function of its table. O(memory / 64
-/// KiB).
+/// Returns the size of the wheel in bytes; 0 if `wheel` is NULL or is calling a function of its
+/// table. O(memory / 64 KiB).
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]

@@ -2,7 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-/// The result of a call. 0 is success; some of the others are ordinary results, the rest are errors.
+/// The result of a call. 0 is success; some of the others are ordinary results, the rest are
+/// errors.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -20,7 +21,8 @@ pub enum Status {
     Armed = 5,
     /// A callback used the object that called it, which is not allowed.
     Reentered = 6,
-    /// A defect of the library, whose message went to stderr. Do nothing with the object except free it.
+    /// A defect of the library, whose message went to stderr. Do nothing with the object except
+    /// free it.
     Panicked = 7,
     /// The timer belongs to the process of which this one is a fork.
     Forked = 8,
@@ -55,7 +57,8 @@ impl Status {
     ];
 }
 
-/// Returns the description of a status: a static string, never NULL, not to be freed. Accepts any number.
+/// Returns the description of a status: a static string, never NULL, not to be freed. Accepts any
+/// number.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

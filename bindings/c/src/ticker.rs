@@ -2,9 +2,10 @@
 //!
 //! Ground rules
 //!
-//! - A ticker re-arms its timer after each call, for the next multiple of the period. So calls never overlap, ticks
-//!   during a call are skipped, and ticks do not drift.
-//! - State is shared and dropped as in [`time`](crate::time): `state` is never locked while foreign code runs.
+//! - A ticker re-arms its timer after each call, for the next multiple of the period. So calls
+//!   never overlap, ticks during a call are skipped, and ticks do not drift.
+//! - State is shared and dropped as in [`time`](crate::time): `state` is never locked while foreign
+//!   code runs.
 
 use crate::boundary::guarded;
 use crate::callback::{Callback, Function};
@@ -59,7 +60,8 @@ impl Shared {
         }
     }
 
-    /// Stops the ticker. After this, no call starts, except one that has already passed its check of the timer.
+    /// Stops the ticker. After this, no call starts, except one that has already passed its check
+    /// of the timer.
     fn stop(&self) -> bool {
         let disarmed = self.state().timer.take();
         disarmed.is_some() // dropped here, with no lock held
@@ -76,15 +78,17 @@ fn next_tick(due: Instant, period: Duration, now: Instant) -> Option<Instant> {
     }
 }
 
-/// Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: ticks during a
-/// call are skipped, and ticks stay at multiples of the period. (On a virtual clock the calls happen within
-/// punctual_virtual_time_advance.) The function may stop and free the ticker. It must not throw or longjmp.
+/// Calls `function(argument)` at every period from now, on a thread of the library. Calls never
+/// overlap: ticks during a call are skipped, and ticks stay at multiples of the period. (On a
+/// virtual clock the calls happen within punctual_virtual_time_advance.) The function may stop and
+/// free the ticker. It must not throw or longjmp.
 ///
-/// The library takes ownership of `argument`, even if the call fails: when the ticker was freed and no call is running,
-/// any thread calls `destroy`, if not NULL, with it.
+/// The library takes ownership of `argument`, even if the call fails: when the ticker was freed and
+/// no call is running, any thread calls `destroy`, if not NULL, with it.
 ///
-/// Returns the ticker; free it with punctual_ticker_free. Returns NULL if `period_ns` is not positive, `function` is
-/// NULL, the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
+/// Returns the ticker; free it with punctual_ticker_free. Returns NULL if `period_ns` is not
+/// positive, `function` is NULL, the library's thread cannot be started, or this process is a fork
+/// (punctual_time_is_forked).
 ///
 /// Threads: any.
 ///
@@ -124,7 +128,8 @@ pub unsafe extern "C" fn punctual_ticker_new(
     })
 }
 
-/// Stops a ticker permanently. A call that has started, or is starting on another thread, continues; no other follows.
+/// Stops a ticker permanently. A call that has started, or is starting on another thread,
+/// continues; no other follows.
 ///
 /// Returns true if this call stopped it, false if it was stopped before or `ticker` is NULL.
 ///
@@ -136,7 +141,8 @@ pub extern "C" fn punctual_ticker_stop(ticker: Option<&FuncTicker>) -> bool {
     })
 }
 
-/// Stops a ticker and frees it. A running call continues, and the argument is destroyed after it. NULL is allowed.
+/// Stops a ticker and frees it. A running call continues, and the argument is destroyed after it.
+/// NULL is allowed.
 ///
 /// Threads: any, including the function; no use afterwards.
 #[unsafe(no_mangle)]

@@ -35,8 +35,9 @@ pub(crate) fn duration(ns: i64) -> Duration {
     Duration::from_nanos(ns.max(0).unsigned_abs())
 }
 
-/// Returns the time in nanoseconds since a moment early in the life of the process: on the monotonic clock, or on the
-/// virtual clock that the calling thread has entered (punctual_virtual_time_enter).
+/// Returns the time in nanoseconds since a moment early in the life of the process: on the
+/// monotonic clock, or on the virtual clock that the calling thread has entered
+/// (punctual_virtual_time_enter).
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -47,10 +48,11 @@ pub extern "C" fn punctual_now_ns() -> i64 {
     })
 }
 
-/// Sleeps for at least `ns` nanoseconds; returns at once if `ns` is not positive. On a virtual clock it blocks until
-/// another thread has advanced the clock that far.
+/// Sleeps for at least `ns` nanoseconds; returns at once if `ns` is not positive. On a virtual
+/// clock it blocks until another thread has advanced the clock that far.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_REENTERED in a callback of a virtual clock, which would wait for itself.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_REENTERED in a callback of a virtual clock, which would wait
+/// for itself.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -64,22 +66,24 @@ pub extern "C" fn punctual_sleep_ns(ns: i64) -> Status {
     })
 }
 
-/// Arms a timer that calls `function(argument)` after `delay_ns` nanoseconds, never earlier, on a thread of the
-/// library, so that a slow function delays no other timer. (On a virtual clock the call happens within
-/// punctual_virtual_time_advance.) The function may reset, stop and free the timer. It must not throw or longjmp.
+/// Arms a timer that calls `function(argument)` after `delay_ns` nanoseconds, never earlier, on a
+/// thread of the library, so that a slow function delays no other timer. (On a virtual clock the
+/// call happens within punctual_virtual_time_advance.) The function may reset, stop and free the
+/// timer. It must not throw or longjmp.
 ///
-/// The library takes ownership of `argument`, even if the call fails: when the timer was freed and no call is running
-/// or pending, any thread calls `destroy`, if not NULL, with it.
+/// The library takes ownership of `argument`, even if the call fails: when the timer was freed and
+/// no call is running or pending, any thread calls `destroy`, if not NULL, with it.
 ///
-/// Returns the timer; release it with punctual_timer_free or punctual_timer_detach. Returns NULL if `function` is NULL,
-/// the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
+/// Returns the timer; release it with punctual_timer_free or punctual_timer_detach. Returns NULL if
+/// `function` is NULL, the library's thread cannot be started, or this process is a fork
+/// (punctual_time_is_forked).
 ///
 /// Threads: any.
 ///
 /// # Safety
 ///
-/// Any thread may call `function` and `destroy` with `argument`. If the timer is reset before the function has
-/// returned, two calls may overlap.
+/// Any thread may call `function` and `destroy` with `argument`. If the timer is reset before the
+/// function has returned, two calls may overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_after_func(
     delay_ns: i64,
@@ -98,8 +102,8 @@ pub unsafe extern "C" fn punctual_after_func(
 
 /// Stops a timer. Afterwards it is not armed and can be reset.
 ///
-/// Returns true if this call disarmed it: the function will not be called. Returns false if it was not armed (the
-/// function was called, is running or is about to be called), or if `timer` is NULL.
+/// Returns true if this call disarmed it: the function will not be called. Returns false if it was
+/// not armed (the function was called, is running or is about to be called), or if `timer` is NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -111,8 +115,8 @@ pub extern "C" fn punctual_timer_stop(timer: Option<&FuncTimer>) -> bool {
 
 /// Arms a timer that has fired or was stopped. Its own function may call this.
 ///
-/// Returns PUNCTUAL_OK, PUNCTUAL_NULL, PUNCTUAL_FORKED, or PUNCTUAL_ARMED if it is armed: then it is unchanged. Stop it
-/// first.
+/// Returns PUNCTUAL_OK, PUNCTUAL_NULL, PUNCTUAL_FORKED, or PUNCTUAL_ARMED if it is armed: then it
+/// is unchanged. Stop it first.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -131,7 +135,8 @@ pub extern "C" fn punctual_timer_reset(timer: Option<&FuncTimer>, delay_ns: i64)
     })
 }
 
-/// Disarms a timer and frees it. A running call continues, and the argument is destroyed after it. NULL is allowed.
+/// Disarms a timer and frees it. A running call continues, and the argument is destroyed after it.
+/// NULL is allowed.
 ///
 /// Threads: any, including the function; no use afterwards.
 #[unsafe(no_mangle)]
@@ -142,7 +147,8 @@ pub extern "C" fn punctual_timer_free(timer: Option<Box<FuncTimer>>) {
     });
 }
 
-/// Frees a timer but leaves it armed: it fires, and then the argument is destroyed. NULL is allowed.
+/// Frees a timer but leaves it armed: it fires, and then the argument is destroyed. NULL is
+/// allowed.
 ///
 /// Threads: any, including the function; no use afterwards.
 #[unsafe(no_mangle)]

@@ -9,7 +9,8 @@ pub const VERSION_MINOR: u32 = 1;
 /// Patch version of this header.
 pub const VERSION_PATCH: u32 = 0;
 
-/// Returns the version of the loaded library as major * 1000000 + minor * 1000 + patch, like PUNCTUAL_VERSION.
+/// Returns the version of the loaded library as major * 1000000 + minor * 1000 + patch, like
+/// PUNCTUAL_VERSION.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -7,15 +7,16 @@ use punctual::time::{Entered, VirtualTime};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-/// A clock for tests: it moves only by punctual_virtual_time_advance, and timers fire at their own times, in order.
-/// Nothing sleeps. It is in effect on the threads that have entered it; a timer keeps the clock that was in effect when
-/// it was created.
+/// A clock for tests: it moves only by punctual_virtual_time_advance, and timers fire at their own
+/// times, in order. Nothing sleeps. It is in effect on the threads that have entered it; a timer
+/// keeps the clock that was in effect when it was created.
 pub struct VirtualClock {
     time: VirtualTime,
 }
 
 thread_local! {
-    /// The clocks that this thread has entered and not left, the latest last. The addresses only serve as identities.
+    /// The clocks that this thread has entered and not left, the latest last. The addresses only
+    /// serve as identities.
     static ENTERED: RefCell<Vec<(*const VirtualClock, Entered)>> = const { RefCell::new(Vec::new()) };
     /// True while this thread is in `punctual_virtual_time_advance`, which calls callbacks.
     static ADVANCING: Cell<bool> = const { Cell::new(false) };
@@ -26,7 +27,8 @@ pub(crate) fn is_advancing() -> bool {
     ADVANCING.get()
 }
 
-/// Returns true if this thread uses a virtual clock. A thread that is ending may have left all of them.
+/// Returns true if this thread uses a virtual clock. A thread that is ending may have left all of
+/// them.
 pub(crate) fn is_in_force() -> bool {
     is_advancing()
         || ENTERED
@@ -47,8 +49,8 @@ fn advancing(clock: Option<&VirtualClock>, advance: impl FnOnce(&VirtualTime) ->
     status
 }
 
-/// Creates a virtual clock that starts at the real clock's present time; free it with punctual_virtual_time_free.
-/// Returns NULL only because of a defect.
+/// Creates a virtual clock that starts at the real clock's present time; free it with
+/// punctual_virtual_time_free. Returns NULL only because of a defect.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -61,8 +63,8 @@ pub extern "C" fn punctual_virtual_time_new() -> Option<Box<VirtualClock>> {
     })
 }
 
-/// Frees a virtual clock. Threads that have entered it keep using it until they leave or end, and timers on it keep it
-/// alive as well. NULL is allowed.
+/// Frees a virtual clock. Threads that have entered it keep using it until they leave or end, and
+/// timers on it keep it alive as well. NULL is allowed.
 ///
 /// Threads: any; no use afterwards, except to leave it.
 #[unsafe(no_mangle)]
@@ -70,8 +72,8 @@ pub extern "C" fn punctual_virtual_time_free(clock: Option<Box<VirtualClock>>) {
     guarded((), || drop(clock));
 }
 
-/// Puts the clock into effect for this thread: for reading the time, sleeping and new timers. When the thread leaves
-/// it, the previous clock is in effect again.
+/// Puts the clock into effect for this thread: for reading the time, sleeping and new timers. When
+/// the thread leaves it, the previous clock is in effect again.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
@@ -85,7 +87,8 @@ pub extern "C" fn punctual_virtual_time_enter(clock: Option<&VirtualClock>) -> S
     })
 }
 
-/// Undoes this thread's latest punctual_virtual_time_enter of the clock, which may have been freed since.
+/// Undoes this thread's latest punctual_virtual_time_enter of the clock, which may have been freed
+/// since.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_STALE if the thread has not entered it, PUNCTUAL_NULL.
 ///
@@ -101,8 +104,8 @@ pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualClock) -> Sta
             let place = entries.iter().rposition(|&(entered, _)| entered == clock);
             place.map(|place| entries.remove(place))
         });
-        // Dropped outside of the borrow: the last thread to leave drops the clock's timers and destroys their
-        // arguments.
+        // Dropped outside of the borrow: the last thread to leave drops the clock's timers and
+        // destroys their arguments.
         match left {
             Ok(Some(_)) => Status::Ok,
             // A thread that is ending leaves its clocks automatically.
@@ -119,8 +122,8 @@ pub extern "C" fn punctual_time_is_virtual() -> bool {
     is_in_force()
 }
 
-/// Returns whether the calling thread runs a callback of a virtual clock. It must not wait for that clock, which stands
-/// still until the callback returns.
+/// Returns whether the calling thread runs a callback of a virtual clock. It must not wait for that
+/// clock, which stands still until the callback returns.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -138,8 +141,9 @@ pub extern "C" fn punctual_virtual_time_now_ns(clock: Option<&VirtualClock>) -> 
     })
 }
 
-/// Advances a virtual clock by `ns` nanoseconds, or by 0 if `ns` is negative. It moves from deadline to deadline: each
-/// timer fires at its own time, on the calling thread, including timers that functions arm meanwhile.
+/// Advances a virtual clock by `ns` nanoseconds, or by 0 if `ns` is negative. It moves from
+/// deadline to deadline: each timer fires at its own time, on the calling thread, including timers
+/// that functions arm meanwhile.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in a callback of a virtual clock.
 ///
@@ -154,8 +158,8 @@ pub extern "C" fn punctual_virtual_time_advance(clock: Option<&VirtualClock>, ns
 
 /// Advances a virtual clock to its earliest deadline and fires the timers due then.
 ///
-/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in a callback of a
-/// virtual clock.
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in
+/// a callback of a virtual clock.
 ///
 /// Threads: any; concurrent calls run one after another.
 #[unsafe(no_mangle)]
@@ -169,7 +173,8 @@ pub extern "C" fn punctual_virtual_time_advance_to_next(clock: Option<&VirtualCl
     })
 }
 
-/// Returns the number of armed timers and sleeping threads of a virtual clock; 0 if `clock` is NULL.
+/// Returns the number of armed timers and sleeping threads of a virtual clock; 0 if `clock` is
+/// NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -177,8 +182,8 @@ pub extern "C" fn punctual_virtual_time_pending(clock: Option<&VirtualClock>) ->
     guarded(0, || clock.map_or(0, |clock| clock.time.pending()))
 }
 
-/// Blocks until a virtual clock has at least `count` armed timers and sleeping threads. Use it before an advance, to
-/// wait for another thread's sleep.
+/// Blocks until a virtual clock has at least `count` armed timers and sleeping threads. Use it
+/// before an advance, to wait for another thread's sleep.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///

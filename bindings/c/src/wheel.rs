@@ -1,7 +1,7 @@
 //! `punctual_wheel`: the wheel that owns its timers, with values of the size of a pointer.
 //!
-//! This file has the type and operations on one timer; [`due`] pops due timers, and [`whole`] has operations on all
-//! timers.
+//! This file has the type and operations on one timer; [`due`] pops due timers, and [`whole`] has
+//! operations on all timers.
 
 pub mod due;
 #[cfg(test)]
@@ -14,19 +14,21 @@ use punctual::{TimerKey, Wheel};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Identifies an armed timer of one wheel. Once the timer has fired or was removed, its key is refused forever, even
-/// after another timer reuses its record. Pass it only to its own wheel: another wheel may have a timer with the same
-/// key. PUNCTUAL_NO_KEY identifies no timer. PUNCTUAL_KEY_INDEX converts a key to a small number.
+/// Identifies an armed timer of one wheel. Once the timer has fired or was removed, its key is
+/// refused forever, even after another timer reuses its record. Pass it only to its own wheel:
+/// another wheel may have a timer with the same key. PUNCTUAL_NO_KEY identifies no timer.
+/// PUNCTUAL_KEY_INDEX converts a key to a small number.
 pub type Key = u64;
 
 /// A key that no timer has.
 pub const NO_KEY: u64 = 0;
 
-/// A hierarchical timing wheel: timers are armed, cancelled and re-armed in O(1) and popped in the exact order of
-/// deadlines, equal ones in the order in which they were armed. A deadline is a number of ticks of any length, over all
-/// of uint64_t; the wheel reads no clock.
+/// A hierarchical timing wheel: timers are armed, cancelled and re-armed in O(1) and popped in the
+/// exact order of deadlines, equal ones in the order in which they were armed. A deadline is a
+/// number of ticks of any length, over all of uint64_t; the wheel reads no clock.
 ///
-/// A timer takes 40 bytes. An empty wheel takes about 750 bytes; the memory of removed timers is released.
+/// A timer takes 40 bytes. An empty wheel takes about 750 bytes; the memory of removed timers is
+/// released.
 pub struct TimerWheel {
     queue: Wheel<*mut c_void>,
 }
@@ -55,7 +57,8 @@ fn from_key(key: Key) -> TimerKey {
     TimerKey::from_bits(key.wrapping_sub(1))
 }
 
-/// Stores the result for the caller if there is one and `out` is not null; returns `otherwise` if there is none.
+/// Stores the result for the caller if there is one and `out` is not null; returns `otherwise` if
+/// there is none.
 #[inline]
 pub(crate) fn store_result<T>(
     found: Option<T>,
@@ -81,8 +84,8 @@ pub extern "C" fn punctual_wheel_new() -> Option<Box<TimerWheel>> {
     }))
 }
 
-/// Frees a wheel and its timers. The caller still owns the objects that the values point to: pop or list the timers
-/// before. NULL is allowed. O(memory).
+/// Frees a wheel and its timers. The caller still owns the objects that the values point to: pop or
+/// list the timers before. NULL is allowed. O(memory).
 ///
 /// Threads: one at a time, and no use afterwards.
 #[unsafe(no_mangle)]
@@ -143,7 +146,8 @@ pub extern "C" fn punctual_wheel_reset(
     })
 }
 
-/// `*value` receives the value of a timer; `value` may be NULL, to check only whether the timer is armed. O(1).
+/// `*value` receives the value of a timer; `value` may be NULL, to check only whether the timer is
+/// armed. O(1).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (`*value` is unchanged), PUNCTUAL_NULL.
 ///
@@ -183,8 +187,8 @@ pub extern "C" fn punctual_wheel_set(
     })
 }
 
-/// Returns a pointer to a timer's value, for reading and changing until the next call that changes the wheel; NULL if
-/// the key is stale or `wheel` is NULL. O(1).
+/// Returns a pointer to a timer's value, for reading and changing until the next call that changes
+/// the wheel; NULL if the key is stale or `wheel` is NULL. O(1).
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]

@@ -1,5 +1,5 @@
-// A program and its threads end while timers are armed. Static and thread-local owners use the library in their destructors.
-// The program must exit with 0, and not hang.
+// A program and its threads end while timers are armed. Static and thread-local owners use the
+// library in their destructors. The program must exit with 0, and not hang.
 
 #include "check.h"
 

@@ -1,5 +1,5 @@
-// Many threads on the real clock and the library's threads, mainly for ThreadSanitizer. Tests wait for events, not for time
-// to pass.
+// Many threads on the real clock and the library's threads, mainly for ThreadSanitizer. Tests wait
+// for events, not for time to pass.
 
 #include <punctual.hpp>
 

@@ -15,7 +15,8 @@ pub enum Event<'a> {
         /// The text that the server keeps.
         error: &'a str,
     },
-    /// The job's lease ended while the handler ran, or the job was deleted. Another worker may have the job.
+    /// The job's lease ended while the handler ran, or the job was deleted. Another worker may have
+    /// the job.
     Lost {
         /// The job.
         job: &'a Job,

@@ -84,7 +84,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Makes the job due again after `delay`, instead of its backoff. The last attempt stays the last.
+    /// Makes the job due again after `delay`, instead of its backoff. The last attempt stays the
+    /// last.
     #[must_use]
     pub fn retry_in(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);

@@ -1,7 +1,7 @@
 //! Workers and producers for the job queues of a Punctual server.
 //!
-//! A job is leased to one worker at a time. It is tried again if its handler fails, or if the worker goes away; docs/jobs.md of
-//! the repository has the rules.
+//! A job is leased to one worker at a time. It is tried again if its handler fails, or if the
+//! worker goes away; docs/jobs.md of the repository has the rules.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -25,8 +25,9 @@
 //! # }
 //! ```
 //!
-//! Everything runs on the tokio runtime of its caller, whose I/O and time must be enabled. The server's clock decides when a job
-//! is due; the clock of this machine only says when to renew a lease.
+//! Everything runs on the tokio runtime of its caller, whose I/O and time must be enabled. The
+//! server's clock decides when a job is due; the clock of this machine only says when to renew a
+//! lease.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

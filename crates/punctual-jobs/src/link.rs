@@ -1,7 +1,7 @@
 //! A connection that is made again when it is lost.
 //!
-//! Commands of several tasks share one connection. A task that sees it fail forgets it, unless another one has replaced it
-//! already; the next command connects.
+//! Commands of several tasks share one connection. A task that sees it fail forgets it, unless
+//! another one has replaced it already; the next command connects.
 
 use std::time::Duration;
 

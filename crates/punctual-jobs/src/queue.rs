@@ -7,7 +7,8 @@ use redis::{Cmd, RedisResult};
 
 /// A queue to which jobs are added.
 ///
-/// `C` is any connection of redis that can be cloned: a `MultiplexedConnection`, or a `ConnectionManager`, which reconnects.
+/// `C` is any connection of redis that can be cloned: a `MultiplexedConnection`, or a
+/// `ConnectionManager`, which reconnects.
 #[derive(Debug, Clone)]
 pub struct Queue<C> {
     connection: C,
@@ -92,7 +93,8 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
         self.name("ID", id.into())
     }
 
-    /// Keeps the ID taken for at least this time. Without [`Add::id`], the ID is the SHA-1 of the payload.
+    /// Keeps the ID taken for at least this time. Without [`Add::id`], the ID is the SHA-1 of the
+    /// payload.
     pub fn unique(self, time: Duration) -> Self {
         self.number("UNIQUE", millis(time))
     }
@@ -113,7 +115,8 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
         self.number("PRIORITY", priority)
     }
 
-    /// Sets the time that a worker has which asks for no other. [`Worker`](crate::Worker) asks for its own.
+    /// Sets the time that a worker has which asks for no other. [`Worker`](crate::Worker) asks for
+    /// its own.
     pub fn lease(self, time: Duration) -> Self {
         self.number("LEASE", millis(time))
     }
@@ -130,7 +133,8 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
         self
     }
 
-    /// Makes the time between two attempts shorter by a random part of up to `percent`. Needs [`Add::backoff`].
+    /// Makes the time between two attempts shorter by a random part of up to `percent`. Needs
+    /// [`Add::backoff`].
     pub fn jitter(mut self, percent: u8) -> Self {
         self.jitter = vec!["JITTER".into(), percent.to_string()];
         self
@@ -164,7 +168,8 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
     ///
     /// # Errors
     ///
-    /// The server refuses an option, or the connection fails. In the second case the job may have been added.
+    /// The server refuses an option, or the connection fails. In the second case the job may have
+    /// been added.
     pub async fn send(self) -> RedisResult<Option<Vec<u8>>> {
         let mut connection = self.queue.connection.clone();
         self.command().query_async(&mut connection).await

@@ -1,7 +1,7 @@
 //! A job from its lease to its acknowledgement.
 //!
-//! The handler is a task of its own, so the lease is renewed also while it computes (on a runtime of several threads), and a
-//! panic ends nothing else.
+//! The handler is a task of its own, so the lease is renewed also while it computes (on a runtime
+//! of several threads), and a panic ends nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -39,7 +39,8 @@ impl Drop for Handler {
 }
 
 impl Desk {
-    /// Awaits the handler of `job`, renews the lease meanwhile, and tells the server how it ended. `give_up` ends the wait.
+    /// Awaits the handler of `job`, renews the lease meanwhile, and tells the server how it ended.
+    /// `give_up` ends the wait.
     pub(crate) async fn see_through(
         &self,
         job: Job,
@@ -108,7 +109,8 @@ impl Desk {
         command
     }
 
-    /// Sends a command, and returns the number of jobs that it changed; `None` if it may succeed later.
+    /// Sends a command, and returns the number of jobs that it changed; `None` if it may succeed
+    /// later.
     async fn tell(&self, command: &Cmd) -> Option<i64> {
         match self.link.ask(command).await {
             Ok(Value::Int(changed)) => Some(changed),

@@ -1,7 +1,8 @@
 //! The worker: takes jobs while it has room for them, and runs their handlers.
 //!
-//! One connection waits in JOB TAKE, and another one has all other commands, since a connection that waits answers nothing else. The
-//! wait is never abandoned: a reply on its way may have jobs. CLIENT UNBLOCK ends it.
+//! One connection waits in JOB TAKE, and another one has all other commands, since a connection
+//! that waits answers nothing else. The wait is never abandoned: a reply on its way may have jobs.
+//! CLIENT UNBLOCK ends it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,8 +29,9 @@ const COUNT_MAX: usize = 10_000;
 
 /// A worker for some queues.
 ///
-/// A worker takes as many jobs as it has room for, and each handler is a task. The lease of a job is renewed while its handler
-/// runs. Dropping the future of [`Worker::run`] aborts the handlers, and their jobs are tried again when their leases end.
+/// A worker takes as many jobs as it has room for, and each handler is a task. The lease of a job
+/// is renewed while its handler runs. Dropping the future of [`Worker::run`] aborts the handlers,
+/// and their jobs are tried again when their leases end.
 pub struct Worker<H> {
     client: Client,
     queues: Vec<Vec<u8>>,
@@ -57,7 +59,8 @@ where
     H: Fn(Job) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), Failure>> + Send + 'static,
 {
-    /// Makes a worker that calls `handler` for each job of the queues. Queues that are named first come first.
+    /// Makes a worker that calls `handler` for each job of the queues. Queues that are named first
+    /// come first.
     ///
     /// # Panics
     ///
@@ -92,7 +95,8 @@ where
         self
     }
 
-    /// Sets the time after which another worker gets a job if this one is gone. 30 seconds by default.
+    /// Sets the time after which another worker gets a job if this one is gone. 30 seconds by
+    /// default.
     ///
     /// The lease is renewed after each third of it.
     ///
@@ -109,7 +113,8 @@ where
         self
     }
 
-    /// Sets the grace period: how long a worker that is told to stop waits for running jobs. 25 seconds by default.
+    /// Sets the grace period: how long a worker that is told to stop waits for running jobs. 25
+    /// seconds by default.
     #[must_use]
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = time;
@@ -123,8 +128,8 @@ where
         self
     }
 
-    /// Works until the process gets SIGTERM or SIGINT (on other systems than Unix: ctrl-C), and stops as [`Worker::run_until`]
-    /// does.
+    /// Works until the process gets SIGTERM or SIGINT (on other systems than Unix: ctrl-C), and
+    /// stops as [`Worker::run_until`] does.
     ///
     /// # Errors
     ///
@@ -136,13 +141,15 @@ where
 
     /// Works until `stop` is ready.
     ///
-    /// The worker then takes no more jobs, and returns when the jobs that run have ended, after the grace at the latest. A job
-    /// that has not ended by then is given up, which counts as a failed attempt, and its handler is dropped.
+    /// The worker then takes no more jobs, and returns when the jobs that run have ended, after the
+    /// grace at the latest. A job that has not ended by then is given up, which counts as a failed
+    /// attempt, and its handler is dropped.
     ///
     /// # Errors
     ///
-    /// The server refuses JOB TAKE: it has no jobs, a key is no queue, or the user may not. Jobs that run end first, as if the
-    /// worker was stopped. A connection that fails is no error, but an [`Event::Disconnected`].
+    /// The server refuses JOB TAKE: it has no jobs, a key is no queue, or the user may not. Jobs
+    /// that run end first, as if the worker was stopped. A connection that fails is no error, but
+    /// an [`Event::Disconnected`].
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> RedisResult<()> {
         let desk = Arc::new(Desk {
             link: Link::new(self.client.clone(), Duration::ZERO),
@@ -267,7 +274,8 @@ where
     }
 }
 
-/// Returns a future that is ready after a signal to stop. From now on such a signal does not end the process.
+/// Returns a future that is ready after a signal to stop. From now on such a signal does not end
+/// the process.
 #[cfg(unix)]
 fn signal() -> RedisResult<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,4 +1,5 @@
-//! Producers and workers with a real server. Its clock is virtual where leases and delays matter: the test moves it.
+//! Producers and workers with a real server. Its clock is virtual where leases and delays matter:
+//! the test moves it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! Ships orders in batches: as soon as there are ten, or 20 ms after the first one. `select!` waits for channels,
-//! timers and a ticker at once.
+//! Ships orders in batches: as soon as there are ten, or 20 ms after the first one. `select!` waits
+//! for channels, timers and a ticker at once.
 //!
 //!     cargo run -p punctual --example batches
 use std::thread;

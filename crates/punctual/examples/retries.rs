@@ -1,4 +1,5 @@
-//! A client that retries, on tokio: each attempt has a time limit, and so have all attempts together.
+//! A client that retries, on tokio: each attempt has a time limit, and so have all attempts
+//! together.
 //!
 //!     cargo run -p punctual --features async --example retries
 use std::time::{Duration, Instant};
@@ -25,8 +26,8 @@ async fn server(mut requests: mpsc::Receiver<Request>) {
     }
 }
 
-/// Retries until there is a reply or `deadline` has passed. Waits 2 ms after the first failure, then twice as long each
-/// time.
+/// Retries until there is a reply or `deadline` has passed. Waits 2 ms after the first failure,
+/// then twice as long each time.
 async fn ask(
     server: &mpsc::Sender<Request>,
     number: u32,

@@ -1,5 +1,5 @@
-//! Sessions that end after half an hour without activity: a map, and a `DelayQueue` of their ends, for a whole day on a
-//! virtual clock.
+//! Sessions that end after half an hour without activity: a map, and a `DelayQueue` of their ends,
+//! for a whole day on a virtual clock.
 //!
 //!     cargo run -p punctual --features async --example sessions
 use std::collections::HashMap;
@@ -53,8 +53,8 @@ impl Sessions {
         }
     }
 
-    /// Runs until the channel is disconnected and all sessions have ended. Returns the users who were logged out for
-    /// inactivity, and the number of pages they visited.
+    /// Runs until the channel is disconnected and all sessions have ended. Returns the users who
+    /// were logged out for inactivity, and the number of pages they visited.
     async fn run(mut self, mut events: mpsc::Receiver<Event>) -> Vec<(&'static str, u32)> {
         let mut expired = Vec::new();
         let mut open = true;

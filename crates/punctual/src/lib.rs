@@ -13,13 +13,15 @@
 //! assert!(timeouts.is_empty());
 //! ```
 //!
-//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Wheel`], a hierarchical
-//!   timing wheel, suits any number of timers, and [`RawWheel`](queue::wheel::RawWheel) is the same for
+//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Wheel`], a hierarchical timing
+//!   wheel, suits any number of timers, and [`RawWheel`](queue::wheel::RawWheel) is the same for
 //!   timers that are stored elsewhere.
-//! - [`tick`]: conversion between times and ticks. All rounding happens here, so that nothing fires early.
+//! - [`tick`]: conversion between times and ticks. All rounding happens here, so that nothing fires
+//!   early.
 //! - [`time`]: timers, tickers and timeouts with Go's semantics, on one thread, and virtual time.
 //! - [`driver`]: one thread that sleeps exactly until the next deadline.
-//! - `future` (feature `async`): `sleep`, `timeout`, `interval` and a `DelayQueue` for any executor.
+//! - `future` (feature `async`): `sleep`, `timeout`, `interval` and a `DelayQueue` for any
+//!   executor.
 //!
 //! # An event loop
 //!
@@ -75,8 +77,8 @@
 //! | [`Heap`], `BinaryHeap` with handles | O(log n) | all | exact | passed in |
 //! | `BinaryHeap` with dead entries | O(log n), and memory for what is cancelled | all | exact | passed in |
 //!
-//! A heap is as good where a few thousand timers nearly all fire. Where most timers are cancelled or
-//! postponed, as timeouts are, the wheel touches one record for each.
+//! A heap is as good where a few thousand timers nearly all fire. Where most timers are cancelled
+//! or postponed, as timeouts are, the wheel touches one record for each.
 //!
 //! # Features
 //!

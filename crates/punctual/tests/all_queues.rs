@@ -1,6 +1,6 @@
-//! Runs the same operations on every deadline queue and compares each with one model, step by step: the
-//! order of popped timers, the next deadline, and which handles are refused. Each queue's own tests run
-//! all operations and check its private invariants.
+//! Runs the same operations on every deadline queue and compares each with one model, step by step:
+//! the order of popped timers, the next deadline, and which handles are refused. Each queue's own
+//! tests run all operations and check its private invariants.
 #![allow(missing_docs)]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 

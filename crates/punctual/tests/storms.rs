@@ -4,8 +4,8 @@
 //! A storm runs thousands of operations of one kind on many timers and compares each result with a
 //! `BTreeMap` of (deadline, arming). A failure prints the seed.
 //!
-//! - `STORM_OPS=1000000` makes each storm longer (60,000 operations), and `STORM_TIMERS=20000` gives it
-//!   more timers (400). `make soak` sets both.
+//! - `STORM_OPS=1000000` makes each storm longer (60,000 operations), and `STORM_TIMERS=20000`
+//!   gives it more timers (400). `make soak` sets both.
 //! - `PUNCTUAL_SEED=17` repeats a failure.
 #![allow(missing_docs)]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
@@ -31,8 +31,8 @@ struct Storm<Q> {
     bytes_per_timer: usize,
 }
 
-/// Bytes that a queue may take besides its timers: a wheel may have a chunk of 248 bytes in each of its
-/// 704 slots.
+/// Bytes that a queue may take besides its timers: a wheel may have a chunk of 248 bytes in each of
+/// its 704 slots.
 const SPARE_BYTES: usize = 192 << 10;
 
 impl<Q: Queue> Storm<Q> {
@@ -131,8 +131,8 @@ impl<Q: Queue> Storm<Q> {
     }
 }
 
-/// Returns the memory per timer in a queue of a few thousand. Vectors grow by doubling, so it may be
-/// twice that for another number.
+/// Returns the memory per timer in a queue of a few thousand. Vectors grow by doubling, so it may
+/// be twice that for another number.
 fn bytes_per_timer<Q: Queue>() -> usize {
     let many = if cfg!(miri) { 64 } else { 4_096 };
     let (mut queue, mut random) = (Q::default(), Random::new(1));
@@ -382,7 +382,8 @@ fn within_budgets<Q: Queue>(storm: &mut Storm<Q>) {
 /// Everything at random. In some storms the clock stands still, so that only sweeps remove the dead
 /// entries of cancels and re-arms.
 fn mixed<Q: Queue>(storm: &mut Storm<Q>) {
-    // Weights: cancel and arm, re-arm later, re-arm earlier, move the clock, move it to the next deadline.
+    // Weights: cancel and arm, re-arm later, re-arm earlier, move the clock, move it to the next
+    // deadline.
     const PHASES: [[u64; 5]; 7] = [
         [8, 8, 8, 8, 8],
         [4, 4, 4, 32, 10],

@@ -123,8 +123,8 @@ fn a_callback_that_panics_has_no_other_effect() {
     assert_eq!(numbers, [1, 3, 5, 7, 9]);
 }
 
-/// Threads stop timers at about the moment they fire: each is either stopped or fired, and its channel is empty
-/// after the stop.
+/// Threads stop timers at about the moment they fire: each is either stopped or fired, and its
+/// channel is empty after the stop.
 #[test]
 fn either_a_stop_or_a_firing_wins() {
     const TIMERS: u32 = 500;

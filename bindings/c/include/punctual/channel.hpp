@@ -1,8 +1,8 @@
 // punctual::channel<T> and select: passing values between threads.
 //
-// One mutex guards a channel's state, which its copies share. A thread that waits for one channel uses its condition
-// variables; a select over several registers a `waiter` with each, which every change wakes. Lock order: channel,
-// waiter. No callback runs under either lock.
+// One mutex guards a channel's state, which its copies share. A thread that waits for one channel
+// uses its condition variables; a select over several registers a `waiter` with each, which every
+// change wakes. Lock order: channel, waiter. No callback runs under either lock.
 #ifndef PUNCTUAL_CHANNEL_HPP
 #define PUNCTUAL_CHANNEL_HPP
 
@@ -184,8 +184,8 @@ private:
 
 }  // namespace detail
 
-/// A channel that buffers up to `capacity` values, first in, first out. Copies refer to the same channel. A
-/// default-constructed one is nil: never ready.
+/// A channel that buffers up to `capacity` values, first in, first out. Copies refer to the same
+/// channel. A default-constructed one is nil: never ready.
 ///
 /// Threads: several threads may use the same channel, or copies of it, at the same time.
 template <class T>
@@ -227,18 +227,19 @@ public:
     return value;
   }
 
-  /// Receives; blocks for `timeout` at most, on punctual::time's clock, virtual or not. Returns nullopt after the
-  /// timeout, or if the channel is closed and drained. Throws punctual::error in a callback of a virtual clock, which
-  /// would wait for itself. Needs punctual/time.hpp.
+  /// Receives; blocks for `timeout` at most, on punctual::time's clock, virtual or not. Returns
+  /// nullopt after the timeout, or if the channel is closed and drained. Throws punctual::error in
+  /// a callback of a virtual clock, which would wait for itself. Needs punctual/time.hpp.
   template <class Rep, class Period>
   std::optional<T> recv_for(std::chrono::duration<Rep, Period> timeout) const;
 
-  /// `for (T value : c)` receives until the channel is closed and drained. Each value goes to exactly one receiver.
+  /// `for (T value : c)` receives until the channel is closed and drained. Each value goes to
+  /// exactly one receiver.
   iterator begin() const { return iterator(*this); }
   iterator end() const { return iterator(); }
 
-  /// Closes the channel: no more values can be sent, buffered ones can be received. Closing twice is allowed; closing
-  /// the nil channel does nothing.
+  /// Closes the channel: no more values can be sent, buffered ones can be received. Closing twice
+  /// is allowed; closing the nil channel does nothing.
   void close() const {
     if (state_) state_->close();
   }
@@ -401,21 +402,22 @@ using if_cases = std::enable_if_t<(std::is_base_of_v<select_case, std::remove_re
 
 }  // namespace detail
 
-/// For select: receives from `from`, then calls `then(std::optional<T>)`, with nullopt if the channel is closed and
-/// drained, or `then()`.
+/// For select: receives from `from`, then calls `then(std::optional<T>)`, with nullopt if the
+/// channel is closed and drained, or `then()`.
 template <class T, class Then = detail::nothing>
 detail::recv_case<T, Then> on_recv(channel<T> from, Then then = {}) {
   return {std::move(from), std::move(then)};
 }
 
-/// For select: sends `value` to `to`, then calls `then()`. select throws closed_channel if the channel is closed.
-/// `value` is moved from when sent.
+/// For select: sends `value` to `to`, then calls `then()`. select throws closed_channel if the
+/// channel is closed. `value` is moved from when sent.
 template <class T, class Then = detail::nothing>
 detail::send_case<T, Then> on_send(channel<T> to, typename channel<T>::value_type value, Then then = {}) {
   return {std::move(to), std::move(value), std::move(then)};
 }
 
-/// Performs one of the ready cases and calls its callback. Returns its index, or nullopt if none is ready.
+/// Performs one of the ready cases and calls its callback. Returns its index, or nullopt if none is
+/// ready.
 template <class... Cases, detail::if_cases<Cases...> = 0>
 std::optional<std::size_t> try_select(Cases &&...cases) {
   if constexpr (sizeof...(Cases) == 0) {
@@ -428,8 +430,9 @@ std::optional<std::size_t> try_select(Cases &&...cases) {
   }
 }
 
-/// Blocks until a case is ready, performs it and calls its callback. Returns its index, starting at 0. Chooses at
-/// random among several ready cases. Without cases, or with nil channels only, it blocks forever.
+/// Blocks until a case is ready, performs it and calls its callback. Returns its index, starting at
+/// 0. Chooses at random among several ready cases. Without cases, or with nil channels only, it
+/// blocks forever.
 template <class... Cases, detail::if_cases<Cases...> = 0>
 std::size_t select(Cases &&...cases) {
   if constexpr (sizeof...(Cases) == 0) {

@@ -13,8 +13,8 @@
 
 namespace punctual::time {
 
-/// The clock in effect on the calling thread: the monotonic one, or a virtual_time that the thread has entered. Its
-/// epoch is a moment early in the life of the process.
+/// The clock in effect on the calling thread: the monotonic one, or a virtual_time that the thread
+/// has entered. Its epoch is a moment early in the life of the process.
 ///
 /// Threads: any.
 struct clock {
@@ -27,8 +27,9 @@ struct clock {
   static time_point now() noexcept { return time_point(duration(punctual_now_ns())); }
 };
 
-/// Nanoseconds. Functions accept any std::chrono duration: a finer one is rounded up, so that nothing fires early; one
-/// too long for nanoseconds becomes 292 years; a negative one and NaN become zero.
+/// Nanoseconds. Functions accept any std::chrono duration: a finer one is rounded up, so that
+/// nothing fires early; one too long for nanoseconds becomes 292 years; a negative one and NaN
+/// become zero.
 using duration = clock::duration;
 /// A time point of punctual::time::clock.
 using time_point = clock::time_point;
@@ -60,8 +61,9 @@ std::int64_t to_ns(std::chrono::duration<Rep, Period> time) noexcept {
 
 }  // namespace detail
 
-/// Sleeps for at least `time`. On a virtual clock it blocks until another thread has advanced the clock that far.
-/// Throws punctual::error in a callback of a virtual clock, which would wait for itself.
+/// Sleeps for at least `time`. On a virtual clock it blocks until another thread has advanced the
+/// clock that far. Throws punctual::error in a callback of a virtual clock, which would wait for
+/// itself.
 ///
 /// Threads: any.
 template <class Rep, class Period>
@@ -69,8 +71,8 @@ void sleep(std::chrono::duration<Rep, Period> time) {
   check(punctual_sleep_ns(detail::to_ns(time)));
 }
 
-/// A clock for tests: it moves only by advance(), and timers fire at their own times, in order. Nothing sleeps. It is
-/// in effect on threads that have entered it.
+/// A clock for tests: it moves only by advance(), and timers fire at their own times, in order.
+/// Nothing sleeps. It is in effect on threads that have entered it.
 ///
 /// Threads: any, also several at once.
 class virtual_time {
@@ -98,8 +100,8 @@ public:
   /// Returns its time.
   time_point now() const noexcept { return time_point(duration(punctual_virtual_time_now_ns(clock_.get()))); }
 
-  /// Advances the clock and fires due timers on this thread, in order. Throws punctual::error in a callback of a
-  /// virtual clock.
+  /// Advances the clock and fires due timers on this thread, in order. Throws punctual::error in a
+  /// callback of a virtual clock.
   template <class Rep, class Period>
   void advance(std::chrono::duration<Rep, Period> by) {
     check(punctual_virtual_time_advance(clock_.get(), detail::to_ns(by)));
@@ -115,7 +117,8 @@ public:
   /// Returns the number of its armed timers and sleeping threads.
   std::size_t pending() const noexcept { return punctual_virtual_time_pending(clock_.get()); }
 
-  /// Blocks until the clock has `count` armed timers and sleeping threads, for example until another thread sleeps.
+  /// Blocks until the clock has `count` armed timers and sleeping threads, for example until
+  /// another thread sleeps.
   void wait_for_pending(std::size_t count) { check(punctual_virtual_time_wait_for_pending(clock_.get(), count)); }
 
 private:

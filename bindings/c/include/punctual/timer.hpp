@@ -1,8 +1,9 @@
 // punctual::time: timers and tickers with channels or callbacks.
 //
-// A timer shares its state with the library, which calls `fire` on its own thread for each arming that was not stopped,
-// maybe slightly after the timer counts as fired. `due` counts these pending calls, and `cancelled` those that a stop or
-// a reset has cancelled, so that the channel gets no outdated time. Lock order: timer, channel.
+// A timer shares its state with the library, which calls `fire` on its own thread for each arming
+// that was not stopped, maybe slightly after the timer counts as fired. `due` counts these pending
+// calls, and `cancelled` those that a stop or a reset has cancelled, so that the channel gets no
+// outdated time. Lock order: timer, channel.
 #ifndef PUNCTUAL_TIMER_HPP
 #define PUNCTUAL_TIMER_HPP
 
@@ -36,7 +37,8 @@
 
 namespace punctual::time {
 
-/// Handles an exception that a callback has thrown. Called on the callback's thread; must not throw.
+/// Handles an exception that a callback has thrown. Called on the callback's thread; must not
+/// throw.
 using exception_handler = void (*)(std::exception_ptr);
 
 namespace detail {
@@ -55,8 +57,9 @@ inline void print_exception(std::exception_ptr thrown) {
 
 inline std::atomic<exception_handler> on_exception{print_exception};
 
-// Writes before an argument is passed to the library happen before the calls, and the calls happen before the
-// destruction. The library's locks ensure this; these annotations make it known to ThreadSanitizer.
+// Writes before an argument is passed to the library happen before the calls, and the calls happen
+// before the destruction. The library's locks ensure this; these annotations make it known to
+// ThreadSanitizer.
 #ifdef PUNCTUAL_THREAD_SANITIZER
 inline void release_to_tsan(void *argument) noexcept { __tsan_release(argument); }
 inline void acquire_from_tsan(void *argument) noexcept { __tsan_acquire(argument); }
@@ -187,7 +190,8 @@ inline void send_tick(void *argument) noexcept {
   if (!state.stopped) send_time(*state.c.state());
 }
 
-/// The channel of after() or tick() and its timer, which is destroyed with the last copy of the channel.
+/// The channel of after() or tick() and its timer, which is destroyed with the last copy of the
+/// channel.
 template <class Feeder>
 struct fed_channel {
   channel_state<time_point> state{1};
@@ -220,30 +224,32 @@ std::function<void()> to_function(Function function) {
 
 }  // namespace detail
 
-/// Sets the handler of exceptions thrown by callbacks; nullptr, the default, prints them to stderr. Returns the
-/// previous handler.
+/// Sets the handler of exceptions thrown by callbacks; nullptr, the default, prints them to stderr.
+/// Returns the previous handler.
 ///
 /// Threads: any.
 inline exception_handler set_exception_handler(exception_handler handler) noexcept {
   return detail::on_exception.exchange(handler ? handler : detail::print_exception);
 }
 
-/// Fires once unless stopped before: sends the time into its channel, or calls a function (after_func). Destruction
-/// disarms it. A moved-from timer is not armed, has the nil channel, and cannot be reset.
+/// Fires once unless stopped before: sends the time into its channel, or calls a function
+/// (after_func). Destruction disarms it. A moved-from timer is not armed, has the nil channel, and
+/// cannot be reset.
 ///
 /// Threads: any, also several at once; move and destroy it only while no other thread uses it.
 class timer {
 public:
-  /// Arms a timer that sends the time after `delay`. Throws punctual::error if the library's thread cannot be started,
-  /// or this process is a fork of the one that has it.
+  /// Arms a timer that sends the time after `delay`. Throws punctual::error if the library's thread
+  /// cannot be started, or this process is a fork of the one that has it.
   template <class Rep, class Period>
   explicit timer(std::chrono::duration<Rep, Period> delay) : timer(delay, channel<time_point>(1), nullptr) {}
 
   /// Returns the channel that receives the time; the nil channel for a timer with a function.
   channel<time_point> c() const { return state_ ? state_->c : channel<time_point>(); }
 
-  /// Stops it. Returns true if this call disarmed it. The channel is empty afterwards, and stays so until a reset.
-  /// Otherwise its function was called, is running or is about to be called; this does not wait for it.
+  /// Stops it. Returns true if this call disarmed it. The channel is empty afterwards, and stays so
+  /// until a reset. Otherwise its function was called, is running or is about to be called; this
+  /// does not wait for it.
   bool stop() {
     if (!state_) return false;
     const std::lock_guard<std::mutex> lock(state_->mutex);
@@ -253,8 +259,8 @@ public:
     return disarmed;
   }
 
-  /// Arms it again after it has fired or was stopped; its own function may call this. Removes an unreceived time.
-  /// Throws std::logic_error if it is armed.
+  /// Arms it again after it has fired or was stopped; its own function may call this. Removes an
+  /// unreceived time. Throws std::logic_error if it is armed.
   template <class Rep, class Period>
   void reset(std::chrono::duration<Rep, Period> delay) {
     if (!state_) throw error(PUNCTUAL_NULL);
@@ -283,12 +289,13 @@ private:
   detail::timer_handle timer_;
 };
 
-/// Calls `function()` after `delay` on a thread of the library: a slow function delays no other timer. Its exceptions
-/// are reported (set_exception_handler). Destroying the timer disarms it, so keep it. A running call then continues, so
-/// objects that it uses must outlive it. If the timer is reset before a call has returned, two calls may overlap.
+/// Calls `function()` after `delay` on a thread of the library: a slow function delays no other
+/// timer. Its exceptions are reported (set_exception_handler). Destroying the timer disarms it, so
+/// keep it. A running call then continues, so objects that it uses must outlive it. If the timer is
+/// reset before a call has returned, two calls may overlap.
 ///
-/// Throws std::invalid_argument if `function` is empty (a null pointer, an empty std::function), and the exceptions of
-/// timer::timer.
+/// Throws std::invalid_argument if `function` is empty (a null pointer, an empty std::function),
+/// and the exceptions of timer::timer.
 ///
 /// Threads: any.
 template <class Rep, class Period, class Function>
@@ -298,8 +305,8 @@ template <class Rep, class Period, class Function>
   return timer(delay, channel<time_point>(), std::move(call));
 }
 
-/// Returns a channel that receives the time after `delay`. The timer is destroyed with the last copy of the channel, so
-/// it need not be stopped. Throws the exceptions of timer::timer.
+/// Returns a channel that receives the time after `delay`. The timer is destroyed with the last
+/// copy of the channel, so it need not be stopped. Throws the exceptions of timer::timer.
 ///
 /// Threads: any.
 template <class Rep, class Period>
@@ -307,13 +314,15 @@ channel<time_point> after(std::chrono::duration<Rep, Period> delay) {
   return detail::feed_channel(detail::to_ns(delay), detail::make_timer<std::weak_ptr<detail::channel_state<time_point>>>);
 }
 
-/// Sends the time at every period into a channel with room for one: ticks not received in time are skipped, not queued,
-/// and the others stay at multiples of the period. Destruction stops it. A moved-from ticker has the nil channel.
+/// Sends the time at every period into a channel with room for one: ticks not received in time are
+/// skipped, not queued, and the others stay at multiples of the period. Destruction stops it. A
+/// moved-from ticker has the nil channel.
 ///
 /// Threads: any, also several at once; move and destroy it only while no other thread uses it.
 class ticker {
 public:
-  /// Throws std::invalid_argument if the period is not positive, and the exceptions of timer::timer.
+  /// Throws std::invalid_argument if the period is not positive, and the exceptions of
+  /// timer::timer.
   template <class Rep, class Period>
   explicit ticker(std::chrono::duration<Rep, Period> period) : state_(std::make_shared<detail::ticker_state>()) {
     const std::int64_t ns = detail::to_ns(period);
@@ -338,8 +347,9 @@ private:
   detail::ticker_handle ticker_;
 };
 
-/// Returns a channel that receives the time at every period, like a ticker's, until its last copy is destroyed. The nil
-/// channel, which never receives, if the period is not positive. Throws the exceptions of timer::timer.
+/// Returns a channel that receives the time at every period, like a ticker's, until its last copy
+/// is destroyed. The nil channel, which never receives, if the period is not positive. Throws the
+/// exceptions of timer::timer.
 ///
 /// Threads: any.
 template <class Rep, class Period>

@@ -1,7 +1,7 @@
 // punctual::wheel<T>: the timing wheel of punctual.h with values of any movable type.
 //
-// Small trivial values are stored in the engine's own records, as its void *. Others lie in slots of this class,
-// selected by the key's index, in segments that never move.
+// Small trivial values are stored in the engine's own records, as its void *. Others lie in slots
+// of this class, selected by the key's index, in segments that never move.
 #ifndef PUNCTUAL_WHEEL_HPP
 #define PUNCTUAL_WHEEL_HPP
 
@@ -23,9 +23,9 @@ namespace punctual {
 template <class T>
 class wheel;
 
-/// Identifies a timer of one wheel<T>. Once the timer has fired or was removed, its handle is refused forever. A
-/// default-constructed one identifies none. Pass it only to its own wheel: another may have a timer with the same
-/// handle.
+/// Identifies a timer of one wheel<T>. Once the timer has fired or was removed, its handle is
+/// refused forever. A default-constructed one identifies none. Pass it only to its own wheel:
+/// another may have a timer with the same handle.
 template <class T>
 class wheel_handle {
 public:
@@ -44,16 +44,17 @@ private:
   punctual_key bits_ = PUNCTUAL_NO_KEY;
 };
 
-/// A hierarchical timing wheel that owns its values: timers are armed, cancelled and re-armed in O(1) and popped in the
-/// exact order of deadlines, equal ones in the order in which they were armed. A deadline is a number of ticks of any
-/// length; the wheel reads no clock.
+/// A hierarchical timing wheel that owns its values: timers are armed, cancelled and re-armed in
+/// O(1) and popped in the exact order of deadlines, equal ones in the order in which they were
+/// armed. A deadline is a number of ticks of any length; the wheel reads no clock.
 ///
-/// T must be movable without throwing. A timer takes 40 bytes, and sizeof(T) more unless T is trivially
-/// copyable and fits into a pointer. T may hold a wheel<T>::handle.
+/// T must be movable without throwing. A timer takes 40 bytes, and sizeof(T) more unless T is
+/// trivially copyable and fits into a pointer. T may hold a wheel<T>::handle.
 ///
 /// A value's destructor may use the wheel: its timer has already been removed.
 ///
-/// Threads: as for a std::vector. Calls of const members may overlap with each other, other calls with none.
+/// Threads: as for a std::vector. Calls of const members may overlap with each other, other calls
+/// with none.
 template <class T>
 class wheel {
 public:
@@ -89,8 +90,8 @@ public:
   /// Throws punctual::error for more than 2^32 - 1 timers, and std::bad_alloc.
   handle insert(std::uint64_t deadline, T carried) { return emplace(deadline, std::move(carried)); }
 
-  /// Arms a timer whose value is constructed from `arguments`. O(1). Also throws the exceptions of the constructor;
-  /// then nothing is armed.
+  /// Arms a timer whose value is constructed from `arguments`. O(1). Also throws the exceptions of
+  /// the constructor; then nothing is armed.
   template <class... Arguments>
   handle emplace(std::uint64_t deadline, Arguments &&...arguments) {
     if constexpr (in_place) {
@@ -120,7 +121,8 @@ public:
   /// Cancels a timer and destroys its value. Returns false if the handle is stale. O(1).
   bool erase(handle timer) noexcept { return remove(timer).has_value(); }
 
-  /// Re-arms a timer, earlier or later; its handle stays valid. Returns false if the handle is stale. O(1).
+  /// Re-arms a timer, earlier or later; its handle stays valid. Returns false if the handle is
+  /// stale. O(1).
   bool reset(handle timer, std::uint64_t deadline) noexcept {
     return punctual_wheel_reset(queue_.get(), timer.bits_, deadline) == PUNCTUAL_OK;
   }
@@ -128,8 +130,8 @@ public:
   /// Returns true if a timer is armed. O(1).
   bool contains(handle timer) const noexcept { return punctual_wheel_get(queue_.get(), timer.bits_, nullptr) == PUNCTUAL_OK; }
 
-  /// Returns a timer's value, for reading and changing until the wheel is next changed; nullptr if the handle is stale.
-  /// O(1).
+  /// Returns a timer's value, for reading and changing until the wheel is next changed; nullptr if
+  /// the handle is stale. O(1).
   T *get(handle timer) noexcept {
     if constexpr (in_place) {
       return reinterpret_cast<T *>(punctual_wheel_at(queue_.get(), timer.bits_));
@@ -138,7 +140,8 @@ public:
     }
   }
 
-  /// Same as above for a const wheel and values that are not stored in the engine; value() copies any value. O(1).
+  /// Same as above for a const wheel and values that are not stored in the engine; value() copies
+  /// any value. O(1).
   template <class U = T, std::enable_if_t<!wheel<U>::in_place, int> = 0>
   const U *get(handle timer) const noexcept {
     return contains(timer) ? slot(timer) : nullptr;
@@ -174,10 +177,10 @@ public:
     return std::optional<expired>(unwrap(timer));
   }
 
-  /// Passes every timer due at `now` to `fire(expired &&)`, in order, with bounded work: each timer, and each entry
-  /// that the wheel moves meanwhile, takes 1 from `budget`. Returns true if nothing more is due, false if the budget
-  /// was exhausted first. `fire` may arm and cancel timers of this wheel. Its exceptions propagate, after its timer was
-  /// removed. O(budget).
+  /// Passes every timer due at `now` to `fire(expired &&)`, in order, with bounded work: each
+  /// timer, and each entry that the wheel moves meanwhile, takes 1 from `budget`. Returns true if
+  /// nothing more is due, false if the budget was exhausted first. `fire` may arm and cancel timers
+  /// of this wheel. Its exceptions propagate, after its timer was removed. O(budget).
   template <class Fire>
   bool poll(std::uint64_t now, std::size_t budget, Fire &&fire) {
     for (;;) {
@@ -210,9 +213,10 @@ public:
   /// Returns true if no timer is armed. O(1).
   bool empty() const noexcept { return size() == 0; }
 
-  /// Passes every timer to `see(handle, deadline, value &)`, in no particular order. `see` may change the value, and
-  /// arm and cancel timers of this wheel: it does not see timers armed meanwhile, nor timers cancelled before their
-  /// turn. O(n), and memory for a list of the timers. Throws std::bad_alloc, and the exceptions of `see`.
+  /// Passes every timer to `see(handle, deadline, value &)`, in no particular order. `see` may
+  /// change the value, and arm and cancel timers of this wheel: it does not see timers armed
+  /// meanwhile, nor timers cancelled before their turn. O(n), and memory for a list of the timers.
+  /// Throws std::bad_alloc, and the exceptions of `see`.
   template <class See>
   void for_each(See &&see) {
     for (const punctual_wheel_timer &timer : list()) {
@@ -235,8 +239,9 @@ public:
     }
   }
 
-  /// Removes all timers, due or not, and passes each to `fire(expired &&)`, in order, including timers that `fire` arms
-  /// meanwhile. Its exceptions propagate, after its timer was removed. O(n).
+  /// Removes all timers, due or not, and passes each to `fire(expired &&)`, in order, including
+  /// timers that `fire` arms meanwhile. Its exceptions propagate, after its timer was removed.
+  /// O(n).
   template <class Fire>
   void drain(Fire &&fire) {
     const rewinder rewind{queue_.get()};

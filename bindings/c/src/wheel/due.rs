@@ -18,10 +18,11 @@ impl From<Expired<*mut c_void>> for WheelTimer {
     }
 }
 
-/// Removes the first timer that is due at `now`, with a deadline at or before it. `now` may stand still or go back.
-/// `*expired` receives the timer; `expired` may be NULL. O(1) amortised.
+/// Removes the first timer that is due at `now`, with a deadline at or before it. `now` may stand
+/// still or go back. `*expired` receives the timer; `expired` may be NULL. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (`*expired` is unchanged), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (`*expired` is unchanged),
+/// PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -36,8 +37,8 @@ pub extern "C" fn punctual_wheel_pop_due(
     })
 }
 
-/// Moves up to `capacity` timers that are due at `now`, in order, into the array `expired`. Fewer than `capacity` means
-/// that no more are due. O(1) amortised for each.
+/// Moves up to `capacity` timers that are due at `now`, in order, into the array `expired`. Fewer
+/// than `capacity` means that no more are due. O(1) amortised for each.
 ///
 /// Returns the number of timers; 0 if `wheel` or `expired` is NULL.
 ///
@@ -70,12 +71,13 @@ pub unsafe extern "C" fn punctual_wheel_pop_due_many(
     count
 }
 
-/// Same as punctual_wheel_pop_due with bounded work: every timer popped, and every entry that the wheel moves or drops
-/// meanwhile, takes 1 from `*budget`. So a loop can interleave other work with a million timers due at one tick.
-/// O(*budget).
+/// Same as punctual_wheel_pop_due with bounded work: every timer popped, and every entry that the
+/// wheel moves or drops meanwhile, takes 1 from `*budget`. So a loop can interleave other work with
+/// a million timers due at one tick. O(*budget).
 ///
-/// Returns PUNCTUAL_OK (a timer: `*expired`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the budget is
-/// exhausted; more may be due), or PUNCTUAL_NULL if `wheel` or `budget` is NULL.
+/// Returns PUNCTUAL_OK (a timer: `*expired`, if not NULL), PUNCTUAL_IDLE (nothing is due),
+/// PUNCTUAL_BUSY (the budget is exhausted; more may be due), or PUNCTUAL_NULL if `wheel` or
+/// `budget` is NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -94,10 +96,11 @@ pub extern "C" fn punctual_wheel_poll(
     })
 }
 
-/// `*deadline` receives the earliest deadline; `deadline` may be NULL. The call may sort timers, which only moves later
-/// work forward. O(1) amortised.
+/// `*deadline` receives the earliest deadline; `deadline` may be NULL. The call may sort timers,
+/// which only moves later work forward. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*deadline` is unchanged), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*deadline` is unchanged),
+/// PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -110,10 +113,12 @@ pub extern "C" fn punctual_wheel_next_deadline(
     })
 }
 
-/// `*tick` receives a lower bound of all deadlines; `tick` may be NULL. After punctual_wheel_pop_due(wheel, now) has
-/// returned PUNCTUAL_IDLE the bound lies after `now`, so a loop that sleeps until then and pops makes progress. O(1).
+/// `*tick` receives a lower bound of all deadlines; `tick` may be NULL. After
+/// punctual_wheel_pop_due(wheel, now) has returned PUNCTUAL_IDLE the bound lies after `now`, so a
+/// loop that sleeps until then and pops makes progress. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*tick` is unchanged), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*tick` is unchanged),
+/// PUNCTUAL_NULL.
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]

@@ -12,8 +12,8 @@ pub extern "C" fn punctual_wheel_len(wheel: Option<&TimerWheel>) -> usize {
     wheel.map_or(0, |wheel| wheel.queue.len())
 }
 
-/// Copies armed timers, in no particular order, to the array `timers`: all of them if `capacity` is at least
-/// punctual_wheel_len(wheel). O(n).
+/// Copies armed timers, in no particular order, to the array `timers`: all of them if `capacity` is
+/// at least punctual_wheel_len(wheel). O(n).
 ///
 /// Returns the number of copied timers; 0 if `wheel` or `timers` is NULL.
 ///
@@ -60,8 +60,8 @@ pub extern "C" fn punctual_wheel_clear(wheel: Option<&mut TimerWheel>) -> Status
     })
 }
 
-/// Releases the memory that armed timers do not need. The wheel does this itself when it becomes empty after being
-/// large. O(n).
+/// Releases the memory that armed timers do not need. The wheel does this itself when it becomes
+/// empty after being large. O(n).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///

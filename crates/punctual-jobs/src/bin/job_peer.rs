@@ -1,7 +1,8 @@
 //! The Rust client in `punctual-bench jobs`: the same two programs as in benchmarks/server/peers.
 //!
-//! `work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT COUNT FIRST SPREAD` adds jobs
-//! that are due from the unix time FIRST on, over SPREAD milliseconds; with FIRST 0, at once.
+//! `work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT
+//! COUNT FIRST SPREAD` adds jobs that are due from the unix time FIRST on, over SPREAD
+//! milliseconds; with FIRST 0, at once.
 
 use std::fs::OpenOptions;
 use std::io::Write;

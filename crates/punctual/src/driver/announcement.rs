@@ -3,14 +3,17 @@ use super::sync::{AtomicU64, Ordering, fence};
 /// The thread is awake: no tick is earlier than 0.
 const AWAKE: u64 = 0;
 
-/// A thread's announcement that it sleeps until a tick, so that other threads know whether they must wake it.
+/// A thread's announcement that it sleeps until a tick, so that other threads know whether they
+/// must wake it.
 ///
-/// Both sides write first and then read what the other wrote, with a sequentially consistent fence in between: of a thread
-/// that falls asleep and one that publishes an earlier deadline at the same time, at least one sees the other. Either the
-/// sleeper finds the new deadline in its second look, or the other thread takes the announcement and wakes it. Both sides
-/// change the announcement by `swap`, so exactly one thread takes it.
+/// Both sides write first and then read what the other wrote, with a sequentially consistent fence
+/// in between: of a thread that falls asleep and one that publishes an earlier deadline at the same
+/// time, at least one sees the other. Either the sleeper finds the new deadline in its second look,
+/// or the other thread takes the announcement and wakes it. Both sides change the announcement by
+/// `swap`, so exactly one thread takes it.
 ///
-/// The announcement neither sleeps nor wakes: a driver has a condition variable for that, an event loop a poller.
+/// The announcement neither sleeps nor wakes: a driver has a condition variable for that, an event
+/// loop a poller.
 ///
 /// ```
 /// use punctual::driver::Announcement;
@@ -34,7 +37,8 @@ impl Announcement {
         Announcement(AtomicU64::new(AWAKE))
     }
 
-    /// Announces that the calling thread will sleep until `tick`, at least 1; `u64::MAX` means forever.
+    /// Announces that the calling thread will sleep until `tick`, at least 1; `u64::MAX` means
+    /// forever.
     ///
     /// After this the thread must check for work again before it sleeps. O(1).
     pub fn announce(&self, tick: u64) {
@@ -47,10 +51,11 @@ impl Announcement {
         self.0.swap(AWAKE, Ordering::AcqRel);
     }
 
-    /// Takes the announcement if the thread would sleep beyond `tick`; the caller must then wake it.
+    /// Takes the announcement if the thread would sleep beyond `tick`; the caller must then wake
+    /// it.
     ///
-    /// The caller publishes its deadline or message before this call. Returns the tick until which the thread would have
-    /// slept. O(1): one fence and one load if there is nothing to take.
+    /// The caller publishes its deadline or message before this call. Returns the tick until which
+    /// the thread would have slept. O(1): one fence and one load if there is nothing to take.
     #[inline]
     pub fn take_if_after(&self, tick: u64) -> Option<u64> {
         fence(Ordering::SeqCst);

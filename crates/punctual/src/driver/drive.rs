@@ -50,7 +50,8 @@ impl<A: Alarm> Shared<A> {
         Self::new(Time::Real, day_ago(), runner, shards)
     }
 
-    /// Returns a driver with a virtual clock. It has one shard, so alarms due at one tick fire in arming order.
+    /// Returns a driver with a virtual clock. It has one shard, so alarms due at one tick fire in
+    /// arming order.
     pub(super) fn simulated(runner: Box<dyn Runner<A::Job>>) -> Self {
         Self::new(Time::Virtual(AtomicU64::new(0)), Instant::now(), runner, 1)
     }
@@ -148,7 +149,8 @@ impl<A: Alarm> Shared<A> {
             return Ok(());
         }
         let mut thread = lock(&self.thread);
-        // A thread that was started but has not entered yet will look at the shards before it sleeps.
+        // A thread that was started but has not entered yet will look at the shards before it
+        // sleeps.
         if thread.is_none() {
             let shared = Arc::clone(self);
             let started = signals::with_signals_blocked(|mask| {
@@ -202,7 +204,8 @@ impl<A: Alarm> Shared<A> {
         }
     }
 
-    /// Fires a batch of every shard with due alarms. Returns whether all due alarms fired, and the next deadline.
+    /// Fires a batch of every shard with due alarms. Returns whether all due alarms fired, and the
+    /// next deadline.
     fn fire_due(&self, now: u64, jobs: &mut Vec<A::Job>) -> (bool, u64) {
         let (mut all, mut next) = (true, u64::MAX);
         for (number, shard) in (0..).zip(&self.shards) {
@@ -245,8 +248,8 @@ impl<A: Alarm> Shared<A> {
                 if at_target {
                     break;
                 }
-                // Check once more: a thread that arms and then reads the clock either reads this tick, or its alarm
-                // is found.
+                // Check once more: a thread that arms and then reads the clock either reads this
+                // tick, or its alarm is found.
                 clock.store(target, Ordering::Release);
                 at_target = true;
                 continue;
@@ -310,14 +313,15 @@ fn day_ago() -> Instant {
     now.checked_sub(DAY).unwrap_or(now)
 }
 
-/// Returns the number of shards: enough that threads rarely share one, few enough to scan at each wake-up.
+/// Returns the number of shards: enough that threads rarely share one, few enough to scan at each
+/// wake-up.
 fn shard_count() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     (4 * cores).next_power_of_two().clamp(4, 64)
 }
 
-/// Disables timer slack, by which Linux lets a thread oversleep by 50 µs. If the system refuses, timers keep
-/// its usual lateness.
+/// Disables timer slack, by which Linux lets a thread oversleep by 50 µs. If the system refuses,
+/// timers keep its usual lateness.
 fn disable_timer_slack() {
     #[cfg(all(target_os = "linux", not(miri), not(loom)))]
     let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));

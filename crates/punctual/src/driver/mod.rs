@@ -1,25 +1,30 @@
-//! The driver: one thread that sleeps exactly until the next deadline and then fires the due alarms.
+//! The driver: one thread that sleeps exactly until the next deadline and then fires the due
+//! alarms.
 //!
-//! The time API and the futures of this crate are built on the driver, and so are the bindings of other
-//! languages. The driver has no notion of channels, wakers or callbacks. An [`Alarm`] defines what happens when it
-//! is due; work that may take long becomes a job, which a [`Runner`] does with no lock held.
+//! The time API and the futures of this crate are built on the driver, and so are the bindings of
+//! other languages. The driver has no notion of channels, wakers or callbacks. An [`Alarm`] defines
+//! what happens when it is due; work that may take long becomes a job, which a [`Runner`] does with
+//! no lock held.
 //!
 //! # Ground rules
 //!
 //! - Ticks are nanoseconds since the driver's [`origin`](Driver::origin).
-//! - The queue is split into shards, each under its own lock, and every thread arms in one shard, so arming does not
-//!   contend. A handle includes its shard, so any thread can disarm it. A lock is held for one operation of the queue
-//!   or for a batch of [`Alarm::fire`] calls.
-//! - [`Alarm::fire`] runs under its shard's lock. So when [`disarm`](Driver::disarm) returns `None` for a timer that
-//!   has fired, its `fire` has completed.
-//! - The thread is woken only by a deadline earlier than the one it sleeps for. Disarming never wakes it.
-//! - Only the driver's thread and [`now`](Driver::now) read the clock. A [virtual](Driver::virtual_clock) driver has
-//!   no thread: [`advance`](Driver::advance) fires alarms in the order of deadlines on the calling thread.
-//! - The thread blocks all signals, so the program can block a signal and wait for it. Threads that a runner starts
-//!   inherit that mask, except those of [`Workers`], which have the mask of the thread that armed first.
+//! - The queue is split into shards, each under its own lock, and every thread arms in one shard,
+//!   so arming does not contend. A handle includes its shard, so any thread can disarm it. A lock
+//!   is held for one operation of the queue or for a batch of [`Alarm::fire`] calls.
+//! - [`Alarm::fire`] runs under its shard's lock. So when [`disarm`](Driver::disarm) returns `None`
+//!   for a timer that has fired, its `fire` has completed.
+//! - The thread is woken only by a deadline earlier than the one it sleeps for. Disarming never
+//!   wakes it.
+//! - Only the driver's thread and [`now`](Driver::now) read the clock. A
+//!   [virtual](Driver::virtual_clock) driver has no thread: [`advance`](Driver::advance) fires
+//!   alarms in the order of deadlines on the calling thread.
+//! - The thread blocks all signals, so the program can block a signal and wait for it. Threads that
+//!   a runner starts inherit that mask, except those of [`Workers`], which have the mask of the
+//!   thread that armed first.
 //!
-//! The thread and the locks do not survive a `fork`: a child process must create its own driver and leak the
-//! parent's with `mem::forget`.
+//! The thread and the locks do not survive a `fork`: a child process must create its own driver and
+//! leak the parent's with `mem::forget`.
 //!
 //! ```
 //! use std::sync::mpsc::{Sender, channel};
@@ -82,13 +87,13 @@ pub trait Alarm: Send + 'static {
 
     /// Fires the alarm, which was due at tick `due`. The clock is at `now`.
     ///
-    /// The shard is locked during the call, so this must not block, panic, or call the driver. A non-blocking send
-    /// to a channel is fine. The alarm is also dropped under the lock, so move values that are costly to drop into the
-    /// job.
+    /// The shard is locked during the call, so this must not block, panic, or call the driver. A
+    /// non-blocking send to a channel is fine. The alarm is also dropped under the lock, so move
+    /// values that are costly to drop into the job.
     fn fire(&mut self, due: u64, now: u64) -> Fired<Self::Job>;
 
-    /// Reports the alarm's handle after it was armed, first or by [`Fired::Again`]. The same rules hold as for
-    /// [`fire`](Self::fire).
+    /// Reports the alarm's handle after it was armed, first or by [`Fired::Again`]. The same rules
+    /// hold as for [`fire`](Self::fire).
     fn armed(&mut self, handle: Handle) {
         let _ = handle;
     }
@@ -107,15 +112,16 @@ pub enum Fired<J> {
 
 /// Runs the jobs of fired alarms.
 ///
-/// It runs on the driver's thread, or within [`advance`](Driver::advance) of a virtual driver, with no lock held.
-/// Nothing fires while it runs: long jobs belong on other threads. It must not panic, because the driver's thread
-/// would end.
+/// It runs on the driver's thread, or within [`advance`](Driver::advance) of a virtual driver, with
+/// no lock held. Nothing fires while it runs: long jobs belong on other threads. It must not panic,
+/// because the driver's thread would end.
 pub trait Runner<J>: Send + 'static {
-    /// Runs all jobs and leaves `jobs` empty. `jobs` may be empty if [`recheck`](Self::recheck) requested the call.
+    /// Runs all jobs and leaves `jobs` empty. `jobs` may be empty if [`recheck`](Self::recheck)
+    /// requested the call.
     fn run(&mut self, jobs: &mut Vec<J>);
 
-    /// Returns the time after which [`run`](Self::run) must be called again even if nothing fires. Called after every
-    /// `run`.
+    /// Returns the time after which [`run`](Self::run) must be called again even if nothing fires.
+    /// Called after every `run`.
     fn recheck(&mut self) -> Option<Duration> {
         None
     }
@@ -123,8 +129,8 @@ pub trait Runner<J>: Send + 'static {
 
 /// A handle to an armed alarm of one driver.
 ///
-/// It becomes stale, and is refused for good, when the alarm fires, is disarmed, or is armed again by
-/// [`Fired::Again`].
+/// It becomes stale, and is refused for good, when the alarm fires, is disarmed, or is armed again
+/// by [`Fired::Again`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
     /// The bits of a [`TimerKey`]: two numbers are passed in registers.
@@ -147,7 +153,8 @@ impl Handle {
     }
 }
 
-/// Alarms and the thread that fires them. The [module](self) documents the rules and has an example.
+/// Alarms and the thread that fires them. The [module](self) documents the rules and has an
+/// example.
 ///
 /// Dropping it ends the thread after the running jobs; armed alarms are dropped.
 #[derive(Debug)]
@@ -156,14 +163,16 @@ pub struct Driver<A: Alarm> {
 }
 
 impl<A: Alarm> Driver<A> {
-    /// Returns a driver on the system's monotonic clock. Its thread starts when an alarm is first armed. O(cores).
+    /// Returns a driver on the system's monotonic clock. Its thread starts when an alarm is first
+    /// armed. O(cores).
     pub fn new(runner: impl Runner<A::Job>) -> Self {
         Driver {
             shared: Arc::new(Shared::real(Box::new(runner))),
         }
     }
 
-    /// Returns a driver whose clock moves only by [`advance`](Self::advance). It has no thread. O(1).
+    /// Returns a driver whose clock moves only by [`advance`](Self::advance). It has no thread.
+    /// O(1).
     ///
     /// ```
     /// # use punctual::driver::{Alarm, Driver, Fired, Runner};
@@ -203,8 +212,8 @@ impl<A: Alarm> Driver<A> {
 
     /// Returns the instant of tick 0.
     ///
-    /// It is a day before the driver was created, if the system supports that, so that recent instants in the past
-    /// have ticks. For a virtual driver it is the instant of creation. O(1).
+    /// It is a day before the driver was created, if the system supports that, so that recent
+    /// instants in the past have ticks. For a virtual driver it is the instant of creation. O(1).
     pub fn origin(&self) -> Instant {
         self.shared.origin()
     }
@@ -225,11 +234,13 @@ impl<A: Alarm> Driver<A> {
 
     /// Arms an alarm and returns its handle. `u64::MAX` is never due. O(1).
     ///
-    /// A tick in the past is due at once; on a virtual driver, at the next [`advance`](Self::advance), even by zero.
+    /// A tick in the past is due at once; on a virtual driver, at the next
+    /// [`advance`](Self::advance), even by zero.
     ///
     /// # Panics
     ///
-    /// If the driver's thread cannot be started, or if a shard would hold more than 2^32 - 1 alarms.
+    /// If the driver's thread cannot be started, or if a shard would hold more than 2^32 - 1
+    /// alarms.
     #[inline(always)] // keeps the alarm in registers
     pub fn arm(&self, deadline: u64, alarm: A) -> Handle {
         self.shared.arm(deadline, alarm)
@@ -243,13 +254,15 @@ impl<A: Alarm> Driver<A> {
         self.shared.shard(handle)?.disarm(handle.key())
     }
 
-    /// Re-arms an alarm for another tick, keeping its handle. Returns false if the handle is stale. O(1).
+    /// Re-arms an alarm for another tick, keeping its handle. Returns false if the handle is stale.
+    /// O(1).
     #[inline]
     pub fn rearm(&self, handle: Handle, deadline: u64) -> bool {
         self.shared.rearm(handle, deadline)
     }
 
-    /// Calls `f` with an armed alarm and returns the result, or `None` if the handle is stale. O(1).
+    /// Calls `f` with an armed alarm and returns the result, or `None` if the handle is stale.
+    /// O(1).
     ///
     /// `f` runs under the shard's lock: it must not block or call the driver.
     #[inline]
@@ -275,8 +288,8 @@ impl<A: Alarm> Driver<A> {
 
     /// Advances a virtual clock from one deadline to the next. O(alarms that fall due).
     ///
-    /// Each alarm fires at its own time, and its job completes before the next alarm fires. Alarms that jobs arm
-    /// meanwhile are included. Concurrent calls run one after the other.
+    /// Each alarm fires at its own time, and its job completes before the next alarm fires. Alarms
+    /// that jobs arm meanwhile are included. Concurrent calls run one after the other.
     ///
     /// # Panics
     ///
@@ -288,7 +301,8 @@ impl<A: Alarm> Driver<A> {
 
 #[cfg(all(test, loom))]
 impl<A: Alarm> Driver<A> {
-    /// Returns a driver with a real clock and one shard, and the body of its thread, for a loom model.
+    /// Returns a driver with a real clock and one shard, and the body of its thread, for a loom
+    /// model.
     pub(crate) fn modelled(runner: impl Runner<A::Job>) -> (Self, impl FnOnce() + 'static) {
         let shared = Arc::new(Shared::of_shards(Box::new(runner), 1));
         let driver = Driver {

@@ -1,7 +1,7 @@
 //! Loom models of the driver, run by `scripts/loom`. Loom tries every order of the threads.
 //!
-//! Time does not pass in a model: deadline 1 is due, and a sleep never times out. So a lost wake-up is a
-//! deadlock.
+//! Time does not pass in a model: deadline 1 is due, and a sleep never times out. So a lost wake-up
+//! is a deadlock.
 
 use std::boxed::Box;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ fn check(shards: usize, body: impl Fn(&Driver) + Sync + Send + 'static) {
     });
 }
 
-/// Waits until it has fired. Yielding lets the driver's thread run; if that sleeps forever, loom reports it.
+/// Waits until it has fired. Yielding lets the driver's thread run; if that sleeps forever, loom
+/// reports it.
 fn until_fired(count: &AtomicUsize, times: usize) {
     while count.load(Ordering::Relaxed) < times {
         thread::yield_now();

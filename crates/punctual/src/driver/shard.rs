@@ -1,7 +1,8 @@
 //! A shard: a queue of alarms under its own lock, with the earliest deadline in an atomic.
 //!
-//! A thread always arms in the same shard, so two threads rarely contend for a lock. The driver takes the lock only
-//! when an alarm of the shard is due. `next` is written under the lock and read without it.
+//! A thread always arms in the same shard, so two threads rarely contend for a lock. The driver
+//! takes the lock only when an alarm of the shard is due. `next` is written under the lock and read
+//! without it.
 
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
@@ -16,24 +17,26 @@ use crate::queue::{Polled, TimerKey};
 /// Number of entries that are popped or moved under one lock.
 const BATCH: usize = 64;
 
-/// Number of checks by the driver's thread whether a waiting thread got the lock: a tenth of a millisecond
-/// at most.
+/// Number of checks by the driver's thread whether a waiting thread got the lock: a tenth of a
+/// millisecond at most.
 const PATIENCE: u32 = 100;
 
-/// Number of entries, dead ones included, above which the driver uses a lower bound of the earliest deadline.
-/// The exact deadline may require a wheel to open a slot with nearly all of them, while arming threads wait for
-/// the lock. The bound costs a few more wake-ups per hour, each of which moves one batch.
+/// Number of entries, dead ones included, above which the driver uses a lower bound of the earliest
+/// deadline. The exact deadline may require a wheel to open a slot with nearly all of them, while
+/// arming threads wait for the lock. The bound costs a few more wake-ups per hour, each of which
+/// moves one batch.
 const EXACT: usize = 1_000;
 
 /// Two cache lines: processors fetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Shard<A> {
-    /// A lower bound of the earliest deadline; `u64::MAX` if the queue is known to be empty. After a timer was
-    /// disarmed it may be too early, which costs the driver one useless check.
+    /// A lower bound of the earliest deadline; `u64::MAX` if the queue is known to be empty. After
+    /// a timer was disarmed it may be too early, which costs the driver one useless check.
     next: AtomicU64,
     queue: Mutex<Wheel<A>>,
-    /// Number of threads that wait for the lock. A hint for the driver's thread, which yields to them.
+    /// Number of threads that wait for the lock. A hint for the driver's thread, which yields to
+    /// them.
     waiting: AtomicU64,
 }
 
@@ -63,8 +66,8 @@ impl<A: Alarm> Shard<A> {
         queue
     }
 
-    /// Yields the lock to a waiting thread. Without this, the driver's thread would relock before the waiting thread
-    /// wakes up, and that thread would wait until all due alarms have fired.
+    /// Yields the lock to a waiting thread. Without this, the driver's thread would relock before
+    /// the waiting thread wakes up, and that thread would wait until all due alarms have fired.
     pub(super) fn yield_lock(&self) {
         // Models do not need it.
         if cfg!(all(test, loom)) {
@@ -84,7 +87,8 @@ impl<A: Alarm> Shard<A> {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Arms an alarm. Returns its handle, and true if it is the earliest, so that the driver may need to be woken.
+    /// Arms an alarm. Returns its handle, and true if it is the earliest, so that the driver may
+    /// need to be woken.
     #[inline(always)]
     pub(super) fn arm(&self, shard: u32, deadline: u64, alarm: ManuallyDrop<A>) -> (Handle, bool) {
         let mut queue = self.enter();
@@ -98,7 +102,8 @@ impl<A: Alarm> Shard<A> {
         self.enter().remove(key)
     }
 
-    /// Disarms an alarm for which no thread could be started, and resets `next` if the queue is empty.
+    /// Disarms an alarm for which no thread could be started, and resets `next` if the queue is
+    /// empty.
     pub(super) fn withdraw(&self, key: TimerKey) -> Option<A> {
         let mut queue = lock(&self.queue);
         let alarm = queue.remove(key);

@@ -1,8 +1,9 @@
 //! Signal masks: the driver's thread blocks all signals; its workers use the program's mask.
 //!
-//! A program may block a signal and wait for it (`sigwait`, signalfd) at any time, also after it armed its first timer.
-//! A driver's thread that did not block the signal would receive it, and the process would die. Workers, which call
-//! functions of the program, do not block signals: they may start processes, which inherit the mask.
+//! A program may block a signal and wait for it (`sigwait`, signalfd) at any time, also after it
+//! armed its first timer. A driver's thread that did not block the signal would receive it, and the
+//! process would die. Workers, which call functions of the program, do not block signals: they may
+//! start processes, which inherit the mask.
 
 use core::cell::Cell;
 
@@ -12,7 +13,8 @@ mod mask {
 
     pub(super) type Mask = SigSet;
 
-    /// Blocks all signals except faults. Returns the previous mask, or `None` if the system refuses.
+    /// Blocks all signals except faults. Returns the previous mask, or `None` if the system
+    /// refuses.
     pub(super) fn block() -> Option<Mask> {
         let mut all = SigSet::all();
         // A thread must receive the signals of its own faults: handlers report them.
@@ -55,7 +57,8 @@ std::thread_local! {
     static PROGRAM_MASK: Cell<Option<SignalMask>> = const { Cell::new(None) };
 }
 
-/// Calls `start` with all signals blocked, so that a thread it starts blocks them from the beginning.
+/// Calls `start` with all signals blocked, so that a thread it starts blocks them from the
+/// beginning.
 pub(super) fn with_signals_blocked<R>(start: impl FnOnce(SignalMask) -> R) -> R {
     let before = mask::block();
     let started = start(SignalMask(before));

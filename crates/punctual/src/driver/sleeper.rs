@@ -1,7 +1,7 @@
 //! Sleep and wake-up of the driver's thread.
 //!
-//! The [`Announcement`] decides whether a wake-up is needed; the condition variable carries it out. `model.rs` checks
-//! every order with loom.
+//! The [`Announcement`] decides whether a wake-up is needed; the condition variable carries it out.
+//! `model.rs` checks every order with loom.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use super::sync::{Condvar, Mutex, lock, wait};
 pub(super) struct Sleeper {
     /// Announces `u64::MAX` before the thread exists, so that the first thread that arms starts it.
     announcement: Announcement,
-    /// A thread has taken the announcement: the driver's thread must not sleep. Set and cleared on the slow path only.
+    /// A thread has taken the announcement: the driver's thread must not sleep. Set and cleared on
+    /// the slow path only.
     woken: Mutex<bool>,
     wake: Condvar,
 }
@@ -34,7 +35,8 @@ impl Sleeper {
         self.announcement.withdraw();
     }
 
-    /// Sleeps until `until`, `timeout` from now, unless `look` finds something to do after the announcement.
+    /// Sleeps until `until`, `timeout` from now, unless `look` finds something to do after the
+    /// announcement.
     pub(super) fn sleep(&self, until: u64, timeout: Duration, look: impl FnOnce() -> bool) {
         self.announcement.announce(until);
         if !look() {
@@ -47,8 +49,8 @@ impl Sleeper {
         self.announcement.withdraw();
     }
 
-    /// Wakes the thread if it would sleep beyond `tick`, at which the caller has published work. `start` starts the
-    /// thread if there is none.
+    /// Wakes the thread if it would sleep beyond `tick`, at which the caller has published work.
+    /// `start` starts the thread if there is none.
     ///
     /// # Panics
     ///

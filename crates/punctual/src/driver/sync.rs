@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use super::signals;
 
-/// Locks a mutex, ignoring poison. The driver does not panic while it holds a lock. If an alarm does, against its
-/// contract, the queue is still consistent, because no operation was in progress.
+/// Locks a mutex, ignoring poison. The driver does not panic while it holds a lock. If an alarm
+/// does, against its contract, the queue is still consistent, because no operation was in progress.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -35,8 +35,8 @@ pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Waits for a notification or for `timeout`; may wake spuriously. Returns whether it timed out. Under loom, time does
-/// not pass: a lost wake-up is a deadlock, which loom finds.
+/// Waits for a notification or for `timeout`; may wake spuriously. Returns whether it timed out.
+/// Under loom, time does not pass: a lost wake-up is a deadlock, which loom finds.
 pub(super) fn wait<'a, T>(
     condvar: &Condvar,
     guard: MutexGuard<'a, T>,

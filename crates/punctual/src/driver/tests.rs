@@ -1,4 +1,5 @@
-//! Tests of the driver with real threads and on a virtual clock. `model.rs` tests the orders of threads.
+//! Tests of the driver with real threads and on a virtual clock. `model.rs` tests the orders of
+//! threads.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! [`DelayQueue`]: a stream of values that are due.
 //!
-//! The values are in a deadline queue; one [`Sleep`] waits for the earliest of them. After a removal it may wait for an
-//! earlier deadline, and wake the task once spuriously. It never waits for a later one.
+//! The values are in a deadline queue; one [`Sleep`] waits for the earliest of them. After a
+//! removal it may wait for an earlier deadline, and wake the task once spuriously. It never waits
+//! for a later one.
 
 use core::fmt;
 use core::future::Future;
@@ -19,13 +20,13 @@ use crate::time::timeline::{self, Timeline};
 
 /// A queue of values with deadlines, and a stream that yields them when they are due.
 ///
-/// One task waits for all values with one alarm, so a million values cost only what they take in the queue: every
-/// operation is O(1) and takes no lock. Values are yielded in the order of their deadlines, equal ones in the order in
-/// which they were inserted or reset.
+/// One task waits for all values with one alarm, so a million values cost only what they take in
+/// the queue: every operation is O(1) and takes no lock. Values are yielded in the order of their
+/// deadlines, equal ones in the order in which they were inserted or reset.
 ///
-/// The stream ends (`None`) whenever the queue is empty, and continues after an insertion: the task that found
-/// it empty is woken when the value is due. In tokio's `select!`, give its branch the condition that
-/// the queue is not empty; that of the crate `futures` detects this by itself.
+/// The stream ends (`None`) whenever the queue is empty, and continues after an insertion: the task
+/// that found it empty is woken when the value is due. In tokio's `select!`, give its branch the
+/// condition that the queue is not empty; that of the crate `futures` detects this by itself.
 ///
 /// ```
 /// use std::time::Duration;
@@ -82,10 +83,11 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Inserts a value that is due `delay` from now, and returns its handle. O(1), and a clock reading.
+    /// Inserts a value that is due `delay` from now, and returns its handle. O(1), and a clock
+    /// reading.
     ///
-    /// The task that waits for the queue is woken in time for it, even if it waited for a later one or found the queue
-    /// empty.
+    /// The task that waits for the queue is woken in time for it, even if it waited for a later one
+    /// or found the queue empty.
     ///
     /// # Panics
     ///
@@ -144,7 +146,8 @@ impl<T> DelayQueue<T> {
         Some(value)
     }
 
-    /// Changes a value's deadline to `delay` from now. Returns false if its handle is stale. O(1), and a clock reading.
+    /// Changes a value's deadline to `delay` from now. Returns false if its handle is stale. O(1),
+    /// and a clock reading.
     ///
     /// ```
     /// use std::time::Duration;
@@ -285,8 +288,8 @@ impl<T> DelayQueue<T> {
         Next(self)
     }
 
-    /// Polls for the next due value, like [`next`](Self::next). O(1) amortised; values due together share one clock
-    /// reading.
+    /// Polls for the next due value, like [`next`](Self::next). O(1) amortised; values due together
+    /// share one clock reading.
     ///
     /// ```
     /// use std::task::{Context, Poll, Waker};

@@ -60,11 +60,12 @@ pub fn interval_at(start: Instant, period: Duration) -> Result<Interval, PeriodE
     Interval::new(first, period)
 }
 
-/// The stream of [`interval`] and [`interval_at`], which yields the deadlines of its ticks and never ends.
+/// The stream of [`interval`] and [`interval_at`], which yields the deadlines of its ticks and
+/// never ends.
 ///
-/// The n-th tick is due at the first one plus n periods, so it never drifts. A late task receives one tick, the
-/// last that was due; earlier ones are skipped, and the next one comes when it is due. [`MissedTickBehavior`] has
-/// alternatives.
+/// The n-th tick is due at the first one plus n periods, so it never drifts. A late task receives
+/// one tick, the last that was due; earlier ones are skipped, and the next one comes when it is
+/// due. [`MissedTickBehavior`] has alternatives.
 #[derive(Debug)]
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
@@ -86,12 +87,14 @@ pub struct Interval {
 /// | [`Delay`](Self::Delay) | 10, 20, 45, 55 | 10, 35, 45, 55 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
-    /// Skips them, except for the last one: at most one tick per period, always at a multiple of the period.
+    /// Skips them, except for the last one: at most one tick per period, always at a multiple of
+    /// the period.
     #[default]
     Skip,
     /// Delivers them one right after the other: as many ticks as periods.
     Burst,
-    /// Delivers the next one a period after the late one was received: never two in less than a period. Drifts.
+    /// Delivers the next one a period after the late one was received: never two in less than a
+    /// period. Drifts.
     Delay,
 }
 
@@ -237,8 +240,8 @@ impl Interval {
         self.reset_after(self.period());
     }
 
-    /// Restarts the interval: the next tick is due `delay` from now, at once if that is zero, and later ones a period
-    /// apart. O(1).
+    /// Restarts the interval: the next tick is due `delay` from now, at once if that is zero, and
+    /// later ones a period apart. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -251,7 +254,8 @@ impl Interval {
         self.sleep.reset_after(delay);
     }
 
-    /// Restarts the interval: the next tick is due at an instant, and later ones a period apart. O(1).
+    /// Restarts the interval: the next tick is due at an instant, and later ones a period apart.
+    /// O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};

@@ -20,26 +20,27 @@
 //! | [`interval`], [`interval_at`] | tick periodically; skip missed ticks, and do not drift | O(1) a tick |
 //! | [`DelayQueue`] | yields values when they are due | O(1) an operation |
 //!
-//! There is nothing to set up, and a runtime's own timers need not be enabled. The futures are woken by the
-//! [driver](crate::driver) of the process: one thread that sleeps exactly until the next deadline. Waiting futures
-//! of different threads do not contend for a lock.
+//! There is nothing to set up, and a runtime's own timers need not be enabled. The futures are
+//! woken by the [driver](crate::driver) of the process: one thread that sleeps exactly until the
+//! next deadline. Waiting futures of different threads do not contend for a lock.
 //!
 //! # Exactness
 //!
-//! Deadlines have nanosecond precision. Nothing is ready early, and a task is woken as soon after its deadline as
-//! the system wakes the driver's thread and the executor its own, usually within 0.1 ms. Runtimes whose timers are
-//! part of their event loop round to a millisecond.
+//! Deadlines have nanosecond precision. Nothing is ready early, and a task is woken as soon after
+//! its deadline as the system wakes the driver's thread and the executor its own, usually within
+//! 0.1 ms. Runtimes whose timers are part of their event loop round to a millisecond.
 //!
 //! # Cancellation
 //!
 //! All futures may be dropped between any two polls: a dropped future is disarmed at once and
-//! leaves nothing behind. [`Interval::tick`] and [`DelayQueue::next`] lose nothing when dropped, so they can be
-//! branches of a `select!` in a loop. Forgetting a future (`mem::forget`) costs only a spurious wake-up.
+//! leaves nothing behind. [`Interval::tick`] and [`DelayQueue::next`] lose nothing when dropped, so
+//! they can be branches of a `select!` in a loop. Forgetting a future (`mem::forget`) costs only a
+//! spurious wake-up.
 //!
 //! # Tests
 //!
-//! [`VirtualTime::block_on`] runs a future on a virtual clock, which advances to the next deadline by itself whenever
-//! the future has nothing else to do:
+//! [`VirtualTime::block_on`] runs a future on a virtual clock, which advances to the next deadline
+//! by itself whenever the future has nothing else to do:
 //!
 //! ```
 //! use std::time::Duration;
@@ -56,8 +57,8 @@
 //! });
 //! ```
 //!
-//! On other executors, these futures use the virtual clock that the thread has [entered], which moves only when it is
-//! advanced. Let every thread of a runtime enter it, and leak the guards:
+//! On other executors, these futures use the virtual clock that the thread has [entered], which
+//! moves only when it is advanced. Let every thread of a runtime enter it, and leak the guards:
 //!
 //! ```
 //! use std::time::Duration;
@@ -83,11 +84,12 @@
 //!
 //! # Ground rules
 //!
-//! - A future owns at most one alarm of its timeline's driver: a waker. It is armed when a poll first has to wait,
-//!   and disarmed when the future is ready or dropped.
-//! - Only `waiting` passes wakers to the driver. A waker is cloned, woken and dropped with no lock held, because all
-//!   three may run the executor's code.
-//! - A future keeps its timeline: that of the thread it was created on or, for a [`Timeout`], first polled on.
+//! - A future owns at most one alarm of its timeline's driver: a waker. It is armed when a poll
+//!   first has to wait, and disarmed when the future is ready or dropped.
+//! - Only `waiting` passes wakers to the driver. A waker is cloned, woken and dropped with no lock
+//!   held, because all three may run the executor's code.
+//! - A future keeps its timeline: that of the thread it was created on or, for a [`Timeout`], first
+//!   polled on.
 
 mod block_on;
 mod delay_queue;

@@ -1,7 +1,7 @@
 //! Loom models of every order of a poll, a reset or a drop and the deadline, run by `scripts/loom`.
 //!
-//! Time does not pass in a model: deadline 1 is due, and a sleep never times out. So a lost wake-up is a
-//! deadlock.
+//! Time does not pass in a model: deadline 1 is due, and a sleep never times out. So a lost wake-up
+//! is a deadlock.
 
 use core::task::{Context, Waker};
 use std::sync::Arc;
@@ -44,7 +44,8 @@ impl Task {
             .is_ready()
     }
 
-    /// Waits like an executor. Yielding lets the driver's thread run; if that sleeps forever, loom reports it.
+    /// Waits like an executor. Yielding lets the driver's thread run; if that sleeps forever, loom
+    /// reports it.
     fn until_woken(&self) {
         while !self.woken.0.load(Ordering::Acquire) {
             thread::yield_now();
@@ -130,8 +131,8 @@ fn a_stopped_sleep_returns_its_waker_or_has_woken_it() {
     });
 }
 
-/// The poll checks the virtual clock, arms, and checks again; the advancing thread checks for alarms again at its
-/// target.
+/// The poll checks the virtual clock, arms, and checks again; the advancing thread checks for
+/// alarms again at its target.
 #[test]
 fn a_concurrent_advance_is_noticed_or_wakes() {
     in_every_order(|| {

@@ -14,9 +14,9 @@ use crate::time::timeline::{self, Timeline};
 
 /// Returns a future that is ready after `duration`. O(1).
 ///
-/// The time counts from this call, not from the first poll. If it has passed by the first poll, the task is woken at
-/// once. A duration of more than 584 years never ends. A duration of zero is ready at once and does not let other tasks
-/// run; use the executor's `yield_now` for that.
+/// The time counts from this call, not from the first poll. If it has passed by the first poll, the
+/// task is woken at once. A duration of more than 584 years never ends. A duration of zero is ready
+/// at once and does not let other tasks run; use the executor's `yield_now` for that.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -51,7 +51,8 @@ use crate::time::timeline::{self, Timeline};
 pub fn sleep(duration: Duration) -> Sleep {
     let timeline = Timeline::current();
     let deadline = timeline.deadline_after(duration);
-    // A virtual clock may be advanced before the first poll, and would not fire this alarm by itself.
+    // A virtual clock may be advanced before the first poll, and would not fire this alarm by
+    // itself.
     let ahead = matches!(timeline, Timeline::Real) && !duration.is_zero();
     Sleep {
         timeline,
@@ -60,7 +61,8 @@ pub fn sleep(duration: Duration) -> Sleep {
     }
 }
 
-/// Returns a future that is ready at an instant. An instant in the past is ready at the first poll. O(1).
+/// Returns a future that is ready at an instant. An instant in the past is ready at the first poll.
+/// O(1).
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -78,8 +80,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`] and [`sleep_until`].
 ///
-/// It is armed when a poll first has to wait, and disarmed when it is dropped. Once ready, it stays ready until it
-/// is [reset](Self::reset), and may be polled again.
+/// It is armed when a poll first has to wait, and disarmed when it is dropped. Once ready, it stays
+/// ready until it is [reset](Self::reset), and may be polled again.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     timeline: Timeline,
@@ -92,8 +94,9 @@ pub struct Sleep {
 enum State {
     /// No task waits.
     Idle,
-    /// No task waits, and the deadline was in the future when it was set, so the first poll need not read the clock. If
-    /// the deadline has passed since then, the driver wakes the task at once.
+    /// No task waits, and the deadline was in the future when it was set, so the first poll need
+    /// not read the clock. If the deadline has passed since then, the driver wakes the task at
+    /// once.
     Ahead,
     /// A task waits, or has been woken since its last poll.
     Waiting(Waiting),
@@ -123,7 +126,8 @@ impl Sleep {
         timeline::instant(self.deadline)
     }
 
-    /// Returns true if the deadline has passed. Reads the clock, unless a poll has already found so. O(1).
+    /// Returns true if the deadline has passed. Reads the clock, unless a poll has already found
+    /// so. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -138,8 +142,9 @@ impl Sleep {
 
     /// Changes the deadline to an earlier or later instant. O(1).
     ///
-    /// A waiting task is woken at the new deadline. If the old deadline has just passed, the task may be woken
-    /// spuriously and its next poll waits again. This does not allocate, and usually does not wake the driver.
+    /// A waiting task is woken at the new deadline. If the old deadline has just passed, the task
+    /// may be woken spuriously and its next poll waits again. This does not allocate, and usually
+    /// does not wake the driver.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -157,7 +162,8 @@ impl Sleep {
         self.set_deadline(timeline::tick(deadline));
     }
 
-    /// Calls [`reset`](Self::reset) with `duration` from now on this future's clock. O(1), and a clock reading.
+    /// Calls [`reset`](Self::reset) with `duration` from now on this future's clock. O(1), and a
+    /// clock reading.
     ///
     /// ```
     /// use std::time::Duration;
@@ -207,7 +213,8 @@ impl Sleep {
         self.deadline
     }
 
-    /// Returns a sleep that already waits. If the deadline has passed, the driver wakes the task at once.
+    /// Returns a sleep that already waits. If the deadline has passed, the driver wakes the task at
+    /// once.
     #[inline(always)]
     pub(super) fn waiting(timeline: Timeline, deadline: u64, waker: &Waker) -> Self {
         let waiting = Waiting::start(&timeline, deadline, waker);
@@ -223,9 +230,11 @@ impl Sleep {
         matches!(self.state, State::Waiting(_))
     }
 
-    /// Starts to wait; no task may be waiting. If the deadline has passed, the driver wakes the task at once.
+    /// Starts to wait; no task may be waiting. If the deadline has passed, the driver wakes the
+    /// task at once.
     ///
-    /// Returns false, and does not wait, if another thread has advanced a virtual clock past the deadline meanwhile.
+    /// Returns false, and does not wait, if another thread has advanced a virtual clock past the
+    /// deadline meanwhile.
     #[inline]
     pub(super) fn wait(&mut self, waker: &Waker) -> bool {
         debug_assert!(!self.is_waiting());
@@ -279,7 +288,8 @@ impl Future for Sleep {
     }
 }
 
-/// Terminated from when a poll found it ready until it is reset: `select!` of the crate `futures` then skips it.
+/// Terminated from when a poll found it ready until it is reset: `select!` of the crate `futures`
+/// then skips it.
 impl FusedFuture for Sleep {
     fn is_terminated(&self) -> bool {
         matches!(self.state, State::Elapsed)

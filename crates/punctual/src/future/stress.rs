@@ -117,7 +117,8 @@ impl Future for Yield {
     }
 }
 
-/// Every task awaits futures with timeouts: some are ready in time, some are not, some are dropped while they wait.
+/// Every task awaits futures with timeouts: some are ready in time, some are not, some are dropped
+/// while they wait.
 #[test]
 fn many_tasks_with_timeouts_on_two_threads() {
     let tasks = if cfg!(miri) { 4 } else { 400 };

@@ -15,11 +15,13 @@ use crate::time::timeline::Timeline;
 
 /// Limits the time of a future: the result is its output, or [`Elapsed`]. O(1).
 ///
-/// The future is polled first, so a ready future is never too late. The time counts from its first poll, when
-/// the future starts to work, and not from this call: a future that is ready at its first poll costs neither a clock
-/// reading nor a timer. To count from a certain moment, use [`timeout_at`].
+/// The future is polled first, so a ready future is never too late. The time counts from its first
+/// poll, when the future starts to work, and not from this call: a future that is ready at its
+/// first poll costs neither a clock reading nor a timer. To count from a certain moment, use
+/// [`timeout_at`].
 ///
-/// When the time is up, the future is not dropped until the `Timeout` is; [`Timeout::into_inner`] returns it.
+/// When the time is up, the future is not dropped until the `Timeout` is; [`Timeout::into_inner`]
+/// returns it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -86,8 +88,8 @@ impl From<Elapsed> for io::Error {
 pin_project! {
     /// The future of [`timeout`] and [`timeout_at`].
     ///
-    /// It is armed when the future is first found not to be ready, and disarmed when the future is ready or the
-    /// `Timeout` is dropped. Dropping it drops the inner future.
+    /// It is armed when the future is first found not to be ready, and disarmed when the future is
+    /// ready or the `Timeout` is dropped. Dropping it drops the inner future.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {

@@ -1,8 +1,9 @@
 //! A task that waits for its deadline in a driver.
 //!
-//! The alarm is a waker. While its handle is valid, the deadline has not passed; once it is stale, the driver has taken
-//! the waker, and has woken it or is about to. So no flag is shared with the driver, and nothing is allocated.
-//! `model.rs` checks every order of a poll and the deadline with loom.
+//! The alarm is a waker. While its handle is valid, the deadline has not passed; once it is stale,
+//! the driver has taken the waker, and has woken it or is about to. So no flag is shared with the
+//! driver, and nothing is allocated. `model.rs` checks every order of a poll and the deadline with
+//! loom.
 
 use core::mem;
 use core::task::Waker;

@@ -84,8 +84,8 @@ impl Armings {
         order
     }
 
-    /// Renumbers from 1 on: takes all timers with their orders and returns them with their new orders, in the
-    /// same sequence. O(n log n), once in four billion armings.
+    /// Renumbers from 1 on: takes all timers with their orders and returns them with their new
+    /// orders, in the same sequence. O(n log n), once in four billion armings.
     #[cold]
     pub(super) fn renumber<I: Ord>(
         &mut self,

@@ -32,8 +32,8 @@ mod model;
 
 /// A handle to a timer in a queue.
 ///
-/// A key identifies a record and the record's generation. Once its timer has fired or was removed, the key
-/// is *stale*: the queue refuses it for good, even after the record is reused.
+/// A key identifies a record and the record's generation. Once its timer has fired or was removed,
+/// the key is *stale*: the queue refuses it for good, even after the record is reused.
 ///
 /// ```
 /// use punctual::Wheel;
@@ -155,8 +155,8 @@ pub enum Polled<T> {
 ///
 /// Every implementation guarantees:
 ///
-/// - Timers are popped in the order of their deadlines; timers with equal deadlines in the order in which
-///   they were armed, by [`insert`](Self::insert) or [`reset`](Self::reset).
+/// - Timers are popped in the order of their deadlines; timers with equal deadlines in the order in
+///   which they were armed, by [`insert`](Self::insert) or [`reset`](Self::reset).
 /// - No timer is popped before its deadline, even if `now` stands still or steps back.
 /// - Every `u64` is a valid deadline; a deadline in the past is due at once.
 /// - A stale handle is refused.
@@ -175,7 +175,8 @@ pub enum Polled<T> {
 /// assert_eq!(drain(Heap::new(), 25), "abc");
 /// ```
 pub trait DeadlineQueue<T> {
-    /// Arms a timer and returns its handle. Panics if the queue would hold more than 2^32 - 1 timers.
+    /// Arms a timer and returns its handle. Panics if the queue would hold more than 2^32 - 1
+    /// timers.
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey;
 
     /// Cancels a timer and returns its value, or `None` if the handle is stale.
@@ -224,7 +225,8 @@ pub trait DeadlineQueue<T> {
     /// Frees memory that no armed timer needs.
     fn shrink_to_fit(&mut self);
 
-    /// Returns the bytes taken by the queue and its allocations, excluding memory that the values own.
+    /// Returns the bytes taken by the queue and its allocations, excluding memory that the values
+    /// own.
     fn memory(&self) -> usize;
 }
 

@@ -1,8 +1,8 @@
 //! The actions of this crate's timers.
 //!
-//! Sending to a channel happens at once, under the shard's lock. Anything that may run foreign code (calling, waking,
-//! dropping a callback or waker) is a [`Job`], run with no lock held. A waker in particular may be the last owner of a
-//! task that itself owns a timer of the same shard.
+//! Sending to a channel happens at once, under the shard's lock. Anything that may run foreign code
+//! (calling, waking, dropping a callback or waker) is a [`Job`], run with no lock held. A waker in
+//! particular may be the last owner of a task that itself owns a timer of the same shard.
 
 use core::fmt;
 use core::mem;
@@ -23,7 +23,8 @@ pub(crate) type Callback = Arc<dyn Fn() + Send + Sync>;
 pub(crate) enum Alarm {
     /// Sends its deadline.
     Send(Sender<Instant>),
-    /// Sends its deadline, and passes the sender on to be kept, so that the channel stays connected.
+    /// Sends its deadline, and passes the sender on to be kept, so that the channel stays
+    /// connected.
     SendAndKeep(Sender<Instant>),
     /// Sends at every period, if the channel has room.
     Tick(Box<Tick>),
@@ -49,7 +50,8 @@ pub(crate) struct Tick {
     pub(crate) place: Option<Arc<Place>>,
 }
 
-/// The current handle of a periodic alarm. Its lock is only held for a copy, and may be taken under a shard's lock.
+/// The current handle of a periodic alarm. Its lock is only held for a copy, and may be taken under
+/// a shard's lock.
 #[derive(Default)]
 pub(crate) struct Place(Mutex<Option<Handle>>);
 

@@ -1,7 +1,8 @@
-//! Time for programs: [`sleep`], [`Timer`], [`Ticker`], [`after`], [`tick`] and [`after_func`], with the semantics of
-//! Go's `time`.
+//! Time for programs: [`sleep`], [`Timer`], [`Ticker`], [`after`], [`tick`] and [`after_func`],
+//! with the semantics of Go's `time`.
 //!
-//! A timer sends to a `crossbeam-channel` channel, so [`select!`] can wait for timers and other channels together:
+//! A timer sends to a `crossbeam-channel` channel, so [`select!`] can wait for timers and other
+//! channels together:
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,33 +29,36 @@
 //!
 //! # Guarantees
 //!
-//! - Nothing fires early. A timer fires as soon after its deadline as the system wakes a thread, some tens of
-//!   microseconds on a machine that is not busy.
+//! - Nothing fires early. A timer fires as soon after its deadline as the system wakes a thread,
+//!   some tens of microseconds on a machine that is not busy.
 //! - The value that a timer sends is its deadline. Its lateness is [`now`] minus that.
-//! - After [`Timer::stop`] has returned, the channel is empty and stays so: no value comes late, and nothing has to be
-//!   drained. If it returns true, the timer had not fired; of a concurrent firing and stop, one wins.
-//! - A [`Ticker`] ticks at multiples of its period from its start. Ticks that are not received in time are
-//!   skipped, not queued, and a late tick does not delay others.
+//! - After [`Timer::stop`] has returned, the channel is empty and stays so: no value comes late,
+//!   and nothing has to be drained. If it returns true, the timer had not fired; of a concurrent
+//!   firing and stop, one wins.
+//! - A [`Ticker`] ticks at multiples of its period from its start. Ticks that are not received in
+//!   time are skipped, not queued, and a late tick does not delay others.
 //! - Callbacks run on worker threads, as many as needed: a callback that blocks delays neither
-//!   timers nor other callbacks. Callbacks with equal deadlines may run at the same time. A panic in a callback is
-//!   reported by the panic hook and has no other effect.
+//!   timers nor other callbacks. Callbacks with equal deadlines may run at the same time. A panic
+//!   in a callback is reported by the panic hook and has no other effect.
 //! - Dropping a timer or a ticker disarms it.
-//! - A deadline that does not fit in nanoseconds since about the start of the process (584 years) never fires.
+//! - A deadline that does not fit in nanoseconds since about the start of the process (584 years)
+//!   never fires.
 //!
 //! # Cost
 //!
-//! All timers of a process share one thread, which starts when the first one is armed and sleeps exactly until the next
-//! deadline. It is woken in between only for a deadline earlier than all others. Arming and stopping are O(1), about a
-//! tenth of a microsecond, and do not contend between threads. A stopped timer leaves nothing behind.
+//! All timers of a process share one thread, which starts when the first one is armed and sleeps
+//! exactly until the next deadline. It is woken in between only for a deadline earlier than all
+//! others. Arming and stopping are O(1), about a tenth of a microsecond, and do not contend between
+//! threads. A stopped timer leaves nothing behind.
 //!
-//! A channel costs more than a timer: it doubles the time to create a [`Timer`] and takes nearly all of its kilobyte. A
-//! timer of [`after_func`] takes about 130 bytes. [`sleep`] and [`after`] on the real clock need no timer: the waiting
-//! thread itself sleeps.
+//! A channel costs more than a timer: it doubles the time to create a [`Timer`] and takes nearly
+//! all of its kilobyte. A timer of [`after_func`] takes about 130 bytes. [`sleep`] and [`after`] on
+//! the real clock need no timer: the waiting thread itself sleeps.
 //!
 //! # Tests
 //!
-//! On a thread that has [entered](VirtualTime::enter) a [`VirtualTime`], this module uses a clock that the test
-//! advances. A timeout of a month takes no time, and everything fires in order:
+//! On a thread that has [entered](VirtualTime::enter) a [`VirtualTime`], this module uses a clock
+//! that the test advances. A timeout of a month takes no time, and everything fires in order:
 //!
 //! ```
 //! use std::time::Duration;
@@ -99,7 +103,8 @@ pub use virtual_time::{Entered, VirtualTime};
 use alarm::Alarm;
 use timeline::Timeline;
 
-/// Returns the time: [`Instant::now`], or the time of the virtual clock that this thread has entered. O(1).
+/// Returns the time: [`Instant::now`], or the time of the virtual clock that this thread has
+/// entered. O(1).
 ///
 /// ```
 /// use std::time::Duration;
@@ -120,12 +125,13 @@ pub fn now() -> Instant {
 
 /// Blocks for at least `delay`. O(1).
 ///
-/// On the real clock, the system's sleep is used. On a virtual clock, this blocks until another thread has advanced
-/// the clock far enough.
+/// On the real clock, the system's sleep is used. On a virtual clock, this blocks until another
+/// thread has advanced the clock far enough.
 ///
 /// # Panics
 ///
-/// In a callback of a virtual clock, which runs while that clock is being advanced: it would wait for itself.
+/// In a callback of a virtual clock, which runs while that clock is being advanced: it would wait
+/// for itself.
 ///
 /// ```
 /// use std::time::Duration;
@@ -193,9 +199,10 @@ fn sleep_on(timeline: &Timeline, deadline: u64) {
 
 /// Returns a channel that receives one value, the instant `delay` from now, at that instant. O(1).
 ///
-/// After that the channel is empty but not disconnected. It need not be stopped: dropping it is enough.
-/// On the real clock this is `crossbeam_channel::after`, which creates no timer. A virtual clock keeps the channel
-/// of each one that has fired, about a kilobyte, until the clock is dropped.
+/// After that the channel is empty but not disconnected. It need not be stopped: dropping it is
+/// enough. On the real clock this is `crossbeam_channel::after`, which creates no timer. A virtual
+/// clock keeps the channel of each one that has fired, about a kilobyte, until the clock is
+/// dropped.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The time API on a virtual clock against a model that is a list: random operations, with everything compared.
+//! The time API on a virtual clock against a model that is a list: random operations, with
+//! everything compared.
 
 use std::boxed::Box;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! Threads that stop, reset and drop timers at the moment they fire. A virtual clock is advanced by one thread while
-//! others do so: only the order of the threads matters.
+//! Threads that stop, reset and drop timers at the moment they fire. A virtual clock is advanced by
+//! one thread while others do so: only the order of the threads matters.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -11,8 +11,8 @@ use super::*;
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 2_000 };
 const TICK: Duration = Duration::from_nanos(1);
 
-/// Runs rounds in which two threads start at once on the value of `make`: one advances the clock by a tick, the other
-/// calls `other`. Then `check` checks the result.
+/// Runs rounds in which two threads start at once on the value of `make`: one advances the clock by
+/// a tick, the other calls `other`. Then `check` checks the result.
 fn race<T: Sync>(
     make: impl Fn() -> T,
     other: impl Fn(&T) -> bool + Sync,

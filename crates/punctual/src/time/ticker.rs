@@ -13,8 +13,9 @@ use crate::tick::TickScale;
 
 /// A periodic timer, which sends the deadline of each tick at multiples of a period from its start.
 ///
-/// Its channel has room for one tick. While that tick is not received, others are skipped; the next one again comes at
-/// a multiple of the period, however late anything was. Dropping the ticker disarms it.
+/// Its channel has room for one tick. While that tick is not received, others are skipped; the next
+/// one again comes at a multiple of the period, however late anything was. Dropping the ticker
+/// disarms it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -105,7 +106,8 @@ impl Ticker {
         Ok(ticker)
     }
 
-    /// Returns the channel. It stays connected as long as the ticker lives, even while it is stopped.
+    /// Returns the channel. It stays connected as long as the ticker lives, even while it is
+    /// stopped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,7 +120,8 @@ impl Ticker {
         &self.receiver
     }
 
-    /// Stops the ticker; the channel is empty afterwards. [`reset`](Self::reset) starts it again. O(1).
+    /// Stops the ticker; the channel is empty afterwards. [`reset`](Self::reset) starts it again.
+    /// O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -138,8 +141,8 @@ impl Ticker {
         self.halt();
     }
 
-    /// Sets the period and restarts the ticker now, whether it was stopped or not. A tick that was not received is
-    /// dropped. O(1).
+    /// Sets the period and restarts the ticker now, whether it was stopped or not. A tick that was
+    /// not received is dropped. O(1).
     ///
     /// # Errors
     ///
@@ -172,7 +175,8 @@ impl Ticker {
 
     /// Disarms the ticker and empties the channel.
     fn halt(&self) {
-        // A refused handle belongs to a tick that has fired meanwhile; its alarm has stored a new one.
+        // A refused handle belongs to a tick that has fired meanwhile; its alarm has stored a new
+        // one.
         while let Some(handle) = self.place.get() {
             if self.timeline.disarm(handle).is_some() {
                 self.place.set(None);
@@ -182,8 +186,8 @@ impl Ticker {
     }
 }
 
-/// Returns a channel that ticks like that of a [`Ticker`]. The timer ends at the first tick after the last receiver was
-/// dropped. A period of zero never ticks. O(1).
+/// Returns a channel that ticks like that of a [`Ticker`]. The timer ends at the first tick after
+/// the last receiver was dropped. A period of zero never ticks. O(1).
 ///
 /// # Panics
 ///

@@ -1,8 +1,10 @@
-//! The clock in force on a thread: the process's real clock, or the virtual clock that the thread has entered.
+//! The clock in force on a thread: the process's real clock, or the virtual clock that the thread
+//! has entered.
 //!
 //! A process has one real driver, created when it is first needed. A virtual driver belongs to a
-//! [`VirtualTime`](super::VirtualTime). Ticks have the same meaning on all drivers, nanoseconds since the real driver's
-//! origin, so instants and ticks convert without the driver, and alarms need no reference to it.
+//! [`VirtualTime`](super::VirtualTime). Ticks have the same meaning on all drivers, nanoseconds
+//! since the real driver's origin, so instants and ticks convert without the driver, and alarms
+//! need no reference to it.
 
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
@@ -36,7 +38,8 @@ pub(crate) struct Simulation {
 }
 
 std::thread_local! {
-    /// Number of virtual clocks that the thread has entered and not left. Nearly always 0, which is quick to check.
+    /// Number of virtual clocks that the thread has entered and not left. Nearly always 0, which is
+    /// quick to check.
     static ENTERED: Cell<usize> = const { Cell::new(0) };
     /// These clocks, the one in force last, each with a unique number.
     static STACK: RefCell<Vec<(usize, Arc<Simulation>)>> = const { RefCell::new(Vec::new()) };
@@ -75,7 +78,8 @@ impl Timeline {
         self.driver().now()
     }
 
-    /// Returns the tick of `delay` from now, or `u64::MAX`, which is never due, if that is too far away.
+    /// Returns the tick of `delay` from now, or `u64::MAX`, which is never due, if that is too far
+    /// away.
     #[inline]
     pub(crate) fn deadline_after(&self, delay: Duration) -> u64 {
         self.driver().deadline_after(delay)
@@ -93,7 +97,8 @@ impl Timeline {
         }
     }
 
-    /// Disarms an alarm. Returns `None` if it was disarmed before, or has fired; then its firing has completed.
+    /// Disarms an alarm. Returns `None` if it was disarmed before, or has fired; then its firing
+    /// has completed.
     #[inline]
     pub(crate) fn disarm(&self, handle: Handle) -> Option<Alarm> {
         self.driver().disarm(handle)
@@ -113,8 +118,9 @@ impl Timeline {
         }
     }
 
-    /// Returns true if a virtual clock has passed a deadline that the caller has just armed; the arming may then have
-    /// been too late for the thread that advanced the clock. If false, the deadline will fire.
+    /// Returns true if a virtual clock has passed a deadline that the caller has just armed; the
+    /// arming may then have been too late for the thread that advanced the clock. If false, the
+    /// deadline will fire.
     ///
     /// Always false for the real driver, whose thread checks by itself.
     #[inline]
@@ -125,7 +131,8 @@ impl Timeline {
         }
     }
 
-    /// Calls `f` under the shard's lock: it must not block, drop a waker or a callback, or call the driver.
+    /// Calls `f` under the shard's lock: it must not block, drop a waker or a callback, or call the
+    /// driver.
     #[inline]
     pub(crate) fn with<R>(&self, handle: Handle, f: impl FnOnce(&mut Alarm) -> R) -> Option<R> {
         self.driver().with(handle, f)
@@ -138,7 +145,8 @@ fn real() -> &'static Driver<Alarm> {
     REAL.get_or_init(|| Driver::new(RealRunner::new()))
 }
 
-/// Returns the instant of a tick of any timeline, or one a century away if `Instant` cannot represent it.
+/// Returns the instant of a tick of any timeline, or one a century away if `Instant` cannot
+/// represent it.
 pub(crate) fn instant(tick: u64) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     let origin = real().origin();
@@ -153,7 +161,8 @@ pub(crate) fn tick(instant: Instant) -> u64 {
     TickScale::NANOSECOND.deadline(since)
 }
 
-/// Returns true if this thread runs a callback of a virtual clock, which must not wait for that clock.
+/// Returns true if this thread runs a callback of a virtual clock, which must not wait for that
+/// clock.
 pub(crate) fn is_advancing() -> bool {
     ADVANCING.get()
 }
@@ -278,8 +287,9 @@ impl Simulation {
         self.advance_by(|_| Some(by));
     }
 
-    /// Advances the clock to the next deadline. Returns false if there is none, or if `unless` returns true, which is
-    /// called when no other thread advances the clock. Panics like `advance`.
+    /// Advances the clock to the next deadline. Returns false if there is none, or if `unless`
+    /// returns true, which is called when no other thread advances the clock. Panics like
+    /// `advance`.
     pub(crate) fn advance_to_next(self: &Arc<Self>, unless: impl FnOnce() -> bool) -> bool {
         self.advance_by(|now| {
             let next = self.next_deadline()?;
@@ -287,7 +297,8 @@ impl Simulation {
         })
     }
 
-    /// Advances the clock by the ticks that `by` returns for the current tick, which no other thread changes meanwhile.
+    /// Advances the clock by the ticks that `by` returns for the current tick, which no other
+    /// thread changes meanwhile.
     fn advance_by(self: &Arc<Self>, by: impl FnOnce(u64) -> Option<u64>) -> bool {
         struct ResetAdvancing;
         impl Drop for ResetAdvancing {
@@ -333,8 +344,8 @@ impl Simulation {
         self.watch_until(|| self.pending() >= count);
     }
 
-    /// Blocks until `woken` returns true or an alarm with a reachable deadline is armed. A thread that makes `woken`
-    /// true must then call [`notify_watchers`](Self::notify_watchers).
+    /// Blocks until `woken` returns true or an alarm with a reachable deadline is armed. A thread
+    /// that makes `woken` true must then call [`notify_watchers`](Self::notify_watchers).
     #[cfg(feature = "async")]
     pub(crate) fn wait_for_deadline_or(&self, woken: impl Fn() -> bool) {
         self.watch_until(|| woken() || self.next_deadline().is_some());
@@ -353,8 +364,9 @@ impl Simulation {
         self.watchers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Wakes the watchers after an arming. A watcher counts itself, then checks the alarms; this checks the count after
-    /// the arming. So either the watcher sees the alarm, or this sees the watcher.
+    /// Wakes the watchers after an arming. A watcher counts itself, then checks the alarms; this
+    /// checks the count after the arming. So either the watcher sees the alarm, or this sees the
+    /// watcher.
     pub(crate) fn notify_watchers(&self) {
         if self.watchers.load(Ordering::SeqCst) > 0 {
             let _watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -363,7 +375,8 @@ impl Simulation {
     }
 }
 
-/// A thread's use of a virtual timeline. Guards may be dropped in any order: the latest live one is in force.
+/// A thread's use of a virtual timeline. Guards may be dropped in any order: the latest live one is
+/// in force.
 #[derive(Debug)]
 pub(crate) struct Entry {
     number: usize,
@@ -373,7 +386,8 @@ pub(crate) struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // Dropped outside the borrow: the last owner of a simulation drops its alarms, which may run any code.
+        // Dropped outside the borrow: the last owner of a simulation drops its alarms, which may
+        // run any code.
         let left = STACK.try_with(|stack| {
             let mut stack = stack.borrow_mut();
             let place = stack.iter().rposition(|&(number, _)| number == self.number);

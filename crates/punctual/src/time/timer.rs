@@ -12,7 +12,8 @@ use crate::driver::Handle;
 
 /// A timer that fires once: it sends to a channel or calls a function.
 ///
-/// Any thread may stop or reset it. Dropping it disarms it; [`detach`](Self::detach) lets it run on.
+/// Any thread may stop or reset it. Dropping it disarms it; [`detach`](Self::detach) lets it run
+/// on.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,9 +30,11 @@ use crate::driver::Handle;
 pub struct Timer {
     timeline: Timeline,
     action: Action,
-    /// The channel of a sending timer. It has room for one value, and holds one only while the timer is not armed.
+    /// The channel of a sending timer. It has room for one value, and holds one only while the
+    /// timer is not armed.
     receiver: Receiver<Instant>,
-    /// The handle of the last arming. The lock serialises stops and resets; firing does not take it.
+    /// The handle of the last arming. The lock serialises stops and resets; firing does not take
+    /// it.
     handle: Mutex<Option<Handle>>,
 }
 
@@ -98,7 +101,8 @@ impl Timer {
         timer
     }
 
-    /// Returns the channel. It stays connected as long as the timer lives; for a timer with a function it stays empty.
+    /// Returns the channel. It stays connected as long as the timer lives; for a timer with a
+    /// function it stays empty.
     ///
     /// Clones of it can be used on other threads; each value goes to one of them.
     ///
@@ -112,10 +116,11 @@ impl Timer {
         &self.receiver
     }
 
-    /// Disarms the timer. Returns true if it was armed, false if it has fired or was stopped before. O(1).
+    /// Disarms the timer. Returns true if it was armed, false if it has fired or was stopped
+    /// before. O(1).
     ///
-    /// In either case the channel is empty afterwards: a value that was not received is dropped. A function that
-    /// has started continues; this does not wait for it.
+    /// In either case the channel is empty afterwards: a value that was not received is dropped. A
+    /// function that has started continues; this does not wait for it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -139,8 +144,8 @@ impl Timer {
         disarmed.is_some()
     }
 
-    /// Arms the timer again, `delay` from now, on the clock on which it was created. A value of the last firing that
-    /// was not received is dropped. O(1).
+    /// Arms the timer again, `delay` from now, on the clock on which it was created. A value of the
+    /// last firing that was not received is dropped. O(1).
     ///
     /// # Errors
     ///
@@ -198,8 +203,8 @@ impl Timer {
         self.is_current(*self.lock())
     }
 
-    /// Drops the timer but lets it run on: it can no longer be stopped. Its channel becomes disconnected after
-    /// the value. O(1).
+    /// Drops the timer but lets it run on: it can no longer be stopped. Its channel becomes
+    /// disconnected after the value. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -236,7 +241,8 @@ impl Timer {
     }
 }
 
-/// Calls `callback` `delay` from now, on a worker thread, or on a virtual clock on the thread that advances it. O(1).
+/// Calls `callback` `delay` from now, on a worker thread, or on a virtual clock on the thread that
+/// advances it. O(1).
 ///
 /// The timer can be reset, so `callback` may run again, even before its last call has returned.
 ///

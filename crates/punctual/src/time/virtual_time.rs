@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::timeline::{self, Entry, Simulation};
 
-/// A clock that moves only when it is advanced; `advance` fires all due timers in order before it returns.
+/// A clock that moves only when it is advanced; `advance` fires all due timers in order before it
+/// returns.
 ///
-/// After a thread [enters](Self::enter) it, everything of this module that the thread creates uses this clock. Timers
-/// created before, or on other threads, keep the clock they were created on. Clones are the same clock, for use on
-/// other threads.
+/// After a thread [enters](Self::enter) it, everything of this module that the thread creates uses
+/// this clock. Timers created before, or on other threads, keep the clock they were created on.
+/// Clones are the same clock, for use on other threads.
 ///
 /// It starts at the time of its creation.
 ///
@@ -35,23 +36,24 @@ use super::timeline::{self, Entry, Simulation};
 ///
 /// # Callbacks
 ///
-/// Callbacks run on the advancing thread, one after the other, each at its own deadline, and before any later timer
-/// fires. Timers that they arm fire within the same `advance` if they are due by its end. So tests are repeatable. A
-/// callback that waits for anything else that this clock does would deadlock; [`sleep`](super::sleep) and `advance`
-/// panic instead, which is reported like any panic of a callback.
+/// Callbacks run on the advancing thread, one after the other, each at its own deadline, and before
+/// any later timer fires. Timers that they arm fire within the same `advance` if they are due by
+/// its end. So tests are repeatable. A callback that waits for anything else that this clock does
+/// would deadlock; [`sleep`](super::sleep) and `advance` panic instead, which is reported like any
+/// panic of a callback.
 ///
 /// # Threads
 ///
-/// A test whose threads sleep or wait for timers should make sure that they have started to wait before it advances the
-/// clock: [`wait_for_pending`](Self::wait_for_pending). When a timer fires, the waiting thread is woken, but `advance`
-/// does not wait for what that thread does next.
+/// A test whose threads sleep or wait for timers should make sure that they have started to wait
+/// before it advances the clock: [`wait_for_pending`](Self::wait_for_pending). When a timer fires,
+/// the waiting thread is woken, but `advance` does not wait for what that thread does next.
 #[derive(Clone, Debug)]
 pub struct VirtualTime {
     pub(crate) simulation: Arc<Simulation>,
 }
 
-/// A guard for a thread's use of a virtual clock, which ends when the guard is dropped. Guards may be nested; the
-/// latest live one is in force.
+/// A guard for a thread's use of a virtual clock, which ends when the guard is dropped. Guards may
+/// be nested; the latest live one is in force.
 ///
 /// See the example of [`VirtualTime::enter`].
 #[derive(Debug)]
@@ -108,8 +110,8 @@ impl VirtualTime {
 
     /// Advances the clock by `by`, from one deadline to the next. O(timers that fire).
     ///
-    /// Due timers fire in the order of deadlines, equal ones in arming order, and callbacks run on this thread.
-    /// Concurrent calls run one after the other.
+    /// Due timers fire in the order of deadlines, equal ones in arming order, and callbacks run on
+    /// this thread. Concurrent calls run one after the other.
     ///
     /// # Panics
     ///
@@ -130,8 +132,8 @@ impl VirtualTime {
         self.simulation.advance(by);
     }
 
-    /// Advances the clock to the next deadline and fires the timers due then. Returns false, without advancing, if no
-    /// timer has a reachable deadline. O(timers that fire).
+    /// Advances the clock to the next deadline and fires the timers due then. Returns false,
+    /// without advancing, if no timer has a reachable deadline. O(timers that fire).
     ///
     /// # Panics
     ///
@@ -167,8 +169,8 @@ impl VirtualTime {
         self.simulation.pending()
     }
 
-    /// Blocks, in real time, until at least `count` timers are armed or threads sleep on this clock. A test calls this
-    /// to advance only after its threads have started to wait.
+    /// Blocks, in real time, until at least `count` timers are armed or threads sleep on this
+    /// clock. A test calls this to advance only after its threads have started to wait.
     ///
     /// ```
     /// use std::time::Duration;

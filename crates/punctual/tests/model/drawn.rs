@@ -1,4 +1,5 @@
-//! Random operations, each from one number, for Miri, where proptest's strategies take half a second per operation.
+//! Random operations, each from one number, for Miri, where proptest's strategies take half a
+//! second per operation.
 //!
 //! The weights are close to those of [`random`](super::random); nothing shrinks.
 

@@ -1,7 +1,7 @@
 //! The model against which every deadline queue is tested: a `BTreeMap` of (deadline, arming).
 //!
-//! Property tests, storms and fuzz targets share this file. An operation refers to timers and times by
-//! small numbers, so that random operations meet; see [`Op`].
+//! Property tests, storms and fuzz targets share this file. An operation refers to timers and times
+//! by small numbers, so that random operations meet; see [`Op`].
 
 #![allow(unreachable_pub, dead_code)] // included privately, by tests that each use a part of it
 
@@ -124,7 +124,8 @@ impl<Q: Subject> Model<Q> {
     pub fn run(mut self, ops: impl IntoIterator<Item = Op>) -> Q {
         for (count, op) in ops.into_iter().enumerate() {
             self.apply(op);
-            // Comparing everything is slow, so it is not done after every operation when there are many timers.
+            // Comparing everything is slow, so it is not done after every operation when there are
+            // many timers.
             if count % sized(self.timers.len() / 32 + 1, 200) == 0 {
                 self.queue.check();
             }

@@ -2,16 +2,16 @@
 //!
 //! # Ground rules
 //!
-//! - The driver passes jobs on and never waits for one: [`run`](Runner::run) locks the pool once and wakes one
-//!   worker. A worker wakes the next if more jobs wait, up to the number of cores.
-//! - Workers take jobs in order. A worker that finds many jobs takes several at once, into its *hand*
-//!   ([`pool`] defines how many). If the worker gets stuck, they are taken back.
+//! - The driver passes jobs on and never waits for one: [`run`](Runner::run) locks the pool once
+//!   and wakes one worker. A worker wakes the next if more jobs wait, up to the number of cores.
+//! - Workers take jobs in order. A worker that finds many jobs takes several at once, into its
+//!   *hand* ([`pool`] defines how many). If the worker gets stuck, they are taken back.
 //! - The pool grows by observation, not by a fixed number: while jobs wait, the driver checks every
-//!   [`STALL`]. If no worker has taken a job since the last check, all of them may be stuck, and one more is
-//!   woken or started. Up to the number of cores, a waiting job is reason enough. Only one worker is added at a time;
-//!   it counts as *coming* until it asks for a job.
-//! - A worker without a job for [`PATIENCE`] ends. Idle workers are called last in, first out, so that surplus ones
-//!   end.
+//!   [`STALL`]. If no worker has taken a job since the last check, all of them may be stuck, and
+//!   one more is woken or started. Up to the number of cores, a waiting job is reason enough. Only
+//!   one worker is added at a time; it counts as *coming* until it asks for a job.
+//! - A worker without a job for [`PATIENCE`] ends. Idle workers are called last in, first out, so
+//!   that surplus ones end.
 //! - A panic ends the call of the work function, not the worker, and loses no other job.
 
 #[cfg(all(test, loom))]
@@ -42,13 +42,14 @@ type Work<J> = dyn Fn(&mut Jobs<'_, J>) + Send + Sync;
 
 /// A [`Runner`] with its own threads: a job that blocks delays no other.
 ///
-/// The first job starts a worker. While jobs wait and none is taken for 100 µs, one more worker is woken or started,
-/// without a limit. If the system refuses to start a thread, that is reported once on stderr, and the jobs wait for a
-/// free worker. A worker ends after 10 s without a job. Passing a job on costs the driver's thread some tens of
-/// nanoseconds, plus a wake-up if a worker sleeps; taking one costs about as much.
+/// The first job starts a worker. While jobs wait and none is taken for 100 µs, one more worker is
+/// woken or started, without a limit. If the system refuses to start a thread, that is reported
+/// once on stderr, and the jobs wait for a free worker. A worker ends after 10 s without a job.
+/// Passing a job on costs the driver's thread some tens of nanoseconds, plus a wake-up if a worker
+/// sleeps; taking one costs about as much.
 ///
-/// Dropping it drops the waiting jobs: none starts after `drop` has returned. Running jobs go on, and
-/// `drop` does not wait for them; then the threads end.
+/// Dropping it drops the waiting jobs: none starts after `drop` has returned. Running jobs go on,
+/// and `drop` does not wait for them; then the threads end.
 ///
 /// The threads do not survive a `fork`.
 ///
@@ -110,9 +111,9 @@ impl<J> Drop for Jobs<'_, J> {
 impl<J: Send + 'static> Workers<J> {
     /// Returns workers that call `work` when jobs wait. O(1); starts no thread yet.
     ///
-    /// `work` should take jobs until there are none, and do each. It may find none, because other workers were faster.
-    /// It may run on many threads at once. If it panics, the panic hook reports that, and it is called again for the
-    /// remaining jobs.
+    /// `work` should take jobs until there are none, and do each. It may find none, because other
+    /// workers were faster. It may run on many threads at once. If it panics, the panic hook
+    /// reports that, and it is called again for the remaining jobs.
     pub fn new(work: impl Fn(&mut Jobs<'_, J>) + Send + Sync + 'static) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         Self::of_pool(Pool::new(cores, PATIENCE), work)
@@ -129,11 +130,12 @@ impl<J: Send + 'static> Workers<J> {
         }
     }
 
-    /// Sets the time after which workers count as stuck. `stall` returns it for the current number of workers; the
-    /// default is 100 µs for any number.
+    /// Sets the time after which workers count as stuck. `stall` returns it for the current number
+    /// of workers; the default is 100 µs for any number.
     ///
-    /// If jobs contend for something that only one of them can have at a time, such as an interpreter's lock, they look
-    /// stuck while they wait for it. Let the time grow with the number then, or the number of workers will grow.
+    /// If jobs contend for something that only one of them can have at a time, such as an
+    /// interpreter's lock, they look stuck while they wait for it. Let the time grow with the
+    /// number then, or the number of workers will grow.
     ///
     /// ```
     /// use std::time::Duration;

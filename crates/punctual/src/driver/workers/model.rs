@@ -1,5 +1,5 @@
-//! Loom models of the pool, run by `scripts/loom`. Idle workers do not end in a model, so a lost call is a
-//! deadlock.
+//! Loom models of the pool, run by `scripts/loom`. Idle workers do not end in a model, so a lost
+//! call is a deadlock.
 
 use std::sync::Arc;
 use std::vec::Vec;

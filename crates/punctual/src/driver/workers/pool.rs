@@ -1,7 +1,7 @@
 //! The shared state of the workers: waiting jobs and idle workers.
 //!
-//! There are two kinds of locks, taken in this order: the pool's, then a worker's hand. No foreign code is called and
-//! no thread is woken while one is held.
+//! There are two kinds of locks, taken in this order: the pool's, then a worker's hand. No foreign
+//! code is called and no thread is woken while one is held.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,9 +10,9 @@ use std::vec::Vec;
 
 use super::super::sync::{Condvar, Mutex, MutexGuard, lock, wait};
 
-/// Maximum number of jobs that a worker takes at once, besides the one it does next. It takes at most its share of the
-/// waiting jobs, so hands get smaller towards the end of a burst, and workers finish at about the same time (guided
-/// self-scheduling, Polychronopoulos and Kuck, 1987).
+/// Maximum number of jobs that a worker takes at once, besides the one it does next. It takes at
+/// most its share of the waiting jobs, so hands get smaller towards the end of a burst, and workers
+/// finish at about the same time (guided self-scheduling, Polychronopoulos and Kuck, 1987).
 const HAND: usize = 32;
 
 pub(super) struct Pool<J> {
@@ -29,8 +29,9 @@ struct State<J> {
     hands: Vec<Arc<Seat<J>>>,
     /// Number of all workers, including idle and coming ones.
     workers: usize,
-    /// Number of workers that were called or started and have not asked for a job yet: they wait for a processor, or
-    /// for something that the function needs first, such as an interpreter's lock.
+    /// Number of workers that were called or started and have not asked for a job yet: they wait
+    /// for a processor, or for something that the function needs first, such as an interpreter's
+    /// lock.
     coming: usize,
     /// Number of times that workers took from the queue, and that number at the last check.
     taken: u64,
@@ -132,8 +133,8 @@ impl<J> Pool<J> {
         lock(&self.state).idle.len()
     }
 
-    /// Adds jobs and calls a worker. Returns whether jobs wait, and whether the caller must start the first worker,
-    /// which the pool already counts.
+    /// Adds jobs and calls a worker. Returns whether jobs wait, and whether the caller must start
+    /// the first worker, which the pool already counts.
     pub(super) fn add(&self, jobs: &mut Vec<J>) -> (bool, bool) {
         let mut state = lock(&self.state);
         let waited = !state.queue.is_empty() || !state.hands.is_empty();
@@ -157,10 +158,11 @@ impl<J> Pool<J> {
         (waiting, start)
     }
 
-    /// Checks the workers' progress; called periodically while jobs wait. Takes back the jobs that stuck workers have
-    /// in hand, and adds a worker if none has taken a job since the last check or fewer work than there are cores. It
-    /// adds none before the last added worker has come, which may take a while on a busy machine. Returns whether the
-    /// caller must start a thread for the added worker, which the pool already counts.
+    /// Checks the workers' progress; called periodically while jobs wait. Takes back the jobs that
+    /// stuck workers have in hand, and adds a worker if none has taken a job since the last check
+    /// or fewer work than there are cores. It adds none before the last added worker has come,
+    /// which may take a while on a busy machine. Returns whether the caller must start a thread for
+    /// the added worker, which the pool already counts.
     pub(super) fn look(&self) -> bool {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
@@ -206,8 +208,8 @@ impl<J> Pool<J> {
         lock(&self.state).coming -= 1;
     }
 
-    /// Combines [`arrive`](Self::arrive) and [`take`](Self::take), so that no check sees the worker come and its job
-    /// wait.
+    /// Combines [`arrive`](Self::arrive) and [`take`](Self::take), so that no check sees the worker
+    /// come and its job wait.
     pub(super) fn arrive_and_take(&self, seat: &Arc<Seat<J>>) -> Option<J> {
         let mut state = lock(&self.state);
         state.coming -= 1;
@@ -247,8 +249,8 @@ impl<J> Pool<J> {
         Some(first)
     }
 
-    /// Waits until there may be a job; the worker then counts as coming. Returns false if the worker must end; it is no
-    /// longer counted.
+    /// Waits until there may be a job; the worker then counts as coming. Returns false if the
+    /// worker must end; it is no longer counted.
     pub(super) fn wait(&self, seat: &Arc<Seat<J>>) -> bool {
         let mut state = lock(&self.state);
         let mut called = false;

@@ -1,5 +1,5 @@
-//! Tests of the workers with real threads. Channels and barriers order the threads; time is passed in or does not
-//! matter.
+//! Tests of the workers with real threads. Channels and barriers order the threads; time is passed
+//! in or does not matter.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -122,7 +122,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The order is that of a sorted map, and the waiting task is woken when a value is due or none is left.
+    /// The order is that of a sorted map, and the waiting task is woken when a value is due or none
+    /// is left.
     #[test]
     fn a_delay_queue_matches_a_sorted_map(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 40 } else { 200 })) {
         let time = VirtualTime::new();

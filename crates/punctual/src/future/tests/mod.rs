@@ -1,5 +1,5 @@
-//! The futures on a virtual clock, polled by hand. `stress.rs` tests with threads, `tests/executors.rs` with real
-//! executors, and `model.rs` the orders of a poll and a deadline.
+//! The futures on a virtual clock, polled by hand. `stress.rs` tests with threads,
+//! `tests/executors.rs` with real executors, and `model.rs` the orders of a poll and a deadline.
 
 mod block_on;
 mod delay_queue;

@@ -17,9 +17,9 @@ pub trait Entry {
 
 /// An entry whose comparisons cannot fail.
 ///
-/// While an entry is sifted, it is held and other entries are shifted into the gap, so that a level costs
-/// one assignment. Safe code can do that only with entries that are `Copy`; other entries swap places with
-/// the held one.
+/// While an entry is sifted, it is held and other entries are shifted into the gap, so that a level
+/// costs one assignment. Safe code can do that only with entries that are `Copy`; other entries
+/// swap places with the held one.
 pub trait Sifted: Entry + Ord + Sized {
     /// The entry that is being sifted.
     type Held;

@@ -15,10 +15,11 @@ use super::{Expired, Polled, TimerKey};
 use core::mem::size_of;
 use tracked::TrackedHeap;
 
-/// A heap of timers with `D` children per timer, 2 to 16. Arming, cancelling, re-arming and popping take
-/// O(log n); finding the next deadline takes O(1).
+/// A heap of timers with `D` children per timer, 2 to 16. Arming, cancelling, re-arming and popping
+/// take O(log n); finding the next deadline takes O(1).
 ///
-/// A timer takes 24 bytes plus its value, padded to 8 bytes. The heap frees its memory when it becomes empty.
+/// A timer takes 24 bytes plus its value, padded to 8 bytes. The heap frees its memory when it
+/// becomes empty.
 ///
 /// `Heap::new()` has 4 children per timer, which is best for most uses;
 /// [`with_arity`](Self::with_arity) makes other heaps.
@@ -156,7 +157,8 @@ impl<T, const D: usize> Heap<T, D> {
         })
     }
 
-    /// Does what [`pop_due`](Self::pop_due) does if `budget` is above 0, and takes 1 from it. O(log n).
+    /// Does what [`pop_due`](Self::pop_due) does if `budget` is above 0, and takes 1 from it. O(log
+    /// n).
     pub fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
         if self.next_wakeup().is_none_or(|deadline| deadline > now) {
             return Polled::Idle;
@@ -185,7 +187,8 @@ impl<T, const D: usize> Heap<T, D> {
         self.heap.shrink_to_fit();
     }
 
-    /// Returns the bytes taken by the heap and its allocations, excluding memory that the values own. O(1).
+    /// Returns the bytes taken by the heap and its allocations, excluding memory that the values
+    /// own. O(1).
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.heap.memory()
     }

@@ -13,8 +13,8 @@ use core::mem::{replace, take};
 use core::num::NonZeroU32;
 
 /// Returns the place among the first `len` of an entry that comes to `at`, in a heap with `arity`
-/// children per entry. `is_before(a, b)` returns whether the entry at `a`, or the entry that moves if
-/// `a` is `None`, precedes the entry at `b`. O(log n).
+/// children per entry. `is_before(a, b)` returns whether the entry at `a`, or the entry that moves
+/// if `a` is `None`, precedes the entry at `b`. O(log n).
 ///
 /// The way down follows the least children to the bottom and goes back up, because most entries
 /// belong near the bottom: to compare the entry with the least child of each level takes more
@@ -90,8 +90,8 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         self.slab.get(key).map(|timer| timer.place())
     }
 
-    /// Adds a value, with the entry that `make` builds from its order and its index and that belongs
-    /// at `to`. O(log n).
+    /// Adds a value, with the entry that `make` builds from its order and its index and that
+    /// belongs at `to`. O(log n).
     #[inline]
     pub fn insert_at(
         &mut self,
@@ -104,7 +104,8 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         key
     }
 
-    /// Replaces the entry at `place` by one that belongs at `to`, and returns the old one. O(log n).
+    /// Replaces the entry at `place` by one that belongs at `to`, and returns the old one. O(log
+    /// n).
     #[inline]
     pub fn reset_at(
         &mut self,

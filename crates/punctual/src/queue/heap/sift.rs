@@ -11,8 +11,8 @@ use super::entry::Sifted;
 use core::hint::select_unpredictable;
 use core::mem::size_of;
 
-/// Reading this constant checks an arity. With at most 16 children, and entries of at least 8 bytes, no
-/// child index overflows.
+/// Reading this constant checks an arity. With at most 16 children, and entries of at least 8
+/// bytes, no child index overflows.
 pub(in crate::queue) struct Arity<const D: usize>;
 
 impl<const D: usize> Arity<D> {

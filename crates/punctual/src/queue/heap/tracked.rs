@@ -146,7 +146,8 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         self.armings.next()
     }
 
-    /// Renumbers the arming order. The entries keep their positions, because their sequence does not change.
+    /// Renumbers the arming order. The entries keep their positions, because their sequence does
+    /// not change.
     #[cold]
     fn renumber(&mut self) {
         let armed = (0..)
@@ -251,8 +252,8 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         Some((timer.key(index), entry, timer.value))
     }
 
-    /// Removes the first timer and adds another one. O(log n), with half the work of doing one after the
-    /// other.
+    /// Removes the first timer and adds another one. O(log n), with half the work of doing one
+    /// after the other.
     #[inline]
     pub(in crate::queue) fn pop_insert(
         &mut self,

@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-/// A floating-point number with the total order of IEEE 754: -NaN, -∞, negative numbers, -0, +0, positive
-/// numbers, ∞, NaN.
+/// A floating-point number with the total order of IEEE 754: -NaN, -∞, negative numbers, -0, +0,
+/// positive numbers, ∞, NaN.
 ///
-/// A `NaN` is safe in a queue: it comes last, or first if its sign bit is set. `-0.0` comes
-/// before `0.0` and is not equal to it. The comparison is an integer comparison. An `f32` can be used as
+/// A `NaN` is safe in a queue: it comes last, or first if its sign bit is set. `-0.0` comes before
+/// `0.0` and is not equal to it. The comparison is an integer comparison. An `f32` can be used as
 /// `TotalF64::new(priority.into())`.
 ///
 /// ```

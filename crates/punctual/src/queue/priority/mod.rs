@@ -94,15 +94,15 @@ impl<P: Ord> Sifted for Ranked<P> {
     fn settle((): (), _: &mut [Self], _: usize) {}
 }
 
-/// A priority queue: a heap with `D` children per entry, 2 to 16. It pops the least priority first, and
-/// equal priorities in the order in which they were pushed. A value can be found, changed and removed by
-/// its handle.
+/// A priority queue: a heap with `D` children per entry, 2 to 16. It pops the least priority first,
+/// and equal priorities in the order in which they were pushed. A value can be found, changed and
+/// removed by its handle.
 ///
 /// Priorities may be of any type that is [`Ord`]: integers, tuples, strings. Wrap floats in
 /// [`TotalF64`]; use [`Reverse`](core::cmp::Reverse) to pop the greatest first.
 ///
-/// An entry takes its priority plus 8 bytes and its value plus 8 bytes, both padded: 32 bytes if both
-/// are 8 bytes long. The queue frees its memory when it becomes empty.
+/// An entry takes its priority plus 8 bytes and its value plus 8 bytes, both padded: 32 bytes if
+/// both are 8 bytes long. The queue frees its memory when it becomes empty.
 ///
 /// If a comparison of two priorities panics, the order is unspecified and entries may be lost.
 ///
@@ -133,7 +133,8 @@ pub struct PriorityQueue<P, T, const D: usize = 4> {
 }
 
 impl<P: Ord, T> PriorityQueue<P, T> {
-    /// Returns an empty queue with 4 children per entry, best for most uses. Allocates nothing. O(1).
+    /// Returns an empty queue with 4 children per entry, best for most uses. Allocates nothing.
+    /// O(1).
     ///
     /// ```
     /// let queue: punctual::PriorityQueue<u32, &str> = punctual::PriorityQueue::new();
@@ -189,7 +190,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.pop_if(|_| true).map(popped)
     }
 
-    /// Removes and returns the least entry if its priority is at most `limit`. O(log n); O(1) if it is not.
+    /// Removes and returns the least entry if its priority is at most `limit`. O(log n); O(1) if it
+    /// is not.
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -204,9 +206,9 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
             .map(popped)
     }
 
-    /// Removes the least entry, then adds a value. Returns the new handle and the removed entry. The new value
-    /// stays even if its priority is the least. O(log n), at half the cost of a [`pop`](Self::pop) and a
-    /// [`push`](Self::push).
+    /// Removes the least entry, then adds a value. Returns the new handle and the removed entry.
+    /// The new value stays even if its priority is the least. O(log n), at half the cost of a
+    /// [`pop`](Self::pop) and a [`push`](Self::push).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -246,8 +248,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.entries().first().map(|entry| &entry.priority)
     }
 
-    /// Changes a value's priority as if it were pushed now, and returns the old priority, or `None` if
-    /// the handle is stale. O(log n).
+    /// Changes a value's priority as if it were pushed now, and returns the old priority, or `None`
+    /// if the handle is stale. O(log n).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -352,7 +354,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.clear();
     }
 
-    /// Iterates over all values with their handles and priorities, in no particular order. O(n) in total.
+    /// Iterates over all values with their handles and priorities, in no particular order. O(n) in
+    /// total.
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -392,8 +395,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.shrink_to_fit();
     }
 
-    /// Returns the bytes taken by the queue and its allocations, excluding memory that priorities and values
-    /// own. O(1).
+    /// Returns the bytes taken by the queue and its allocations, excluding memory that priorities
+    /// and values own. O(1).
     ///
     /// ```
     /// use punctual::PriorityQueue;

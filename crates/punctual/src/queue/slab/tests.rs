@@ -26,7 +26,8 @@ fn insert(slab: &mut Slab<TestTimer>, value: u32) -> TimerKey {
     key
 }
 
-/// Starts to free the memory of a slab that has just become empty, if it is large. Returns whether it did.
+/// Starts to free the memory of a slab that has just become empty, if it is large. Returns whether
+/// it did.
 fn restarts(slab: &mut Slab<TestTimer>) -> bool {
     let restarts = slab.len() == 0 && slab.is_large();
     if restarts {

@@ -76,8 +76,8 @@ impl Earliest {
         self.set(no_timer_before(bound));
     }
 
-    /// Holds an entry that is due before `first`, while no other one is held, or the held entry under
-    /// an earlier tick.
+    /// Holds an entry that is due before `first`, while no other one is held, or the held entry
+    /// under an earlier tick.
     #[inline]
     pub(super) fn hold(&mut self, entry: Entry) {
         debug_assert!(!self.is_held() || self.held.index == entry.index);

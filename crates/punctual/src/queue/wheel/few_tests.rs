@@ -110,7 +110,8 @@ fn handles_survive_both_changes() {
 fn equal_deadlines_keep_their_order() {
     let mut wheel = Wheel::new();
     let keys: Vec<_> = (0..24).map(|n| wheel.insert(50, n)).collect();
-    // Move two timers behind all others: one by a re-arm to the same tick, one by way of a later tick.
+    // Move two timers behind all others: one by a re-arm to the same tick, one by way of a later
+    // tick.
     assert!(wheel.reset(keys[3], 50));
     assert!(wheel.reset(keys[4], 70) && wheel.reset(keys[4], 50));
     assert!(wheel.is_few);

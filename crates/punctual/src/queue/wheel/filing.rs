@@ -1,10 +1,10 @@
 //! Which timers need an entry, and filing their entries.
 //!
 //! Whether a new timer needs an entry depends on its record, which a cancel has often just fetched
-//! from memory. A processor guesses the answer; when it guesses wrong, it has to wait for the record
-//! and then start again with everything that follows, such as fetching the next record. So a wheel
-//! notes these timers without a branch ([`Undecided`]), and files their entries together when the
-//! records have arrived.
+//! from memory. A processor guesses the answer; when it guesses wrong, it has to wait for the
+//! record and then start again with everything that follows, such as fetching the next record. So a
+//! wheel notes these timers without a branch ([`Undecided`]), and files their entries together when
+//! the records have arrived.
 
 use super::Wheel;
 use super::few::FEW_MAX;
@@ -132,7 +132,8 @@ impl<T> Wheel<T> {
         if self.armings.must_renumber() {
             self.renumber();
         }
-        // In the sequence of arming, and while this timer still has the deadline that its entry has.
+        // In the sequence of arming, and while this timer still has the deadline that its entry
+        // has.
         self.decide();
         if let Some((timer, filed)) = self.records.get_kept_mut(key) {
             timer.sequence = self.armings.next();

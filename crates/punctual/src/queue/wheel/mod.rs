@@ -27,15 +27,15 @@
 //! ```
 //!
 //! File entries for 900 and 5,000 while the cursor is at 0. (The states below tell when an entry is
-//! not filed in a slot: few timers have none, and the earliest entry is often held.) 900 is
-//! 14 x 64 + 4: its highest digit belongs to level 1, so it is filed in slot 14 of level 1. 5,000 is
-//! 1 x 4,096 + 14 x 64 + 8 and is filed in slot 1 of level 2. The bitmaps of occupied levels and
-//! slots give the first slot, which starts at 896: the wheel can sleep until then. At 896 the slot is
+//! not filed in a slot: few timers have none, and the earliest entry is often held.) 900 is 14 x 64
+//! + 4: its highest digit belongs to level 1, so it is filed in slot 14 of level 1. 5,000 is 1 x
+//! 4,096 + 14 x 64 + 8 and is filed in slot 1 of level 2. The bitmaps of occupied levels and slots
+//! give the first slot, which starts at 896: the wheel can sleep until then. At 896 the slot is
 //! opened and its timers are sorted into the run; 900 is popped when it is due. Now the first slot
-//! starts at 4,096. When the clock is there, the slot is opened in one of two ways. Up to 512 entries
-//! go to the run at once, 5,000 among them. If there are more, the cursor moves to 4,096, the slot is
-//! *pending*, and its entries are filed again below: 5,000 differs from 4,096 in the digit of level
-//! 1, so it goes to slot 14 of that level, which now spans 4,992 to 5,055.
+//! starts at 4,096. When the clock is there, the slot is opened in one of two ways. Up to 512
+//! entries go to the run at once, 5,000 among them. If there are more, the cursor moves to 4,096,
+//! the slot is *pending*, and its entries are filed again below: 5,000 differs from 4,096 in the
+//! digit of level 1, so it goes to slot 14 of that level, which now spans 4,992 to 5,055.
 //!
 //! # What is different from linked lists of timers
 //!
@@ -101,9 +101,10 @@ use records::{Filed, Timer};
 /// popping in exact order and finding the next deadline take O(1) amortised.
 ///
 /// A timer takes 36 bytes plus its value, padded to 8 bytes. Dead entries take 12 bytes each; there
-/// are fewer of them than live timers plus some hundreds. The record and the entry of a cancelled timer
-/// are reused by the next timer. An empty wheel takes about 950 bytes and allocates nothing. Until
-/// it has more than 32 timers it files no entries and looks at all timers instead, which is faster.
+/// are fewer of them than live timers plus some hundreds. The record and the entry of a cancelled
+/// timer are reused by the next timer. An empty wheel takes about 950 bytes and allocates nothing.
+/// Until it has more than 32 timers it files no entries and looks at all timers instead, which is
+/// faster.
 ///
 /// A wheel that a call finds empty, or whose last of over a thousand timers is gone, frees its
 /// memory in pieces, one with each call that finds nothing due.
@@ -162,8 +163,8 @@ impl<T> Wheel<T> {
 
     /// Returns an empty wheel with room for the records of `capacity` timers. O(1).
     ///
-    /// A record takes 24 bytes plus its value, padded to 8 bytes. The entries are in blocks of 4 KiB, which
-    /// the wheel allocates as it files them.
+    /// A record takes 24 bytes plus its value, padded to 8 bytes. The entries are in blocks of 4
+    /// KiB, which the wheel allocates as it files them.
     ///
     /// # Panics
     ///
@@ -374,10 +375,11 @@ impl<T> Wheel<T> {
         self.pop_next(now)
     }
 
-    /// Returns an iterator that pops the timers due at `now`, one with each step. O(1) amortised per timer.
+    /// Returns an iterator that pops the timers due at `now`, one with each step. O(1) amortised
+    /// per timer.
     ///
-    /// A timer that is not popped when the iterator is dropped stays due. To arm timers between two steps,
-    /// call [`pop_due`](Self::pop_due) in a loop instead.
+    /// A timer that is not popped when the iterator is dropped stays due. To arm timers between two
+    /// steps, call [`pop_due`](Self::pop_due) in a loop instead.
     ///
     /// ```
     /// use punctual::Wheel;
@@ -397,9 +399,9 @@ impl<T> Wheel<T> {
 
     /// Does what [`pop_due`](Self::pop_due) does, with bounded work. O(budget).
     ///
-    /// Every popped timer takes 1 from `budget`, and so does every entry that the wheel moves or drops on the
-    /// way. A million timers due at one tick are thus popped over several calls, between which the caller can
-    /// do other work.
+    /// Every popped timer takes 1 from `budget`, and so does every entry that the wheel moves or
+    /// drops on the way. A million timers due at one tick are thus popped over several calls,
+    /// between which the caller can do other work.
     ///
     /// ```
     /// use punctual::{Polled, Wheel};
@@ -446,10 +448,11 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns a lower bound of all deadlines, or `None` if no timer is armed. O(1), a few instructions.
+    /// Returns a lower bound of all deadlines, or `None` if no timer is armed. O(1), a few
+    /// instructions.
     ///
-    /// After `pop_due(now)` has returned `None`, this bound is later than `now`, so a loop that sleeps until
-    /// then and pops makes progress.
+    /// After `pop_due(now)` has returned `None`, this bound is later than `now`, so a loop that
+    /// sleeps until then and pops makes progress.
     ///
     /// ```
     /// use punctual::Wheel;
@@ -501,8 +504,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns the bytes taken by the wheel and its allocations, excluding memory that the values own.
-    /// O(number of pool segments).
+    /// Returns the bytes taken by the wheel and its allocations, excluding memory that the values
+    /// own. O(number of pool segments).
     ///
     /// ```
     /// use punctual::Wheel;

@@ -89,8 +89,9 @@ impl<T> Wheel<T> {
         self.pop_run(now)
     }
 
-    /// Pops the earliest timer of a wheel with entries if it is due. The common case is the next entry
-    /// of the run, whose timer is unchanged: one access to the record. A held entry is due after it.
+    /// Pops the earliest timer of a wheel with entries if it is due. The common case is the next
+    /// entry of the run, whose timer is unchanged: one access to the record. A held entry is due
+    /// after it.
     #[inline(never)]
     fn pop_run(&mut self, now: u64) -> Option<Expired<T>> {
         if self.undecided.is_empty()

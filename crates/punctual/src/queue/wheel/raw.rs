@@ -179,7 +179,8 @@ impl RawWheel {
         if entry.deadline < self.cursor && !self.set_back_for(entry.deadline) {
             self.front.stage(entry);
         } else {
-            // A dead entry of the same index and tick may count as this one, and it precedes younger entries.
+            // A dead entry of the same index and tick may count as this one, and it precedes
+            // younger entries.
             self.place(entry, self.dead > 0);
         }
     }
@@ -203,8 +204,8 @@ impl RawWheel {
         true
     }
 
-    /// Files the entry that is held, if there is one. All work on entries starts with this, except a
-    /// pop from the run before `clear_until`, which the held entry has set to its tick.
+    /// Files the entry that is held, if there is one. All work on entries starts with this, except
+    /// a pop from the run before `clear_until`, which the held entry has set to its tick.
     #[inline]
     pub(super) fn release_held(&mut self) {
         if let Some(held) = self.earliest.release() {
@@ -347,7 +348,8 @@ impl RawWheel {
     /// ```
     #[inline]
     pub fn next_wakeup(&self) -> Option<u64> {
-        // A step that finds nothing due raises this bound to the first slot or the first entry in front.
+        // A step that finds nothing due raises this bound to the first slot or the first entry in
+        // front.
         (self.entries > 0).then_some(self.earliest.bound())
     }
 

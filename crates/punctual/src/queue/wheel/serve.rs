@@ -204,7 +204,8 @@ impl RawWheel {
     fn open(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         self.trim();
         let list = self.levels[place.level].slot(place.slot);
-        // A slot that is already pending must be cascaded to the end, so that equal deadlines keep their order.
+        // A slot that is already pending must be cascaded to the end, so that equal deadlines keep
+        // their order.
         if place.level == 0 || self.floor == 1 && list.has_at_most(&self.pool, RUN_MAX) {
             self.gather(place, timers)
         } else {
@@ -212,9 +213,9 @@ impl RawWheel {
         }
     }
 
-    /// Moves the slot at `place` to the front, or up to [`RUN_MAX`] entries of a slot of level 0, as a
-    /// run unless the front has a run. The cursor stays: entries armed for this slot later are filed in
-    /// it again.
+    /// Moves the slot at `place` to the front, or up to [`RUN_MAX`] entries of a slot of level 0,
+    /// as a run unless the front has a run. The cursor stays: entries armed for this slot later are
+    /// filed in it again.
     ///
     /// All timers are prefetched before the first is read, so that the cache misses overlap.
     fn gather(&mut self, place: &First, timers: &mut impl Timers) -> usize {
@@ -236,7 +237,8 @@ impl RawWheel {
                     self.drop_dead(entry.index, entry.generation, timers);
                     continue;
                 };
-                // On the far levels the lower bits do not tell whether the entry is filed at the deadline.
+                // On the far levels the lower bits do not tell whether the entry is filed at the
+                // deadline.
                 let is_current = level < FAR && deadline as u32 == entry.low;
                 let entry = entry.at(deadline);
                 if deadline.wrapping_sub(start) >> bits > 0 {
@@ -291,7 +293,8 @@ impl RawWheel {
         for (read, &entry) in read.into_iter().zip(chunk.entries()) {
             let filed = deadline_in(start, level, entry.low);
             match read {
-                // Most entries come to the next level: their digit there differs from the cursor's, which is 0.
+                // Most entries come to the next level: their digit there differs from the cursor's,
+                // which is 0.
                 _ if !reads && digit(filed, level - 1) > 0 => {
                     self.put(level - 1, digit(filed, level - 1), entry, was_unordered);
                 }

@@ -66,8 +66,8 @@ impl RawWheel {
     fn sweep_chunk(&mut self, level: usize, slot: usize, timers: &mut impl Timers) -> usize {
         let list = self.levels[level].slot_mut(slot);
         let chunk = list.pop_chunk(&mut self.pool);
-        // No branch on which timers stand: it would be guessed wrong half of the time, and the cache
-        // misses would not overlap.
+        // No branch on which timers stand: it would be guessed wrong half of the time, and the
+        // cache misses would not overlap.
         let (mut live, mut dead) = ([Packed::default(); CHUNK], [Packed::default(); CHUNK]);
         let mut kept = 0;
         for (looked, &entry) in chunk.entries().iter().enumerate() {

@@ -267,7 +267,8 @@ fn arming_order_survives_renumbering() {
     let keys: Vec<_> = (0..100)
         .map(|n| wheel.insert(if n % 2 == 0 { 10 } else { 700 }, n))
         .collect();
-    // Some entries wait in front, ordered, while the numbers change: every pop orders the earlier ones.
+    // Some entries wait in front, ordered, while the numbers change: every pop orders the earlier
+    // ones.
     wheel.insert(4, 0);
     assert!(wheel.pop_due(5).is_some());
     wheel.armings = Armings::with_remaining(9);
@@ -533,7 +534,8 @@ fn a_clock_that_stands_still_or_steps_back_loses_nothing() {
 #[test]
 #[cfg_attr(miri, ignore = "takes a hundred thousand timers")]
 fn many_timers_are_freed_in_pieces() {
-    // One piece each of the records and the entries, and of the segments one for each of a few opened slots.
+    // One piece each of the records and the entries, and of the segments one for each of a few
+    // opened slots.
     const MOST: usize = (32 + 16 + 3 * 8 * 4) << 10;
     for cancelled in [false, true] {
         let mut wheel = Wheel::many();

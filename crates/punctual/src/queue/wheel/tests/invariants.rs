@@ -93,7 +93,8 @@ pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
         match timers.deadline(index, generation) {
             None => dead += usize::from(!timers.stands(index, generation)),
             Some(deadline) => {
-                // An entry of the last tick may match a timer of the tick before, which has another entry.
+                // An entry of the last tick may match a timer of the tick before, which has another
+                // entry.
                 assert!(
                     filed.is_none_or(|filed| filed <= deadline || filed == u64::MAX),
                     "nothing is filed too late"
