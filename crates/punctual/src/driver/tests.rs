@@ -1,5 +1,5 @@
-//! Tests of the driver with real threads and on a virtual clock. `model.rs` tests the orders of
-//! threads.
+//! Tests of the driver with real threads and on a virtual clock. `model.rs` tests all interleavings
+//! of a few threads.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Sends its name and due tick to a channel when it fires.
+/// Sends its name and the clock's tick to a channel when it fires.
 struct Reporting {
     to: Sender<Report>,
     name: u32,
-    /// The number of times it is armed again, `period` later each time.
+    /// Number of times that the alarm arms itself again, each time `period` ticks later.
     again: u32,
     period: u64,
     handle: Option<Handle>,
@@ -93,7 +93,7 @@ fn the_thread_fires_what_other_threads_arm() {
         }
     });
     drop(sender);
-    // The iteration ends when the last alarm was dropped.
+    // The iteration ends when the last alarm, and its sender, is dropped.
     let mut names: Vec<u32> = receiver.iter().map(|(name, _)| name).collect();
     names.sort_unstable();
     assert!(names.into_iter().eq(0..4 * each));
@@ -115,7 +115,7 @@ fn an_earlier_deadline_wakes_the_thread() {
     assert!(driver.is_empty());
 }
 
-/// More timers than the array holds, and more than `EXACT`.
+/// Arms more alarms than a wheel of few timers holds, and more than `EXACT_MAX`.
 #[test]
 fn the_thread_fires_due_alarms_among_many() {
     let (sender, receiver) = channel();

@@ -25,7 +25,7 @@ pub use heap::Heap;
 pub use heap::placed;
 pub use priority::{PriorityQueue, TotalF64};
 
-// The model against which every queue is tested; tests and fuzzing share it.
+// The model against which tests check every queue. Tests and fuzzing share it.
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
 mod model;
@@ -150,16 +150,16 @@ pub enum Polled<T> {
 
 /// A queue of values with deadlines, for code that is generic over the queue.
 ///
-/// The queues have methods with the names of these; the documentation of
-/// [`Wheel`](wheel::Wheel)'s has an example of each.
+/// The queues have methods of the same names; the documentation of [`Wheel`](wheel::Wheel) has an
+/// example of each.
 ///
 /// Every implementation guarantees:
 ///
-/// - Timers are popped in the order of their deadlines; timers with equal deadlines in the order in
-///   which they were armed, by [`insert`](Self::insert) or [`reset`](Self::reset).
+/// - Timers are popped in the order of their deadlines. Timers with equal deadlines are popped in
+///   the order in which they were armed, by [`insert`](Self::insert) or [`reset`](Self::reset).
 /// - No timer is popped before its deadline, even if `now` stands still or steps back.
 /// - Every `u64` is a valid deadline; a deadline in the past is due at once.
-/// - A stale handle is refused.
+/// - A stale handle changes nothing: methods return `None` or false for it.
 ///
 /// ```
 /// use punctual::{DeadlineQueue, Heap, Wheel};
@@ -176,7 +176,7 @@ pub enum Polled<T> {
 /// ```
 pub trait DeadlineQueue<T> {
     /// Arms a timer and returns its handle. Panics if the queue would hold more than 2^32 - 1
-    /// timers.
+    /// timers; a [`Wheel`](wheel::Wheel) holds at most 2^32 - 2.
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey;
 
     /// Cancels a timer and returns its value, or `None` if the handle is stale.
@@ -213,7 +213,7 @@ pub trait DeadlineQueue<T> {
     /// Removes and returns the first timer due at `now`, or `None` if none is due.
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>>;
 
-    /// Does what [`pop_due`](Self::pop_due) does, with bounded work.
+    /// Pops like [`pop_due`](Self::pop_due), with bounded work.
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T>;
 
     /// Returns a lower bound of all deadlines, or `None` if no timer is armed.
@@ -230,7 +230,7 @@ pub trait DeadlineQueue<T> {
     fn memory(&self) -> usize;
 }
 
-/// Implements [`DeadlineQueue`] by the queue's methods of the same names.
+/// Implements [`DeadlineQueue`] with the queue's methods of the same names.
 macro_rules! deadline_queue {
     ($Queue:ty $(, const $D:ident)?) => {
         impl<T $(, const $D: usize)?> $crate::DeadlineQueue<T> for $Queue {

@@ -1,4 +1,4 @@
-//! Tests of `block_on`, whose clock advances by itself while its future waits.
+//! Tests of `VirtualTime::block_on`, which advances its clock while its future waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -81,7 +81,8 @@ fn timers_of_threads_and_of_futures_are_on_one_clock() {
     assert_eq!(answer, Ok(start + 3600 * SECOND));
 }
 
-/// Nothing is armed, so this blocks in real time until a wake-up or an arming.
+/// No timer is armed, so `block_on` blocks in real time until another thread wakes the future or
+/// arms a timer.
 #[test]
 fn another_thread_may_wake_it_or_sleep_on_its_clock() {
     let clock = VirtualTime::new();

@@ -1,7 +1,8 @@
-//! A heap of timers with `D` children per entry: more children make fewer, more expensive levels.
+//! A heap of timers with `D` children per entry. More children make fewer levels, and each level
+//! more expensive.
 //!
-//! Every record has its entry's position, so a cancel removes the entry at once.
-//! [`PriorityQueue`](crate::PriorityQueue) uses the same heap.
+//! Each timer's record holds the position of its entry in the heap, so a cancel removes the entry
+//! at once. [`PriorityQueue`](crate::PriorityQueue) uses the same heap.
 
 pub(super) mod entry;
 pub mod placed;
@@ -87,7 +88,7 @@ impl<T, const D: usize> Heap<T, D> {
     #[inline]
     pub fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         self.heap
-            .insert(value, |order, index| Arming::new(deadline, order, index))
+            .insert(value, |sequence, index| Arming::new(deadline, sequence, index))
     }
 
     /// Cancels a timer and returns its value, or `None` if the handle is stale. O(log n).
@@ -100,7 +101,7 @@ impl<T, const D: usize> Heap<T, D> {
     #[inline]
     pub fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
         self.heap
-            .reset(key, |order, index| Arming::new(deadline, order, index))
+            .reset(key, |sequence, index| Arming::new(deadline, sequence, index))
             .is_some()
     }
 
@@ -157,8 +158,7 @@ impl<T, const D: usize> Heap<T, D> {
         })
     }
 
-    /// Does what [`pop_due`](Self::pop_due) does if `budget` is above 0, and takes 1 from it. O(log
-    /// n).
+    /// Pops like [`pop_due`](Self::pop_due) if `budget` is above 0, and takes 1 from it. O(log n).
     pub fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
         if self.next_wakeup().is_none_or(|deadline| deadline > now) {
             return Polled::Idle;

@@ -19,7 +19,7 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TotalF64 {
-    /// The number's bits, with all but the sign bit inverted if it is negative.
+    /// The number's bits. If the number is negative, all bits except the sign bit are inverted.
     rank: i64,
 }
 

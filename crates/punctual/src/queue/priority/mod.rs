@@ -1,4 +1,4 @@
-//! A priority queue without time, on the same heap as the timer queue.
+//! A priority queue without time. It uses the same heap as [`Heap`](super::Heap).
 
 mod float;
 #[cfg(test)]
@@ -14,11 +14,11 @@ use core::cmp::Ordering;
 use core::mem::size_of;
 use core::num::NonZeroU32;
 
-/// A priority, its insertion order, and the index of its value.
+/// A heap entry: a priority, the sequence of its insertion, and the index of its value.
 #[derive(Clone, Copy, Debug)]
 struct Ranked<P> {
     priority: P,
-    order: NonZeroU32,
+    sequence: NonZeroU32,
     index: u32,
 }
 
@@ -27,7 +27,7 @@ impl<P: Ord> Ord for Ranked<P> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.priority
             .cmp(&other.priority)
-            .then(self.order.cmp(&other.order))
+            .then(self.sequence.cmp(&other.sequence))
     }
 }
 
@@ -64,16 +64,16 @@ impl<P> Entry for Ranked<P> {
     }
 
     #[inline]
-    fn order(&self) -> NonZeroU32 {
-        self.order
+    fn sequence(&self) -> NonZeroU32 {
+        self.sequence
     }
 
-    fn set_order(&mut self, order: NonZeroU32) {
-        self.order = order;
+    fn set_sequence(&mut self, sequence: NonZeroU32) {
+        self.sequence = sequence;
     }
 }
 
-/// Priorities may be of any type and cannot be copied, so entries swap places while one is sifted.
+/// Priorities may be of a type that is not `Copy`, so a sifted entry swaps places with others.
 impl<P: Ord> Sifted for Ranked<P> {
     type Held = ();
 
@@ -119,7 +119,7 @@ impl<P: Ord> Sifted for Ranked<P> {
 ///
 /// assert_eq!(jobs.pop(), Some((2, "reply")));
 /// assert_eq!(jobs.pop(), Some((3, "backup")));
-/// assert_eq!(jobs.pop_due(&4), None); // none left up to 4
+/// assert_eq!(jobs.pop_due(&4), None); // no entry left with a priority of at most 4
 ///
 /// let mut costs: PriorityQueue<TotalF64, char> = PriorityQueue::new();
 /// costs.push(0.5.into(), 'b');
@@ -161,7 +161,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         }
     }
 
-    /// Adds a value and returns its handle. O(log n); O(1) if it comes last.
+    /// Adds a value and returns its handle. O(log n); O(1) if its priority is the greatest.
     ///
     /// # Panics
     ///
@@ -178,7 +178,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.insert(value, ranked(priority))
     }
 
-    /// Removes and returns the least entry. O(log n).
+    /// Removes and returns the entry with the least priority. O(log n).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -190,8 +190,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.pop_if(|_| true).map(popped)
     }
 
-    /// Removes and returns the least entry if its priority is at most `limit`. O(log n); O(1) if it
-    /// is not.
+    /// Removes and returns the least entry if its priority is at most `limit`. O(log n); O(1) if
+    /// the priority is greater.
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -248,8 +248,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.entries().first().map(|entry| &entry.priority)
     }
 
-    /// Changes a value's priority as if it were pushed now, and returns the old priority, or `None`
-    /// if the handle is stale. O(log n).
+    /// Changes a value's priority and returns the old priority, or `None` if the handle is stale.
+    /// Among equal priorities, the value then pops last. O(log n).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -411,9 +411,9 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
 
 #[inline]
 fn ranked<P>(priority: P) -> impl FnOnce(NonZeroU32, u32) -> Ranked<P> {
-    move |order, index| Ranked {
+    move |sequence, index| Ranked {
         priority,
-        order,
+        sequence,
         index,
     }
 }
@@ -429,7 +429,7 @@ impl<P: Ord, T, const D: usize> Default for PriorityQueue<P, T, D> {
     }
 }
 
-/// Adds many values: O(n) together if they are many, O(log n) each if they are few.
+/// Adds many values. O(n) for all of them together; O(log n) for each if there are few.
 ///
 /// ```
 /// use punctual::PriorityQueue;
@@ -445,7 +445,8 @@ impl<P: Ord, T, const D: usize> Extend<(P, T)> for PriorityQueue<P, T, D> {
     }
 }
 
-/// O(n), with 4 children per entry. For another arity, extend an empty queue.
+/// Returns a queue of these values with 4 children per entry. O(n). For another arity, extend an
+/// empty queue.
 ///
 /// ```
 /// use punctual::PriorityQueue;

@@ -77,7 +77,7 @@ impl<P: Ord + Clone + std::fmt::Debug> Sorted<P> {
 fn run<P: Ord + Clone + std::fmt::Debug, const D: usize>(ops: &[Op<P>], worn: Option<u32>) {
     let mut queue = PriorityQueue::<P, u32, D>::default();
     if let Some(left) = worn {
-        queue.heap.wear(left);
+        queue.heap.renumber_after(left);
     }
     let mut model = Sorted {
         entries: Vec::new(),
