@@ -214,7 +214,12 @@ pub fn tick(period: Duration) -> Receiver<Instant> {
 }
 
 /// Arms an alarm that ticks at every multiple of `period` after the current time.
-fn arm(timeline: &Timeline, sender: Sender<Instant>, period: u64, current_handle: Option<Arc<CurrentHandle>>) {
+fn arm(
+    timeline: &Timeline,
+    sender: Sender<Instant>,
+    period: u64,
+    current_handle: Option<Arc<CurrentHandle>>,
+) {
     let first = timeline.now().saturating_add(period);
     let tick = Tick {
         sender,

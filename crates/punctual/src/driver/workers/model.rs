@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use super::pool::{Pool, Worker};
-use super::{Jobs, IDLE_LIMIT};
+use super::{IDLE_LIMIT, Jobs};
 
 fn check(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();

@@ -231,7 +231,11 @@ impl<J> Pool<J> {
         self.take_locked(worker, lock(&self.state))
     }
 
-    fn take_locked(&self, worker: &Arc<Worker<J>>, mut guard: MutexGuard<'_, State<J>>) -> Option<J> {
+    fn take_locked(
+        &self,
+        worker: &Arc<Worker<J>>,
+        mut guard: MutexGuard<'_, State<J>>,
+    ) -> Option<J> {
         let state = &mut *guard;
         let first = state.queue.pop_front()?;
         state.taken += 1;
@@ -276,7 +280,10 @@ impl<J> Pool<J> {
             loop {
                 let timed_out;
                 (state, timed_out) = wait(&worker.wakeup, state, self.idle_limit);
-                let Some(place) = state.idle.iter().rposition(|idle| Arc::ptr_eq(idle, worker))
+                let Some(place) = state
+                    .idle
+                    .iter()
+                    .rposition(|idle| Arc::ptr_eq(idle, worker))
                 else {
                     was_woken = true;
                     break;

@@ -80,7 +80,10 @@ fn the_last_waker_is_woken_and_a_known_one_is_not_cloned() {
         assert_eq!(first.waker_clones(), 1);
     }
     assert!(second.poll(&mut moved).is_pending());
-    assert_eq!((first.waker_clones(), second.waker_clones(), armed()), (0, 1, 1));
+    assert_eq!(
+        (first.waker_clones(), second.waker_clones(), armed()),
+        (0, 1, 1)
+    );
     time.advance(10 * MS);
     assert_eq!((first.woken(), second.woken()), (0, 1));
 }

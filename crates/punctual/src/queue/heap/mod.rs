@@ -87,8 +87,9 @@ impl<T, const D: usize> Heap<T, D> {
     /// If the heap would hold more than 2^32 - 1 timers.
     #[inline]
     pub fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
-        self.heap
-            .insert(value, |sequence, index| Arming::new(deadline, sequence, index))
+        self.heap.insert(value, |sequence, index| {
+            Arming::new(deadline, sequence, index)
+        })
     }
 
     /// Cancels a timer and returns its value, or `None` if the handle is stale. O(log n).
@@ -101,7 +102,9 @@ impl<T, const D: usize> Heap<T, D> {
     #[inline]
     pub fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
         self.heap
-            .reset(key, |sequence, index| Arming::new(deadline, sequence, index))
+            .reset(key, |sequence, index| {
+                Arming::new(deadline, sequence, index)
+            })
             .is_some()
     }
 

@@ -7,7 +7,7 @@ use super::entry::{Entry, Sifted};
 use super::sift::{Arity, sift, sift_down, sift_up};
 use crate::TimerKey;
 use crate::queue::armings::ArmingCounter;
-use crate::queue::slab::{RECORDS_KEPT, Slab, RecordBody};
+use crate::queue::slab::{RECORDS_KEPT, RecordBody, Slab};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 use core::num::NonZeroU32;
@@ -153,7 +153,10 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         let armed = (0..)
             .zip(&self.entries)
             .map(|(place, entry)| (entry.sequence(), place));
-        for (sequence, place) in self.arming_counter.renumber(armed.collect::<Vec<(_, usize)>>()) {
+        for (sequence, place) in self
+            .arming_counter
+            .renumber(armed.collect::<Vec<(_, usize)>>())
+        {
             self.entries[place].set_sequence(sequence);
         }
     }

@@ -381,7 +381,9 @@ impl<R: RecordBody> Slab<R> {
         let len = self.records.len();
         let piece = (FREE_STEP / Self::RECORD).max(1);
         let to = len.saturating_sub(piece).max(min_len);
-        let Some(new_generation) = new_generation_after_freeing(&self.records[to..], self.new_generation) else {
+        let Some(new_generation) =
+            new_generation_after_freeing(&self.records[to..], self.new_generation)
+        else {
             self.never_shrinks = true;
             return false;
         };
@@ -398,7 +400,9 @@ impl<R: RecordBody> Slab<R> {
         let last = self.records.iter().rposition(is_live);
         let len = last.map_or(0, |last| last + 1).max(RECORDS_KEPT);
         if len < self.records.len() {
-            let Some(new_generation) = new_generation_after_freeing(&self.records[len..], self.new_generation) else {
+            let Some(new_generation) =
+                new_generation_after_freeing(&self.records[len..], self.new_generation)
+            else {
                 self.never_shrinks = true;
                 return;
             };
@@ -418,10 +422,14 @@ impl<R: RecordBody> Slab<R> {
 /// Returns the generation that new records start with after these free records are freed: the
 /// highest of `new_generation` and the next generation of each record. Returns `None` if more than
 /// half of all generations would be used; then the records must stay allocated.
-fn new_generation_after_freeing<R: RecordBody>(records: &[Record<R>], new_generation: u32) -> Option<u32> {
+fn new_generation_after_freeing<R: RecordBody>(
+    records: &[Record<R>],
+    new_generation: u32,
+) -> Option<u32> {
     let next = records.iter().map(|record| match record.state {
         State::Live(_) => 0,
         State::Free { generation, .. } => generation,
     });
-    Some(next.fold(new_generation, u32::max)).filter(|&new_generation| new_generation <= LAST_GENERATION / 2)
+    Some(next.fold(new_generation, u32::max))
+        .filter(|&new_generation| new_generation <= LAST_GENERATION / 2)
 }

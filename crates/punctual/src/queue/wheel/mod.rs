@@ -100,7 +100,7 @@ pub use raw::RawWheel;
 pub use timers::{Step, Timers};
 
 use super::armings::ArmingCounter;
-use super::slab::{Slab, RecordBody};
+use super::slab::{RecordBody, Slab};
 use super::{Expired, Polled, TimerKey};
 use core::mem::size_of;
 use few::FEW_MAX;

@@ -255,7 +255,9 @@ impl RawWheel {
     #[inline]
     pub(super) fn forget_among(&mut self, live: usize, timers: &mut impl Timers) {
         self.dead += 1;
-        if self.dead.is_multiple_of(CANCELS_PER_STEP) && (self.dead > live + 256 || self.sweep.is_some()) {
+        if self.dead.is_multiple_of(CANCELS_PER_STEP)
+            && (self.dead > live + 256 || self.sweep.is_some())
+        {
             self.sweep(timers);
         }
     }

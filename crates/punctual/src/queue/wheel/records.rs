@@ -21,7 +21,7 @@
 use super::chunk::Entry;
 use super::timers::Timers;
 use crate::queue::armings::{Arming, ArmingCounter};
-use crate::queue::slab::{Slab, RecordBody};
+use crate::queue::slab::{RecordBody, Slab};
 use core::num::NonZeroU32;
 
 /// A live timer. Its sequence is never 0, so a free record can have 0 in the same place.
