@@ -18,7 +18,7 @@ pub extern "C" fn punctual_version() -> u32 {
     VERSION_MAJOR * 1_000_000 + VERSION_MINOR * 1_000 + VERSION_PATCH
 }
 
-/// Returns the version of the loaded library, such as "0.1.0": a static string, not to be freed.
+/// Returns the version of the loaded library, such as "0.1.0", as a static string. Do not free it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn the_version_of_the_header_equals_that_of_the_package() {
-        // cbindgen reads only numbers, so the constants repeat the package's version.
+        // cbindgen reads only literal numbers, so the constants repeat the package's version.
         let version = format!("{VERSION_MAJOR}.{VERSION_MINOR}.{VERSION_PATCH}");
         assert_eq!(version, env!("CARGO_PKG_VERSION"));
     }

@@ -1,4 +1,4 @@
-// Requirements of these headers on the compiler.
+// Checks that the compiler supports these headers.
 #ifndef PUNCTUAL_LANGUAGE_HPP
 #define PUNCTUAL_LANGUAGE_HPP
 

@@ -112,7 +112,7 @@ use records::{Filed, Timer};
 ///
 /// A timer takes 36 bytes plus its value, padded to 8 bytes. A re-arm to an earlier tick leaves a
 /// dead entry of 12 bytes; there are fewer dead entries than live timers plus some hundreds. The
-/// next timer reuses the record and the entry of a cancelled timer. An empty wheel takes about 950
+/// next timer reuses the record and the entry of a cancelled timer. An empty wheel takes about 750
 /// bytes and allocates nothing. A wheel of up to 32 timers scans all of them instead of filing
 /// entries, which is faster.
 ///
@@ -515,7 +515,7 @@ impl<T> Wheel<T> {
     }
 
     /// Returns the bytes taken by the wheel and its allocations, excluding memory that the values
-    /// own. O(number of pool segments).
+    /// own. O(1).
     ///
     /// ```
     /// use punctual::Wheel;

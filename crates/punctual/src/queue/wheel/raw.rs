@@ -410,7 +410,7 @@ impl RawWheel {
         self.entries.saturating_sub(self.dead)
     }
 
-    /// Returns the bytes taken by the wheel and its allocations. O(number of pool segments).
+    /// Returns the bytes taken by the wheel and its allocations. O(1).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
