@@ -1,7 +1,7 @@
 //! `punctual_raw_wheel`: the wheel for timers that the caller stores in its own records.
 //!
 //! While the wheel works, it calls functions of the caller through a table. A `RefCell` detects a
-//! callback that uses the wheel which calls it.
+//! callback that uses its own wheel.
 
 use crate::Status;
 use crate::boundary::{guarded, on};
@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawTimers {
-    /// First argument of the functions; may be NULL.
+    /// Pointer that the wheel passes to the functions; may be NULL.
     pub owner: *mut c_void,
     /// Required. If `generation` is the current generation of the timer `index`, writes the timer's
     /// current deadline to `*deadline` and returns true. Otherwise the entry is dead, and the
@@ -161,7 +161,7 @@ pub extern "C" fn punctual_raw_wheel_new(timers: Option<&RawTimers>) -> Option<B
 
 /// Frees a wheel without calling the functions of its table. NULL is allowed. O(memory).
 ///
-/// Threads: one at a time, not from a callback of the wheel, and no use afterwards.
+/// Threads: one at a time, and not in a callback of the wheel. Do not use the wheel afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_raw_wheel_free(wheel: Option<Box<RawWheel>>) {
     guarded((), || drop(wheel));
@@ -170,7 +170,7 @@ pub extern "C" fn punctual_raw_wheel_free(wheel: Option<Box<RawWheel>>) {
 /// Inserts an entry for the timer `index`, whose deadline and generation the caller has just set in
 /// its record. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_NULL, PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -190,7 +190,7 @@ pub extern "C" fn punctual_raw_wheel_insert(
 /// sweep a few entries, so that there are fewer dead entries than live entries plus some hundreds.
 /// O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_NULL, PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -204,7 +204,7 @@ pub extern "C" fn punctual_raw_wheel_forget(wheel: Option<NonNull<RawWheel>>) ->
 /// Removes the first entry that is due at `now` and writes it to `*due`; `due` may be NULL. O(1)
 /// amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (`*due` is unchanged), PUNCTUAL_NULL,
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is due (`*due` is unchanged), PUNCTUAL_NULL, or
 /// PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
@@ -251,8 +251,8 @@ pub extern "C" fn punctual_raw_wheel_poll(
 /// Writes the earliest deadline of all timers to `*deadline`; `deadline` may be NULL. O(1)
 /// amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*deadline` is unchanged),
-/// PUNCTUAL_NULL, PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed (`*deadline` is unchanged),
+/// PUNCTUAL_NULL, or PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -268,8 +268,8 @@ pub extern "C" fn punctual_raw_wheel_next_deadline(
 /// Writes a lower bound of all deadlines to `*tick`; `tick` may be NULL. A loop that sleeps until
 /// this tick and then pops may find no entry due; then it sleeps again. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if the wheel has no entries (`*tick` is unchanged),
-/// PUNCTUAL_NULL, PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if the wheel has no entries (`*tick` is unchanged),
+/// PUNCTUAL_NULL, or PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -297,7 +297,7 @@ pub extern "C" fn punctual_raw_wheel_len(wheel: Option<NonNull<RawWheel>>) -> us
 /// Removes all entries and frees their memory, without calling the functions of the table.
 /// O(memory).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_NULL, PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]

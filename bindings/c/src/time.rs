@@ -43,7 +43,7 @@ pub(crate) fn duration(ns: i64) -> Duration {
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_now_ns() -> i64 {
     guarded(0, || {
-        origin(); // not after the result
+        origin(); // before the reading, so that the result is not negative
         since_origin(time::now())
     })
 }

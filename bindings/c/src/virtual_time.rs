@@ -60,7 +60,7 @@ fn advance_clock(
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_virtual_time_new() -> Option<Box<VirtualTime>> {
     guarded(None, || {
-        origin(); // not after the clock's start
+        origin(); // before the clock's start
         Some(Box::new(VirtualTime {
             time: time::VirtualTime::new(),
         }))
@@ -94,7 +94,7 @@ pub extern "C" fn punctual_virtual_time_enter(clock: Option<&VirtualTime>) -> St
 /// Undoes the calling thread's latest punctual_virtual_time_enter of the clock. The clock may have
 /// been freed since.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE if the thread has not entered the clock, PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_STALE if the thread has not entered the clock, or PUNCTUAL_NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -149,7 +149,8 @@ pub extern "C" fn punctual_virtual_time_now_ns(clock: Option<&VirtualTime>) -> i
 
 /// Advances a virtual clock by `ns` nanoseconds, or by 0 if `ns` is negative. The clock stops at
 /// each deadline on the way, and each timer fires at its own time, on the calling thread. Timers
-/// that the called functions arm fire too, if they are due by then.
+/// that the called functions arm meanwhile also fire, if they are due before the end of the
+/// advance.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in a callback of a virtual clock.
 ///

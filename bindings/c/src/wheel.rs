@@ -40,7 +40,7 @@ pub struct Wheel {
 pub struct WheelTimer {
     /// Key of the timer; for a popped timer, its former key.
     pub key: Key,
-    /// Deadline of the timer, which may be well before the tick at which the timer was popped.
+    /// Deadline of the timer. It may be well before the tick at which the timer was popped.
     pub deadline: u64,
     /// Value with which the timer was armed, or to which it was set later.
     pub value: *mut c_void,
@@ -88,7 +88,7 @@ pub extern "C" fn punctual_wheel_new() -> Option<Box<Wheel>> {
 /// Frees a wheel and its timers. The caller still owns the objects that the values point to; to
 /// free them, pop or list the timers before. NULL is allowed. O(memory).
 ///
-/// Threads: one at a time, and no use afterwards.
+/// Threads: one at a time. Do not use the wheel afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_wheel_free(wheel: Option<Box<Wheel>>) {
     guarded((), || drop(wheel));
@@ -96,8 +96,8 @@ pub extern "C" fn punctual_wheel_free(wheel: Option<Box<Wheel>>) {
 
 /// Arms a timer with a deadline and a value. Any value is allowed, including NULL. O(1).
 ///
-/// Returns the key of the timer, or PUNCTUAL_NO_KEY if `wheel` is NULL or would hold more than 2^32
-/// - 2 timers.
+/// Returns the key of the timer. Returns PUNCTUAL_NO_KEY if `wheel` is NULL, or if it would hold more
+/// than 2^32 - 2 timers.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -114,7 +114,7 @@ pub extern "C" fn punctual_wheel_insert(
 
 /// Cancels a timer and writes its value to `*value`; `value` may be NULL. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (`*value` is unchanged), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_STALE (`*value` is unchanged), or PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -130,7 +130,7 @@ pub extern "C" fn punctual_wheel_remove(
 
 /// Re-arms a timer to an earlier or later deadline. Its key stays valid. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE, PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_STALE or PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -151,7 +151,7 @@ pub extern "C" fn punctual_wheel_reset(
 /// Writes the value of a timer to `*value`. `value` may be NULL, to check only whether the timer is
 /// armed. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (`*value` is unchanged), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_STALE (`*value` is unchanged), or PUNCTUAL_NULL.
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]
@@ -171,7 +171,7 @@ pub extern "C" fn punctual_wheel_get(
 
 /// Sets the value of a timer. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE, PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_STALE or PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -204,7 +204,7 @@ pub extern "C" fn punctual_wheel_at(
 
 /// Writes the deadline of a timer to `*deadline`; `deadline` may be NULL. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (`*deadline` is unchanged), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_STALE (`*deadline` is unchanged), or PUNCTUAL_NULL.
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]

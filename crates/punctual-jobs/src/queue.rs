@@ -65,7 +65,7 @@ pub struct Add<'a, C> {
     queue: &'a Queue<C>,
     payload: Vec<u8>,
     words: Vec<Vec<u8>>,
-    // The server reads JITTER right after BACKOFF.
+    // Apart from `words`, because the server accepts JITTER only right after BACKOFF.
     backoff: Vec<String>,
     jitter: Vec<String>,
 }
@@ -143,7 +143,8 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
         self
     }
 
-    /// Removes the job after this time, unless a worker has a lease on the job then.
+    /// Sets the lifetime: the server removes the job after this time, unless a worker has leased
+    /// it.
     pub fn ttl(self, time: Duration) -> Self {
         self.number("TTL", millis(time))
     }
@@ -153,7 +154,7 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
         self.name("DEAD", queue.into())
     }
 
-    /// Sets how long the job can still be read after it is done.
+    /// Sets the time for which the server keeps the job after it is done.
     pub fn keep(self, time: Duration) -> Self {
         self.number("KEEP", millis(time))
     }

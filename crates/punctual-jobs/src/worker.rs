@@ -22,8 +22,8 @@ use crate::{Event, Failure, Job};
 /// Maximum wait of a JOB TAKE. A worker whose user may not call CLIENT UNBLOCK needs this long to
 /// stop.
 const BLOCK: Duration = Duration::from_secs(2);
-/// Pause between two CLIENT UNBLOCK commands. More than one is needed if the server gets the first
-/// before it gets the JOB TAKE.
+/// Pause between two CLIENT UNBLOCK commands. The first command has no effect if the server gets it
+/// before the JOB TAKE.
 const UNBLOCK_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum time in which a stopping worker gives up the jobs that have not ended within the grace
 /// period.
@@ -244,7 +244,8 @@ where
     ) -> Option<R> {
         let end = Instant::now() + self.grace.max(BLOCK);
         loop {
-            // While the link still connects, it has no client ID. The command is sent after that.
+            // A link that is still connecting has no client ID and has not sent the JOB TAKE. The
+            // loop then tries again after the pause.
             let unblock = async {
                 if let Some(id) = waiting.client_id().await {
                     let mut command = redis::cmd("CLIENT");

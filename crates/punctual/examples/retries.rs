@@ -1,5 +1,5 @@
 //! A client on tokio that retries requests. Each attempt has a time limit, and all attempts
-//! together have one.
+//! together have another.
 //!
 //!     cargo run -p punctual --features async --example retries
 use std::time::{Duration, Instant};

@@ -78,8 +78,8 @@
 //! | `BinaryHeap` that keeps cancelled entries | O(log n), and memory for cancelled timers | all | exact | passed in |
 //!
 //! A heap is as fast as a wheel if a program has a few thousand timers and nearly all of them fire.
-//! Most timeouts are cancelled or postponed instead; for each of these, the wheel touches only one
-//! record.
+//! But programs cancel or postpone most timeouts, and for each of these operations the wheel
+//! touches only one record.
 //!
 //! # Features
 //!

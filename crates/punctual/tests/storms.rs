@@ -330,7 +330,7 @@ fn before_the_cursor<Q: Queue>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// Re-arms many timers to few ticks, so that the order of arming decides which fires first.
+/// Re-arms many timers to few ticks. The order of arming decides between timers of the same tick.
 fn ties<Q: Queue>(storm: &mut Storm<Q>) {
     for _ in 0..60 {
         let (key, tick) = (storm.pick(), storm.random.below(3));

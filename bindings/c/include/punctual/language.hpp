@@ -7,7 +7,7 @@
 #endif
 
 #if !defined(__cpp_exceptions) && !defined(_CPPUNWIND)
-#error "punctual.hpp needs exceptions; punctual.h does without them"
+#error "punctual.hpp needs exceptions; punctual.h needs none"
 #endif
 
 #endif

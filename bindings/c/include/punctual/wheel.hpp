@@ -112,7 +112,7 @@ public:
     }
   }
 
-  /// Cancels a timer and returns its value; nullopt if the handle is stale. O(1).
+  /// Cancels a timer and returns its value, or nullopt if the handle is stale. O(1).
   std::optional<T> remove(handle timer) noexcept {
     void *packed = nullptr;
     if (punctual_wheel_remove(queue_.get(), timer.bits_, &packed) != PUNCTUAL_OK) return std::nullopt;

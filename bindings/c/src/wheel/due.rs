@@ -22,7 +22,7 @@ impl From<Expired<*mut c_void>> for WheelTimer {
 /// `now`, and writes it to `*expired`; `expired` may be NULL. `now` may stand still or go back
 /// between calls. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (`*expired` is unchanged),
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is due (`*expired` is unchanged), or
 /// PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
@@ -100,9 +100,9 @@ pub extern "C" fn punctual_wheel_poll(
 }
 
 /// Writes the earliest deadline to `*deadline`; `deadline` may be NULL. The call may sort timers,
-/// which later calls then need not do. O(1) amortised.
+/// which saves the work in later calls. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*deadline` is unchanged),
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed (`*deadline` is unchanged), or
 /// PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
@@ -120,7 +120,7 @@ pub extern "C" fn punctual_wheel_next_deadline(
 /// punctual_wheel_pop_due(wheel, now) has returned PUNCTUAL_IDLE, the bound is later than `now`, so
 /// a loop that sleeps until the bound and then pops makes progress. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*tick` is unchanged),
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed (`*tick` is unchanged), or
 /// PUNCTUAL_NULL.
 ///
 /// Threads: readers may overlap.

@@ -269,7 +269,7 @@ impl<A: Alarm> Shared<A> {
     /// Ends the thread and waits for it, unless the thread itself drops its driver.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        // Wakes the thread whatever tick it sleeps until, because 1 is the earliest.
+        // 1 is the earliest tick, so this always wakes the thread.
         self.sleeper.wake_for(1, || Ok(()));
         let thread = lock(&self.thread).take();
         if let Some(thread) = thread

@@ -1,8 +1,8 @@
 //! The driver: a thread that sleeps exactly until the next deadline and then fires the due alarms.
 //!
-//! The time API and the futures of this crate use the driver, and the bindings for other languages
-//! too. The driver knows no channels, wakers or callbacks. An [`Alarm`] is a timer's action. Work
-//! that may take long becomes a *job*, which a [`Runner`] does with no lock held.
+//! The time API, the futures and the bindings for other languages use the driver. Its interface has
+//! no channels, wakers or callbacks. An [`Alarm`] is a timer's action. Work that may take long
+//! becomes a *job*, which a [`Runner`] does with no lock held.
 //!
 //! # Ground rules
 //!
@@ -13,7 +13,8 @@
 //!   [`Alarm::fire`] calls.
 //! - [`Alarm::fire`] runs under its shard's lock. So when [`disarm`](Driver::disarm) returns `None`
 //!   for an alarm that has fired, its `fire` has completed.
-//! - Only a deadline earlier than the one it sleeps for wakes the thread. Disarming never wakes it.
+//! - A thread that arms an alarm wakes the driver's thread only if the alarm is due before the tick
+//!   until which the driver's thread sleeps. Disarming never wakes it.
 //! - Only the driver's thread, [`now`](Driver::now) and [`deadline_after`](Driver::deadline_after)
 //!   read the clock. A [virtual](Driver::virtual_clock) driver has no thread:
 //!   [`advance`](Driver::advance) fires alarms in the order of deadlines on the calling thread.
@@ -291,8 +292,8 @@ impl<A: Alarm> Driver<A> {
     /// Advances a virtual clock from one deadline to the next. O(alarms that fall due).
     ///
     /// Each alarm fires at its own time, and its job completes before the next alarm fires. Alarms
-    /// that jobs arm meanwhile fire too, if they are due by then. Concurrent calls run one after
-    /// the other.
+    /// that jobs arm meanwhile also fire, if they are due before the end of the advance. Concurrent
+    /// calls run one after the other.
     ///
     /// # Panics
     ///

@@ -162,7 +162,7 @@ impl<A: Alarm> Shard<A> {
         }
     }
 
-    /// Fires the first due alarm. Returns false if none is due.
+    /// Fires the first due alarm. Returns false if no alarm is due.
     pub(super) fn fire_one(&self, shard: u32, now: u64, jobs: &mut Vec<A::Job>) -> bool {
         let mut queue = lock(&self.queue);
         let Some(expired) = queue.pop_due(now) else {

@@ -188,7 +188,7 @@ fn a_virtual_clock_stops_at_every_deadline() {
     (ticker.again, ticker.period) = (2, 10);
     driver.arm(10, ticker);
     driver.arm(25, reporting(&sender, 2));
-    driver.arm(20, reporting(&sender, 3)); // armed before the ticker's second tick is
+    driver.arm(20, reporting(&sender, 3)); // armed before the ticker arms its second tick
     driver.arm(u64::MAX, reporting(&sender, 4));
     driver.advance(Duration::from_nanos(9));
     assert!(receiver.try_recv().is_err());

@@ -210,7 +210,7 @@ pub trait DeadlineQueue<T> {
     where
         T: 'a;
 
-    /// Removes and returns the first timer due at `now`, or `None` if none is due.
+    /// Removes and returns the first timer due at `now`, or `None` if no timer is due.
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>>;
 
     /// Pops like [`pop_due`](Self::pop_due), with bounded work.

@@ -195,7 +195,7 @@ fn sleep_on(timeline: &Timeline, deadline: u64) {
         timeline.disarm(handle);
         return;
     }
-    // This fails only if the clock is dropped, which this thread prevents.
+    // Fails only if the clock is dropped; `timeline` keeps the clock alive.
     let _ = receiver.recv();
 }
 

@@ -41,7 +41,7 @@ pub enum When {
     In(Span),
     /// This distance before the model's clock.
     Ago(Span),
-    /// This tick.
+    /// This tick, independent of the clock.
     At(u64),
     /// The deadline of the timer that the `u8` picks, or a tick near it.
     With(u8, i8),

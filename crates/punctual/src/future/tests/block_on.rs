@@ -116,13 +116,13 @@ fn it_ends_with_a_panic_of_its_future_and_may_be_nested() {
         })
     }));
     assert!(result.is_err());
-    // The thread has left the clock, which still works.
+    // The thread has left the clock, and the clock still works.
     assert!(matches!(Timeline::current(), Timeline::Real));
     let start = clock.now();
     clock.block_on(async {
         sleep(SECOND).await;
         clock.block_on(sleep(SECOND));
-        VirtualTime::new().block_on(async { sleep(SECOND).await }); // another one
+        VirtualTime::new().block_on(async { sleep(SECOND).await }); // another clock
         sleep(SECOND).await;
     });
     assert_eq!(clock.now() - start, 3 * SECOND);

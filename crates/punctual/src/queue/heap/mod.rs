@@ -150,7 +150,7 @@ impl<T, const D: usize> Heap<T, D> {
             .map(|(key, due, value)| (key, due.deadline(), value))
     }
 
-    /// Removes and returns the first timer due at `now`, or `None` if none is due. O(log n).
+    /// Removes and returns the first timer due at `now`, or `None` if no timer is due. O(log n).
     #[inline]
     pub fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
         let (key, due, value) = self.heap.pop_if(|due| due.deadline() <= now)?;

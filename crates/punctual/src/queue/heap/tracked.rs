@@ -15,7 +15,7 @@ use core::num::NonZeroU32;
 /// A timer's record in the slab. It takes 16 bytes for an 8-byte value.
 #[derive(Debug)]
 pub(super) struct TimerRecord<T> {
-    /// The entry's position, counted from 1, so that a free record can have 0 there.
+    /// The entry's position, counted from 1, so that 0 can mark a free record.
     place: NonZeroU32,
     generation: u32,
     pub(super) value: T,

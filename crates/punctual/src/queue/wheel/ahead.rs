@@ -7,8 +7,8 @@ use super::timers::Timers;
 
 impl RawWheel {
     /// Hints ([`Timers::prefetch`]) that the timers of the next `count` entries that are due at
-    /// `now` will be queried soon, so that their cache misses overlap. Without it, a series of
-    /// [`step`](RawWheel::step) calls waits for each timer in turn. O(count).
+    /// `now` will be queried soon, so that their cache misses overlap. Without this call, a series
+    /// of [`step`](RawWheel::step) calls waits for each timer in turn. O(count).
     pub fn prefetch_due(&self, now: u64, count: usize, timers: &impl Timers) {
         let is_due = |ready: &&Ready| ready.deadline <= now;
         let heap = self.front.heap_entries().take(count).filter(is_due);

@@ -1,4 +1,5 @@
-//! The storage of a wheel's entries: chunks of a few entries each, taken from one pool.
+//! The storage of a wheel's entries: chunks of a few entries each, taken from one pool. The
+//! [module](super) explains the terms.
 //!
 //! A slot is a list of chunks. A slot thus grows without copying, the entries of a chunk are
 //! contiguous, and other slots reuse the chunks of an emptied slot. The pool grows by whole

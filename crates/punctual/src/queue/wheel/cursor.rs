@@ -1,4 +1,5 @@
-//! Sets the cursor back when it is ahead of the clock and many timers are armed before it.
+//! Sets the cursor back when it is ahead of the clock and many timers are armed before it. The
+//! [module](super) explains the terms.
 //!
 //! A step that finds no entry sets the cursor to the end of time. After that, up to [`FRONT_MAX`]
 //! entries go to the front. There they take less memory than in slots, where each would take a
@@ -48,8 +49,8 @@ impl RawWheel {
     }
 
     /// Sets the cursor back to `to`. The highest digit of the cursor that changes gives a level.
-    /// All entries below that level now belong in one of its slots, so their lists are joined
-    /// there. O(64 per level).
+    /// All entries below that level now belong in one slot of that level, so this function joins
+    /// their lists into it. O(64 per level).
     fn set_back(&mut self, to: u64) {
         let home = level_of((self.cursor ^ to) | 1);
         let (mut joined, mut unordered) = (Slot::EMPTY, false);

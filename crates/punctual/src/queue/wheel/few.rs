@@ -1,4 +1,4 @@
-//! A [`Wheel`] of few timers, which has no entries.
+//! A [`Wheel`] of few timers, which has no entries. The [module](super) explains the terms.
 //!
 //! To find the first timer, the wheel scans the records in use, at most [`FEW_MAX`]. That is faster
 //! than filing an entry and finding it again. An insert, a cancel or a re-arm runs the same code as
@@ -87,7 +87,8 @@ impl<T> Wheel<T> {
         self.raw.find_first(&mut self.records)
     }
 
-    /// Scans all timers for the first and caches it. No entry may be held. O(FEW_MAX).
+    /// Scans all timers for the timer that fires first, and caches it. No entry may be held.
+    /// O(FEW_MAX).
     #[inline]
     fn scan(&mut self) {
         let earliest = &mut self.raw.earliest;

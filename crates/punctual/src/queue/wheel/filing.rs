@@ -1,4 +1,5 @@
-//! Decides which timers of a [`Wheel`] need an entry, and files their entries.
+//! Decides which timers of a [`Wheel`] need an entry, and files their entries. The [module](super)
+//! explains the terms.
 //!
 //! A new timer needs an entry if it is due before the tick of its record's spare entry. A branch on
 //! that tick stalls the processor when it predicts wrong and the record is not in the cache: the
@@ -104,8 +105,8 @@ impl<T> Wheel<T> {
             self.note_early(deadline, index);
             return key;
         }
-        // Excludes the last tick: the slot of `u64::MAX` may also hold an entry filed as `u64::MAX
-        // - 1`, so its order is not certain.
+        // Excludes the last tick. An entry for it is filed under the tick before, so the entries in
+        // its slot may be out of order.
         let is_covered = deadline > filed.tick() && deadline != u64::MAX;
         if is_covered || self.file_if_earlier(deadline, index, filed) {
             return key;
@@ -119,8 +120,8 @@ impl<T> Wheel<T> {
         } else if filed != Filed::at(deadline) {
             self.file(deadline, index, filed);
         } else if deadline == u64::MAX - 1 {
-            // The record's entry may have been filed for `u64::MAX`, and the raw wheel may have
-            // moved it there.
+            // The record's entry may have served a timer due at `u64::MAX`, and the raw wheel may
+            // have moved it to that tick.
             self.file(deadline - 1, index, filed);
         } else {
             self.raw.mark_unordered(filed.tick());

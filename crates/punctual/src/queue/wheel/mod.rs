@@ -2,10 +2,11 @@
 //! timers itself.
 //!
 //! A wheel keeps *entries* of 12 bytes: an index, a generation, and the lower 32 bits of the
-//! deadline. The timer itself is a *record* of the wheel's owner, which is the [`Wheel`] or the
-//! caller of the [`RawWheel`]. The raw wheel reads the record through [`Timers`]. To *file* an
-//! entry is to put it into a slot or into the *front*, which holds the entries that are popped
-//! next.
+//! deadline. The timer itself is in a *record* of the wheel's owner, which is the [`Wheel`] or the
+//! caller of the [`RawWheel`]. The index identifies the record, and the generation shows whether
+//! the entry still belongs to its timer. The raw wheel reads the record through [`Timers`]: the
+//! deadline, and the *sequence*, which is the number of the timer's last arming. To *file* an entry
+//! is to put it into a slot or into the *front*, which has the entries that are popped next.
 //!
 //! # Levels and slots
 //!
@@ -17,8 +18,8 @@
 //! ```text
 //! cursor 0          slot   0     1    ...   14   ...   63      each slot spans
 //!        level 0        |  0  |  1  | ... |  14  | ... |  63  |  1 tick
-//!        level 1        |     | 64- | ... | 896- | ... | 4032-|  64 ticks        900 is in slot 14
-//!        level 2        |     |4096-| ... |57344-| ... |      |  4,096 ticks     5,000 is in slot 1
+//!        level 1        |     | 64- | ... | 896- | ... | 4032-|  64 ticks     900 is in slot 14
+//!        level 2        |     |4096-| ... |57344-| ... |      |  4,096 ticks  5,000 is in slot 1
 //!        ...
 //!        level 10                                               2^60 ticks
 //!
@@ -367,7 +368,8 @@ impl<T> Wheel<T> {
             .map(|(index, timer)| (timer.key(index), timer.deadline, &timer.value))
     }
 
-    /// Removes and returns the first timer due at `now`, or `None` if none is due. O(1) amortised.
+    /// Removes and returns the first timer due at `now`, or `None` if no timer is due. O(1)
+    /// amortised.
     ///
     /// ```
     /// use punctual::Wheel;

@@ -90,9 +90,9 @@ impl<T> Wheel<T> {
         self.pop_run(now)
     }
 
-    /// Pops the earliest timer of a wheel with entries if it is due. In the common case the timer
-    /// is that of the run's next entry and is unchanged, so the wheel accesses the record once. (A
-    /// held entry is due after an entry that `peek_run` returns.)
+    /// Pops the earliest timer of a wheel with entries if it is due. In the common case, the run's
+    /// next entry is due and its timer is unchanged, so the wheel accesses the record once. (A held
+    /// entry is due after the entry that `peek_run` returns.)
     #[inline(never)]
     fn pop_run(&mut self, now: u64) -> Option<Expired<T>> {
         if self.undecided.is_empty()

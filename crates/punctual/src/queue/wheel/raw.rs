@@ -30,7 +30,8 @@ use core::mem::{size_of, size_of_val};
 /// popped before its deadline, even if the clock steps back.
 ///
 /// The hierarchy of wheels is from Varghese and Lauck (*Hashed and Hierarchical Timing Wheels*,
-/// SOSP 1987, scheme 7). Slots are found through bitmaps instead of by stepping through empty ones.
+/// SOSP 1987, scheme 7). Unlike there, the wheel finds the first slot through bitmaps, without
+/// stepping through empty slots.
 ///
 /// # Examples
 ///

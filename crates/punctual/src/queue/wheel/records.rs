@@ -1,4 +1,4 @@
-//! The timers of a [`Wheel`](super::Wheel).
+//! The timers of a [`Wheel`](super::Wheel). The [module](super) explains the terms.
 //!
 //! A record holds a timer and, as [`Filed`], the tick under which the record's entry is filed.
 //!

@@ -1,8 +1,9 @@
-//! Removes dead entries, a few chunks at a time.
+//! Removes dead entries, a few chunks at a time. The [module](super) explains the terms.
 //!
 //! A sweep starts when there are more dead entries than live entries plus 256. Calls of [`forget`]
 //! then sweep a few chunks at a time. The sweep first stages the front's entries and checks them.
-//! It then visits all slots, from the highest level down, because entries move down too.
+//! It then visits all slots, from the highest level down: a cascade moves entries to lower levels,
+//! so the sweep visits these entries later.
 //!
 //! To sweep a slot, the sweep takes the first chunk of the list and appends its live entries at the
 //! end of the list, until it has taken each chunk that was there at the start. Entries that are

@@ -43,7 +43,7 @@ impl Subject for Wheel<u64> {
         if self.is_few {
             return self.check_few();
         }
-        let mut standing: HashMap<u32, usize> = HashMap::new();
+        let mut valid_entries: HashMap<u32, usize> = HashMap::new();
         let mut noted = self.undecided;
         let undecided: Vec<u32> = (0..noted.take())
             .map(|at| noted.taken(at))
@@ -51,16 +51,16 @@ impl Subject for Wheel<u64> {
             .collect();
         check_invariants(&self.raw, &Decided(self, &undecided));
         for &index in &undecided {
-            standing.insert(index, 1);
+            valid_entries.insert(index, 1);
             assert!(self.raw.earliest.bound() <= self.records.at(index).unwrap().deadline);
         }
         for (_, index, generation) in filed(&self.raw) {
             if self.records.deadline(index, generation).is_some() {
-                *standing.entry(index).or_default() += 1;
+                *valid_entries.entry(index).or_default() += 1;
             }
         }
         assert_eq!(
-            standing.len(),
+            valid_entries.len(),
             self.len(),
             "every living timer has an entry that is_current"
         );
@@ -545,7 +545,7 @@ fn many_timers_are_freed_in_pieces() {
         let keys: Vec<_> = (0..u64::from(MANY))
             .map(|n| wheel.insert(n * 7919 % 60_000, n))
             .collect();
-        wheel.shrink_to_fit(); // no room that was never used
+        wheel.shrink_to_fit(); // frees room that was never used
         let full = wheel.memory();
         let (mut before, mut most) = (full, 0);
         let mut freed = |wheel: &Wheel<u64>| {
