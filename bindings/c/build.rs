@@ -18,7 +18,7 @@ fn main() {
     match part("CARGO_CFG_TARGET_OS").as_str() {
         "linux" | "android" | "freebsd" | "netbsd" | "openbsd" | "dragonfly" | "illumos" => {
             println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libpunctual.so.{abi}");
-            // The library's threads run its code until the process ends, so dlclose must not unload it.
+            // The library's threads run until the process ends, so dlclose must not unload it.
             println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         }
         "macos" | "ios" => {

@@ -1,10 +1,10 @@
-/* Measures the C library: arming and cancelling a timer while `live` other timers are armed, creating
- * and freeing a timer with a function, and stopping and resetting such a timer.
+/* Measures the C library: arming and cancelling a timer while `live` other timers are armed,
+ * creating and freeing a timer with a function, and stopping and resetting such a timer.
  *
  *   cc -O2 boundary.c $(pkg-config --cflags --libs punctual) -o boundary && ./boundary
  *
- * `make bench-timers ARGS="--contender wheel --workload steady"` measures arming and cancelling in Rust
- * ("arm + cancel"). */
+ * `make bench-timers ARGS="--contender wheel --workload steady"` measures arming and cancelling in
+ * Rust ("arm + cancel"). */
 
 #define _POSIX_C_SOURCE 199309L
 

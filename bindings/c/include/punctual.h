@@ -271,14 +271,12 @@ void punctual_wheel_free(punctual_wheel *wheel);
 /**
  * Arms a timer with a deadline and a value. Any value is allowed, including NULL. O(1).
  *
- * Returns the key of the timer. Returns PUNCTUAL_NO_KEY if `wheel` is NULL, or if it would hold more
- * than 2^32 - 2 timers.
+ * Returns the key of the timer. Returns PUNCTUAL_NO_KEY if `wheel` is NULL, or if it would hold
+ * more than 2^32 - 2 timers.
  *
  * Threads: one at a time.
  */
-punctual_key punctual_wheel_insert(punctual_wheel *wheel,
-                                   uint64_t deadline,
-                                   void *value);
+punctual_key punctual_wheel_insert(punctual_wheel *wheel, uint64_t deadline, void *value);
 
 /**
  * Cancels a timer and writes its value to `*value`; `value` may be NULL. O(1).

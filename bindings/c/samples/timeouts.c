@@ -1,5 +1,5 @@
-/* An event loop with a timeout of one second per request. Its clock is a number, so that the program
- * ends at once; a real program uses the milliseconds of CLOCK_MONOTONIC. */
+/* An event loop with a timeout of one second per request. Its clock is a number, so that the
+ * program ends at once; a real program uses the milliseconds of CLOCK_MONOTONIC. */
 
 #include <inttypes.h>
 #include <punctual.h>

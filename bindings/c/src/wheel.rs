@@ -96,8 +96,8 @@ pub extern "C" fn punctual_wheel_free(wheel: Option<Box<Wheel>>) {
 
 /// Arms a timer with a deadline and a value. Any value is allowed, including NULL. O(1).
 ///
-/// Returns the key of the timer. Returns PUNCTUAL_NO_KEY if `wheel` is NULL, or if it would hold more
-/// than 2^32 - 2 timers.
+/// Returns the key of the timer. Returns PUNCTUAL_NO_KEY if `wheel` is NULL, or if it would hold
+/// more than 2^32 - 2 timers.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]

@@ -1,5 +1,5 @@
-/* Tests of the child of a fork: the library refuses timers on the real clock there, and does not touch
- * the parent's timers. Virtual clocks, sleeping and wheels work. */
+/* Tests of the child of a fork: the library refuses timers on the real clock there, and does not
+ * touch the parent's timers. Virtual clocks, sleeping and wheels work. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -16,8 +16,8 @@ static void add(void *count) { ++*(int *)count; }
 
 static void ignore(void *argument) { (void)argument; }
 
-/* Returns whether `work` completes in a child process. The child then ends by a signal, because a leak
- * check at a normal end would report the memory of its parent's threads. */
+/* Returns whether `work` completes in a child process. The child then ends by a signal, because a
+ * leak check at a normal end would report the memory of its parent's threads. */
 static bool child_can(void (*work)(void)) {
   int status = -1;
   pid_t child = fork();

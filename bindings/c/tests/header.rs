@@ -20,7 +20,8 @@ fn the_header_is_current() {
         .write(&mut written);
     let written = String::from_utf8(written)
         .expect("the header is UTF-8")
-        // cbindgen prefixes the values with the name of their enum; the header uses the library's name.
+        // cbindgen prefixes the values with the name of their enum. The header uses the
+        // library's name.
         .replace("PUNCTUAL_STATUS_", "PUNCTUAL_")
         // Removes Rust's heading of the guarantees that the caller must give.
         .replace(" * # Safety\n *\n", "");

@@ -1,5 +1,5 @@
-/* dlclose with armed timers: the library, which has the code of its threads, stays loaded. The argument
- * is the path of the library. */
+/* dlclose with armed timers: the library, which has the code of its threads, stays loaded. The
+ * argument is the path of the library. */
 
 #define _POSIX_C_SOURCE 200809L
 

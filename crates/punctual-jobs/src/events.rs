@@ -11,7 +11,7 @@ pub enum Event<'a> {
     /// The handler has returned an error or has panicked, or a stopping worker has given the job
     /// up.
     Failed {
-        /// The job.
+        /// The job that failed.
         job: &'a Job,
         /// The error text, which the server stores with the job.
         error: &'a str,
@@ -19,12 +19,12 @@ pub enum Event<'a> {
     /// The job's lease has ended before the job was acknowledged, or the job was deleted. Another
     /// worker may have the job.
     Lost {
-        /// The job.
+        /// The job whose lease is lost.
         job: &'a Job,
     },
     /// The connection failed, or the server refuses commands for now. The worker tries again.
     Disconnected {
-        /// The error.
+        /// The error of the command that failed.
         error: &'a RedisError,
     },
 }

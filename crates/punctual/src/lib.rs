@@ -72,10 +72,10 @@
 //!
 //! | | arm, cancel, re-arm | deadlines | order | clock |
 //! |---|---|---|---|---|
-//! | [`Wheel`] | O(1) | all of `u64` ticks | exact; equal deadlines in the order of arming | passed in |
+//! | [`Wheel`] | O(1) | all of `u64` | exact; ties in the order of arming | passed in |
 //! | tokio-util's `DelayQueue` | O(1) | two years ahead | no order within a millisecond | tokio's |
 //! | [`Heap`], `BinaryHeap` with handles | O(log n) | all | exact | passed in |
-//! | `BinaryHeap` that keeps cancelled entries | O(log n), and memory for cancelled timers | all | exact | passed in |
+//! | `BinaryHeap` that keeps cancelled entries | O(log n) | all | exact | passed in |
 //!
 //! A heap is as fast as a wheel if a program has a few thousand timers and nearly all of them fire.
 //! But programs cancel or postpone most timeouts, and for each of these operations the wheel

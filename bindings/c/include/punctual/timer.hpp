@@ -237,7 +237,8 @@ inline exception_handler set_exception_handler(exception_handler handler) noexce
 /// a function (after_func). Destruction disarms it. A moved-from timer is not armed, has the nil
 /// channel, and cannot be reset.
 ///
-/// Threads: any, and several threads at once. Move or destroy it only while no other thread uses it.
+/// Threads: any, and several threads at once. Move or destroy it only while no other thread uses
+/// it.
 class timer {
 public:
   /// Arms a timer that sends the time after `delay`. Throws punctual::error if the library's thread
@@ -292,7 +293,7 @@ private:
 };
 
 /// Returns a timer that calls `function()` after `delay` on a thread of the library, so that a slow
-/// function delays no other timer. The exception handler gets its exceptions
+/// function delays no other timer. Exceptions of the function go to the exception handler
 /// (set_exception_handler). Keep the timer, because its destruction disarms it. A call that runs
 /// then continues, so objects that the function uses must outlive the call. If the timer is reset
 /// before a call has returned, two calls may overlap.
@@ -321,7 +322,8 @@ channel<time_point> after(std::chrono::duration<Rep, Period> delay) {
 /// are not received in time are skipped, not queued, and other ticks stay at multiples of the
 /// period. Destruction stops the ticker. A moved-from ticker has the nil channel.
 ///
-/// Threads: any, and several threads at once. Move or destroy it only while no other thread uses it.
+/// Threads: any, and several threads at once. Move or destroy it only while no other thread uses
+/// it.
 class ticker {
 public:
   /// Starts a ticker. Throws std::invalid_argument if the period is not positive, and the

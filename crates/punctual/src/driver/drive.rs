@@ -1,5 +1,5 @@
-//! The state that the handles of a driver and its thread share: the loop of the thread, and the
-//! advance of a virtual clock.
+//! The state that a [`Driver`](super::Driver) shares with its thread, the loop of the thread, and
+//! the advance of a virtual clock.
 //!
 //! The driver's thread takes `runner` out of its mutex for as long as the thread lives; `advance`
 //! locks the mutex instead.
@@ -281,8 +281,8 @@ impl<A: Alarm> Shared<A> {
     }
 }
 
-/// Disarms an alarm when dropped, for which the driver's thread could not be started. `arm` panics
-/// then and returns no handle.
+/// A guard that disarms an alarm when it is dropped. `arm` panics if the driver's thread cannot be
+/// started, and then returns no handle to the alarm.
 struct Undo<'a, A: Alarm>(&'a Shard<A>, TimerKey);
 
 impl<A: Alarm> Drop for Undo<'_, A> {

@@ -66,7 +66,7 @@ pub struct Expired<T> {
     pub key: TimerKey,
     /// The value's deadline.
     pub deadline: Instant,
-    /// The value.
+    /// The value that was inserted.
     pub value: T,
 }
 
@@ -110,7 +110,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Like [`insert`](Self::insert).
+    /// In the same case as [`insert`](Self::insert).
     ///
     /// ```
     /// use std::time::{Duration, Instant};

@@ -16,9 +16,9 @@
 //! | | | complexity |
 //! |---|---|---|
 //! | [`sleep`], [`sleep_until`] | become ready at a deadline | O(1) |
-//! | [`timeout`], [`timeout_at`] | limit the time of a future | O(1); nothing, not even a clock reading, if the future is ready at once |
-//! | [`interval`], [`interval_at`] | tick periodically; skip missed ticks, and do not drift | O(1) a tick |
-//! | [`DelayQueue`] | yields values when they are due | O(1) an operation |
+//! | [`timeout`], [`timeout_at`] | limit the time of a future | O(1); free if it is ready at once |
+//! | [`interval`], [`interval_at`] | tick periodically, without drift | O(1) per tick |
+//! | [`DelayQueue`] | yields values when they are due | O(1) per operation |
 //!
 //! The futures need no setup, and a runtime's own timers need not be enabled. The
 //! [driver](crate::driver) of the process wakes them: a thread that sleeps exactly until the next

@@ -81,8 +81,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`] and [`sleep_until`].
 ///
-/// The first poll that has to wait arms it, and dropping disarms it. A `Sleep` that is ready stays
-/// ready until it is [reset](Self::reset), and may be polled again.
+/// The first poll that has to wait arms the `Sleep`, and dropping disarms it. A `Sleep` that is
+/// ready stays ready until it is [reset](Self::reset), and may be polled again.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     timeline: Timeline,

@@ -37,7 +37,7 @@ impl Waiting {
 
     #[cold]
     fn replace(&self, timeline: &Timeline, mut waker: Waker) -> bool {
-        // Swaps the wakers, so that the old one is dropped here, without the lock.
+        // Swaps the wakers, so that the old waker is dropped here, after the lock is released.
         let swap = |alarm: &mut Alarm| {
             if let Alarm::Wake(known) = alarm {
                 mem::swap(known, &mut waker);

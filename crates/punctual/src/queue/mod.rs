@@ -122,7 +122,7 @@ impl TimerKey {
 pub struct Expired<T> {
     /// The timer's handle, which is now stale.
     pub key: TimerKey,
-    /// The timer's deadline, which may be well before the tick at which it was popped.
+    /// The timer's deadline. It may be well before the tick at which the timer was popped.
     pub deadline: u64,
     /// The timer's value.
     pub value: T,

@@ -23,8 +23,9 @@
 //! | `time.NewTimer`, `t.C` | [`Timer::new`], [`Timer::c`] | |
 //! | `t.Stop` | [`Timer::stop`] | the channel is empty afterwards |
 //! | `t.Reset` | [`Timer::reset`] | an error if the timer is armed |
-//! | `time.AfterFunc` | [`after_func`] | dropping the timer disarms it, unless it was [detached](Timer::detach) |
-//! | `time.NewTicker`, `t.Stop`, `t.Reset` | [`Ticker::new`], [`Ticker::stop`], [`Ticker::reset`] | |
+//! | `time.AfterFunc` | [`after_func`] | dropping it disarms it; see [`Timer::detach`] |
+//! | `time.NewTicker` | [`Ticker::new`] | |
+//! | its `t.Stop`, `t.Reset` | [`Ticker::stop`], [`Ticker::reset`] | |
 //! | `time.After`, `time.Tick` | [`after`], [`tick`] | |
 //!
 //! # Guarantees

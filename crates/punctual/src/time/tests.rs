@@ -38,7 +38,8 @@ fn a_callback_that_panics_has_no_other_effect() {
             let sender = sender.clone();
             after_func(SECOND, move || {
                 if panics {
-                    panic::resume_unwind(Box::new("a callback panics")); // without the hook's report
+                    // Does not call the panic hook.
+                    panic::resume_unwind(Box::new("a callback panics"));
                 }
                 sender.send(()).unwrap();
             })

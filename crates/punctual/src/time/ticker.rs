@@ -190,7 +190,7 @@ impl Ticker {
 ///
 /// # Panics
 ///
-/// Like [`Ticker::new`].
+/// In the same case as [`Ticker::new`].
 ///
 /// ```
 /// use std::time::Duration;

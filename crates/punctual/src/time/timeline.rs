@@ -1,5 +1,5 @@
-//! The timeline of a thread: the process's real clock, or the virtual clock that the thread has
-//! entered last.
+//! The timeline of a thread: the process's real clock, or the latest virtual clock that the thread
+//! has entered and not left.
 //!
 //! A process has one real driver, which is created when it is first needed. Each
 //! [`VirtualTime`](super::VirtualTime) has a virtual driver. On all drivers, ticks are nanoseconds

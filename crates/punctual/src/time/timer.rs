@@ -153,7 +153,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Like [`new`](Self::new).
+    /// In the same case as [`new`](Self::new).
     ///
     /// A function may reset its own timer:
     ///
@@ -250,7 +250,7 @@ impl Timer {
 ///
 /// # Panics
 ///
-/// Like [`Timer::new`].
+/// In the same case as [`Timer::new`].
 ///
 /// ```
 /// use std::time::Duration;

@@ -140,7 +140,7 @@ impl VirtualTime {
     ///
     /// # Panics
     ///
-    /// Like [`advance`](Self::advance).
+    /// In the same case as [`advance`](Self::advance).
     ///
     /// ```
     /// use std::time::Duration;

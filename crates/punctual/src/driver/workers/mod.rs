@@ -154,7 +154,7 @@ impl<J: Send + 'static> Workers<J> {
         self
     }
 
-    /// Returns the number of threads, including idle ones and one that is starting. O(1).
+    /// Returns the number of workers, including idle workers and a worker that is starting. O(1).
     pub fn count(&self) -> usize {
         self.pool.workers()
     }

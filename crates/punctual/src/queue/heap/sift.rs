@@ -83,8 +83,8 @@ fn least_in_turn<E: Ord>(entries: &[E]) -> Option<Child<'_, E>> {
     entries.iter().zip(0..).reduce(lesser)
 }
 
-/// Sifts the entry at `at`, which may be greater than its children, down. O(log n), with
-/// one assignment per level.
+/// Sifts down the entry at `at`, which may be greater than its children. O(log n), with one
+/// assignment per level.
 #[inline]
 pub(in crate::queue) fn sift_down<E: Sifted, const D: usize>(
     entries: &mut [E],
@@ -104,8 +104,8 @@ pub(in crate::queue) fn sift_down<E: Sifted, const D: usize>(
     moved(&entries[at], at);
 }
 
-/// Sifts the entry at `at`, which may be less than its parent, up. O(log n), with one
-/// assignment per level.
+/// Sifts up the entry at `at`, which may be less than its parent. O(log n), with one assignment per
+/// level.
 #[inline]
 pub(in crate::queue) fn sift_up<E: Sifted, const D: usize>(
     entries: &mut [E],

@@ -85,7 +85,7 @@ impl<R: RecordBody> Record<R> {
     }
 }
 
-/// The records.
+/// The records of one queue, live and free.
 #[derive(Debug)]
 pub(super) struct Slab<R: RecordBody> {
     records: Vec<Record<R>>,

@@ -57,23 +57,45 @@
 //!
 //! # States
 //!
-//! Each row describes a state of a wheel, an entry or a slot, the events that begin and end it, and
-//! what holds in between.
+//! Each item describes a state of a wheel, a timer, an entry or a slot: the events that begin and
+//! end the state, and what holds in between.
 //!
-//! | state | begins with | ends with | invariant |
-//! |---|---|---|---|
-//! | few (`Wheel::is_few`) | a call that finds the wheel empty; the removal of the last of over a thousand timers | the 33rd timer | The wheel has no entries; all timers are in the first 32 records |
-//! | undecided timer | `insert` of a timer that is due after `earliest.first` | any other call that files or pops entries; the 32nd undecided timer | The timer is due after `earliest.first` |
-//! | held entry | filing an entry that is due before all others | another such entry, a pop, a search for the earliest deadline | The entry is in no slot and not in the front; `earliest.first` is a lower bound of all other deadlines |
-//! | spare entry | the removal of its timer | the next timer in the record; opening the slot | The record remembers the entry's tick; the record has no other entry |
-//! | stale entry | a re-arm to a later tick | opening the slot | No entry is filed later than its timer is due |
-//! | dead entry | a re-arm to an earlier tick, an `insert` that is due before the record's spare entry, [`RawWheel::forget`] | opening the slot; a sweep | There are fewer dead entries than live timers plus some hundreds |
-//! | staged entry | filing an entry before the cursor | the next step or search | The wheel has not read the entry's sequence from its record yet |
-//! | entry in the run or heap | opening the slot; a step or search that finds the entry staged | a pop | Run and heap are in order of (deadline, sequence); the run's entries before `run_first_until` precede all other entries |
-//! | pending slot (`pending_span` > 1) | opening a slot of over `RUN_MAX` entries | removing its last entry | The slot is at the cursor's digit of its level; new entries for the levels below it go into it |
-//! | unordered slot (a bit for each slot) | filing a stale entry again, a re-arm to the same tick, a sweep, filing an entry while others are dead | removing the slot's last entry | In a slot without the bit, entries with equal deadlines are in the sequence of arming |
-//! | cursor at the end of time | the state few; a step that finds no entry | the 513th entry | All entries before the last tick are in the front, where a few hundred entries take less memory than in slots |
-//! | leftovers, tail (memory to free) | the state few; packing the entries | calls that find nothing due | No call frees more than some ten kilobytes |
+//! - **Few** (`Wheel::is_few`). A call that finds the wheel empty begins this state, and so does
+//!   the removal of the last of over a thousand timers. The 33rd timer ends it. The wheel has no
+//!   entries, and all timers are in the first 32 records.
+//! - **Undecided timer**. A new timer that may need an entry, and is due after `earliest.first`,
+//!   the cached lower bound of all deadlines. Any call that files or pops entries ends the state,
+//!   and so does the 32nd undecided timer. The timer stays due after `earliest.first`.
+//! - **Held entry**. An entry that is due before all others when it is filed. Another such entry, a
+//!   pop, or a search for the earliest deadline ends the state. The entry is in no slot and not in
+//!   the front; `earliest.first` is a lower bound of all other deadlines.
+//! - **Spare entry**. The entry of a removed timer. The next timer in the record takes it, or the
+//!   wheel drops it when it opens the slot. The record remembers the tick of the entry, and has no
+//!   other entry.
+//! - **Stale entry**. The entry of a timer that was re-armed to a later tick, until the wheel opens
+//!   the slot. No entry is filed later than its timer is due.
+//! - **Dead entry**. An entry that belongs to no timer, after a re-arm to an earlier tick, an
+//!   `insert` that is due before the spare entry of the record, or [`RawWheel::forget`]. The wheel
+//!   drops it when it opens the slot or in a sweep. There are fewer dead entries than live timers
+//!   plus some hundreds.
+//! - **Staged entry**. An entry that was filed before the cursor, until the next step or search.
+//!   The wheel has not read its sequence from the record yet.
+//! - **Entry in the run or the heap**. An entry of an opened slot, or an entry that was staged,
+//!   until it is popped. The run and the heap are in the order of (deadline, sequence). The entries
+//!   of the run before `run_first_until` precede all other entries.
+//! - **Pending slot** (`pending_span` > 1). A slot that was opened with more than `RUN_MAX`
+//!   entries, until its last entry is removed. The slot is at the cursor's digit of its level. New
+//!   entries for the levels below it go into it.
+//! - **Unordered slot** (a bit for each slot). A stale entry that is filed again, a re-arm to the
+//!   same tick, a sweep, and an entry that is filed while other entries are dead set the bit. The
+//!   removal of the last entry clears it. In a slot without the bit, entries with equal deadlines
+//!   are in the sequence of arming.
+//! - **Cursor at the end of time**. The state few begins this state, and so does a step that finds
+//!   no entry. The 513th entry ends it. All entries before the last tick are in the front, where a
+//!   few hundred entries take less memory than in slots.
+//! - **Memory to free** (leftovers of the pool, tail of the records). The state few and packing the
+//!   entries begin this state. Calls that find nothing due free the memory. No call frees more than
+//!   some ten kilobytes.
 
 mod ahead;
 mod chunk;

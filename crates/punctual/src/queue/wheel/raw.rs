@@ -1,6 +1,6 @@
 //! The raw wheel: files entries, and finds and pops the due ones.
 //!
-//! Ground rules, besides the invariants in the table of the [module](super):
+//! Ground rules, besides the states and their invariants, which the [module](super) lists:
 //!
 //! - The owner stores the timers, and the wheel reads a timer only through [`Timers`]. A cancel
 //!   does not change the wheel: the owner changes the timer's generation, which makes the entry
