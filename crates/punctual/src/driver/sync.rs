@@ -1,8 +1,8 @@
-//! The locks, atomics and threads of the driver: `std`'s, or loom's when the loom models are
-//! checked (`--cfg loom`).
+//! The locks, condition variables and atomics of the driver: `std`'s, or loom's when the loom
+//! models are checked (`--cfg loom`).
 //!
-//! Other files of the driver use these instead of `std`'s. The only exception is the counter of
-//! thread numbers in `shard`, which a model need not check.
+//! Apart from tests, the other files of the driver use no lock and no atomic of `std`. The only
+//! exception is the counter of thread numbers in `shard`, which a model need not check.
 
 #[cfg(all(test, loom))]
 pub(super) use loom::sync::{

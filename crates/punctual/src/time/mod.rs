@@ -42,8 +42,8 @@
 //!   no other callback. Callbacks with equal deadlines may run at the same time. The panic hook
 //!   reports a panic in a callback, which has no other effect.
 //! - Dropping a timer or a ticker disarms it.
-//! - A timer with a deadline more than 584 years (2^64 ns) after the start of the process never
-//!   fires.
+//! - A timer with a deadline more than about 584 years (2^64 ns) after the start of the process
+//!   never fires.
 //!
 //! # Cost
 //!
