@@ -204,7 +204,7 @@ impl<J: Send + 'static> Workers<J> {
                     let _ = writeln!(
                         std::io::stderr(),
                         "punctual: a worker thread for timers' callbacks cannot be started ({error}): \
-                         callbacks wait until another one returns"
+                         callbacks wait until a running callback returns"
                     );
                 }
             }
