@@ -232,7 +232,6 @@ impl ClientInfo {
             + get(&self.query_free)
             + get(&self.output_capacity)
             + get(&self.multi_bytes)
-            + queued * size_of::<(&Entry, OwnedArgs)>() as u64
             + self.argument_bytes()
             + get(&self.watched_bytes)
             + get(&self.prefix_bytes)
