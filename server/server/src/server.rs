@@ -1,11 +1,11 @@
 //! Start and stop of a server, standalone or embedded.
 
+use crate::world::JoinHandle;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mio::{Poll, Waker};

@@ -11,11 +11,11 @@
 
 use std::sync::Arc;
 
+use crate::world::Counter;
 use punctual_resp::Args;
 use punctual_store::keyspace::waiters::{Waiter, WaiterId, WaitingClient};
 use punctual_store::spec::Flags;
 use punctual_store::{Command, Turn};
-use quanta::Clock;
 
 use crate::dispatch::Dispatcher;
 use crate::node::Shared;
@@ -119,7 +119,7 @@ pub(crate) fn serve_ready(
     shared: &Shared,
     turn: &mut Turn,
     loop_number: usize,
-    clock: &Clock,
+    clock: &Counter,
     holds: bool,
 ) {
     let mut reply = Vec::new();

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
+use crate::world::Counter;
 use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::{Error, Source, Turn};
-use quanta::Clock;
 
 use crate::acl::user::User;
 use crate::client::registry::ClientInfo;
@@ -27,7 +27,7 @@ pub(crate) struct FromFile<'s> {
     shared: &'s Arc<Shared>,
     session: Session,
     scripts: Scripts,
-    clock: Clock,
+    clock: Counter,
     stats: LoopStats,
     out: Vec<u8>,
 }

@@ -23,11 +23,11 @@ mod writes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::world::Counter;
 use punctual_resp::{Args, Chunks, Command, Reply};
 use punctual_store::command::dump;
 use punctual_store::spec::Flags;
 use punctual_store::{Error, Source, Turn};
-use quanta::Clock;
 
 use crate::acl::check::sort_denial;
 use crate::changelog::Hold;
@@ -79,7 +79,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) stats: &'a LoopStats,
     pub(crate) turn: &'a mut Turn<'s>,
     pub(crate) scripts: &'a mut Scripts,
-    pub(crate) clock: &'a Clock,
+    pub(crate) clock: &'a Counter,
     /// Stopwatch reading at the start of the running command.
     pub(crate) command_start: u64,
     /// Minimum duration in nanoseconds of a command in the slow log.
@@ -114,7 +114,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         loop_number: usize,
         turn: &'a mut Turn<'s>,
         scripts: &'a mut Scripts,
-        clock: &'a Clock,
+        clock: &'a Counter,
         output_max: usize,
         background: Option<&'a mut (dyn Background + 'a)>,
     ) -> Self {

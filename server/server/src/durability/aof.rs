@@ -1,7 +1,7 @@
 //! State of the append-only file that the loops, the writer and INFO share.
 
+use crate::world::JoinHandle;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 

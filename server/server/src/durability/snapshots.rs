@@ -49,7 +49,7 @@ pub(crate) struct Durability {
     pub(crate) loading: Loading,
     pub(crate) aof: Aof,
     /// Thread of the background save. Locked while a caller waits for the thread's end.
-    pub(crate) thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    pub(crate) thread: Mutex<Option<crate::world::JoinHandle<()>>>,
 }
 
 /// Progress of a load.

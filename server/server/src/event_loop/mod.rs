@@ -33,12 +33,12 @@ mod tracked;
 mod upstream;
 mod waiting;
 
+use crate::world::JoinHandle;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::event::Event;
@@ -205,7 +205,7 @@ pub(crate) struct EventLoop {
     /// Timers of the loop and its connections, in Unix milliseconds.
     timers: Wheel<LoopTimer>,
     /// Measures the duration of commands.
-    stopwatch: quanta::Clock,
+    stopwatch: crate::world::Counter,
     /// Latest reading of the clock in this turn, in Unix milliseconds.
     turn_ms: u64,
     /// Whether more work is due, so that the next turn follows without sleep.

@@ -157,7 +157,7 @@ impl EventLoop {
                 std::hint::spin_loop();
             } else {
                 // The file's thread may need this processor.
-                std::thread::yield_now();
+                self.shared.world.yield_now();
             }
         }
         self.writing.held.poll_max = POLL_MAX;

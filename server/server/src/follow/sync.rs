@@ -90,7 +90,7 @@ impl Announced {
             let shared = Arc::clone(&shared);
             move || {
                 // The data of the previous attempt is freed first.
-                let _ = before.map(std::thread::JoinHandle::join);
+                let _ = before.map(crate::world::JoinHandle::join);
                 let result = self.receive(&shared, &source, generation);
                 shared.mailboxes[0].order(Order::SnapshotLoaded(Loaded {
                     incoming: source,

@@ -13,13 +13,13 @@ mod link;
 mod metrics;
 mod respond;
 
+use crate::world::JoinHandle;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::pin::pin;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::server::conn::http1;

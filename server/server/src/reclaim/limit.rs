@@ -14,9 +14,9 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::world::Counter;
 use punctual_store::eviction::Evicted;
 use punctual_store::{Error, Turn};
-use quanta::Clock;
 
 use crate::memory::counters;
 use crate::node::Shared;
@@ -78,7 +78,12 @@ impl Shared {
 /// Brings the memory below the limit, in one bounded step. The turn must have pinned no shard.
 #[cold]
 #[inline(never)]
-pub(crate) fn enforce(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: &Clock) -> Fit {
+pub(crate) fn enforce(
+    shared: &Shared,
+    loop_number: usize,
+    turn: &mut Turn,
+    clock: &Counter,
+) -> Fit {
     let memory = &shared.memory;
     let limit = memory.limit.load(Ordering::Relaxed);
     let check_at = &memory.check_at[loop_number].0;

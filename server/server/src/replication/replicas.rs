@@ -4,9 +4,9 @@
 //! locks of shards, for a copy of some bytes. The backlog keeps all bytes from the smallest offset
 //! that a replica needs next. Fields that end in `_ms` are readings of the stopwatch.
 
+use crate::world::JoinHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use punctual_store::lock_order::{OrderedMutex, Rank};

@@ -9,8 +9,8 @@
 //!   as a connection. [`Upstream::next_attempt`] says when it connects again.
 //! - The mutex is the last in the order of locks: nothing else is locked while it is held.
 
+use crate::world::JoinHandle;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};

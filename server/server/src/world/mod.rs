@@ -10,9 +10,12 @@ pub(crate) mod process;
 
 use std::fmt;
 use std::io;
-use std::thread::JoinHandle;
+/// A thread of [`World::spawn`].
+pub(crate) use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// A counter that measures the durations of commands.
+pub(crate) use quanta::Clock as Counter;
 use rustix::time::{ClockId, clock_gettime};
 
 /// A reading of the stopwatch: the time since the machine started, including suspension. Neither a
@@ -74,8 +77,8 @@ impl World {
     }
 
     /// Returns a clock that measures the durations of commands. A reading takes a few nanoseconds.
-    pub(crate) fn counter(self) -> quanta::Clock {
-        quanta::Clock::new()
+    pub(crate) fn counter(self) -> Counter {
+        Counter::new()
     }
 
     /// Blocks the calling thread.
@@ -87,6 +90,11 @@ impl World {
     /// function because it has no clock.
     pub(crate) fn nap(time: Duration) {
         std::thread::sleep(time);
+    }
+
+    /// Lets another thread run on this processor.
+    pub(crate) fn yield_now(self) {
+        std::thread::yield_now();
     }
 
     /// Starts a thread.
