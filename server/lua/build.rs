@@ -1,7 +1,8 @@
-//! Compiles Lua 5.1.5 from the sources that the crate `lua-src` packages, with the edits of `lua/edits.rs` and the additions of
-//! `lua/punctual.c`.
+//! Compiles Lua 5.1.5 from the sources that the crate `lua-src` packages, with the edits of
+//! `lua/edits.rs` and the additions of `lua/punctual.c`.
 //!
-//! `lua-src` is a build dependency for its files alone: its own build would compile them as they are.
+//! `lua-src` is a build dependency for its files alone: its own build would compile them as they
+//! are.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -38,7 +39,8 @@ fn main() {
     build
         .file("lua/punctual.c")
         .define("LUA_ANSI", None)
-        // `unpack` checks for an overflow after it has happened (CVE-2025-46817), which is only then well defined.
+        // `unpack` checks for an overflow after it has happened (CVE-2025-46817), which is only
+        // then well defined.
         .flag("-fwrapv")
         .include(&out)
         .opt_level(3)
@@ -50,7 +52,8 @@ fn main() {
 
 /// Returns the folder with the sources of Lua 5.1.
 ///
-/// `lua-src` does not say where it is. Its build panics for a target that it does not know, and a panic has a place.
+/// `lua-src` does not say where it is. Its build panics for a target that it does not know, and a
+/// panic has a place.
 fn packaged_sources() -> PathBuf {
     let place = Arc::new(Mutex::new(None));
     let noted = Arc::clone(&place);

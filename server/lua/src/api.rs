@@ -164,7 +164,8 @@ fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// Refuses what only a running script may do: while a library of functions is loaded, there is none.
+/// Refuses what only a running script may do: while a library of functions is loaded, there is
+/// none.
 fn needs_script(stack: &Stack<'_>, refusal: &'static str) -> Result<(), Raise> {
     let runs = stack.context().with_host(|_| ()).is_some();
     runs.then_some(()).ok_or(Raise::refusal(refusal))
@@ -178,7 +179,8 @@ pub(crate) fn push_command_error(stack: &mut Stack<'_>, text: &[u8]) {
     stack.raw_set_field(-2, b"ignore_error_stats_update");
 }
 
-/// Pushes the table that `error_reply` and `status_reply` return for wrong arguments, unless there is one string.
+/// Pushes the table that `error_reply` and `status_reply` return for wrong arguments, unless there
+/// is one string.
 fn takes_one_string(stack: &mut Stack<'_>) -> bool {
     let fits = stack.top() == 1 && stack.kind(1) == Kind::String;
     if !fits {
@@ -260,7 +262,8 @@ fn set_resp(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     Ok(0)
 }
 
-/// Checks its argument. All effects of a script go to the log of changes until that distinguishes its readers.
+/// Checks its argument. All effects of a script go to the log of changes until that distinguishes
+/// its readers.
 fn set_repl(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     needs_script(
         stack,

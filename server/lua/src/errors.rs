@@ -15,8 +15,8 @@ pub struct Failure {
     pub counted: bool,
 }
 
-/// Turns a raised value into a table with the fields `err`, `source` and `line`: called by Lua where the error is raised, and by
-/// scripts as `__redis__err__handler`.
+/// Turns a raised value into a table with the fields `err`, `source` and `line`: called by Lua
+/// where the error is raised, and by scripts as `__redis__err__handler`.
 pub(crate) fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let mut place = stack.place(1).and_then(|place| {
         if place.native {

@@ -1,7 +1,8 @@
 //! Libraries of functions: loads them, and calls their functions.
 //!
-//! A library's code runs once, when it is loaded, and sees nothing but a small table `redis` with `register_function`. Its
-//! functions see the globals of scripts. All code has the same table of globals; loading changes what is in it.
+//! A library's code runs once, when it is loaded, and sees nothing but a small table `redis` with
+//! `register_function`. Its functions see the globals of scripts. All code has the same table of
+//! globals; loading changes what is in it.
 
 use punctual_resp::{Args, Reply};
 
@@ -99,8 +100,8 @@ impl Functions {
         self.interpreter.memory()
     }
 
-    /// Runs a library's code, which begins behind the shebang, and returns the functions that it registers. Nothing of a
-    /// library that fails remains. The host's interrupt limits the time.
+    /// Runs a library's code, which begins behind the shebang, and returns the functions that it
+    /// registers. Nothing of a library that fails remains. The host's interrupt limits the time.
     ///
     /// # Errors
     /// Redis's message, without a code.
@@ -146,7 +147,8 @@ impl Functions {
         self.interpreter.state.collect();
     }
 
-    /// Calls a function with two tables of arguments, and writes its reply, in the protocol of `reply`.
+    /// Calls a function with two tables of arguments, and writes its reply, in the protocol of
+    /// `reply`.
     ///
     /// # Errors
     /// The error that ended the function. A function that fails writes no reply.
@@ -202,7 +204,8 @@ fn copy(stack: &mut Stack<'_>, from: i32, to: i32) {
     }
 }
 
-/// `redis.register_function(name, callback)` or `redis.register_function{function_name=..., callback=..., ...}`.
+/// `redis.register_function(name, callback)` or `redis.register_function{function_name=...,
+/// callback=..., ...}`.
 fn register_function(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     if !stack.context().session().is_loading() {
         return Err(Raise::refusal(

@@ -1,7 +1,8 @@
-//! Lua 5.1 as Redis runs it: its sandbox, its libraries, and its conversions between replies and Lua values.
+//! Lua 5.1 as Redis runs it: its sandbox, its libraries, and its conversions between replies and
+//! Lua values.
 //!
-//! The crate knows no keyspace, socket, file or clock: the trait [`Host`] is all that it sees of a server. An
-//! [`Interpreter`] is one Lua state, for one thread at a time.
+//! The crate knows no keyspace, socket, file or clock: the trait [`Host`] is all that it sees of a
+//! server. An [`Interpreter`] is one Lua state, for one thread at a time.
 //!
 //! ```
 //! use punctual_lua::{Call, Host, Interpreter, LogLevel, Options};

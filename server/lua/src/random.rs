@@ -1,5 +1,5 @@
-//! `math.random` and `math.randomseed`: the 48-bit generator of POSIX's `lrand48`, so scripts draw the same numbers on every
-//! machine, and after each start.
+//! `math.random` and `math.randomseed`: the 48-bit generator of POSIX's `lrand48`, so scripts draw
+//! the same numbers on every machine, and after each start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::raw::Stack;
 use crate::raw::function::Raise;
 
-/// A linear congruential generator (Lehmer, 1949) with the constants of POSIX. Clones draw from one sequence.
+/// A linear congruential generator (Lehmer, 1949) with the constants of POSIX. Clones draw from one
+/// sequence.
 #[derive(Clone, Debug)]
 pub struct Random(Arc<AtomicU64>);
 

@@ -164,7 +164,8 @@ fn bulk<'r>(line: &[u8], rest: &'r [u8]) -> Result<Option<(&'r [u8], &'r [u8])>,
     Ok(Some((text, rest.get(2..).ok_or_else(broken)?)))
 }
 
-/// A table that is being appended. It is on the stack, and so is the table in it that has the pairs or the members.
+/// A table that is being appended. It is on the stack, and so is the table in it that has the pairs
+/// or the members.
 enum Open {
     Array {
         next: i32,
@@ -177,7 +178,8 @@ enum Open {
     Set,
 }
 
-/// Pops a value and appends it as one reply. The protocol is the client's; `script` is the one that the script has chosen.
+/// Pops a value and appends it as one reply. The protocol is the client's; `script` is the one that
+/// the script has chosen.
 ///
 /// It does not recurse: Lua's stack has room for more levels than a thread's.
 pub(crate) fn write(
@@ -193,8 +195,8 @@ pub(crate) fn write(
             Some(table) => open.push(table),
             None => stack.pop(1),
         }
-        // Tables that share their parts are small until they are a reply. A reply beyond its limit has lost its beginning, and may
-        // be shorter than `start`.
+        // Tables that share their parts are small until they are a reply. A reply beyond its limit
+        // has lost its beginning, and may be shorter than `start`.
         if stack
             .context()
             .is_out_of_memory(reply.len().saturating_sub(start))
@@ -215,7 +217,8 @@ pub(crate) fn write(
     }
 }
 
-/// Pushes the next value of an open table, whose key stays below it. At the end it pops the table and returns false.
+/// Pushes the next value of an open table, whose key stays below it. At the end it pops the table
+/// and returns false.
 fn push_next(stack: &mut Stack<'_>, table: &mut Open) -> bool {
     match table {
         Open::Array { next, len } if *next <= *len => {
@@ -243,7 +246,8 @@ fn push_next(stack: &mut Stack<'_>, table: &mut Open) -> bool {
     true
 }
 
-/// Appends the value at the top, which stays; of some tables only the head, and returns what comes next.
+/// Appends the value at the top, which stays; of some tables only the head, and returns what comes
+/// next.
 fn write_value(
     stack: &mut Stack<'_>,
     script: Protocol,

@@ -9,8 +9,8 @@ use crate::raw::function::{Native, Raise};
 use crate::raw::state::{Library, State};
 use crate::raw::{Kind, Stack};
 
-/// Functions of Lua's base library that scripts do not have: they read files or write to standard output, or are of no use
-/// without what is missing.
+/// Functions of Lua's base library that scripts do not have: they read files or write to standard
+/// output, or are of no use without what is missing.
 const WITHHELD: &[&str] = &[
     "dofile", "loadfile", "newproxy", "print", "getfenv", "setfenv", "module", "require",
 ];

@@ -1,4 +1,5 @@
-//! Comparison of `cjson` with that of a redis-server on this machine. Without one, the tests print a message and pass.
+//! Comparison of `cjson` with that of a redis-server on this machine. Without one, the tests print
+//! a message and pass.
 
 mod both;
 

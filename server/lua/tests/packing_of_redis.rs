@@ -15,7 +15,8 @@ fn corner_cases() {
     }
 }
 
-/// Calls the function with each argument, and returns what it returns or raises, so that nothing is lost in a reply.
+/// Calls the function with each argument, and returns what it returns or raises, so that nothing is
+/// lost in a reply.
 const SHOW: &str = r"
 local show
 show = function(value)

@@ -31,7 +31,8 @@ fn reply(code: &str) -> Result<Vec<u8>, Failure> {
         .map(|()| out)
 }
 
-/// Runs the body of a function, which may return a string; returns that, or the error's message without its place.
+/// Runs the body of a function, which may return a string; returns that, or the error's message
+/// without its place.
 fn run(body: &str) -> String {
     let code = format!(
         "local ok, text = pcall(function() {body} end)
@@ -201,7 +202,8 @@ fn cve_2024_31449() {
 
 #[test]
 fn cve_2024_46981() {
-    // Finalizers of tables are not called in Lua 5.1, and scripts cannot make other values that have one.
+    // Finalizers of tables are not called in Lua 5.1, and scripts cannot make other values that
+    // have one.
     assert_all(&[(
         "local called = 'none'
         setmetatable({}, {__gc = function() called = 'finalizer' end})

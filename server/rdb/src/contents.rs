@@ -355,8 +355,9 @@ macro_rules! items {
         }
 
         impl<S: Source> $name<'_, S> {
-            /// Returns the number of remaining items that the input announces. If the length of the input is known, it
-            /// is large enough for them; otherwise this may be any number, so do not reserve memory for it.
+            /// Returns the number of remaining items that the input announces. If the length of the
+            /// input is known, it is large enough for them; otherwise this may be any number, so do
+            /// not reserve memory for it.
             pub fn remaining(&self) -> u64 {
                 self.rest.count()
             }

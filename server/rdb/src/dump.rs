@@ -12,7 +12,8 @@ use crate::opaque::Own;
 /// Length of version and checksum.
 const FOOTER_LEN: usize = 10;
 
-/// The error of a payload that RESTORE refuses before it reads the value. Redis has one text for all variants.
+/// The error of a payload that RESTORE refuses before it reads the value. Redis has one text for
+/// all variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
     /// Too short for a version and a checksum.
@@ -26,8 +27,8 @@ pub enum Refused {
     Checksum,
 }
 
-/// Completes a payload: appends the version and the checksum to the kind's byte and the value that an
-/// [`Encoder`](crate::Encoder) wrote.
+/// Completes a payload: appends the version and the checksum to the kind's byte and the value that
+/// an [`Encoder`](crate::Encoder) wrote.
 ///
 /// ```
 /// use punctual_rdb::{Contents, Element, Encoder, Kind, dump};
@@ -49,7 +50,8 @@ pub fn seal(payload: &mut Vec<u8>) {
     payload.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// Checks a payload's version and checksum, and returns the kind's byte and the value, which are not checked.
+/// Checks a payload's version and checksum, and returns the kind's byte and the value, which are
+/// not checked.
 ///
 /// # Errors
 ///
@@ -102,7 +104,8 @@ impl<'p> Restore<'p> {
         }
     }
 
-    /// Returns the value, which can be read once. It borrows from the payload unless it is compressed or converted.
+    /// Returns the value, which can be read once. It borrows from the payload unless it is
+    /// compressed or converted.
     ///
     /// # Errors
     ///

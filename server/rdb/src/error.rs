@@ -26,7 +26,8 @@ pub enum Reason {
     /// The version of the format is unknown.
     #[error("format version {0} is not supported")]
     Version(u32),
-    /// The input ends before the snapshot does, or an announced length exceeds the rest of the input.
+    /// The input ends before the snapshot does, or an announced length exceeds the rest of the
+    /// input.
     #[error("unexpected end of data")]
     Truncated,
     /// The type of a record is unknown.
@@ -91,7 +92,8 @@ pub enum StreamFlaw {
     /// Two consumers of a group have the same name.
     #[error("Duplicate stream consumer detected")]
     ConsumerName,
-    /// A pending entry of a group does not have exactly one consumer, or that of a consumer is not pending in the group.
+    /// A pending entry of a group does not have exactly one consumer, or that of a consumer is not
+    /// pending in the group.
     #[error("pending entries of group and consumers differ")]
     Owner,
 }

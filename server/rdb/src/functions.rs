@@ -1,5 +1,5 @@
-//! Libraries of functions: their records in a snapshot, and the payload of FUNCTION DUMP and FUNCTION RESTORE, which is such
-//! records, the version and a checksum.
+//! Libraries of functions: their records in a snapshot, and the payload of FUNCTION DUMP and
+//! FUNCTION RESTORE, which is such records, the version and a checksum.
 //!
 //! ```
 //! use punctual_rdb::{Encoder, dump, functions};

@@ -1,8 +1,8 @@
 //! Reads lengths, strings and numbers from a source, with the offset and the checksum.
 //!
-//! Strings are borrowed from the source's buffer, or from `unpacked` if they were compressed. While an item
-//! of several strings is read, its strings are [`Span`]s, which stay valid when the buffer moves; [`Input::element`]
-//! converts them to slices at the end, when nothing more is read.
+//! Strings are borrowed from the source's buffer, or from `unpacked` if they were compressed. While
+//! an item of several strings is read, its strings are [`Span`]s, which stay valid when the buffer
+//! moves; [`Input::element`] converts them to slices at the end, when nothing more is read.
 
 use punctual_resp::decimal;
 
@@ -264,7 +264,8 @@ impl<S: Source> Input<S> {
         }
     }
 
-    /// Returns the bytes of a string that contains a compact encoding. (Integers are too short for one.)
+    /// Returns the bytes of a string that contains a compact encoding. (Integers are too short for
+    /// one.)
     pub(crate) fn blob(&self, span: Span) -> &[u8] {
         match self.element(span) {
             Element::Bytes(bytes) => bytes,

@@ -1,6 +1,7 @@
 //! Intsets: the ascending integers of a small set, all of the same width.
 //!
-//! A header of two little-endian `u32`, the width in bytes and the number of members, then the members.
+//! A header of two little-endian `u32`, the width in bytes and the number of members, then the
+//! members.
 
 use crate::corrupt::{Corrupt, Flaw};
 

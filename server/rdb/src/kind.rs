@@ -1,9 +1,10 @@
 //! The type bytes of records, and the versions of the format.
 
-/// The version that [`Writer`](crate::Writer) and [`seal`](crate::dump::seal) write; redis-server 7.0 reads it.
+/// The version that [`Writer`](crate::Writer) and [`seal`](crate::dump::seal) write; redis-server
+/// 7.0 reads it.
 pub const VERSION: u16 = 10;
-/// The version they write if hashes have fields with expiry times, a feature of redis-server 7.4; older
-/// servers refuse the whole snapshot.
+/// The version they write if hashes have fields with expiry times, a feature of redis-server 7.4;
+/// older servers refuse the whole snapshot.
 pub const VERSION_FIELD_EXPIRY: u16 = 12;
 /// The latest version that can be read.
 pub const VERSION_MAX: u16 = 12;

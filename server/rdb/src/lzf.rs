@@ -1,8 +1,9 @@
 //! LZF, the compression of strings in snapshots (Marc Lehmann's LibLZF format).
 //!
-//! A control byte below 32 is followed by that many plus one literal bytes. Any other control byte starts a copy of
-//! earlier output: its upper three bits are the length minus 2, and if they are 7 a further byte is added to the
-//! length; its lower five bits and the next byte are the distance minus one.
+//! A control byte below 32 is followed by that many plus one literal bytes. Any other control byte
+//! starts a copy of earlier output: its upper three bits are the length minus 2, and if they are 7
+//! a further byte is added to the length; its lower five bits and the next byte are the distance
+//! minus one.
 
 use crate::corrupt::{Corrupt, Flaw};
 
@@ -17,8 +18,8 @@ pub(crate) const EXPANSION_MAX: u64 = COPY_MAX as u64 / 3;
 ///
 /// # Errors
 ///
-/// [`Corrupt`] with the offset into `packed`; `out` then has some of the bytes. If `packed` is too short to expand
-/// to `len` bytes, it is refused before anything is reserved.
+/// [`Corrupt`] with the offset into `packed`; `out` then has some of the bytes. If `packed` is too
+/// short to expand to `len` bytes, it is refused before anything is reserved.
 pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrupt> {
     if len as u64 > (packed.len() as u64).saturating_mul(EXPANSION_MAX) {
         return Err(Corrupt::new(0, Flaw::Compression));
@@ -52,7 +53,8 @@ pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrup
         if back > written || written + count > len {
             return Err(damaged(start));
         }
-        // The source of a copy may overlap its target: each round has more of the repeated piece to copy.
+        // The source of a copy may overlap its target: each round has more of the repeated piece to
+        // copy.
         let from = out.len() - back;
         while count > 0 {
             let piece = count.min(out.len() - from);
@@ -70,8 +72,8 @@ const TABLE_BITS: u32 = 14;
 
 /// Compresses strings one after the other with one table.
 pub struct Packer {
-    /// The last position of each hash of three bytes, counted over all inputs. Positions below `base`
-    /// are of earlier inputs, so the table need not be cleared between inputs.
+    /// The last position of each hash of three bytes, counted over all inputs. Positions below
+    /// `base` are of earlier inputs, so the table need not be cleared between inputs.
     table: Box<[u32]>,
     base: u32,
 }
@@ -85,8 +87,8 @@ impl Packer {
         }
     }
 
-    /// Appends `text` compressed. Returns false, and leaves `out` unchanged, if that takes more than `len_max` bytes.
-    /// **O(n)**.
+    /// Appends `text` compressed. Returns false, and leaves `out` unchanged, if that takes more
+    /// than `len_max` bytes. **O(n)**.
     pub fn pack(&mut self, text: &[u8], len_max: usize, out: &mut Vec<u8>) -> bool {
         let Ok(len) = u32::try_from(text.len()) else {
             return false;

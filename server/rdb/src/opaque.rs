@@ -1,5 +1,6 @@
-//! Modules' values. Their form is known; they are skipped, except for Punctual's own types ([`Own`]), which have this
-//! form because a redis-server refuses a snapshot with a module that it does not have, instead of dropping the key.
+//! Modules' values. Their form is known; they are skipped, except for Punctual's own types
+//! ([`Own`]), which have this form because a redis-server refuses a snapshot with a module that it
+//! does not have, instead of dropping the key.
 
 use std::fmt;
 
@@ -79,7 +80,8 @@ impl fmt::Debug for ModuleName {
     }
 }
 
-/// A type of Punctual's, stored as a module's type: the id is a name that no module has, and the version of the bytes.
+/// A type of Punctual's, stored as a module's type: the id is a name that no module has, and the
+/// version of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Own {

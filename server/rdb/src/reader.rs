@@ -140,14 +140,15 @@ impl<S: Source> Reader<S> {
         self
     }
 
-    /// Sets whether to check compact encodings also for duplicates and scores that are not numbers (default: false).
-    /// Without this, only their form is checked.
+    /// Sets whether to check compact encodings also for duplicates and scores that are not numbers
+    /// (default: false). Without this, only their form is checked.
     pub fn deep(mut self, deep: bool) -> Self {
         self.input.deep = deep;
         self
     }
 
-    /// Returns the source, of which exactly the bytes up to here are consumed: what follows a snapshot in a stream is left.
+    /// Returns the source, of which exactly the bytes up to here are consumed: what follows a
+    /// snapshot in a stream is left.
     pub fn into_source(self) -> S {
         self.input.into_source()
     }
@@ -166,8 +167,8 @@ impl<S: Source> Reader<S> {
     ///
     /// # Errors
     ///
-    /// [`Failure`](crate::Failure) if the snapshot ends early, is inconsistent or has a record of an unknown type, or
-    /// if the source fails. The reader cannot be used after that.
+    /// [`Failure`](crate::Failure) if the snapshot ends early, is inconsistent or has a record of
+    /// an unknown type, or if the source fails. The reader cannot be used after that.
     #[expect(
         clippy::should_implement_trait,
         reason = "events borrow from the input"

@@ -15,9 +15,11 @@
 //! | own type with several parts | `Module` | [`own_parts`](Encoder::own_parts) with the number of parts; each [`own_part`](Encoder::own_part); [`own_end`](Encoder::own_end) |
 //! | stream | `Stream2`, `Stream3` | `len`; each [`stream_block`](Encoder::stream_block); [`stream_totals`](Encoder::stream_totals); `len`; each group |
 //!
-//! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each [`stream_pending`](Encoder::stream_pending) in
-//! ascending order; `len`; each consumer. A consumer is: [`stream_consumer`](Encoder::stream_consumer); `len`; each
-//! [`stream_owned`](Encoder::stream_owned) in ascending order. Each pending entry has exactly one consumer.
+//! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each
+//! [`stream_pending`](Encoder::stream_pending) in ascending order; `len`; each consumer. A consumer
+//! is: [`stream_consumer`](Encoder::stream_consumer); `len`; each
+//! [`stream_owned`](Encoder::stream_owned) in ascending order. Each pending entry has exactly one
+//! consumer.
 //!
 //! redis-server 7.0 reads all of these but `HashExpiry`, `Stream3` and `Module`.
 
@@ -56,7 +58,8 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Returns an encoder that optionally compresses strings. Reuse it for many records: compression has a table.
+    /// Returns an encoder that optionally compresses strings. Reuse it for many records:
+    /// compression has a table.
     pub fn new(compress: bool) -> Self {
         Encoder {
             packer: compress.then(Packer::new),
@@ -101,8 +104,8 @@ impl Encoder {
         self.string(out, text);
     }
 
-    /// Writes a string: as an integer if it is the decimal text of one of up to 32 bits, otherwise compressed if the
-    /// encoder compresses and that saves bytes, otherwise unchanged.
+    /// Writes a string: as an integer if it is the decimal text of one of up to 32 bits, otherwise
+    /// compressed if the encoder compresses and that saves bytes, otherwise unchanged.
     #[inline]
     pub fn string(&mut self, out: &mut Vec<u8>, text: &[u8]) {
         if text.len() <= INT_TEXT_MAX
@@ -164,7 +167,8 @@ impl Encoder {
         });
     }
 
-    /// Writes the string of `len` bytes that `write` appends, compressed if that saves bytes. It must not be a number.
+    /// Writes the string of `len` bytes that `write` appends, compressed if that saves bytes. It
+    /// must not be a number.
     fn written(&mut self, out: &mut Vec<u8>, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if self.packer.is_some() && len > PLAIN_MAX {
             let mut whole = std::mem::take(&mut self.whole);
@@ -231,7 +235,8 @@ impl Encoder {
         out.extend_from_slice(&millis.to_le_bytes());
     }
 
-    /// Writes the expiry time of a field; `first` is the earliest one, which was written before all fields.
+    /// Writes the expiry time of a field; `first` is the earliest one, which was written before all
+    /// fields.
     #[inline]
     pub fn field_expiry(&self, out: &mut Vec<u8>, first: i64, expire_ms: Option<i64>) {
         debug_assert!(expire_ms.is_none_or(|time| time >= first));
@@ -239,8 +244,8 @@ impl Encoder {
     }
 }
 
-/// The parts of a stream, in this order. `Stream3` needs [`Kind::version`] of the snapshot, which redis-server 7.0 refuses; the other kind
-/// has all but the times at which consumers were active.
+/// The parts of a stream, in this order. `Stream3` needs [`Kind::version`] of the snapshot, which
+/// redis-server 7.0 refuses; the other kind has all but the times at which consumers were active.
 impl Encoder {
     /// Writes a block of entries.
     ///
@@ -292,8 +297,8 @@ impl Encoder {
         write_len(out, deliveries);
     }
 
-    /// Writes a consumer, before the IDs of its pending entries. `active_ms`, the time of its last read that got an entry or -1, is
-    /// left out unless `kind` is `Stream3`.
+    /// Writes a consumer, before the IDs of its pending entries. `active_ms`, the time of its last
+    /// read that got an entry or -1, is left out unless `kind` is `Stream3`.
     pub fn stream_consumer(
         &mut self,
         out: &mut Vec<u8>,

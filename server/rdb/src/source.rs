@@ -13,8 +13,8 @@ pub trait Source {
 
     /// Buffers at least `want` bytes, or all remaining ones if they are fewer.
     ///
-    /// The reader asks for more than [`remaining`](Self::remaining) only if that is unknown; then memory
-    /// must grow with the bytes that arrive, not with `want`.
+    /// The reader asks for more than [`remaining`](Self::remaining) only if that is unknown; then
+    /// memory must grow with the bytes that arrive, not with `want`.
     ///
     /// # Errors
     ///
@@ -48,7 +48,8 @@ impl Source for &[u8] {
     }
 }
 
-/// A source over a function that fills a slice with the next bytes and returns their number, 0 at the end.
+/// A source over a function that fills a slice with the next bytes and returns their number, 0 at
+/// the end.
 ///
 /// Reads blocks; a string longer than a block makes the buffer grow while it is needed.
 pub struct Blocks<F> {
@@ -63,8 +64,8 @@ pub struct Blocks<F> {
 }
 
 impl<F> Blocks<F> {
-    /// Returns a source that fetches `block` bytes at a time (256 KiB is a good number). `len` is the length of the
-    /// whole input, if known: it allows absurd lengths to be refused at once.
+    /// Returns a source that fetches `block` bytes at a time (256 KiB is a good number). `len` is
+    /// the length of the whole input, if known: it allows absurd lengths to be refused at once.
     pub fn new(block: usize, len: Option<u64>, fetch: F) -> Self {
         Blocks {
             fetch,

@@ -1,9 +1,9 @@
 //! Streams: the blocks in which Redis keeps entries, and the parts of a stream's record.
 //!
-//! A [`Block`] is a listpack that many entries share: first a *master entry* (numbers of live and of deleted entries, and the
-//! fields of the block's first entry), then each entry as flags, the differences of its ID to the block's ID,
-//! and its fields and values. An entry with the master's fields stores its values alone. Its last element counts its elements,
-//! for walking backwards:
+//! A [`Block`] is a listpack that many entries share: first a *master entry* (numbers of live and
+//! of deleted entries, and the fields of the block's first entry), then each entry as flags, the
+//! differences of its ID to the block's ID, and its fields and values. An entry with the master's
+//! fields stores its values alone. Its last element counts its elements, for walking backwards:
 //!
 //! | element | master entry | entry |
 //! |---|---|---|
@@ -13,8 +13,9 @@
 //! | then | the fields | values alone; or the number of fields, each with its value |
 //! | last | 0 | number of elements before this one |
 //!
-//! In memory a block has its two counts as integers beside the bytes, so appending and deleting never move entries.
-//! [`Parts`](crate::Parts) reads a record, and [`Encoder`](crate::Encoder) writes one.
+//! In memory a block has its two counts as integers beside the bytes, so appending and deleting
+//! never move entries. [`Parts`](crate::Parts) reads a record, and [`Encoder`](crate::Encoder)
+//! writes one.
 //!
 //! The format is that of `t_stream.c` of redis-server 5.0 and later (Sanfilippo, 2018).
 //!
@@ -114,8 +115,9 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Returns the number of entries ever added up to `id`, if it follows from the totals alone: not if `id` is between
-    /// the first and the last entry, or after the last one, or if entries from the first one on were deleted.
+    /// Returns the number of entries ever added up to `id`, if it follows from the totals alone:
+    /// not if `id` is between the first and the last entry, or after the last one, or if entries
+    /// from the first one on were deleted.
     pub fn added_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);

@@ -6,8 +6,9 @@ use crate::record::{Encoder, write_len};
 
 /// Writes a snapshot: everything except the records, and the checksum of the whole.
 ///
-/// Records are written elsewhere, in pieces of any size: [`Encoder`] encodes them, and [`Writer::feed`] adds
-/// them to the checksum. The other methods append to `out` and update the checksum themselves.
+/// Records are written elsewhere, in pieces of any size: [`Encoder`] encodes them, and
+/// [`Writer::feed`] adds them to the checksum. The other methods append to `out` and update the
+/// checksum themselves.
 ///
 /// ```
 /// use punctual_rdb::{Encoder, Kind, Meta, VERSION, Writer};
@@ -33,8 +34,8 @@ pub struct Writer {
 
 impl Writer {
     /// Starts a snapshot. `version` is [`VERSION`](crate::VERSION), or
-    /// [`VERSION_FIELD_EXPIRY`](crate::VERSION_FIELD_EXPIRY) if any hash has fields with expiry times. Without
-    /// `checksum` the snapshot says that it has none.
+    /// [`VERSION_FIELD_EXPIRY`](crate::VERSION_FIELD_EXPIRY) if any hash has fields with expiry
+    /// times. Without `checksum` the snapshot says that it has none.
     pub fn new(out: &mut Vec<u8>, version: u16, checksum: bool) -> Self {
         let mut writer = Writer {
             sum: checksum.then(Sum::new),

@@ -1,8 +1,8 @@
 //! Ziplists, the encoding of small collections before listpacks (up to Redis 6.2). Read only.
 //!
 //! A header (`u32` total bytes, `u32` offset of the last entry, `u16` entries, where 65535 means
-//! "unknown"), the entries, and a final `0xFF`. An entry has the length of the previous one (a byte, or
-//! `0xFE` and a `u32`), an encoding, and the data.
+//! "unknown"), the entries, and a final `0xFF`. An entry has the length of the previous one (a
+//! byte, or `0xFE` and a `u32`), an encoding, and the data.
 
 use crate::corrupt::{Corrupt, Flaw};
 use crate::listpack::{self, Element};

@@ -1,8 +1,9 @@
-//! Prints the cost of parsing and writing in nanoseconds: `cargo run --release -p punctual-resp --example parse_speed`.
+//! Prints the cost of parsing and writing in nanoseconds: `cargo run --release -p punctual-resp
+//! --example parse_speed`.
 //!
-//! Workload: a read buffer of 64 pipelined commands (16-byte keys, 32-byte values), parsed repeatedly
-//! by one parser; and 64 replies written into one buffer. Each line is the median of 201 short
-//! rounds after a warm-up, and the range without the fastest and slowest tenth.
+//! Workload: a read buffer of 64 pipelined commands (16-byte keys, 32-byte values), parsed
+//! repeatedly by one parser; and 64 replies written into one buffer. Each line is the median of 201
+//! short rounds after a warm-up, and the range without the fastest and slowest tenth.
 
 use std::hint::black_box;
 use std::time::Instant;

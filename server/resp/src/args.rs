@@ -1,7 +1,8 @@
 //! The arguments of one command.
 //!
-//! A span is a pair of offsets into one buffer, both below 4 GiB, with start ≤ end ≤ the buffer's length. Only the
-//! parser and `OwnedArgs` create spans, so a lookup by index cannot miss the buffer.
+//! A span is a pair of offsets into one buffer, both below 4 GiB, with start ≤ end ≤ the buffer's
+//! length. Only the parser and `OwnedArgs` create spans, so a lookup by index cannot miss the
+//! buffer.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -109,8 +110,8 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Returns the command in RESP as it stands in the buffer, or `None` if it does not stand there as
-    /// [`encode_command`](crate::encode_command) writes it. O(arguments).
+    /// Returns the command in RESP as it stands in the buffer, or `None` if it does not stand there
+    /// as [`encode_command`](crate::encode_command) writes it. O(arguments).
     ///
     /// ```
     /// use punctual_resp::{Limits, Parser};

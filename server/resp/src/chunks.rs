@@ -1,7 +1,7 @@
 //! Bytes in several buffers: output that has been set aside, or input that is held.
 //!
-//! In one buffer that doubles, many megabytes would be copied again and again, and the old buffers would leave as many bytes to the
-//! allocator. So a long buffer is set aside, and a new one begins.
+//! In one buffer that doubles, many megabytes would be copied again and again, and the old buffers
+//! would leave as many bytes to the allocator. So a long buffer is set aside, and a new one begins.
 
 use std::collections::VecDeque;
 
@@ -73,7 +73,8 @@ impl Chunks {
         Some(chunk)
     }
 
-    /// Truncates the bytes of the chunks and then `out` to `len` bytes; does nothing if they are fewer.
+    /// Truncates the bytes of the chunks and then `out` to `len` bytes; does nothing if they are
+    /// fewer.
     pub fn truncate(&mut self, out: &mut Vec<u8>, len: usize) {
         if len >= self.len {
             return out.truncate(len - self.len);
@@ -116,7 +117,8 @@ impl Chunks {
         bytes
     }
 
-    /// Replaces the bytes from `start` to `end`, which are in one chunk; does nothing if they are not in the chunks.
+    /// Replaces the bytes from `start` to `end`, which are in one chunk; does nothing if they are
+    /// not in the chunks.
     pub(crate) fn replace(&mut self, start: usize, end: usize, bytes: &[u8]) {
         let mut at = self.len;
         for chunk in self.chunks.iter_mut().rev() {

@@ -1,11 +1,11 @@
 //! Numbers as text, with Redis's rules.
 //!
-//! Redis accepts a text as an integer only if it would print that integer the same way, so that a string stored as
-//! an integer reads back byte for byte. These functions apply that rule to the protocol's lengths and to
-//! every command that takes a number.
+//! Redis accepts a text as an integer only if it would print that integer the same way, so that a
+//! string stored as an integer reads back byte for byte. These functions apply that rule to the
+//! protocol's lengths and to every command that takes a number.
 
-/// Parses `text` if it is exactly the decimal text of an `i64`: no spaces, no plus sign, no leading zeros, no
-/// `-0`. (Redis's `string2ll`.)
+/// Parses `text` if it is exactly the decimal text of an `i64`: no spaces, no plus sign, no leading
+/// zeros, no `-0`. (Redis's `string2ll`.)
 ///
 /// ```
 /// use punctual_resp::decimal::parse_i64;
@@ -66,11 +66,11 @@ pub fn write_i64(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Parses a double with the rule of Redis's scores and increments: the whole text as C's `strtod` takes it,
-/// without leading spaces, but no NaN, overflow or underflow.
+/// Parses a double with the rule of Redis's scores and increments: the whole text as C's `strtod`
+/// takes it, without leading spaces, but no NaN, overflow or underflow.
 ///
-/// `inf`, `+inf`, `-inf` and `infinity` in any case are accepted. Hexadecimal floats, which `strtod` also
-/// accepts, are refused.
+/// `inf`, `+inf`, `-inf` and `infinity` in any case are accepted. Hexadecimal floats, which
+/// `strtod` also accepts, are refused.
 ///
 /// ```
 /// use punctual_resp::decimal::parse_f64;
@@ -94,12 +94,13 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(value)
 }
 
-/// Appends `value` as Redis 7.2 prints doubles: whole numbers up to 2⁶² as integers, others with the shortest
-/// digits that read back to the same double (Ryū, Adams 2018), in plain notation unless that needs many zeros, then
-/// with an exponent that has a sign and no leading zero. Also `inf`, `-inf`, `nan`, `-0`.
+/// Appends `value` as Redis 7.2 prints doubles: whole numbers up to 2⁶² as integers, others with
+/// the shortest digits that read back to the same double (Ryū, Adams 2018), in plain notation
+/// unless that needs many zeros, then with an exponent that has a sign and no leading zero. Also
+/// `inf`, `-inf`, `nan`, `-0`.
 ///
-/// Redis takes its digits from Grisu2, which for a few doubles in a thousand yields one digit more than
-/// needed; both texts read back to the same double.
+/// Redis takes its digits from Grisu2, which for a few doubles in a thousand yields one digit more
+/// than needed; both texts read back to the same double.
 ///
 /// ```
 /// use punctual_resp::decimal::write_f64;
@@ -209,8 +210,8 @@ impl Digits {
     }
 }
 
-/// Appends a number in the format of C's `%.*g`: rounded correctly to `precision` digits (1 to 17), no trailing zeros, and an
-/// exponent if it is below -4 or not below `precision`.
+/// Appends a number in the format of C's `%.*g`: rounded correctly to `precision` digits (1 to 17),
+/// no trailing zeros, and an exponent if it is below -4 or not below `precision`.
 ///
 /// ```
 /// use punctual_resp::decimal::write_f64_rounded;
@@ -251,10 +252,11 @@ const WHOLE_BELOW: [f64; 18] = [
 ];
 
 impl Digits {
-    /// Rounds a positive number to `precision` digits by way of its shortest text. Returns `None` if that can differ from
-    /// rounding the number itself.
+    /// Rounds a positive number to `precision` digits by way of its shortest text. Returns `None`
+    /// if that can differ from rounding the number itself.
     fn rounded(value: f64, precision: usize) -> Option<Self> {
-        // A decimal of at most 15 digits is the shortest text of the double nearest to it, unless that is subnormal.
+        // A decimal of at most 15 digits is the shortest text of the double nearest to it, unless
+        // that is subnormal.
         const DECIMAL_DIGITS: usize = 15;
         if precision >= DECIMAL_DIGITS || value < f64::MIN_POSITIVE {
             return None;
@@ -266,8 +268,9 @@ impl Digits {
         if shortest.len <= precision {
             return Some(shortest);
         }
-        // The middle between two results has `precision + 1` digits. If the number and its shortest text were on two sides
-        // of it, it would be the shortest text; if it is, the text does not tell on which side the number is.
+        // The middle between two results has `precision + 1` digits. If the number and its shortest
+        // text were on two sides of it, it would be the shortest text; if it is, the text does not
+        // tell on which side the number is.
         let next = shortest.digits[precision];
         if next == b'5' && shortest.len == precision + 1 {
             return None;
@@ -281,8 +284,8 @@ impl Digits {
         Some(shortest)
     }
 
-    /// Returns the digits of a number that is the nearest to a decimal with few places and at most `precision` digits, 14 or
-    /// fewer: then it prints as that decimal.
+    /// Returns the digits of a number that is the nearest to a decimal with few places and at most
+    /// `precision` digits, 14 or fewer: then it prints as that decimal.
     fn of_few_places(value: f64, precision: usize) -> Option<Self> {
         for (places, scale) in [(3, 1e3), (6, 1e6)] {
             let scaled = (value * scale).round();

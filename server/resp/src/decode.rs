@@ -1,8 +1,8 @@
 //! The client side: commands to bytes, replies to values.
 //!
-//! A reply is first measured without recursion ([`ReplyScan`]) and decoded once it is complete. Both refuse the same
-//! input, except nesting deeper than [`MAX_DEPTH`], which only decoding refuses. Memory is proportional to the bytes
-//! received, not to the lengths that headers announce.
+//! A reply is first measured without recursion ([`ReplyScan`]) and decoded once it is complete.
+//! Both refuse the same input, except nesting deeper than [`MAX_DEPTH`], which only decoding
+//! refuses. Memory is proportional to the bytes received, not to the lengths that headers announce.
 
 use memchr::memchr;
 
@@ -28,7 +28,8 @@ pub fn encode_command(out: &mut Vec<u8>, args: &[impl AsRef<[u8]>]) {
     }
 }
 
-/// Measures one reply and resumes where it stopped: input that arrives byte by byte costs no more than whole input.
+/// Measures one reply and resumes where it stopped: input that arrives byte by byte costs no more
+/// than whole input.
 ///
 /// ```
 /// use punctual_resp::ReplyScan;
@@ -57,8 +58,9 @@ impl ReplyScan {
         }
     }
 
-    /// Returns the length of the reply that starts at `buf[0]` if it is complete; then the scan is ready for the
-    /// next reply. Returns `None` otherwise: call again with the same bytes and more after them.
+    /// Returns the length of the reply that starts at `buf[0]` if it is complete; then the scan is
+    /// ready for the next reply. Returns `None` otherwise: call again with the same bytes and more
+    /// after them.
     ///
     /// # Errors
     ///
@@ -105,8 +107,9 @@ impl Default for ReplyScan {
     }
 }
 
-/// Returns the length of the reply that starts at `buf[0]`, or `None` if it is incomplete. Allocates nothing and
-/// reads no bulk body. For replies that arrive in many pieces, [`ReplyScan`] avoids starting again.
+/// Returns the length of the reply that starts at `buf[0]`, or `None` if it is incomplete.
+/// Allocates nothing and reads no bulk body. For replies that arrive in many pieces, [`ReplyScan`]
+/// avoids starting again.
 ///
 /// # Errors
 ///
@@ -123,7 +126,8 @@ pub fn reply_len(buf: &[u8]) -> Result<Option<usize>, DecodeError> {
     ReplyScan::new().advance(buf)
 }
 
-/// Decodes the reply that starts at `buf[0]`. Returns the value and its length, or `None` if it is incomplete.
+/// Decodes the reply that starts at `buf[0]`. Returns the value and its length, or `None` if it is
+/// incomplete.
 ///
 /// # Errors
 ///
@@ -219,7 +223,8 @@ struct Head {
 }
 
 impl Head {
-    /// Reads the line that `rest` starts with; `at` is its offset in the reply. `None` if the line is incomplete.
+    /// Reads the line that `rest` starts with; `at` is its offset in the reply. `None` if the line
+    /// is incomplete.
     #[inline]
     fn read(rest: &[u8], at: usize, scanned: &mut usize) -> Result<Option<Head>, DecodeError> {
         let Some(&byte) = rest.first() else {
@@ -324,7 +329,8 @@ impl Cursor<'_> {
         }
     }
 
-    // The reply is complete, so `count` values of at least three bytes exist: the reservation is bounded.
+    // The reply is complete, so `count` values of at least three bytes exist: the reservation is
+    // bounded.
     fn values(&mut self, count: u64, depth: usize) -> Result<Vec<Value>, DecodeError> {
         (0..count).map(|_| self.value(depth + 1)).collect()
     }

@@ -7,9 +7,9 @@ use thiserror::Error;
 /// The error of client bytes that are not a command. The connection cannot be resynchronised: send
 /// [`Reply::protocol_error`](crate::Reply::protocol_error) and close it.
 ///
-/// `Display` prints Redis's text after `-ERR `, byte for byte, except that a byte which is not ASCII in
-/// [`ExpectedDollar`](ProtocolError::ExpectedDollar) prints as U+FFFD; [`ProtocolError::write_to`] is exact
-/// there too.
+/// `Display` prints Redis's text after `-ERR `, byte for byte, except that a byte which is not
+/// ASCII in [`ExpectedDollar`](ProtocolError::ExpectedDollar) prints as U+FFFD;
+/// [`ProtocolError::write_to`] is exact there too.
 ///
 /// ```
 /// use punctual_resp::{Limits, Parser};
@@ -20,7 +20,8 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// `*` is not followed by a number, or by more than [`Limits::args_max`](crate::Limits::args_max).
+    /// `*` is not followed by a number, or by more than
+    /// [`Limits::args_max`](crate::Limits::args_max).
     InvalidMultibulkLength,
     /// `$` is not followed by a number, or by one that is negative or more than
     /// [`Limits::bulk_max`](crate::Limits::bulk_max).
@@ -33,15 +34,16 @@ pub enum ProtocolError {
     TooBigBulkCount,
     /// An inline command is longer than [`Limits::inline_max`](crate::Limits::inline_max).
     TooBigInline,
-    /// An inline command opens a quote that it does not close, or has text directly after a closing quote.
+    /// An inline command opens a quote that it does not close, or has text directly after a closing
+    /// quote.
     UnbalancedQuotes,
     /// More than ten arguments from a client that has not authenticated.
     UnauthenticatedMultibulk,
     /// More than 16,384 bytes in one argument from a client that has not authenticated.
     UnauthenticatedBulk,
-    /// The whole command would exceed 4 GiB, the limit of a read buffer. (Redis has no text for this: it
-    /// closes such a connection at `client-query-buffer-limit`, 1 GiB by default, which a server should
-    /// enforce before this can happen.)
+    /// The whole command would exceed 4 GiB, the limit of a read buffer. (Redis has no text for
+    /// this: it closes such a connection at `client-query-buffer-limit`, 1 GiB by default, which a
+    /// server should enforce before this can happen.)
     CommandTooBig,
 }
 

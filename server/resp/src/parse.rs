@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //! - `buf[0]` is always the first byte of the command being read; all stored offsets count from it.
-//! - No byte is scanned twice: a call that runs out of bytes stores where it stopped (`pos`, `scanned`, `bulk_end`) and
-//!   the spans found so far.
+//! - No byte is scanned twice: a call that runs out of bytes stores where it stopped (`pos`,
+//!   `scanned`, `bulk_end`) and the spans found so far.
 //! - Only the CR of a line end is checked; the byte after it, and the two after a bulk, are skipped
 //!   unread, as in Redis. If the next header is then wrong, the error is Redis's too.
 //! - Memory is proportional to the bytes received, not to the lengths that headers announce.
@@ -43,8 +43,8 @@ const ARG_BYTES_MIN: usize = 6;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
-    /// The arguments, the command's name first. Empty if the bytes contain only commands without arguments
-    /// (`*0`, `*-1`, a blank line), which Redis ignores: consume them and continue.
+    /// The arguments, the command's name first. Empty if the bytes contain only commands without
+    /// arguments (`*0`, `*-1`, a blank line), which Redis ignores: consume them and continue.
     pub args: Args<'a>,
     /// Number of bytes of the command, including empty commands before it. The next call gets the
     /// buffer from here on.
@@ -53,8 +53,9 @@ pub struct Command<'a> {
 
 /// Parses the commands of one connection. It may be called after every byte received.
 ///
-/// The caller keeps the bytes. It calls [`parse`](Parser::parse) with all bytes that are not consumed yet;
-/// on `None` it reads more after them and calls again with the longer buffer (which may have moved).
+/// The caller keeps the bytes. It calls [`parse`](Parser::parse) with all bytes that are not
+/// consumed yet; on `None` it reads more after them and calls again with the longer buffer (which
+/// may have moved).
 ///
 /// ```
 /// use punctual_resp::{Limits, Parser};
@@ -75,7 +76,8 @@ pub struct Parser {
     spans: Vec<Span>,
     /// Arguments of the last inline command, with quotes and escapes resolved.
     inline: Vec<u8>,
-    /// Offset of the first unparsed byte: a header, or the body of the bulk that ends at `bulk_end`.
+    /// Offset of the first unparsed byte: a header, or the body of the bulk that ends at
+    /// `bulk_end`.
     pos: usize,
     /// There is no line end between `pos` and this offset. Meaningless if it is before `pos`.
     scanned: usize,
@@ -105,16 +107,17 @@ impl Parser {
 
     /// Parses the next command from `buf`, whose first byte is the first one not consumed yet.
     ///
-    /// Returns `None` if the command is incomplete; its parsed part is kept, so call again with the same bytes
-    /// and more after them. Commands without arguments are skipped; if nothing else is complete, they
-    /// are returned as one [`Command`] with empty `args`, so that the caller can consume their bytes.
+    /// Returns `None` if the command is incomplete; its parsed part is kept, so call again with the
+    /// same bytes and more after them. Commands without arguments are skipped; if nothing else is
+    /// complete, they are returned as one [`Command`] with empty `args`, so that the caller can
+    /// consume their bytes.
     ///
     /// **O(bytes not seen before)**; bulk bodies are not read at all.
     ///
     /// # Errors
     ///
-    /// A [`ProtocolError`]; the connection cannot be resynchronised. [`reset`](Parser::reset) the parser before
-    /// using it for another one.
+    /// A [`ProtocolError`]; the connection cannot be resynchronised. [`reset`](Parser::reset) the
+    /// parser before using it for another one.
     #[inline]
     pub fn parse<'a>(
         &'a mut self,
@@ -161,9 +164,9 @@ impl Parser {
         self.begin();
     }
 
-    /// Inside a bulk: returns the number of bytes, from the start of the command, that complete the bulk. The caller
-    /// may reserve them (in steps: a client may announce 512 MiB and send nothing) and read directly into its
-    /// buffer; no call before they have arrived can find a command.
+    /// Inside a bulk: returns the number of bytes, from the start of the command, that complete the
+    /// bulk. The caller may reserve them (in steps: a client may announce 512 MiB and send nothing)
+    /// and read directly into its buffer; no call before they have arrived can find a command.
     ///
     /// ```
     /// use punctual_resp::{Limits, Parser};
@@ -176,7 +179,8 @@ impl Parser {
         (self.bulk_end != 0).then_some(self.bulk_end + 2)
     }
 
-    /// Returns the number of bytes of the incomplete command that are parsed: headers and complete arguments.
+    /// Returns the number of bytes of the incomplete command that are parsed: headers and complete
+    /// arguments.
     ///
     /// ```
     /// use punctual_resp::{Limits, Parser};
@@ -189,8 +193,8 @@ impl Parser {
         self.pos
     }
 
-    /// Returns the number of allocated bytes: a few dozen, or at most some KiB once `parse` was called again after
-    /// a giant command.
+    /// Returns the number of allocated bytes: a few dozen, or at most some KiB once `parse` was
+    /// called again after a giant command.
     pub fn memory(&self) -> usize {
         self.spans.capacity() * size_of::<Span>() + self.inline.capacity()
     }
@@ -338,8 +342,8 @@ impl Parser {
         }
     }
 
-    /// Reads the `$LENGTH` at `self.pos` if it is not a short one. Returns the length, at most `limits.bulk_max`, and
-    /// the start of the body.
+    /// Reads the `$LENGTH` at `self.pos` if it is not a short one. Returns the length, at most
+    /// `limits.bulk_max`, and the start of the body.
     #[inline(never)]
     fn header(
         &mut self,
@@ -367,8 +371,8 @@ impl Parser {
         }
     }
 
-    /// Returns the position of the byte `end` in the line at `pos` if it is within the first `max + 1` bytes. Stores
-    /// how far it scanned. The result does not depend on how the input was cut.
+    /// Returns the position of the byte `end` in the line at `pos` if it is within the first `max +
+    /// 1` bytes. Stores how far it scanned. The result does not depend on how the input was cut.
     fn line(
         &mut self,
         line: &[u8],
@@ -410,8 +414,8 @@ impl Parser {
     }
 }
 
-/// Reads a `$LENGTH` header of one to three digits at `pos`, if the shortest argument fits there. Returns the
-/// length and the start of the body, or `None` if [`Parser::header`] must decide.
+/// Reads a `$LENGTH` header of one to three digits at `pos`, if the shortest argument fits there.
+/// Returns the length and the start of the body, or `None` if [`Parser::header`] must decide.
 #[inline(always)]
 fn short_header(buf: &[u8], pos: usize) -> Option<(usize, usize)> {
     let &[dollar, a, b, c, d, _] = buf.get(pos..)?.first_chunk::<ARG_BYTES_MIN>()?;
@@ -525,8 +529,8 @@ mod tests {
         }
     }
 
-    /// The command would have to be 4 GiB long. The zeroed buffer is never touched there, so it costs
-    /// address space and no memory.
+    /// The command would have to be 4 GiB long. The zeroed buffer is never touched there, so it
+    /// costs address space and no memory.
     #[test]
     #[ignore = "reserves 4 GiB of address space"]
     fn a_command_beyond_the_reach_of_spans_is_refused() {

@@ -21,8 +21,8 @@ pub enum Protocol {
 
 /// A writer that appends replies to an output buffer.
 ///
-/// Every method writes one value, or the head of an aggregate whose elements the caller writes next. All
-/// take time proportional to the bytes written.
+/// Every method writes one value, or the head of an aggregate whose elements the caller writes
+/// next. All take time proportional to the bytes written.
 ///
 /// ```
 /// use punctual_resp::{Protocol, Reply};
@@ -55,8 +55,9 @@ impl<'o> Reply<'o> {
         Reply::chunked(out, None, usize::MAX, protocol)
     }
 
-    /// Returns a writer that appends to `out`, which follows `aside`, and sets a long `out` aside instead of copying it to a larger
-    /// buffer. At `max` bytes the reply ends: [`Chunks::take_cut`] returns true, and what is written from there on is dropped.
+    /// Returns a writer that appends to `out`, which follows `aside`, and sets a long `out` aside
+    /// instead of copying it to a larger buffer. At `max` bytes the reply ends:
+    /// [`Chunks::take_cut`] returns true, and what is written from there on is dropped.
     ///
     /// ```
     /// use punctual_resp::{Chunks, Protocol, Reply};
@@ -100,7 +101,8 @@ impl<'o> Reply<'o> {
         self.protocol = protocol;
     }
 
-    /// Returns the output buffer, for bytes that are already RESP. It ends with the value that was written last.
+    /// Returns the output buffer, for bytes that are already RESP. It ends with the value that was
+    /// written last.
     #[inline]
     pub fn out(&mut self) -> &mut Vec<u8> {
         self.out
@@ -163,7 +165,8 @@ impl<'o> Reply<'o> {
         {
             if aside.len() + self.out.len() <= self.max {
                 aside.push(std::mem::take(self.out));
-                // A buffer of short values leaves less than a quarter unused, one with a long value is as long as the value.
+                // A buffer of short values leaves less than a quarter unused, one with a long value
+                // is as long as the value.
                 let capacity = if more < CHUNK / 4 { CHUNK } else { more };
                 return self.out.reserve_exact(capacity);
             }
@@ -185,7 +188,8 @@ impl<'o> Reply<'o> {
         self.line(b'+', text.as_ref());
     }
 
-    /// Writes an error, its code first: `ERR no such key`. Trailing line ends are dropped, others become spaces.
+    /// Writes an error, its code first: `ERR no such key`. Trailing line ends are dropped, others
+    /// become spaces.
     #[inline]
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         self.line(b'-', without_line_ends(text.as_ref()));
@@ -272,8 +276,9 @@ impl<'o> Reply<'o> {
         self.resp3_head(b'>', n);
     }
 
-    /// Opens `n` attribute pairs, which precede the value that they describe. RESP2 has no attributes: there this
-    /// writes nothing and returns false, and the caller must not write the pairs.
+    /// Opens `n` attribute pairs, which precede the value that they describe. RESP2 has no
+    /// attributes: there this writes nothing and returns false, and the caller must not write the
+    /// pairs.
     #[must_use = "in RESP2 the pairs must not be written"]
     pub fn attribute(&mut self, n: usize) -> bool {
         if self.protocol == Protocol::Resp3 {
@@ -328,8 +333,8 @@ impl<'o> Reply<'o> {
         }
     }
 
-    /// Writes text with its format, three letters (`txt`, `mkd`; longer ones are cut, shorter ones padded with
-    /// spaces); in RESP2 a bulk string without the format.
+    /// Writes text with its format, three letters (`txt`, `mkd`; longer ones are cut, shorter ones
+    /// padded with spaces); in RESP2 a bulk string without the format.
     pub fn verbatim(&mut self, format: &str, text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),

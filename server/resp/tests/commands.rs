@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use punctual_resp::{Limits, OwnedArgs, Parser, ProtocolError, encode_command};
 
-/// Feeds `chunks` to one parser like a connection. Returns the commands with arguments, then the error
-/// or the remaining bytes.
+/// Feeds `chunks` to one parser like a connection. Returns the commands with arguments, then the
+/// error or the remaining bytes.
 fn feed<'c>(
     chunks: impl IntoIterator<Item = &'c [u8]>,
     limits: &Limits,

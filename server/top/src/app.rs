@@ -1,8 +1,9 @@
 //! The live page: one thread asks the server, the other one draws and reads keys.
 //!
-//! Ground rules: the asking thread owns the connection, opens a new one when it breaks, and sleeps for the interval between two
-//! refreshes. The drawing thread owns the terminal, never waits for the server, and looks for signals between two waits for keys. SIGTERM, SIGINT,
-//! SIGHUP and SIGQUIT end `live`, which restores the terminal.
+//! Ground rules: the asking thread owns the connection, opens a new one when it breaks, and sleeps
+//! for the interval between two refreshes. The drawing thread owns the terminal, never waits for
+//! the server, and looks for signals between two waits for keys. SIGTERM, SIGINT, SIGHUP and
+//! SIGQUIT end `live`, which restores the terminal.
 
 use std::io;
 use std::sync::Arc;

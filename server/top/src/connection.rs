@@ -1,7 +1,8 @@
 //! One connection to a server: commands in a batch, their replies in order.
 //!
-//! Ground rules: one thread owns it. Connecting and each read and write wait at most [`PATIENCE`], so a server that hangs is noticed. After an
-//! error the connection is given up; the caller opens another one.
+//! Ground rules: one thread owns it. Connecting and each read and write wait at most [`PATIENCE`],
+//! so a server that hangs is noticed. After an error the connection is given up; the caller opens
+//! another one.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -155,7 +156,8 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
-/// Returns bytes as text that a terminal may show: names and arguments are whatever clients have sent.
+/// Returns bytes as text that a terminal may show: names and arguments are whatever clients have
+/// sent.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),

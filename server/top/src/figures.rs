@@ -50,7 +50,8 @@ pub(crate) fn until(at_ms: u64, now_ms: u64) -> String {
     }
 }
 
-/// Returns a bar for each count, the greatest of which is a whole block; a count that is not 0 shows.
+/// Returns a bar for each count, the greatest of which is a whole block; a count that is not 0
+/// shows.
 pub(crate) fn bars(counts: &[u64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = counts.iter().copied().max().unwrap_or(0).max(1);

@@ -1,7 +1,9 @@
-//! `punctual top`: what a Redis-compatible server does now, and what is due next, over any connection that clients may have.
+//! `punctual top`: what a Redis-compatible server does now, and what is due next, over any
+//! connection that clients may have.
 //!
-//! A look at the server ([`Sample`]) is some commands and their replies; a refused command leaves its pane empty, with the reason. `panes` makes
-//! text of two looks, which `screen` draws and `--once` prints. `app` has the threads; `terminal` writes what has changed.
+//! A look at the server ([`Sample`]) is some commands and their replies; a refused command leaves
+//! its pane empty, with the reason. `panes` makes text of two looks, which `screen` draws and
+//! `--once` prints. `app` has the threads; `terminal` writes what has changed.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

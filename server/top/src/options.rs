@@ -46,7 +46,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads an option list without a program's name. The last one of two equal options counts; nothing after `--help` is read.
+    /// Reads an option list without a program's name. The last one of two equal options counts;
+    /// nothing after `--help` is read.
     ///
     /// # Errors
     /// The text for the user, which names the option.
@@ -146,7 +147,8 @@ impl Given<'_> {
         Ok(self.1.value()?.into())
     }
 
-    /// Returns the option's value, or the error that it is not `wanted`. The error leaves out the value, which may be a password.
+    /// Returns the option's value, or the error that it is not `wanted`. The error leaves out the
+    /// value, which may be a password.
     fn text<T: FromStr>(&mut self, wanted: &str) -> Result<T, Error> {
         let word = self.1.value()?;
         let value = word.to_str().and_then(|text| text.parse().ok());

@@ -1,6 +1,7 @@
 //! What is shown of a server: titles and lines, for the screen and for `--once` alike.
 //!
-//! Ground rules: everything here is a function of one sample and the one before it, if there is one; nothing reads a clock or a socket.
+//! Ground rules: everything here is a function of one sample and the one before it, if there is
+//! one; nothing reads a clock or a socket.
 
 use std::collections::BTreeMap;
 use std::iter;

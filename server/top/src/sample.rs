@@ -1,4 +1,5 @@
-//! One look at a server: what it answers to a few commands, each of which may be refused without harm to the others.
+//! One look at a server: what it answers to a few commands, each of which may be refused without
+//! harm to the others.
 
 use std::array::from_fn;
 use std::io;

@@ -1,4 +1,5 @@
-//! Drawing: a frame is a function of the state and of the terminal's size, so tests draw without a terminal.
+//! Drawing: a frame is a function of the state and of the terminal's size, so tests draw without a
+//! terminal.
 
 use crossterm::style::{StyledContent, Stylize};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -40,7 +41,8 @@ impl View {
         "overview", "future", "timers", "queues", "commands", "slow log",
     ];
 
-    /// Returns the panes of a view and their heights. The last ones have none and share the other rows equally.
+    /// Returns the panes of a view and their heights. The last ones have none and share the other
+    /// rows equally.
     fn panes(self, looks: Looks<'_>) -> Vec<(Pane, Option<usize>)> {
         match self {
             Self::Overview => vec![
@@ -122,8 +124,9 @@ impl Line {
     }
 }
 
-/// Returns whether a terminal may get a character: not control characters, which command it, and not invisible ones that
-/// reorder, join or restyle their neighbours, because how wide those become is the terminal's choice.
+/// Returns whether a terminal may get a character: not control characters, which command it, and
+/// not invisible ones that reorder, join or restyle their neighbours, because how wide those become
+/// is the terminal's choice.
 fn is_drawable(c: &char) -> bool {
     match c {
         '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => false,
@@ -142,7 +145,8 @@ fn fit(text: &str, columns: usize) -> String {
     fitting.collect()
 }
 
-/// Breaks a text into lines of at most this many columns: between words, and inside a word that is longer.
+/// Breaks a text into lines of at most this many columns: between words, and inside a word that is
+/// longer.
 fn wrap(text: &str, columns: usize) -> Vec<String> {
     let text = fit(text, usize::MAX);
     let (mut rest, mut lines) = (text.trim(), Vec::new());

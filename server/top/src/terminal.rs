@@ -1,7 +1,8 @@
 //! The terminal: raw mode, the alternate screen, and the lines that it shows.
 //!
-//! Ground rules: a line is written only if it has changed, and all changes of a frame are one write. The terminal is
-//! restored when [`Terminal`] is dropped and in a panic of any thread, so however the program ends.
+//! Ground rules: a line is written only if it has changed, and all changes of a frame are one
+//! write. The terminal is restored when [`Terminal`] is dropped and in a panic of any thread, so
+//! however the program ends.
 
 use std::io::{self, Write as _};
 use std::panic;
@@ -64,7 +65,8 @@ impl Drop for Terminal {
     }
 }
 
-/// Restores the terminal, once: leaving the alternate screen again would move the cursor back onto what was printed since.
+/// Restores the terminal, once: leaving the alternate screen again would move the cursor back onto
+/// what was printed since.
 fn restore() {
     if terminal::is_raw_mode_enabled().unwrap_or(false) {
         let _ = execute!(io::stdout(), Show, EnableLineWrap, LeaveAlternateScreen);

@@ -18,9 +18,11 @@ pub(super) const FUNCTIONS: &[(&str, Native)] = &[
     ("bswap", bswap),
 ];
 
-/// Returns the low 32 bits of a number argument, which is rounded to the nearest integer, to even if halfway.
+/// Returns the low 32 bits of a number argument, which is rounded to the nearest integer, to even
+/// if halfway.
 fn bits(stack: &Stack<'_>, at: i32) -> Result<u32, Raise> {
-    // The sum has its unit in the last bit of the mantissa. Beyond 2^51 the bits are whatever the addition leaves.
+    // The sum has its unit in the last bit of the mantissa. Beyond 2^51 the bits are whatever the
+    // addition leaves.
     const ONE_IN_LAST_PLACE: f64 = 6_755_399_441_055_744.0;
     let bits = (stack.check_number(at)? + ONE_IN_LAST_PLACE).to_bits() as u32;
     Ok(bits)

@@ -1,7 +1,8 @@
 //! `cmsgpack`: MessagePack, as lua-cmsgpack 0.4.0 writes and reads it.
 //!
-//! It predates the later kinds of MessagePack: there are neither binary strings nor extensions nor times. Its limits are part of
-//! its behaviour: it packs 16 levels of tables, and unpacks as deep as Lua's stack allows.
+//! It predates the later kinds of MessagePack: there are neither binary strings nor extensions nor
+//! times. Its limits are part of its behaviour: it packs 16 levels of tables, and unpacks as deep
+//! as Lua's stack allows.
 
 use crate::raw::function::{Native, Raise};
 use crate::raw::state::Work;
@@ -28,7 +29,8 @@ const LEVELS: u32 = 16;
 /// What is packed, and what has been spent on it.
 struct Packer {
     out: Vec<u8>,
-    /// Arguments that are done. Redis keeps a string of each on the stack, which counts in its limits.
+    /// Arguments that are done. Redis keeps a string of each on the stack, which counts in its
+    /// limits.
     done: i32,
     work: Work,
 }
@@ -208,8 +210,8 @@ fn unpack_limit(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     unpack_from(stack, limit, offset)
 }
 
-/// Pushes up to `limit` values of the string at 1, and before them the offset of the next one, or -1 at the end. With 0 and 0 it
-/// pushes all values and no offset.
+/// Pushes up to `limit` values of the string at 1, and before them the offset of the next one, or
+/// -1 at the end. With 0 and 0 it pushes all values and no offset.
 fn unpack_from(stack: &mut Stack<'_>, limit: i64, offset: i64) -> Result<i32, Raise> {
     let input = stack.check_bytes(1)?;
     let (shown, len) = (offset as i32, input.len() as i32);
@@ -261,7 +263,8 @@ enum Open {
     Value { left: u32 },
 }
 
-/// Input, and the tables that are being read. They are no recursion, because 4,000 levels would not fit on a thread's stack.
+/// Input, and the tables that are being read. They are no recursion, because 4,000 levels would not
+/// fit on a thread's stack.
 struct Unpacker<'i> {
     rest: &'i [u8],
     open: Vec<Open>,

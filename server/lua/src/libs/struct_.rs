@@ -1,7 +1,9 @@
-//! `struct`: values in C's structures, as the library of Roberto Ierusalimschy in the edition of Redis.
+//! `struct`: values in C's structures, as the library of Roberto Ierusalimschy in the edition of
+//! Redis.
 //!
-//! A format is a sequence of options: `b B h H l L T i I f d` are numbers of some size (`i` and `I` with the size behind
-//! them), `s` and `c` strings, `x` is a byte of padding; `<`, `>` and `!` set the byte order and the alignment.
+//! A format is a sequence of options: `b B h H l L T i I f d` are numbers of some size (`i` and `I`
+//! with the size behind them), `s` and `c` strings, `x` is a byte of padding; `<`, `>` and `!` set
+//! the byte order and the alignment.
 
 use crate::raw::Stack;
 use crate::raw::arguments::truncate;
@@ -84,7 +86,8 @@ impl Format<'_> {
         Ok(value)
     }
 
-    /// Returns the padding before a field at an offset. For sizes that are no power of two it is what Redis computes.
+    /// Returns the padding before a field at an offset. For sizes that are no power of two it is
+    /// what Redis computes.
     fn padding(&self, offset: u64, field: Field) -> u64 {
         if field.size == 0 || field.option == b'c' {
             return 0;
@@ -196,7 +199,8 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
 fn unpack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let text = stack.check_bytes(1)?;
     let data = stack.check_bytes(2)?;
-    // CVE-2018-11219: the offset and the sizes are checked as unsigned numbers, without a sum that could overflow.
+    // CVE-2018-11219: the offset and the sizes are checked as unsigned numbers, without a sum that
+    // could overflow.
     let position = stack.optional_integer(3, 1)? as u64;
     if position == 0 {
         return Err(stack.argument_error(3, "offset must be 1 or greater"));
@@ -285,8 +289,8 @@ fn integer(format: &Format<'_>, bytes: &[u8], signed: bool) -> f64 {
     if !signed {
         return value as f64;
     }
-    // The sign's place counts modulo 64, as the processor shifts: for the other sizes that is no sign, but it is
-    // what Redis reads.
+    // The sign's place counts modulo 64, as the processor shifts: for the other sizes that is no
+    // sign, but it is what Redis reads.
     let signs = u64::MAX.wrapping_shl((bytes.len() as u32 * 8).wrapping_sub(1));
     let value = if value & signs == 0 {
         value

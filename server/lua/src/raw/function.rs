@@ -11,7 +11,8 @@ use super::arguments::c_string;
 use super::state::Context;
 use super::{Kind, Stack};
 
-/// A function that scripts call: arguments are on the stack from 1 on, results at its top, and their number is returned.
+/// A function that scripts call: arguments are on the stack from 1 on, results at its top, and
+/// their number is returned.
 pub(crate) type Native = fn(&mut Stack<'_>) -> Result<i32, Raise>;
 
 /// Numbers that the functions of one library table share, in memory of Lua.
@@ -21,7 +22,8 @@ pub(crate) type Settings = [Cell<i32>; 9];
 pub(crate) enum Raise {
     /// A message, preceded by the place of the call in the script, as `error` of Lua does.
     Message(Vec<u8>),
-    /// A message in a table with the field `err`, as the functions of `redis` raise it. It has no place.
+    /// A message in a table with the field `err`, as the functions of `redis` raise it. It has no
+    /// place.
     Refusal(&'static str),
     /// A message as it is, as errors of Lua's core in native functions.
     Plain(&'static str),
@@ -57,14 +59,16 @@ impl Stack<'_> {
     /// Pushes new settings, for [`Stack::push_function_with`].
     pub(crate) fn push_settings(&self, values: [i32; size_of::<Settings>() / size_of::<i32>()]) {
         self.check_room(1);
-        // SAFETY: the caller has made room; the allocator does not fail; Lua aligns the memory for any number.
+        // SAFETY: the caller has made room; the allocator does not fail; Lua aligns the memory for
+        // any number.
         unsafe {
             let memory = ffi::lua_newuserdata(self.state, size_of::<Settings>());
             memory.cast::<Settings>().write(values.map(Cell::new));
         }
     }
 
-    /// Pushes a native function, which reads the settings at `at` by [`Stack::settings`]. Scripts never get hold of them.
+    /// Pushes a native function, which reads the settings at `at` by [`Stack::settings`]. Scripts
+    /// never get hold of them.
     pub(crate) fn push_function_with(&self, function: Native, at: i32) {
         assert_eq!(self.kind(at), Kind::Userdata);
         self.check_room(2);
@@ -81,8 +85,8 @@ impl Stack<'_> {
     pub(crate) fn settings(&self) -> &Settings {
         let at = ffi::lua_upvalueindex(2);
         assert_eq!(self.kind(at), Kind::Userdata);
-        // SAFETY: `push_settings` makes the only userdata of the interpreter, and scripts can neither make nor change one.
-        // The running function keeps it alive.
+        // SAFETY: `push_settings` makes the only userdata of the interpreter, and scripts can
+        // neither make nor change one. The running function keeps it alive.
         unsafe { &*ffi::lua_touserdata(self.state, at).cast::<Settings>() }
     }
 
@@ -95,8 +99,8 @@ impl Stack<'_> {
         }
     }
 
-    /// Pushes an error table. A text that begins with `-` has a code, which ends at the first space; others get the code `ERR`.
-    /// Needs room for three values.
+    /// Pushes an error table. A text that begins with `-` has a code, which ends at the first
+    /// space; others get the code `ERR`. Needs room for three values.
     pub(crate) fn push_error(&mut self, text: &[u8]) {
         // As in C, the text ends at its first NUL.
         let text = c_string(text);
@@ -126,7 +130,8 @@ impl Stack<'_> {
 
 /// Calls the native function whose address is the first upvalue.
 unsafe extern "C-unwind" fn trampoline(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: Lua calls this with a valid state, whose closure has the address of a `Native`, put there by `push_function`.
+    // SAFETY: Lua calls this with a valid state, whose closure has the address of a `Native`, put
+    // there by `push_function`.
     let results = unsafe {
         let address = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1));
         let function = std::mem::transmute::<*mut std::ffi::c_void, Native>(address);
@@ -139,7 +144,8 @@ unsafe extern "C-unwind" fn trampoline(state: *mut ffi::lua_State) -> c_int {
     }
 }
 
-/// Runs a native function; returns the number of its results, or `None` after it has pushed an error.
+/// Runs a native function; returns the number of its results, or `None` after it has pushed an
+/// error.
 ///
 /// # Safety
 /// As [`trampoline`].
@@ -147,7 +153,8 @@ unsafe fn call(state: *mut ffi::lua_State, function: Native) -> Option<c_int> {
     // SAFETY: the state is valid.
     let context = unsafe { Context::of(state) };
     let _running = context.enter_native();
-    // SAFETY: nothing else uses the stack until the function returns, and the allocator does not fail meanwhile.
+    // SAFETY: nothing else uses the stack until the function returns, and the allocator does not
+    // fail meanwhile.
     let mut stack = unsafe { Stack::new(state) };
     let result = catch_unwind(AssertUnwindSafe(|| function(&mut stack)));
     let raise = match result {
@@ -162,7 +169,8 @@ unsafe fn call(state: *mut ffi::lua_State, function: Native) -> Option<c_int> {
     match raise {
         Raise::Top => {}
         Raise::Message(text) => {
-            // SAFETY: there is room; the function pushes the place of the running Lua function, or an empty string.
+            // SAFETY: there is room; the function pushes the place of the running Lua function, or
+            // an empty string.
             unsafe { ffi::luaL_where(state, 1) };
             let text = [stack.bytes(-1).unwrap_or_default(), &text].concat();
             stack.push_bytes(&text);

@@ -2,13 +2,15 @@
 //!
 //! Ground rules, on which the proofs rest:
 //!
-//! - **Errors of Lua are jumps** over the frames in between, whose destructors do not run. Only two places raise one: Lua's own C
-//!   code, and [`function::trampoline`] after everything with a destructor is gone.
-//! - **No function of [`Stack`] raises.** Those that allocate cannot run out of memory, because the allocator ignores the limit
-//!   while Rust code runs ([`state`]); those that would call metamethods are not offered; those that write into
-//!   tables are for tables that the caller has made, which are not read-only, and the key must not be nil or NaN.
-//! - **Room on the stack is the caller's duty**: [`Stack::ensure`] before pushes. A native function begins with room for 20.
-//!   Debug builds assert that there is room.
+//! - **Errors of Lua are jumps** over the frames in between, whose destructors do not run. Only two
+//!   places raise one: Lua's own C code, and [`function::trampoline`] after everything with a
+//!   destructor is gone.
+//! - **No function of [`Stack`] raises.** Those that allocate cannot run out of memory, because the
+//!   allocator ignores the limit while Rust code runs ([`state`]); those that would call
+//!   metamethods are not offered; those that write into tables are for tables that the caller has
+//!   made, which are not read-only, and the key must not be nil or NaN.
+//! - **Room on the stack is the caller's duty**: [`Stack::ensure`] before pushes. A native function
+//!   begins with room for 20. Debug builds assert that there is room.
 //! - Strings are borrowed from the stack, so nothing can be popped meanwhile; pushing is fine.
 
 pub(crate) mod arguments;
@@ -56,7 +58,8 @@ pub(crate) struct Stack<'l> {
 
 impl Stack<'_> {
     /// # Safety
-    /// `state` is valid, no other `Stack` of it is in use, and the allocator ignores the limit for the lifetime.
+    /// `state` is valid, no other `Stack` of it is in use, and the allocator ignores the limit for
+    /// the lifetime.
     unsafe fn new(state: *mut ffi::lua_State) -> Self {
         Self {
             state,
@@ -109,7 +112,8 @@ impl Stack<'_> {
         }
     }
 
-    /// As [`Stack::ensure`]; the message names what needs the room, as that of C's `luaL_checkstack`.
+    /// As [`Stack::ensure`]; the message names what needs the room, as that of C's
+    /// `luaL_checkstack`.
     pub(crate) fn ensure_for(&self, n: i32, what: &str) -> Result<(), Raise> {
         if self.has_room(n) {
             Ok(())
@@ -148,8 +152,8 @@ impl Stack<'_> {
             return None;
         }
         let mut len = 0;
-        // SAFETY: the value is a string, so nothing is converted. The string lives while it is on the stack, from which
-        // nothing is removed while `self` is borrowed.
+        // SAFETY: the value is a string, so nothing is converted. The string lives while it is on
+        // the stack, from which nothing is removed while `self` is borrowed.
         unsafe {
             let start = ffi::lua_tolstring(self.state, at, &raw mut len);
             Some(slice::from_raw_parts(start.cast(), len))
@@ -290,12 +294,14 @@ impl Stack<'_> {
         });
     }
 
-    /// Pops a value and a key below it, and sets it in the table at `at`. The key is neither nil nor NaN.
+    /// Pops a value and a key below it, and sets it in the table at `at`. The key is neither nil
+    /// nor NaN.
     pub(crate) fn raw_set(&mut self, at: i32) {
         self.assert_table(at);
         let key = self.kind(-2);
         assert!(key != Kind::Nil && !self.number(-2).is_some_and(f64::is_nan));
-        // SAFETY: the value is a table of the caller, the key is valid, the allocator does not fail.
+        // SAFETY: the value is a table of the caller, the key is valid, the allocator does not
+        // fail.
         unsafe { ffi::lua_rawset(self.state, at) }
     }
 
@@ -317,8 +323,8 @@ impl Stack<'_> {
         });
     }
 
-    /// Pops a key, and pushes the next key and its value of the table at `at`; pushes nothing and returns false at the end.
-    /// A walk begins with nil; the table stays as it is meanwhile.
+    /// Pops a key, and pushes the next key and its value of the table at `at`; pushes nothing and
+    /// returns false at the end. A walk begins with nil; the table stays as it is meanwhile.
     pub(crate) fn next(&mut self, at: i32) -> bool {
         self.assert_table(at);
         self.check_room(1);
@@ -377,8 +383,8 @@ impl Stack<'_> {
     fn number_text(&self, at: i32) -> Vec<u8> {
         self.check_room(1);
         let mut len = 0;
-        // SAFETY: there is room for one more value; the conversion changes the copy, a string then, which is copied
-        // before it is popped.
+        // SAFETY: there is room for one more value; the conversion changes the copy, a string then,
+        // which is copied before it is popped.
         unsafe {
             ffi::lua_pushvalue(self.state, at);
             let start = ffi::lua_tolstring(self.state, -1, &raw mut len);

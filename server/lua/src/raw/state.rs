@@ -17,7 +17,8 @@ const INSTRUCTIONS: c_int = 10_000;
 /// Alignment of memory for Lua: what C's malloc promises.
 const ALIGN: usize = 16;
 
-/// What native functions, the allocator and the hook need besides the stack. Lua has its address, as the allocator's argument.
+/// What native functions, the allocator and the hook need besides the stack. Lua has its address,
+/// as the allocator's argument.
 pub(crate) struct Context {
     /// Bytes allocated.
     memory: Cell<usize>,
@@ -52,7 +53,8 @@ impl Context {
     /// `state` was made by [`State::new`] and lives.
     pub(super) unsafe fn of<'c>(state: *mut ffi::lua_State) -> &'c Self {
         let mut context: *mut c_void = ptr::null_mut();
-        // SAFETY: the allocator's argument is the context, which outlives the state; it is only used by reference.
+        // SAFETY: the allocator's argument is the context, which outlives the state; it is only
+        // used by reference.
         unsafe {
             ffi::lua_getallocf(state, &raw mut context);
             &*context.cast::<Self>()
@@ -78,8 +80,8 @@ impl Context {
     /// Passes the server to `f`; returns `None` if no script runs, or if the server is in use.
     pub(crate) fn with_host<R>(&self, f: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
         let mut host = self.host.take()?;
-        // SAFETY: `State::call` set the pointer from a `&mut` that lives until the call returns, and the cell is empty
-        // while it is in use.
+        // SAFETY: `State::call` set the pointer from a `&mut` that lives until the call returns,
+        // and the cell is empty while it is in use.
         let result = f(unsafe { host.as_mut() });
         self.host.set(Some(host));
         Some(result)
@@ -106,7 +108,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Creates a state whose scripts may allocate `limit` bytes. Native functions find `state` in the context.
+    /// Creates a state whose scripts may allocate `limit` bytes. Native functions find `state` in
+    /// the context.
     pub(crate) fn new(limit: usize, state: Box<dyn Any>) -> Self {
         let context = Box::new(Context {
             memory: Cell::new(0),
@@ -118,7 +121,8 @@ impl State {
             state,
         });
         let argument = ptr::from_ref::<Context>(&context).cast_mut().cast();
-        // SAFETY: the allocator keeps to Lua's contract; the box gives the context a stable address.
+        // SAFETY: the allocator keeps to Lua's contract; the box gives the context a stable
+        // address.
         let state = unsafe { ffi::lua_newstate(allocate, argument) };
         let state = NonNull::new(state).expect("the allocator does not fail while Rust code runs");
         // SAFETY: the state is valid, and so is the hook.
@@ -163,8 +167,8 @@ impl State {
             Library::Os => (c"os", ffi::luaopen_os),
         };
         let state = self.state.as_ptr();
-        // SAFETY: the functions want their name as argument; an empty stack has room for it. They raise no error in a
-        // state without a limit.
+        // SAFETY: the functions want their name as argument; an empty stack has room for it. They
+        // raise no error in a state without a limit.
         unsafe {
             ffi::lua_pushcclosure(state, open, 0);
             ffi::lua_pushstring_(state, name.as_ptr());
@@ -189,11 +193,12 @@ impl State {
         }
     }
 
-    /// Calls the function below its `arguments`, for one result, with the error handler at index 1. While it runs, it can
-    /// reach `host`.
+    /// Calls the function below its `arguments`, for one result, with the error handler at index 1.
+    /// While it runs, it can reach `host`.
     pub(crate) fn call(&mut self, host: &mut dyn Host, arguments: i32) -> Outcome {
         let host: NonNull<dyn Host + '_> = NonNull::from(host);
-        // SAFETY: only the lifetime changes; the pointer is taken back before this function returns.
+        // SAFETY: only the lifetime changes; the pointer is taken back before this function
+        // returns.
         let host: NonNull<dyn Host> = unsafe { std::mem::transmute(host) };
         self.context.host.set(Some(host));
         self.context.native.set(false);
@@ -278,7 +283,8 @@ impl Stack<'_> {
         self.push_value(ffi::LUA_GLOBALSINDEX);
     }
 
-    /// Returns the name by which the script has called the running native function, and whether as a method.
+    /// Returns the name by which the script has called the running native function, and whether as
+    /// a method.
     pub(crate) fn running_name(&self) -> (String, bool) {
         // SAFETY: as in `place`.
         unsafe {
@@ -295,9 +301,11 @@ impl Stack<'_> {
         }
     }
 
-    /// Returns the source and the line of the function that runs at a level of the call stack, and whether it is native.
+    /// Returns the source and the line of the function that runs at a level of the call stack, and
+    /// whether it is native.
     pub(crate) fn place(&self, level: i32) -> Option<Place> {
-        // SAFETY: `lua_getinfo` fills what it is asked for, of an activation that `lua_getstack` has found.
+        // SAFETY: `lua_getinfo` fills what it is asked for, of an activation that `lua_getstack`
+        // has found.
         unsafe {
             let mut debug: ffi::lua_Debug = std::mem::zeroed();
             if ffi::lua_getstack(self.state, level, &raw mut debug) == 0
@@ -359,7 +367,8 @@ pub(crate) struct Place {
     pub(crate) native: bool,
 }
 
-/// Called every [`INSTRUCTIONS`], and for each line once the script must stop, so that no `pcall` outlives it.
+/// Called every [`INSTRUCTIONS`], and for each line once the script must stop, so that no `pcall`
+/// outlives it.
 unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: the state is valid.
     if unsafe { interrupts(state) } {
@@ -383,8 +392,8 @@ unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     stack.has_room(ROOM);
     let text = match asked {
         Ok(None) => {
-            // A coroutine that outlives its script, in a library of functions, keeps the hook of its end.
-            // SAFETY: the state and the hook are valid.
+            // A coroutine that outlives its script, in a library of functions, keeps the hook of
+            // its end. SAFETY: the state and the hook are valid.
             unsafe {
                 if ffi::lua_gethookmask(state) & ffi::LUA_MASKLINE != 0 {
                     ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, INSTRUCTIONS);
@@ -414,7 +423,8 @@ unsafe extern "C" fn allocate(
     old: usize,
     new: usize,
 ) -> *mut c_void {
-    // SAFETY: Lua passes the argument of `lua_newstate`, and blocks that this function returned, with their size.
+    // SAFETY: Lua passes the argument of `lua_newstate`, and blocks that this function returned,
+    // with their size.
     unsafe {
         let context = &*context.cast::<Context>();
         let used = context.memory.get();

@@ -25,25 +25,28 @@ impl Stack<'_> {
         assert!(done != 0, "a table, a string and a value");
     }
 
-    /// Pops a value and sets it as element `n` of the table below it, which has the `n - 1` elements before.
+    /// Pops a value and sets it as element `n` of the table below it, which has the `n - 1`
+    /// elements before.
     pub(crate) fn append(&mut self, n: i32) {
         // SAFETY: as above.
         let done = unsafe { punctual_append(self.state, n) };
         assert!(done != 0, "a table and a value");
     }
 
-    /// As [`Stack::next`], for the table below the key at the top: with a place in the table, of which the key is not asked for.
+    /// As [`Stack::next`], for the table below the key at the top: with a place in the table, of
+    /// which the key is not asked for.
     pub(crate) fn next_pair(&mut self, place: &mut Place) -> bool {
         self.check_room(1);
-        // SAFETY: the caller has made room; the function checks the values, and a place beyond the table is its end.
+        // SAFETY: the caller has made room; the function checks the values, and a place beyond the
+        // table is its end.
         let next = unsafe { punctual_next(self.state, place.0) };
         assert!(next >= 0, "a table and a key");
         place.0 = next;
         next > 0
     }
 
-    /// Returns the greatest key and the number of elements of the table at the top, if all keys are integers above 0. A key
-    /// beyond an `i32` counts as the least. O(n).
+    /// Returns the greatest key and the number of elements of the table at the top, if all keys are
+    /// integers above 0. A key beyond an `i32` counts as the least. O(n).
     pub(crate) fn array_keys(&self) -> Option<(i32, i32)> {
         let (mut max, mut items) = (0, 0);
         // SAFETY: the function checks the value and writes both numbers.

@@ -61,8 +61,8 @@ impl Both {
         })
     }
 
-    /// Runs a script with these arguments on both, and asserts that the replies are equal. A script returns one element for
-    /// each argument.
+    /// Runs a script with these arguments on both, and asserts that the replies are equal. A script
+    /// returns one element for each argument.
     #[track_caller]
     pub fn same<A: AsRef<[u8]>>(&mut self, code: &str, argv: &[A]) {
         let mut words = vec![b"EVAL".as_slice(), code.as_bytes(), b"0"];

@@ -16,13 +16,14 @@ const OWNED_LEN: u64 = 16;
 
 /// A part of a stream.
 ///
-/// First all blocks, then the totals, then the groups. After each group come its pending entries, then its consumers; after each
-/// consumer, its pending entries.
+/// First all blocks, then the totals, then the groups. After each group come its pending entries,
+/// then its consumers; after each consumer, its pending entries.
 #[derive(Debug)]
 pub enum StreamPart<'n> {
     /// Entries, after those of the blocks before. [`Block::live`] may be 0.
     Block(Block<&'n [u8]>),
-    /// The totals, which agree with the blocks. [`Totals::first_id`] is that of the blocks, whatever the record says.
+    /// The totals, which agree with the blocks. [`Totals::first_id`] is that of the blocks,
+    /// whatever the record says.
     Totals(Totals),
     /// A consumer group. Its name is unique.
     Group {
@@ -48,7 +49,8 @@ pub enum StreamPart<'n> {
         name: Element<'n>,
         /// The time of its last attempt to read, in Unix milliseconds.
         seen_ms: i64,
-        /// The time of its last successful read; -1 if none. Servers before 7.2 do not know it: then it is `seen_ms`.
+        /// The time of its last successful read; -1 if none. Servers before 7.2 do not know it:
+        /// then it is `seen_ms`.
         active_ms: i64,
     },
     /// A pending entry of the consumer. Each pending entry of the group comes exactly once.
@@ -64,7 +66,8 @@ pub enum StreamPart<'n> {
 pub(crate) struct Progress {
     kind: Kind,
     stage: Stage,
-    /// Number of blocks, groups, pending entries, consumers and their pending entries that are still to come.
+    /// Number of blocks, groups, pending entries, consumers and their pending entries that are
+    /// still to come.
     blocks: u64,
     groups: u64,
     pending: u64,
@@ -329,8 +332,9 @@ pub struct Parts<'r, S> {
 impl<S: Source> Parts<'_, S> {
     /// Returns the next part, or `None` at the end.
     ///
-    /// All parts are checked, against each other too, but the last one only when the next one is requested: use the stream
-    /// after `None` only. Memory: the names of groups, and the names and IDs of one group.
+    /// All parts are checked, against each other too, but the last one only when the next one is
+    /// requested: use the stream after `None` only. Memory: the names of groups, and the names and
+    /// IDs of one group.
     ///
     /// # Errors
     ///

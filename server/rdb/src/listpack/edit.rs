@@ -87,8 +87,8 @@ pub fn encode_int(out: &mut Vec<u8>, value: i64) {
     append(out, Element::Int(value));
 }
 
-/// Inserts the entry of `element` at `at`, which must be the start of an entry or the end of the entries. Returns
-/// the end of the new entry. **O(n)** in the bytes after it.
+/// Inserts the entry of `element` at `at`, which must be the start of an entry or the end of the
+/// entries. Returns the end of the new entry. **O(n)** in the bytes after it.
 ///
 /// # Panics
 ///
@@ -98,8 +98,8 @@ pub fn insert(entries: &mut Vec<u8>, at: usize, element: Element<'_>) -> usize {
     replace(entries, at..at, element)
 }
 
-/// Replaces `range`, which must be complete entries, with the entry of `element`. Returns the end of the new entry.
-/// **O(n)** in the bytes after it; **O(1)** if the length stays the same.
+/// Replaces `range`, which must be complete entries, with the entry of `element`. Returns the end
+/// of the new entry. **O(n)** in the bytes after it; **O(1)** if the length stays the same.
 ///
 /// # Panics
 ///

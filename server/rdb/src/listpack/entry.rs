@@ -37,7 +37,8 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns the same element, with text that is a number as an integer. (Only unusual writers leave such text.)
+    /// Returns the same element, with text that is a number as an integer. (Only unusual writers
+    /// leave such text.)
     #[inline]
     pub fn canonical(self) -> Self {
         match self {
@@ -89,7 +90,8 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns its integer, if it is one. Text of a number that an unusual writer did not encode counts as well.
+    /// Returns its integer, if it is one. Text of a number that an unusual writer did not encode
+    /// counts as well.
     #[inline]
     pub fn as_int(self) -> Option<i64> {
         match self {
@@ -138,7 +140,8 @@ pub(super) fn backlen_len(body_len: usize) -> usize {
     }
 }
 
-/// Reads the backlen that ends before `end`. Returns the body's length and the start of the backlen.
+/// Reads the backlen that ends before `end`. Returns the body's length and the start of the
+/// backlen.
 #[inline]
 pub(super) fn backlen_before(entries: &[u8], end: usize) -> Option<(usize, usize)> {
     let mut at = end.checked_sub(1)?;
@@ -220,8 +223,8 @@ pub(super) fn body_at(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)>
     })
 }
 
-/// Returns the entry at `at` and its end, or `None` at the end of the entries (or if no complete entry is there).
-/// **O(1)**.
+/// Returns the entry at `at` and its end, or `None` at the end of the entries (or if no complete
+/// entry is there). **O(1)**.
 #[inline]
 pub fn next(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     let (element, body) = body_at(entries, at)?;
@@ -229,8 +232,8 @@ pub fn next(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     (end <= entries.len()).then_some((element, end))
 }
 
-/// Returns the entry that ends at `end` and its start, or `None` at the start of the entries (or if no complete entry
-/// ends there). **O(1)**.
+/// Returns the entry that ends at `end` and its start, or `None` at the start of the entries (or if
+/// no complete entry ends there). **O(1)**.
 #[inline]
 pub fn prev(entries: &[u8], end: usize) -> Option<(Element<'_>, usize)> {
     let (body, backlen) = backlen_before(entries, end)?;
@@ -239,14 +242,16 @@ pub fn prev(entries: &[u8], end: usize) -> Option<(Element<'_>, usize)> {
     (found == body).then_some((element, start))
 }
 
-/// Returns the start of the entry that ends at `end`, without looking at the entry itself. **O(1)**.
+/// Returns the start of the entry that ends at `end`, without looking at the entry itself.
+/// **O(1)**.
 #[inline]
 pub(crate) fn start_before(entries: &[u8], end: usize) -> Option<usize> {
     let (body, backlen) = backlen_before(entries, end)?;
     backlen.checked_sub(body)
 }
 
-/// Returns the length of the entry at `at`, including the backlen, or `None` like [`next`]. **O(1)**.
+/// Returns the length of the entry at `at`, including the backlen, or `None` like [`next`].
+/// **O(1)**.
 #[inline]
 pub fn entry_len_at(entries: &[u8], at: usize) -> Option<usize> {
     let body = body_len_at(entries, at)?;
@@ -272,8 +277,8 @@ fn body_len_at(entries: &[u8], at: usize) -> Option<usize> {
     })
 }
 
-/// Finds the first entry from `at` on with the text `text`. Returns its start and end. After each entry that does not
-/// match, `skip` entries are skipped: 1 finds a field among fields and values.
+/// Finds the first entry from `at` on with the text `text`. Returns its start and end. After each
+/// entry that does not match, `skip` entries are skipped: 1 finds a field among fields and values.
 ///
 /// **O(n)** in entries; only entries of equal encoding and length have their text compared.
 #[inline]

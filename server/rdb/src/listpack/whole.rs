@@ -1,4 +1,5 @@
-//! Complete listpacks: header, count and end mark around the entries, and the checks of untrusted ones.
+//! Complete listpacks: header, count and end mark around the entries, and the checks of untrusted
+//! ones.
 
 use std::collections::HashSet;
 
@@ -43,8 +44,8 @@ impl<'a> Listpack<'a> {
         self.entries
     }
 
-    /// Returns true if two entries at multiples of `stride` are equal; 2 compares the fields among fields and values.
-    /// **O(n)**, with memory for as many elements.
+    /// Returns true if two entries at multiples of `stride` are equal; 2 compares the fields among
+    /// fields and values. **O(n)**, with memory for as many elements.
     pub fn has_duplicates(&self, stride: usize) -> bool {
         let mut heads = self.iter().step_by(stride).map(Element::canonical);
         if self.count / stride <= 8 {
@@ -111,8 +112,8 @@ impl DoubleEndedIterator for Entries<'_> {
     }
 }
 
-/// Checks a complete untrusted listpack (header, every entry, every backlen, end mark, count) and returns its number of
-/// entries. **O(n)** in entries.
+/// Checks a complete untrusted listpack (header, every entry, every backlen, end mark, count) and
+/// returns its number of entries. **O(n)** in entries.
 ///
 /// # Errors
 ///
@@ -217,7 +218,8 @@ pub(crate) fn wrap_written(
     debug_assert_eq!(out.len() - start, len);
 }
 
-/// Appends the listpack of `count` elements, or returns an error if it would exceed 4 GiB, the format's limit.
+/// Appends the listpack of `count` elements, or returns an error if it would exceed 4 GiB, the
+/// format's limit.
 pub(crate) fn wrap_elements<'e>(
     out: &mut Vec<u8>,
     count: usize,

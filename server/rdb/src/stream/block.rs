@@ -6,7 +6,8 @@ use super::entries::{self, DELETED, Entries, Entry, SAME_FIELDS};
 use crate::corrupt::Corrupt;
 use crate::listpack::{self, Element};
 
-/// Maximum length of a block's listpack, and of an entry. The caller keeps to it: a longer block may not be written.
+/// Maximum length of a block's listpack, and of an entry. The caller keeps to it: a longer block
+/// may not be written.
 pub const BLOCK_LEN_MAX: usize = 1 << 30;
 /// Length of the 0 after the master's fields.
 pub(super) const MASTER_END_LEN: usize = 2;
@@ -28,8 +29,8 @@ pub struct Block<B = Vec<u8>> {
 }
 
 impl Block<Vec<u8>> {
-    /// Returns a block with one entry, whose ID is the block's and whose fields are the master's. Reserves `capacity` bytes, or what
-    /// the entry needs.
+    /// Returns a block with one entry, whose ID is the block's and whose fields are the master's.
+    /// Reserves `capacity` bytes, or what the entry needs.
     pub fn new<'p>(
         id: StreamId,
         capacity: usize,
@@ -55,7 +56,8 @@ impl Block<Vec<u8>> {
         block
     }
 
-    /// Appends an entry, whose ID must be higher than all others of the block. Stores its values alone if its fields are the master's.
+    /// Appends an entry, whose ID must be higher than all others of the block. Stores its values
+    /// alone if its fields are the master's.
     ///
     /// **O(1)** in entries (amortized, when `Vec` grows), **O(n)** in the entry's bytes.
     #[inline]
@@ -124,8 +126,8 @@ impl<'b> Block<&'b [u8]> {
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] with the offset into `listpack`: if it is no listpack, has other entries than its master entry says, or if their IDs
-    /// do not grow from `id` on.
+    /// [`Corrupt`] with the offset into `listpack`: if it is no listpack, has other entries than
+    /// its master entry says, or if their IDs do not grow from `id` on.
     pub fn read(id: StreamId, listpack: &'b [u8]) -> Result<Self, Corrupt> {
         check(id, listpack)
     }
@@ -146,7 +148,8 @@ impl<'b> Block<&'b [u8]> {
 }
 
 impl<B: AsRef<[u8]>> Block<B> {
-    /// Returns the ID that the entries' IDs are relative to: that of the first entry that was added, deleted or not.
+    /// Returns the ID that the entries' IDs are relative to: that of the first entry that was
+    /// added, deleted or not.
     #[inline]
     pub fn id(&self) -> StreamId {
         self.id

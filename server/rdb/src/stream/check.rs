@@ -81,7 +81,8 @@ pub(super) fn check(id: StreamId, bytes: &[u8]) -> Result<Block<&[u8]>, Corrupt>
         last_id,
         live,
         deleted,
-        // Without the three numbers of the master entry. Each element has two bytes, all of them less than 4 GiB.
+        // Without the three numbers of the master entry. Each element has two bytes, all of them
+        // less than 4 GiB.
         elements: whole.count() as u32 - 3,
         fields,
         fields_end: (fields_end - start) as u32,

@@ -148,7 +148,8 @@ pub struct Entries<'b> {
 }
 
 impl<'b> Entries<'b> {
-    /// Iterates over the entries of `bytes`. `fields` are the master's fields, `count` their number.
+    /// Iterates over the entries of `bytes`. `fields` are the master's fields, `count` their
+    /// number.
     #[inline]
     pub(super) fn new(id: StreamId, fields: &'b [u8], count: usize, bytes: &'b [u8]) -> Self {
         Entries {

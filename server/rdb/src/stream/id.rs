@@ -36,7 +36,8 @@ impl StreamId {
         self == Self::MIN
     }
 
-    /// Parses `ms-seq`, or `ms` with the sequence number `missing`. As in Redis, the text ends at its first NUL.
+    /// Parses `ms-seq`, or `ms` with the sequence number `missing`. As in Redis, the text ends at
+    /// its first NUL.
     ///
     /// ```
     /// use punctual_rdb::stream::StreamId;
@@ -89,7 +90,8 @@ impl StreamId {
     }
 }
 
-/// Parses a number as C's `strtoull` does where it is not canonical: spaces, a sign and leading zeros.
+/// Parses a number as C's `strtoull` does where it is not canonical: spaces, a sign and leading
+/// zeros.
 fn number(text: &[u8]) -> Option<u64> {
     if let Some(number) = decimal::parse_u64(text) {
         return Some(number);

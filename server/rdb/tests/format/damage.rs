@@ -1,4 +1,5 @@
-//! Damaged bytes: no panic, the same result for any block size, and nothing accepted that redis-server refuses.
+//! Damaged bytes: no panic, the same result for any block size, and nothing accepted that
+//! redis-server refuses.
 
 use proptest::prelude::*;
 use punctual_harness::Random;
@@ -156,7 +157,8 @@ fn payloads_are_refused_as_restore_refuses_them() {
     assert_eq!(dump::open(&newer), Err(dump::Refused::Version(13)));
 }
 
-/// We refuse all damage that redis-server refuses with its thorough checks; values that both accept are equal.
+/// We refuse all damage that redis-server refuses with its thorough checks; values that both accept
+/// are equal.
 #[test]
 fn damaged_payloads_beside_redis() {
     let Some(mut server) = Server::start(None) else {
@@ -191,8 +193,8 @@ fn damaged_payloads_beside_redis() {
                 );
             }
             (Some(ours), false) => panic!("{kind:?} {at}: redis-server refuses {ours:?}"),
-            // Redis accepts a score that is no number, and reads on into the version and the checksum; it reads a string's
-            // encoding as a length; it checks much less of a stream.
+            // Redis accepts a score that is no number, and reads on into the version and the
+            // checksum; it reads a string's encoding as a length; it checks much less of a stream.
             (None, true) => match restored(&payload).map_err(|error| error.reason) {
                 Err(Reason::Score | Reason::Truncated | Reason::Length | Reason::Stream(_)) => {
                     stricter += 1;

@@ -41,7 +41,8 @@ fn populate(server: &mut Server) {
     for text in ["-0", "007", " 1", "99999999999", "-2147483648", "3.0"] {
         put(vec!["SET".into(), format!("odd:{text}"), text.into()]);
     }
-    // Small collections with all kinds of listpack entries, including backlens of up to three bytes.
+    // Small collections with all kinds of listpack entries, including backlens of up to three
+    // bytes.
     let small = || {
         let texts = [0, 1, 63, 64, 121, 122, 125, 126, 127, 128].map(long);
         borders().into_iter().chain(texts).enumerate()

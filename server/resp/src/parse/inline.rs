@@ -1,9 +1,10 @@
 //! Inline commands: one line, split at blanks, with quotes.
 //!
-//! The rules are those of Redis's `sdssplitargs`: `"..."` has the escapes `\n \r \t \b \a \xHH`, and any other escaped
-//! character stands for itself; `'...'` has only `\'`; a closing quote must be followed by a blank or the
-//! end. A quote may open in the middle of a word, which it then ends. (A NUL byte, which ends Redis's C
-//! strings and makes its parser wait forever, is an ordinary byte here.)
+//! The rules are those of Redis's `sdssplitargs`: `"..."` has the escapes `\n \r \t \b \a \xHH`,
+//! and any other escaped character stands for itself; `'...'` has only `\'`; a closing quote must
+//! be followed by a blank or the end. A quote may open in the middle of a word, which it then ends.
+//! (A NUL byte, which ends Redis's C strings and makes its parser wait forever, is an ordinary byte
+//! here.)
 
 use crate::args::Span;
 use crate::error::ProtocolError;
@@ -17,8 +18,8 @@ fn hex(byte: u8) -> Option<u8> {
     (byte as char).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Splits `line` (at most some KiB, no line end) into arguments: appends their bytes to `out` and their ranges in
-/// `out` to `spans`.
+/// Splits `line` (at most some KiB, no line end) into arguments: appends their bytes to `out` and
+/// their ranges in `out` to `spans`.
 pub(super) fn split(
     line: &[u8],
     out: &mut Vec<u8>,

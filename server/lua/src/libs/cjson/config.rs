@@ -151,7 +151,8 @@ fn set_number(
     Ok(1)
 }
 
-/// Sets an option unless the argument is nil, and pushes it: the first two are written as false and true.
+/// Sets an option unless the argument is nil, and pushes it: the first two are written as false and
+/// true.
 fn choose(stack: &Stack<'_>, at: i32, setting: usize, options: &[&str]) -> Result<i32, Raise> {
     let cell = &stack.settings()[setting];
     match stack.kind(at) {

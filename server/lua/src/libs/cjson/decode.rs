@@ -139,7 +139,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Pushes a value that begins with `token`. If that is a table with elements, returns the first token of the first one.
+    /// Pushes a value that begins with `token`. If that is a table with elements, returns the first
+    /// token of the first one.
     fn push(&mut self, stack: &mut Stack<'_>, token: Token) -> Result<Option<Token>, Raise> {
         match token {
             Token::Plain | Token::Unescaped => stack.push_bytes(self.lexer.text_of(token)),

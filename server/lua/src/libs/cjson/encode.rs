@@ -108,7 +108,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Returns the length of the table at the top if it is an array: if it is not empty and all keys are positive integers.
+    /// Returns the length of the table at the top if it is an array: if it is not empty and all
+    /// keys are positive integers.
     fn array_len(&self, stack: &Stack<'_>) -> Result<Option<i32>, Raise> {
         let Some((max, items)) = stack.array_keys() else {
             return Ok(None);
@@ -225,8 +226,8 @@ fn plain_len(text: &[u8]) -> usize {
     len + text[len..].iter().take_while(is_plain).count()
 }
 
-/// Returns the bytes in whole blocks before the first block with a byte that needs an escape. The compiler turns the look at a
-/// block into vector instructions.
+/// Returns the bytes in whole blocks before the first block with a byte that needs an escape. The
+/// compiler turns the look at a block into vector instructions.
 fn plain_blocks<const BLOCK: usize>(text: &[u8]) -> usize {
     let needs_escape = |b: u8| (b < 0x20) | (b == b'"') | (b == b'/') | (b == b'\\') | (b == 0x7f);
     let has_one = |block: &&[u8; BLOCK]| block.iter().fold(false, |any, &b| any | needs_escape(b));

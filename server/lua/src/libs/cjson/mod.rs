@@ -1,11 +1,14 @@
-//! The library `cjson`: JSON to Lua values and back, as version 2.1.0 of lua-cjson does it in Redis 7.0.
+//! The library `cjson`: JSON to Lua values and back, as version 2.1.0 of lua-cjson does it in Redis
+//! 7.0.
 //!
 //! Ground rules:
 //!
-//! - Texts, positions in errors and the state after an error equal those of Redis. Tables are filled in the order of the text,
-//!   one element after the other, because the order of `next` depends on it.
+//! - Texts, positions in errors and the state after an error equal those of Redis. Tables are
+//!   filled in the order of the text, one element after the other, because the order of `next`
+//!   depends on it.
 //! - Nothing recurses: open tables are a list, so only Lua's stack bounds the depth.
-//! - Nothing is built in between: text goes to the stack, and the stack to a buffer, which the next call uses again.
+//! - Nothing is built in between: text goes to the stack, and the stack to a buffer, which the next
+//!   call uses again.
 
 mod config;
 mod decode;

@@ -5,8 +5,9 @@ use rustc_apfloat::ieee::Double;
 
 /// Returns the number at the beginning of `text` and its length; `None` if there is none.
 ///
-/// As glibc in the C locale: an optional sign, then decimal digits with an optional point and exponent, `0x` and hexadecimal
-/// digits with an optional point and `p` exponent, or `inf`, `infinity`, `nan` or `nan(...)` in any case. Rounds correctly.
+/// As glibc in the C locale: an optional sign, then decimal digits with an optional point and
+/// exponent, `0x` and hexadecimal digits with an optional point and `p` exponent, or `inf`,
+/// `infinity`, `nan` or `nan(...)` in any case. Rounds correctly.
 pub(super) fn scan(text: &[u8]) -> Option<(f64, usize)> {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let negative = text.first() == Some(&b'-');
@@ -20,8 +21,8 @@ pub(super) fn scan(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -value } else { value }, sign + len))
 }
 
-/// Scans a number without exponent whose digits are an integer that a double holds, and at most 15 of them a fraction: a
-/// division of two exact doubles rounds correctly (Clinger, 1990).
+/// Scans a number without exponent whose digits are an integer that a double holds, and at most 15
+/// of them a fraction: a division of two exact doubles rounds correctly (Clinger, 1990).
 fn short(text: &[u8]) -> Option<(f64, usize)> {
     const POWERS: [f64; 16] = [
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
