@@ -2,9 +2,8 @@
 
 /// The limits of one command.
 ///
-/// The values are read on every call of [`Parser::parse`](crate::Parser::parse), so a change of
-/// `proto-max-bulk-len`, or a client that has just authenticated, takes effect with the next
-/// header.
+/// Each call of [`Parser::parse`](crate::Parser::parse) takes the limits, so a change of
+/// `proto-max-bulk-len` applies from the next header on, and so does AUTH.
 ///
 /// ```
 /// use punctual_resp::Limits;
