@@ -1,5 +1,4 @@
-# Each target is one call; what it does stands in the script of the same name, with its options at
-# the top.
+# Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
 .PHONY: help run check test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
   fmt miri wheels install install-c loom programs proofs test-page
