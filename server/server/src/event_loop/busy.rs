@@ -47,9 +47,17 @@ impl Background for EventLoop {
         turn.may_lock = false;
         // Everything else in the mailbox waits until the loop is at its work again.
         let mailbox = &shared.mailboxes[self.number];
-        for order in mailbox.take_orders(|order| matches!(order, Order::Serve(_))) {
-            if let Order::Serve(arrival) = order {
-                self.serve(arrival, now);
+        let served = |order: &Order| {
+            matches!(
+                order,
+                Order::Serve(_) | Order::FeedReplicas | Order::Figures(_)
+            )
+        };
+        for order in mailbox.take_orders(served) {
+            match order {
+                Order::Serve(arrival) => drop(self.serve(arrival, now)),
+                Order::Figures(answer) => self.send_figures(answer),
+                _ => self.feed_replicas(),
             }
         }
         if !std::mem::replace(&mut self.busy.swept, true) {

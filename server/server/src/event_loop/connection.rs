@@ -87,6 +87,15 @@ pub(crate) enum Flushed {
     Broken,
 }
 
+impl From<io::Error> for Flushed {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => Self::Blocked,
+            _ => Self::Broken,
+        }
+    }
+}
+
 impl Connection {
     pub(crate) fn new(socket: Socket, session: Session) -> Self {
         Self {
@@ -188,11 +197,10 @@ impl Connection {
                     *count += n as u64;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                Err(e) => {
                     self.drop_written();
-                    return Flushed::Blocked;
+                    return e.into();
                 }
-                Err(_) => return Flushed::Broken,
             }
         }
         if len < self.output_len() {
@@ -203,8 +211,7 @@ impl Connection {
         self.written = 0;
         match self.socket.flush() {
             Ok(()) => Flushed::All,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Flushed::Blocked,
-            Err(_) => Flushed::Broken,
+            Err(e) => e.into(),
         }
     }
 

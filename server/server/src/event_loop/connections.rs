@@ -277,8 +277,6 @@ impl EventLoop {
         }
         if let Some(replica) = session.replica.take() {
             self.replicas.retain(|other| *other != slot);
-            // A thread may have another descriptor of the socket.
-            connection.socket.shutdown();
             self.shared.detach(&replica);
         }
         self.shared

@@ -4,15 +4,19 @@
 //! writer, and events go through the loop's own sink.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use punctual_store::{Now, Turn};
+use punctual_store::{Error, Now, Turn};
+use tokio::sync::oneshot;
 
 use crate::acl::user::User;
+use crate::command::info;
 use crate::dispatch::timers;
 use crate::event_loop::EventLoop;
 use crate::event_loop::sink::LoopSink;
 use crate::node::scripts::Scripts;
+use crate::observe::figures::Figures;
 use crate::world::clock::{Move, MoveError};
 
 impl EventLoop {
@@ -39,6 +43,36 @@ impl EventLoop {
         self.count(&mut turn);
         self.discard(turn);
         moved
+    }
+
+    /// Sends the figures of INFO. Waits for the script of another loop; sends INFO's error while a
+    /// script is busy.
+    pub(crate) fn send_figures(&mut self, answer: oneshot::Sender<Result<Figures, Error>>) {
+        let shared = Arc::clone(&self.shared);
+        let running = &shared.scripting.running;
+        let mut place = None;
+        loop {
+            if answer.is_closed() || shared.stopping.load(Ordering::Acquire) {
+                return;
+            }
+            if self.busy.nested || running.is_busy() {
+                // The receiver may have been dropped.
+                let _ = answer.send(Err(running.refusal()));
+                return;
+            }
+            if !running.is_active() {
+                break;
+            }
+            running.wait_in_line(&mut place, false);
+        }
+        drop(place);
+        let mut sink = LoopSink::new(&shared, self.number, false);
+        let now = shared.clock.now();
+        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        let figures = info::everything(&shared, &mut turn);
+        self.count(&mut turn);
+        self.discard(turn);
+        let _ = answer.send(Ok(figures));
     }
 
     /// Closes subscribers, and ends waits, that the rules of their changed user no longer allow.

@@ -571,6 +571,7 @@ impl EventLoop {
                 }
                 Order::Settle(done) => self.settle(done),
                 Order::AttachPrimary(attachment) => self.attach_primary(*attachment),
+                Order::Figures(answer) => self.send_figures(answer),
                 Order::FollowPrimary => self.follow_primary(),
                 Order::Resolved { dial, addresses } => self.resolved(dial, addresses),
                 Order::SnapshotHasRoom => self.read_snapshot(),

@@ -2,7 +2,6 @@
 
 pub(crate) mod failover;
 mod full_sync;
-mod senders;
 mod stream;
 pub(crate) mod upkeep;
 mod waits;

@@ -59,9 +59,17 @@ impl Shared {
     /// Orders the loops with replicas to send what the stream has for them.
     fn tell_loops_with_replicas(&self) {
         for (number, on) in self.replication.replicas.loops.iter().enumerate() {
-            if on.replicas.load(Ordering::Acquire) > 0 && !on.told.swap(true, Ordering::SeqCst) {
-                self.mailboxes[number].order(Order::FeedReplicas);
+            if on.replicas.load(Ordering::Acquire) > 0 {
+                self.tell_loop(number);
             }
+        }
+    }
+
+    /// Orders a loop to send its replicas what there is for them, unless it has the order already.
+    pub(crate) fn tell_loop(&self, number: usize) {
+        let told = &self.replication.replicas.loops[number].told;
+        if !told.swap(true, Ordering::SeqCst) {
+            self.mailboxes[number].order(Order::FeedReplicas);
         }
     }
 

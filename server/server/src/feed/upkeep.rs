@@ -83,14 +83,11 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
 /// Shows a waiting replica that the server lives, and ends one that does not.
 fn look_after(shared: &Shared, settings: &Settings, replica: &Arc<Replica>) {
     match replica.phase() {
-        Phase::Waiting => {
-            if let Some(socket) = replica.socket.get() {
-                // A socket that takes no byte now does so later, or its loop closes it.
-                let _ = socket.write(b"\n");
-            }
+        // The loop also disconnects a replica whose socket takes no byte for too long.
+        Phase::Waiting | Phase::Receiving => {
+            replica.transfer.keep_alive();
+            shared.tell_loop(replica.client.loop_number);
         }
-        // The thread that sends the snapshot has its own limit.
-        Phase::Receiving => {}
         Phase::Loading | Phase::Online => {
             let limit_ms = settings.repl_timeout_s * 1_000;
             if !replica.old_protocol && replica.silence_ms() > limit_ms {

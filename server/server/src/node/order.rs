@@ -5,12 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use punctual_store::Now;
+use punctual_store::{Error, Now};
+use tokio::sync::oneshot;
 
 use crate::acl::user::User;
 use crate::memory::reclaim::Share;
 use crate::migrate::moving::Migration;
 use crate::net::listener::{Arrival, Listener};
+use crate::observe::figures::Figures;
 use crate::replication::attachment::{Attachment, Loaded};
 use crate::world::clock::{Move, MoveError};
 
@@ -60,7 +62,7 @@ pub(crate) enum Order {
     Collect(Share),
     /// Check the clients that wait for the end of a pause, and due keys.
     Resume,
-    /// Send replicas what the stream has for them.
+    /// Send replicas what there is for them: blocks of a snapshot, or the stream.
     FeedReplicas,
     /// Check due keys, because the virtual clock has moved.
     ClockMoved,
@@ -73,6 +75,8 @@ pub(crate) enum Order {
     },
     /// Send on the channel once all earlier orders are done and their output is written.
     Settle(Sender<()>),
+    /// Send on the channel the figures of INFO EVERYTHING, or the error that INFO gets.
+    Figures(oneshot::Sender<Result<Figures, Error>>),
     /// Connect to the primary, if it is time.
     FollowPrimary,
     /// Go on with the connection to a server whose name has been looked up.

@@ -2,6 +2,7 @@
 
 pub(crate) mod command_latency;
 pub mod error_counts;
+pub(crate) mod figures;
 pub(crate) mod job_figures;
 pub mod latency;
 pub(crate) mod monitor;

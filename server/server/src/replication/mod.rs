@@ -9,4 +9,5 @@ pub(crate) mod incoming;
 pub(crate) mod replica;
 pub(crate) mod replicas;
 pub(crate) mod state;
+pub(crate) mod transfer;
 pub(crate) mod upstream;

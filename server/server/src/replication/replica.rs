@@ -1,14 +1,14 @@
 //! One attached replica: what it has said about itself, how far it is, and what it has acknowledged.
 //!
-//! Its connection belongs to an event loop, which sends it the stream from the backlog and stores the next offset to send.
-//! While a full synchronization sends the snapshot, its thread alone writes to the socket; the phase says whose turn it is.
+//! Its connection belongs to an event loop, which alone writes to the socket: first the blocks of the [`Transfer`], then the stream
+//! from the backlog. The loop stores the next offset to send, and ends the phases [`Phase::Receiving`] and [`Phase::Loading`].
 //! Any thread may read a replica's figures.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use crate::client::registry::ClientInfo;
-use crate::net::socket::Duplicate;
+use crate::replication::transfer::Transfer;
 use crate::world::World;
 
 /// What a client has said about itself by REPLCONF before it asks for the stream.
@@ -38,9 +38,9 @@ pub(crate) struct Filter {
 /// How far a replica is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It waits for a snapshot to begin. Only upkeep writes to its socket.
+    /// It waits for a snapshot to begin.
     Waiting,
-    /// A thread sends it the snapshot.
+    /// A thread encodes the snapshot, and its loop sends it.
     Receiving,
     /// It has the snapshot. The stream begins at its first acknowledgement.
     Loading,
@@ -69,8 +69,8 @@ pub(crate) struct Replica {
     acked_file: AtomicU64,
     /// Time of the last acknowledgement or other sign of life, by the stopwatch.
     acked_ms: AtomicU64,
-    /// A copy of the connection's socket, for the thread of a full synchronization.
-    pub(crate) socket: OnceLock<Duplicate>,
+    /// Bytes for it before the stream.
+    pub(crate) transfer: Transfer,
     /// It has acknowledged something, so the stream may begin.
     ready: AtomicBool,
     /// The connection has ended.
@@ -105,7 +105,7 @@ impl Replica {
             acked: AtomicU64::new(0),
             acked_file: AtomicU64::new(0),
             acked_ms: now_ms.into(),
-            socket: OnceLock::new(),
+            transfer: Transfer::default(),
             ready: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
@@ -178,36 +178,25 @@ impl Replica {
             self.acked_file.fetch_max(file, Ordering::AcqRel);
         }
         self.heard();
-        self.ready.store(true, Ordering::SeqCst);
-        self.begin_if_ready();
-    }
-
-    /// Begins the stream if the snapshot is sent and acknowledged. Both threads that know one of the two call this after they
-    /// have stored it, so that one of them sees both.
-    fn begin_if_ready(&self) {
-        if self.ready.load(Ordering::SeqCst) {
-            let (from, to) = (Phase::Loading as u8, Phase::Online as u8);
-            let phase = &self.phase;
-            // Fails in every other phase.
-            let _ = phase.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+        self.ready.store(true, Ordering::Relaxed);
+        if self.phase() == Phase::Loading {
+            self.set_phase(Phase::Online);
         }
     }
 
     /// Ends the transfer of the snapshot. Unless the stream begins at once, the first acknowledgement begins it.
     pub(crate) fn end_transfer(&self, at_once: bool) {
         self.heard();
-        let phase = if at_once {
-            Phase::Online
-        } else {
-            Phase::Loading
-        };
-        self.phase.store(phase as u8, Ordering::SeqCst);
-        self.begin_if_ready();
+        self.set_phase(match at_once || self.ready.load(Ordering::Relaxed) {
+            true => Phase::Online,
+            false => Phase::Loading,
+        });
     }
 
     /// Notes that the connection has ended, or will: the replica gets nothing more.
     pub(crate) fn set_gone(&self) {
         self.gone.store(true, Ordering::Release);
+        self.transfer.close();
     }
 
     /// Returns whether the connection has ended.

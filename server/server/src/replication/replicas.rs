@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use punctual_store::lock_order::{OrderedMutex, Rank};
@@ -13,35 +14,31 @@ use crate::replication::acks::Acks;
 use crate::replication::backlog::Backlog;
 use crate::replication::replica::Replica;
 
-/// The running synchronizations: one goes through the keyspace, others may still send what it has given them.
+/// The thread of a synchronization, and its replicas.
+type Running = (JoinHandle<()>, Vec<Arc<Replica>>);
+
+/// The running synchronizations: one goes through the keyspace, others may still read their file.
 #[derive(Debug, Default)]
 pub(crate) struct FullSync {
-    /// The threads must end without a result.
-    abort: AtomicBool,
-    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    running: Mutex<Vec<Running>>,
 }
 
 impl FullSync {
-    /// Ends the running synchronizations, and blocks until their threads have ended. The caller holds no shard.
+    /// Ends the running synchronizations, and blocks until their threads have ended. The caller holds no shard. A thread whose
+    /// transfers are closed waits for no event loop, so the caller may be one.
     pub(crate) fn abort(&self) {
-        self.abort.store(true, Ordering::Release);
-        for thread in std::mem::take(&mut *self.threads.lock()) {
+        for (thread, replicas) in std::mem::take(&mut *self.running.lock()) {
+            replicas.iter().for_each(|replica| replica.transfer.close());
             // The panic hook has printed the message of a panic.
             let _ = thread.join();
         }
-        self.abort.store(false, Ordering::Release);
     }
 
-    /// Adds a thread. Does not wait for those that have begun before: a thread that sends needs the event loops.
-    pub(crate) fn add(&self, thread: std::thread::JoinHandle<()>) {
-        let mut threads = self.threads.lock();
-        threads.retain(|thread| !thread.is_finished());
-        threads.push(thread);
-    }
-
-    /// Returns whether the threads must end.
-    pub(crate) fn is_aborted(&self) -> bool {
-        self.abort.load(Ordering::Acquire)
+    /// Adds a thread and its replicas. Does not wait for earlier threads, because they wait for event loops.
+    pub(crate) fn add(&self, thread: JoinHandle<()>, replicas: Vec<Arc<Replica>>) {
+        let mut running = self.running.lock();
+        running.retain(|(thread, _)| !thread.is_finished());
+        running.push((thread, replicas));
     }
 }
 

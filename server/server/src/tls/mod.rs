@@ -1,11 +1,10 @@
 //! TLS by rustls: encrypted clients, replication links and migrations.
 //!
-//! - [`Session`] is one connection's encryption, which [`crate::net::socket`] has.
+//! - [`Session`] is one connection's encryption, which [`crate::net::socket`] has. A session has one owner and no lock.
 //! - [`context`] reads certificates and keys, and says what a new session may do. A change of the configuration makes a new
 //!   context for new connections; sessions keep theirs.
 //!
-//! Ground rules: nothing here waits for a socket. The lock of the context is held only to copy a pointer; a session's lock (in
-//! the socket) is a leaf.
+//! Ground rules: nothing here waits for a socket. The lock of the context is held only to copy a pointer.
 
 mod ciphers;
 pub(crate) mod context;

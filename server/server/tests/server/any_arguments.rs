@@ -10,7 +10,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 
 /// Number of rounds over the table. A round calls every command with 0 to 8 arguments.
-const ROUNDS: usize = 150;
+const ROUNDS: usize = 40;
 
 /// Commands that are not called: they stop or pause the server, make it a replica, speak to other hosts, wait for replicas, or have no
 /// reply or several by design.

@@ -35,6 +35,7 @@ mod debug;
 mod debug_subcommands;
 mod eviction;
 mod failover;
+mod full_sync;
 mod functions;
 mod functions_kept;
 mod gathered;

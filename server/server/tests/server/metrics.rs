@@ -132,6 +132,9 @@ fn the_figures_are_those_of_the_server() {
     c.send(&["CLOCK ADVANCE 5000"]);
     c.value();
     let page = get(&server, "/metrics", &[]);
+    // The scrapes are no clients, and run no commands.
+    assert_eq!(value(&page, "redis_connected_clients"), 1.0);
+    assert!(!page.body.contains("{cmd=\"info\"}"));
     assert_eq!(value(&page, "punctual_timer_commands_total"), 1.0);
     assert_eq!(value(&page, "punctual_lateness_seconds_count"), 3.0);
     assert_eq!(value(&page, "redis_exporter_scrapes_total"), 2.0);
@@ -233,8 +236,16 @@ fn replicas_and_their_primary_show_each_other() {
 
 #[test]
 fn a_server_that_cannot_answer_is_down() {
+    // The order for figures reaches the loop of the script, and loops beside it.
+    for threads in [1, 3] {
+        is_down_while_a_script_is_busy(threads);
+    }
+}
+
+fn is_down_while_a_script_is_busy(threads: usize) {
     let server = Server::builder()
         .port(0)
+        .threads(threads)
         .metrics_port(0)
         .option("busy-reply-threshold", "1")
         .spawn()
@@ -257,6 +268,9 @@ fn a_server_that_cannot_answer_is_down() {
         page.body
     );
     assert_eq!(value(&page, "punctual_lateness_seconds_count"), 0.0);
+    for _ in 0..threads {
+        assert_eq!(value(&get(&server, "/metrics", &[]), "redis_up"), 0.0);
+    }
     let mut c = Wire::open(&server);
     c.expect(&["SCRIPT KILL"], "+OK|");
     assert!(busy.value().is_error());
