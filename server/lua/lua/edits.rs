@@ -1,6 +1,6 @@
 //! The edits to the sources of Lua 5.1.5, each with its reason. The build fails if the text of an
-//! edit does not occur exactly [`Edit::times`] times, so a new version of the sources cannot drop an
-//! edit silently.
+//! edit does not occur exactly [`Edit::times`] times, so a new version of the sources cannot drop
+//! an edit silently.
 
 /// One edit: in `file`, replaces each of the `times` occurrences of `from` with `to`.
 struct Edit {
@@ -154,8 +154,8 @@ const EDITS: &[Edit] = &[
         "  luaL_checkany(L, 1);\n  status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);\n",
         "  if (lua_gettop(L) == 0) {\n    lua_pushboolean(L, 0);\n    lua_pushliteral(L, \"attempt to call a boolean value\");\n    return 2;\n  }\n  status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);\n  if (status != 0 && lua_istable(L, -1)) {\n    lua_getfield(L, -1, \"err\");\n    if (lua_isstring(L, -1)) lua_replace(L, -2);\n  }\n",
     ),
-    // All scripts share the collector, so a script may not stop or tune it. `collectgarbage` returns
-    // the values of a collector with default settings.
+    // All scripts share the collector, so a script may not stop or tune it. `collectgarbage`
+    // returns the values of a collector with default settings.
     edit(
         "lbaselib.c",
         "  int res = lua_gc(L, optsnum[o], ex);\n",

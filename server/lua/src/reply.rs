@@ -169,15 +169,10 @@ fn bulk<'r>(line: &[u8], rest: &'r [u8]) -> Result<Option<(&'r [u8], &'r [u8])>,
 /// `set` is followed on the stack by the table in that field.
 enum Open {
     /// `next` is the index of the next element.
-    Array {
-        next: i32,
-        len: i32,
-    },
+    Array { next: i32, len: i32 },
     /// The last key is at the top. If `in_pair` is true, its value is above it: the key is written,
     /// and the value is not.
-    Map {
-        in_pair: bool,
-    },
+    Map { in_pair: bool },
     /// The last member is at the top.
     Set,
 }
@@ -252,8 +247,8 @@ fn push_next(stack: &mut Stack<'_>, table: &mut Open) -> bool {
     true
 }
 
-/// Writes the value at the top, and leaves it on the stack. Of an array, a map or a set, writes only
-/// the head, and returns the table whose elements come next.
+/// Writes the value at the top, and leaves it on the stack. Of an array, a map or a set, writes
+/// only the head, and returns the table whose elements come next.
 fn write_value(
     stack: &mut Stack<'_>,
     script: Protocol,
@@ -336,8 +331,8 @@ fn write_verbatim(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> bool {
     written
 }
 
-/// Pushes a field of the table at the top if the field's value has the type `kind`. Otherwise pushes
-/// nothing and returns false.
+/// Pushes a field of the table at the top if the field's value has the type `kind`. Otherwise
+/// pushes nothing and returns false.
 fn field(stack: &mut Stack<'_>, name: &[u8], kind: Kind) -> bool {
     stack.raw_get_field(-1, name);
     let found = stack.kind(-1) == kind;

@@ -187,7 +187,9 @@ fn endless_scripts_end() {
         "local t = {} for i = 1, 15 do local u = {} for j = 1, 100 do u[j] = t end t = u end return cjson.encode(t)",
         "return cmsgpack.unpack('\\221\\0\\255\\255\\255' .. ('\\144'):rep(2^24))",
     ] {
-        let mut host = Raw { checks_left: Some(20) };
+        let mut host = Raw {
+            checks_left: Some(20),
+        };
         assert!(run_with(code, &mut host, limited).is_err(), "{code}");
     }
 }

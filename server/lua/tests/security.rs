@@ -1,5 +1,5 @@
-//! Scripts that exploited vulnerabilities of Redis. Each test has the number of the report; README.md
-//! describes the reports.
+//! Scripts that exploited vulnerabilities of Redis. Each test has the number of the report;
+//! README.md describes the reports.
 
 use punctual_lua::{Call, Failure, Host, Interpreter, LogLevel, Options};
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};

@@ -45,9 +45,7 @@ pub(crate) enum Item {
     ScoredText,
     /// A stored time, a field and its value. A stored time of 0 means "no expiry". With `base`, a
     /// stored time t means `base + t - 1`; without, the stored time is in Unix milliseconds.
-    Expiring {
-        base: Option<u64>,
-    },
+    Expiring { base: Option<u64> },
     /// A part of an own value ([`Own`]). The last item is the end of the value.
     Part,
 }

@@ -1,5 +1,5 @@
-//! The payload of DUMP and RESTORE: the kind's byte and the value as in a snapshot, then the version
-//! of the format, then a checksum.
+//! The payload of DUMP and RESTORE: the kind's byte and the value as in a snapshot, then the
+//! version of the format, then a checksum.
 
 use thiserror::Error;
 

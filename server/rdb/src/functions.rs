@@ -57,8 +57,8 @@ impl<'p> Restore<'p> {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] if the next record is not a library, or is damaged. The payload cannot be read
-    /// further.
+    /// [`Unreadable`] if the next record is not a library, or is damaged. The payload cannot be
+    /// read further.
     #[expect(
         clippy::should_implement_trait,
         reason = "the code borrows from the reader"

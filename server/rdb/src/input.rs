@@ -26,15 +26,9 @@ pub(crate) enum Span {
     /// The decimal text of this integer.
     Int(i64),
     /// Bytes in the source's buffer; `from` counts from the start of the item.
-    Buffered {
-        from: usize,
-        len: usize,
-    },
+    Buffered { from: usize, len: usize },
     /// Bytes in `unpacked`.
-    Unpacked {
-        from: usize,
-        len: usize,
-    },
+    Unpacked { from: usize, len: usize },
 }
 
 /// A length, or the code of a string's special encoding (see [`string`]).
@@ -209,7 +203,10 @@ impl<S: Source> Input<S> {
     pub(crate) fn count(&mut self, item_len_min: u64) -> Fallible<u64, S> {
         let start = self.offset();
         let count = self.number()?;
-        if self.remaining().is_some_and(|all| all / item_len_min < count) {
+        if self
+            .remaining()
+            .is_some_and(|all| all / item_len_min < count)
+        {
             return Err(self.error(start, Reason::Truncated));
         }
         Ok(count)

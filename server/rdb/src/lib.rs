@@ -7,8 +7,8 @@
 //!   of the file around them.
 //! - [`dump`] reads and writes single values as DUMP and RESTORE exchange them; [`functions`] reads
 //!   libraries of functions.
-//! - [`stream`] has the blocks of entries in which a stream is stored. A keyspace can use the blocks
-//!   in memory without converting them.
+//! - [`stream`] has the blocks of entries in which a stream is stored. A keyspace can use the
+//!   blocks in memory without converting them.
 //! - The compact encodings are [`listpack`], whose functions also work on entries without a header;
 //!   [`intset`]; [`ziplist`] of older servers; and [`lzf`], the compression.
 //!

@@ -1,8 +1,8 @@
 //! LZF, the compression of strings in snapshots (Marc Lehmann's LibLZF format).
 //!
-//! After a control byte n below 32, n + 1 literal bytes follow. Any other control byte starts a copy
-//! of earlier output. Its upper three bits are the length minus 2; if they are 7, a further byte is
-//! added to the length. Its lower five bits and the next byte are the distance minus one.
+//! After a control byte n below 32, n + 1 literal bytes follow. Any other control byte starts a
+//! copy of earlier output. Its upper three bits are the length minus 2; if they are 7, a further
+//! byte is added to the length. Its lower five bits and the next byte are the distance minus one.
 
 use crate::corrupt::{Corrupt, Flaw};
 

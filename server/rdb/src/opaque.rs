@@ -82,8 +82,8 @@ impl fmt::Debug for ModuleName {
     }
 }
 
-/// One of Punctual's own types, stored as a module's type. The id combines a name that no module has
-/// with the version of the value's bytes.
+/// One of Punctual's own types, stored as a module's type. The id combines a name that no module
+/// has with the version of the value's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Own {

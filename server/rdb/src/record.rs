@@ -6,18 +6,20 @@
 //!
 //! | value | [`Kind`] | then |
 //! |---|---|---|
-//! | string | `String` | [`string`](Encoder::string) or [`int`](Encoder::int) |
-//! | list | `ListListpacks` | [`len`](Encoder::len) of the nodes; each [`node_packed`](Encoder::node_packed) or [`node_plain`](Encoder::node_plain) |
-//! | set | `Set` | `len`; each member as `string` |
-//! | set | `SetIntset` | [`string`](Encoder::string) of an [intset](crate::intset::write) |
-//! | hash | `Hash` | `len`; each field and value as `string` |
-//! | hash | `HashListpack` | [`listpack`](Encoder::listpack) |
-//! | hash with expiry times of fields | `HashExpiry` | [`millis`](Encoder::millis) of the earliest time, `len`; each [`field_expiry`](Encoder::field_expiry), field and value |
-//! | sorted set | `Zset` | `len`; each member as `string` and its [`score`](Encoder::score), from the highest as Redis does |
-//! | sorted set | `ZsetListpack` | `listpack` |
-//! | timer ([`Own`]) | `Module` | [`own_text`](Encoder::own_text) |
-//! | queue of jobs ([`Own`]) | `Module` | [`own_parts`](Encoder::own_parts) with the number of parts; each [`own_part`](Encoder::own_part); [`own_end`](Encoder::own_end) |
-//! | stream | `Stream2`, `Stream3` | `len`; each [`stream_block`](Encoder::stream_block); [`stream_totals`](Encoder::stream_totals); `len`; each group |
+//! | string | `String` | [`string`] or [`int`] |
+//! | list | `ListListpacks` | [`len`] of the nodes; each [`node_packed`] or [`node_plain`] |
+//! | set | `Set` | [`len`]; each member as [`string`] |
+//! | set | `SetIntset` | [`string`] of an [intset](crate::intset::write) |
+//! | hash | `Hash` | [`len`]; each field and value as [`string`] |
+//! | hash | `HashListpack` | [`listpack`] |
+//! | expiring hash | `HashExpiry` | [`millis`] of the earliest expiry time, [`len`]; each field: |
+//! | | | [`field_expiry`], the field and the value as [`string`] |
+//! | sorted set | `Zset` | [`len`]; each member as [`string`] and its [`score`], highest first |
+//! | sorted set | `ZsetListpack` | [`listpack`] |
+//! | timer ([`Own`]) | `Module` | [`own_text`] |
+//! | queue of jobs ([`Own`]) | `Module` | [`own_parts`]; each [`own_part`]; [`own_end`] |
+//! | stream | `Stream2`, `Stream3` | [`len`]; each [`stream_block`]; [`stream_totals`]; |
+//! | | | [`len`]; each group |
 //!
 //! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each
 //! [`stream_pending`](Encoder::stream_pending) in ascending order; `len`; each consumer. A consumer
@@ -26,6 +28,22 @@
 //! consumer.
 //!
 //! redis-server 7.0 reads all of these kinds except `HashExpiry`, `Stream3` and `Module`.
+//!
+//! [`string`]: Encoder::string
+//! [`int`]: Encoder::int
+//! [`len`]: Encoder::len
+//! [`node_packed`]: Encoder::node_packed
+//! [`node_plain`]: Encoder::node_plain
+//! [`listpack`]: Encoder::listpack
+//! [`millis`]: Encoder::millis
+//! [`field_expiry`]: Encoder::field_expiry
+//! [`score`]: Encoder::score
+//! [`own_text`]: Encoder::own_text
+//! [`own_parts`]: Encoder::own_parts
+//! [`own_part`]: Encoder::own_part
+//! [`own_end`]: Encoder::own_end
+//! [`stream_block`]: Encoder::stream_block
+//! [`stream_totals`]: Encoder::stream_totals
 
 use punctual_resp::decimal;
 
@@ -125,8 +143,8 @@ impl Encoder {
         }
     }
 
-    /// Writes `text` compressed. Returns false, and writes nothing, if the encoder does not compress
-    /// or compression saves less than [`SAVING_MIN`] bytes.
+    /// Writes `text` compressed. Returns false, and writes nothing, if the encoder does not
+    /// compress or compression saves less than [`SAVING_MIN`] bytes.
     #[inline]
     fn compressed(&mut self, out: &mut Vec<u8>, text: &[u8]) -> bool {
         let Some(packer) = &mut self.packer else {

@@ -1,17 +1,17 @@
 //! Streams: the blocks in which Redis keeps entries, their IDs, and a stream's counters.
 //!
 //! A [`Block`] is a listpack with many entries. It starts with the *master entry*: the numbers of
-//! live and of deleted entries, and the fields of the block's first entry. Each entry has flags, the
-//! difference between its ID and the block's ID, and its fields and values. An entry with the same
-//! fields as the master entry stores only its values. The last element of an entry is the number of
-//! its other elements, for walking backwards:
+//! live and of deleted entries, and the fields of the block's first entry. Each entry has flags,
+//! the difference between its ID and the block's ID, and its fields and values. An entry with the
+//! same fields as the master entry stores only its values. The last element of an entry is the
+//! number of its other elements, for walking backwards:
 //!
 //! | element | master entry | entry |
 //! |---|---|---|
 //! | 1 | number of live entries | flags: 1 if deleted, 2 if the fields are the master entry's |
 //! | 2 | number of deleted entries | milliseconds minus the milliseconds of the block's ID |
 //! | 3 | number of fields | sequence number minus the sequence number of the block's ID |
-//! | then | the fields | flag 2: only the values; otherwise the number of fields, then each field and its value |
+//! | then | the fields | with flag 2: the values; otherwise: number of fields, fields with values |
 //! | last | 0 | number of elements of this entry before this one |
 //!
 //! A [`Block`] in memory keeps the numbers of the master entry as integers beside the bytes, so
@@ -23,7 +23,8 @@
 //! ```
 //! use punctual_rdb::{Element, stream::{Block, StreamId}};
 //!
-//! let mut block = Block::new(StreamId { ms: 5, seq: 1 }, 128, [(&b"temp"[..], &b"21"[..])].into_iter());
+//! let pair = [(&b"temp"[..], &b"21"[..])];
+//! let mut block = Block::new(StreamId { ms: 5, seq: 1 }, 128, pair.into_iter());
 //! block.append(StreamId { ms: 9, seq: 0 }, [(&b"temp"[..], &b"22"[..])].into_iter());
 //!
 //! let last = block.entries().next_back().unwrap();

@@ -33,7 +33,8 @@ impl Span {
 /// use punctual_resp::{Limits, Parser};
 ///
 /// let mut parser = Parser::new();
-/// let command = parser.parse(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", &Limits::default()).unwrap().unwrap();
+/// let buf = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+/// let command = parser.parse(buf, &Limits::default()).unwrap().unwrap();
 /// let args = command.args;
 /// assert_eq!(args.len(), 3);
 /// assert_eq!(&args[0], b"SET");

@@ -98,8 +98,8 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
 ///
 /// - Whole numbers up to 2⁶² are printed as integers.
 /// - Other numbers have the shortest digits that read back to the same double (Ryū, Adams 2018).
-/// - The notation is plain. A number that would need many zeros has an exponent instead, with a sign
-///   and no leading zero.
+/// - The notation is plain. A number that would need many zeros has an exponent instead, with a
+///   sign and no leading zero.
 /// - The special values are `inf`, `-inf`, `nan` and `-0`.
 ///
 /// Redis computes its digits with Grisu2, which for a few doubles in a thousand prints one digit
@@ -272,9 +272,9 @@ impl Digits {
         if shortest.len <= precision {
             return Some(shortest);
         }
-        // The midpoint between two results has `precision + 1` digits. A midpoint between the number
-        // and its shortest text would itself be a shorter text of the number, so both are on the
-        // same side. If the shortest text is the midpoint, the side of the number is unknown.
+        // The midpoint between two results has `precision + 1` digits. A midpoint between the
+        // number and its shortest text would itself be a shorter text of the number, so both are on
+        // the same side. If the shortest text is the midpoint, the side of the number is unknown.
         let next = shortest.digits[precision];
         if next == b'5' && shortest.len == precision + 1 {
             return None;

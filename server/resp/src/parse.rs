@@ -41,7 +41,8 @@ const ARG_BYTES_MIN: usize = 6;
 /// use punctual_resp::{Limits, Parser};
 ///
 /// let mut parser = Parser::new();
-/// let command = parser.parse(b"\r\nGET 'my key'\r\nPING\r\n", &Limits::default()).unwrap().unwrap();
+/// let buf = b"\r\nGET 'my key'\r\nPING\r\n";
+/// let command = parser.parse(buf, &Limits::default()).unwrap().unwrap();
 /// assert_eq!(&command.args[1], b"my key");
 /// assert_eq!(command.consumed, 16); // including the blank line, without PING
 /// ```
@@ -59,8 +60,8 @@ pub struct Command<'a> {
 /// Parses the commands of one connection. It may be called after every byte received.
 ///
 /// The caller keeps the received bytes in a buffer and calls [`parse`](Parser::parse) with all
-/// bytes that are not consumed yet. If the result is `None`, the caller appends more bytes and calls
-/// again with the longer buffer, which may have moved in memory.
+/// bytes that are not consumed yet. If the result is `None`, the caller appends more bytes and
+/// calls again with the longer buffer, which may have moved in memory.
 ///
 /// ```
 /// use punctual_resp::{Limits, Parser};

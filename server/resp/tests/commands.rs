@@ -18,7 +18,10 @@ fn feed<'c>(
                 Ok(None) => break,
                 Ok(Some(command)) => {
                     assert!(command.consumed > 0, "no progress");
-                    assert!(command.consumed <= buf.len(), "consumed more than the buffer");
+                    assert!(
+                        command.consumed <= buf.len(),
+                        "consumed more than the buffer"
+                    );
                     if !command.args.is_empty() {
                         commands.push(OwnedArgs::from(command.args));
                     }

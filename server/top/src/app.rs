@@ -1,9 +1,9 @@
 //! The live page: one thread takes samples of the server, and the main thread draws and reads keys.
 //!
-//! Ground rules: the sampling thread owns the connection, opens a new connection after an error, and
-//! sleeps between two samples. The main thread owns the terminal and never waits for the server. It
-//! checks for signals after each wait for a key. SIGTERM, SIGINT, SIGHUP and SIGQUIT end [`live`],
-//! which restores the terminal.
+//! Ground rules: the sampling thread owns the connection, opens a new connection after an error,
+//! and sleeps between two samples. The main thread owns the terminal and never waits for the
+//! server. It checks for signals after each wait for a key. SIGTERM, SIGINT, SIGHUP and SIGQUIT end
+//! [`live`], which restores the terminal.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `punctual top`: shows the activity of a Redis-compatible server, and its next timers and jobs. It
-//! uses an ordinary client connection.
+//! `punctual top`: shows the activity of a Redis-compatible server, and its next timers and jobs.
+//! It uses an ordinary client connection.
 //!
 //! A [`Sample`] holds the replies to a few commands. If the server refuses a command, the command's
 //! pane shows the reason. `panes` makes text of the last two samples, which `screen` draws and

@@ -148,8 +148,8 @@ impl Given<'_> {
         Ok(self.1.value()?.into())
     }
 
-    /// Parses the option's value. The error says that the value is not `wanted`; it does not contain
-    /// the value, which may be a password.
+    /// Parses the option's value. The error says that the value is not `wanted`; it does not
+    /// contain the value, which may be a password.
     fn text<T: FromStr>(&mut self, wanted: &str) -> Result<T, Error> {
         let word = self.1.value()?;
         let value = word.to_str().and_then(|text| text.parse().ok());

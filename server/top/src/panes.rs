@@ -175,8 +175,8 @@ impl Samples<'_> {
         })
     }
 
-    /// Returns the buckets of the histogram of lateness, as upper bounds and counts since the sample
-    /// before.
+    /// Returns the buckets of the histogram of lateness, as upper bounds and counts since the
+    /// sample before.
     fn recent_lateness(&self, info: &Info) -> Option<Vec<(u64, u64)>> {
         const NAME: &str = "timers_lateness_usec_histogram";
         let buckets = |info: &Info| -> BTreeMap<u64, u64> {

@@ -1,5 +1,5 @@
-//! One sample of a server: its replies to a few commands. If the server refuses one of the commands,
-//! the other replies are still used.
+//! One sample of a server: its replies to a few commands. If the server refuses one of the
+//! commands, the other replies are still used.
 
 use std::array::from_fn;
 use std::io;
@@ -57,7 +57,8 @@ pub struct Sample {
     pub(crate) now_ms: u64,
     pub(crate) info: Answer<Info>,
     pub(crate) slow: Answer<Vec<Slow>>,
-    /// Keys of the next timers, and their deadlines in Unix milliseconds; `None` for a paused timer.
+    /// Keys of the next timers, and their deadlines in Unix milliseconds; `None` for a paused
+    /// timer.
     pub(crate) timers: Answer<Vec<(String, Option<u64>)>>,
     /// For each of [`SPANS`], the number of timers due in each part.
     pub(crate) timers_due: [Answer<Vec<u64>>; 3],

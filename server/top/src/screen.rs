@@ -1,5 +1,5 @@
-//! Drawing. The lines of the screen are a function of the state and of the terminal's size, so tests
-//! draw without a terminal.
+//! Drawing. The lines of the screen are a function of the state and of the terminal's size, so
+//! tests draw without a terminal.
 
 use crossterm::style::{StyledContent, Stylize};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -106,8 +106,8 @@ impl State {
         self.show(View::ALL[(self.view as usize + 1) % View::ALL.len()]);
     }
 
-    /// Scrolls down by a number of lines, or up if it is negative. [`draw`] limits the number to the
-    /// length of the pane.
+    /// Scrolls down by a number of lines, or up if it is negative. [`draw`] limits the number to
+    /// the length of the pane.
     pub fn scroll(&mut self, by: isize) {
         self.scroll = self.scroll.saturating_add_signed(by);
     }
@@ -126,8 +126,8 @@ impl Line {
 }
 
 /// Returns whether a character may be sent to the terminal. Control characters may not. Invisible
-/// characters that reorder, join or restyle their neighbours may not either, because their effect on
-/// the width of the text depends on the terminal.
+/// characters that reorder, join or restyle their neighbours may not either, because their effect
+/// on the width of the text depends on the terminal.
 fn is_drawable(c: &char) -> bool {
     match c {
         '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => false,

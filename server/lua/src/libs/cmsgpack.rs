@@ -255,7 +255,8 @@ fn unpack_from(stack: &mut Stack<'_>, limit: i64, offset: i64) -> Result<i32, Ra
     Ok(results as i32)
 }
 
-/// A table that is being read. It is on the stack, and `left` is the number of its missing elements.
+/// A table that is being read. It is on the stack, and `left` is the number of its missing
+/// elements.
 enum Open {
     /// The next value is an element; its index is at the top of the stack.
     Array { left: u32, index: f64 },

@@ -2,15 +2,15 @@
 //!
 //! Ground rules, on which the proofs rest:
 //!
-//! - **An error of Lua is a jump** (`longjmp`) over stack frames, whose destructors do not run. Only
-//!   two places raise an error: Lua's own C code, and [`function::trampoline`], after everything
-//!   with a destructor is dropped.
-//! - **No function of [`Stack`] raises an error.** Functions that allocate cannot run out of memory,
-//!   because the allocator ignores the limit while Rust code runs (see [`state`]). There are no
-//!   functions that call metamethods. Functions that write to a table are for tables that the
-//!   caller has made and that are not read-only, and the key must not be nil or NaN.
-//! - **The caller makes room on the stack** with [`Stack::ensure`] before it pushes values. A native
-//!   function starts with room for 20 values. Debug builds assert that there is room.
+//! - **An error of Lua is a jump** (`longjmp`) over stack frames, whose destructors do not run.
+//!   Only two places raise an error: Lua's own C code, and [`function::trampoline`], after
+//!   everything with a destructor is dropped.
+//! - **No function of [`Stack`] raises an error.** Functions that allocate cannot run out of
+//!   memory, because the allocator ignores the limit while Rust code runs (see [`state`]). There
+//!   are no functions that call metamethods. Functions that write to a table are for tables that
+//!   the caller has made and that are not read-only, and the key must not be nil or NaN.
+//! - **The caller makes room on the stack** with [`Stack::ensure`] before it pushes values. A
+//!   native function starts with room for 20 values. Debug builds assert that there is room.
 //! - A string borrows the stack, so values cannot be popped while it is in use; values can be
 //!   pushed.
 

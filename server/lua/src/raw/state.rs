@@ -276,7 +276,10 @@ impl Stack<'_> {
     }
 
     /// Releases a reference, so that the collector can free the value.
-    #[expect(clippy::needless_pass_by_value, reason = "the reference is invalid afterwards")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the reference is invalid afterwards"
+    )]
     pub(crate) fn release(&mut self, kept: Kept) {
         // SAFETY: the reference was made by `keep`.
         unsafe { ffi::luaL_unref(self.state, ffi::LUA_REGISTRYINDEX, kept.0) }

@@ -277,8 +277,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// Appends the character of an escape to `unescaped`. `text` starts after the backslash. Returns
-    /// the length of the escape without the backslash.
+    /// Appends the character of an escape to `unescaped`. `text` starts after the backslash.
+    /// Returns the length of the escape without the backslash.
     fn escape(&mut self, text: &[u8]) -> Result<usize, &'static str> {
         let character = match text.first() {
             Some(b @ (b'"' | b'\\' | b'/')) => *b,
