@@ -31,7 +31,7 @@ const WHILE_LOADING: &[&str] = &[
     "REDIS_VERSION_NUM",
 ];
 
-/// The error for a library or a function whose name is not [`is_name`].
+/// The error for a library or function whose name [`is_name`] refuses.
 pub const BAD_NAME: &str = "Library names can only contain letters, numbers, or underscores(_) and must be at least one \
                             character long";
 

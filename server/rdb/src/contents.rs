@@ -1,7 +1,8 @@
 //! The value of a key. A value that is a single string or compact encoding is returned as a slice;
 //! all other values are read item by item.
 //!
-//! Old encodings are converted: ziplists become listpacks.
+//! Old encodings are converted: ziplists become listpacks. An *own value* is a value of a type that
+//! only Punctual has, a timer or a queue of jobs ([`Own`]).
 
 pub(crate) mod stream;
 
@@ -46,7 +47,7 @@ pub(crate) enum Item {
     /// A stored time, a field and its value. A stored time of 0 means "no expiry". With `base`, a
     /// stored time t means `base + t - 1`; without, the stored time is in Unix milliseconds.
     Expiring { base: Option<u64> },
-    /// A part of an own value ([`Own`]). The last item is the end of the value.
+    /// A part of an own value. The last item is the end of the value.
     Part,
 }
 
@@ -137,9 +138,9 @@ enum Layout {
     /// One string: a text or a compact encoding.
     Blob,
     Stream,
-    /// An own value ([`Own`]) after its id.
+    /// An own value after its id.
     Own,
-    /// A value of a module's, which cannot be read.
+    /// The value of a module, which cannot be read.
     Opaque,
 }
 
@@ -223,9 +224,9 @@ pub enum Contents<'r, S> {
     ZsetListpack(Listpack<'r>),
     /// The parts of a stream. A stream may be empty.
     Stream(Parts<'r, S>),
-    /// The text of an own value of Punctual's.
+    /// The text of a timer, a type that only Punctual has.
     OwnText(Own, Element<'r>),
-    /// The parts of an own value of Punctual's.
+    /// The parts of a queue of jobs, a type that only Punctual has.
     OwnParts(Own, OwnParts<'r, S>),
 }
 
@@ -399,7 +400,7 @@ items! {
     ExpiringPairs
     /// The members of a sorted set with their scores.
     Scored
-    /// The parts of an own value of Punctual's.
+    /// The parts of a value of a type that only Punctual has.
     OwnParts
 }
 

@@ -68,12 +68,12 @@ impl<S: Source> Input<S> {
         }
     }
 
-    pub(crate) fn sum_from_here(&mut self) {
+    pub(crate) fn start_checksum(&mut self) {
         self.sum = Some(Sum::new());
     }
 
-    /// Returns the checksum of all bytes read since `sum_from_here`, and stops computing it.
-    pub(crate) fn take_sum(&mut self) -> Option<u64> {
+    /// Returns the checksum of all bytes read since `start_checksum`, and stops computing it.
+    pub(crate) fn finish_checksum(&mut self) -> Option<u64> {
         self.item = self.at;
         self.consume_before_item();
         self.sum.take().map(|sum| sum.value())

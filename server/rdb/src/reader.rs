@@ -279,7 +279,7 @@ impl<S: Source> Reader<S> {
 
     fn header(&mut self) -> Fallible<(), S> {
         if self.verify {
-            self.input.sum_from_here();
+            self.input.start_checksum();
         }
         if self.input.bytes()? != *SIGNATURE {
             return Err(self.input.error(0, Reason::Signature));
@@ -321,7 +321,7 @@ impl<S: Source> Reader<S> {
     fn end(&mut self) -> Fallible<Step, S> {
         let mut verified = false;
         if self.version >= Some(VERSION_CHECKSUM) {
-            let sum = self.input.take_sum();
+            let sum = self.input.finish_checksum();
             let here = self.input.offset();
             let stored = u64::from_le_bytes(self.input.bytes()?);
             // Zero means that the writer computed no checksum.

@@ -223,7 +223,7 @@ impl Encoder {
         self.string(out, text);
     }
 
-    /// Writes an own value (see [`Own`]) that is one text.
+    /// Writes an own value (of a type in [`Own`]) that is one text.
     pub fn own_text(&mut self, out: &mut Vec<u8>, own: Own, text: &[u8]) {
         write_len(out, own as u64);
         self.own_part(out, text);

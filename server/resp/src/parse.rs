@@ -25,7 +25,7 @@ const INLINE_BYTES_KEPT: usize = 1024;
 
 /// The maximum offset in a span. On 32-bit targets it is lower, so that the sum of two offsets
 /// cannot overflow.
-const REACH: usize = if usize::BITS > 32 {
+const OFFSET_MAX: usize = if usize::BITS > 32 {
     u32::MAX as usize
 } else {
     1 << 30
@@ -237,8 +237,8 @@ impl Parser {
 
     #[inline]
     fn step(&mut self, buf: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
-        // Spans cannot address bytes beyond `REACH`, so the parser ignores these bytes.
-        let buf = buf.get(..REACH).unwrap_or(buf);
+        // Spans cannot address bytes beyond `OFFSET_MAX`, so the parser ignores these bytes.
+        let buf = buf.get(..OFFSET_MAX).unwrap_or(buf);
         let (mut pos, mut missing) = (self.pos, self.missing);
         if missing == 0 {
             match buf.first() {
@@ -319,7 +319,9 @@ impl Parser {
                         (self.pos, self.missing) = (pos, missing);
                         match self.header(buf, limits)? {
                             Some(found) => found,
-                            None if buf.len() == REACH => return Err(ProtocolError::CommandTooBig),
+                            None if buf.len() == OFFSET_MAX => {
+                                return Err(ProtocolError::CommandTooBig);
+                            }
                             None => return Ok(Step::Incomplete),
                         }
                     }
@@ -328,17 +330,17 @@ impl Parser {
                     return Err(bulk_refused(len, limits));
                 }
                 pos = body;
-                // No overflow: both are at most REACH.
+                // No overflow: both are at most OFFSET_MAX.
                 bulk_end = body + len;
             }
             if buf.len() < bulk_end + 2 {
-                if bulk_end + 2 > REACH {
+                if bulk_end + 2 > OFFSET_MAX {
                     return Err(ProtocolError::CommandTooBig);
                 }
                 (self.pos, self.missing, self.bulk_end) = (pos, missing, bulk_end);
                 return Ok(Step::Incomplete);
             }
-            // Both fit: the buffer was cut to REACH.
+            // Both fit: the buffer was cut to OFFSET_MAX.
             self.spans.push(Span {
                 start: pos as u32,
                 end: bulk_end as u32,
@@ -375,7 +377,7 @@ impl Parser {
         // `end` is 0 only if the first byte is CR, which is not `$`.
         let len = decimal::parse_i64(&rest[1..end]).and_then(|len| usize::try_from(len).ok());
         match len {
-            Some(len) if len <= limits.bulk_max && len < REACH => {
+            Some(len) if len <= limits.bulk_max && len < OFFSET_MAX => {
                 Ok(Some((len, self.pos + end + 2)))
             }
             _ => Err(ProtocolError::InvalidBulkLength),
@@ -550,10 +552,10 @@ mod tests {
             bulk_max: usize::MAX,
             ..Limits::default()
         };
-        let mut buf = vec![0; REACH + 100];
-        let head = format!("*2\r\n${}\r\n", REACH - 100);
+        let mut buf = vec![0; OFFSET_MAX + 100];
+        let head = format!("*2\r\n${}\r\n", OFFSET_MAX - 100);
         buf[..head.len()].copy_from_slice(head.as_bytes());
-        let second = head.len() + REACH - 100 + 2;
+        let second = head.len() + OFFSET_MAX - 100 + 2;
         buf[second..second + 5].copy_from_slice(b"$90\r\n");
         let mut parser = Parser::new();
         assert!(parser.parse(&buf[..1000], &limits).unwrap().is_none());

@@ -42,7 +42,7 @@ pub enum Protocol {
 pub struct Reply<'o> {
     out: &'o mut Vec<u8>,
     /// Output that precedes `out`, in full buffers.
-    aside: Option<&'o mut Chunks>,
+    chunks: Option<&'o mut Chunks>,
     /// Length of the output in bytes from which on values are dropped; see [`Reply::chunked`].
     max: usize,
     protocol: Protocol,
@@ -55,8 +55,8 @@ impl<'o> Reply<'o> {
         Reply::chunked(out, None, usize::MAX, protocol)
     }
 
-    /// Returns a writer that appends to `out`, which follows the bytes in `aside`. Before a long
-    /// `out` would have to grow, the writer moves it to `aside` instead of copying it.
+    /// Returns a writer that appends to `out`, which follows the bytes in `chunks`. Before a long
+    /// `out` would have to grow, the writer moves it to `chunks` instead of copying it.
     ///
     /// Once the output is longer than `max` bytes, the writer drops the bytes that do not fit, and
     /// [`Chunks::take_cut`] returns true. The limit is checked when a buffer is full, so the output
@@ -65,24 +65,24 @@ impl<'o> Reply<'o> {
     /// ```
     /// use punctual_resp::{Chunks, Protocol, Reply};
     ///
-    /// let (mut out, mut aside) = (Vec::new(), Chunks::default());
-    /// let mut reply = Reply::chunked(&mut out, Some(&mut aside), 1_000_000, Protocol::Resp2);
+    /// let (mut out, mut chunks) = (Vec::new(), Chunks::default());
+    /// let mut reply = Reply::chunked(&mut out, Some(&mut chunks), 1_000_000, Protocol::Resp2);
     /// for _ in 0..30 {
     ///     reply.bulk(&[b'v'; 100_000]);
     /// }
     /// assert!(reply.len() < 1_200_000);
-    /// assert!(aside.take_cut());
+    /// assert!(chunks.take_cut());
     /// ```
     #[inline]
     pub fn chunked(
         out: &'o mut Vec<u8>,
-        aside: Option<&'o mut Chunks>,
+        chunks: Option<&'o mut Chunks>,
         max: usize,
         protocol: Protocol,
     ) -> Self {
         Reply {
             out,
-            aside,
+            chunks,
             max,
             protocol,
         }
@@ -115,7 +115,7 @@ impl<'o> Reply<'o> {
     /// Returns the number of bytes in the output, including the chunks before the buffer.
     #[inline]
     pub fn len(&self) -> usize {
-        self.aside.as_ref().map_or(0, |aside| aside.len()) + self.out.len()
+        self.chunks.as_ref().map_or(0, |chunks| chunks.len()) + self.out.len()
     }
 
     /// Returns true if the output is empty.
@@ -127,8 +127,8 @@ impl<'o> Reply<'o> {
     /// Truncates the output to `len` bytes; does nothing if it is shorter.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
-        match &mut self.aside {
-            Some(aside) => aside.truncate(self.out, len),
+        match &mut self.chunks {
+            Some(chunks) => chunks.truncate(self.out, len),
             None => self.out.truncate(len),
         }
     }
@@ -136,9 +136,9 @@ impl<'o> Reply<'o> {
     /// Returns the output from position `start` on. **O(1)**; **O(bytes)** if a part of the result
     /// is in chunks.
     pub fn since(&self, start: usize) -> Cow<'_, [u8]> {
-        match &self.aside {
-            Some(aside) if aside.len() > start => Cow::Owned(aside.since(self.out, start)),
-            Some(aside) => Cow::Borrowed(self.out.get(start - aside.len()..).unwrap_or_default()),
+        match &self.chunks {
+            Some(chunks) if chunks.len() > start => Cow::Owned(chunks.since(self.out, start)),
+            Some(chunks) => Cow::Borrowed(self.out.get(start - chunks.len()..).unwrap_or_default()),
             None => Cow::Borrowed(self.out.get(start..).unwrap_or_default()),
         }
     }
@@ -146,12 +146,12 @@ impl<'o> Reply<'o> {
     /// Replaces the head of an aggregate; `place` is the range of the head in the output.
     pub fn replace_head(&mut self, place: Range<usize>, head: &[u8]) {
         let Range { start, end } = place;
-        let before = self.aside.as_ref().map_or(0, |aside| aside.len());
+        let before = self.chunks.as_ref().map_or(0, |chunks| chunks.len());
         if start >= before && end - before <= self.out.len() {
             self.out
                 .splice(start - before..end - before, head.iter().copied());
-        } else if let Some(aside) = &mut self.aside {
-            aside.replace(start, end, head);
+        } else if let Some(chunks) = &mut self.chunks {
+            chunks.replace(start, end, head);
         }
     }
 
@@ -165,17 +165,17 @@ impl<'o> Reply<'o> {
 
     #[cold]
     fn grow(&mut self, more: usize) {
-        if let Some(aside) = &mut self.aside
+        if let Some(chunks) = &mut self.chunks
             && self.out.len() >= CHUNK / 2
         {
-            if aside.len() + self.out.len() <= self.max {
-                aside.push(std::mem::take(self.out));
+            if chunks.len() + self.out.len() <= self.max {
+                chunks.push(std::mem::take(self.out));
                 // A buffer of short values has less than a quarter unused when it is full. A buffer
                 // for a long value has the length of the value.
                 let capacity = if more < CHUNK / 4 { CHUNK } else { more };
                 return self.out.reserve_exact(capacity);
             }
-            aside.cut();
+            chunks.cut();
             self.out.clear();
         }
         self.out.reserve(more);
