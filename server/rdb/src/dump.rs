@@ -17,10 +17,10 @@ const FOOTER_LEN: usize = 10;
 /// same text for all variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// Too short for a version and a checksum.
+    /// The payload is too short for a version and a checksum.
     #[error("payload too short")]
     Short,
-    /// The version is newer than the supported ones.
+    /// The version is newer than [`VERSION_MAX`].
     #[error("payload version {0} is not supported")]
     Version(u16),
     /// The checksum is wrong.

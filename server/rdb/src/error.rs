@@ -45,7 +45,7 @@ pub enum Reason {
     /// A compact encoding is inconsistent. [`Corrupt::offset`] is an offset within the encoding.
     #[error("bad compact encoding: {0}")]
     Compact(Corrupt),
-    /// The number of entries is odd: a field has no value, or a member has no score.
+    /// The number of entries does not fit the type: a field has no value, or a member no score.
     #[error("entries that do not pair up")]
     Pairing,
     /// A score is not a number.
@@ -80,7 +80,7 @@ pub enum StreamFlaw {
     /// The key of a block is not an ID.
     #[error("the key of a block is not an ID")]
     BlockId,
-    /// IDs that must ascend do not.
+    /// IDs that must ascend do not ascend.
     #[error("IDs do not ascend")]
     Order,
     /// The length, the last ID or a counter contradicts the entries or another counter.

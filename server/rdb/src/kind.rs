@@ -11,7 +11,8 @@ pub const VERSION_MAX: u16 = 12;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $byte:literal,)*) => {
-        /// The type under which a key's value is stored: the byte before the key.
+        /// The type under which a key's value is stored: the byte before the key. Numbers in
+        /// parentheses are the versions of Redis that write the type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[repr(u8)]
@@ -34,15 +35,15 @@ macro_rules! kinds {
 kinds! {
     /// A string.
     String = 0,
-    /// A list, element by element (before 3.2, long lists).
+    /// A list, element by element (before 3.2, for long lists).
     List = 1,
     /// A set, member by member.
     Set = 2,
-    /// A sorted set, scores as text (before 4.0).
+    /// A sorted set, member by member, with scores as text (before 4.0).
     ZsetText = 3,
     /// A hash, field by field.
     Hash = 4,
-    /// A sorted set, scores as binary doubles.
+    /// A sorted set, member by member, with scores as binary doubles.
     Zset = 5,
     /// A module's value that only the module can read (release candidates of 4.0).
     ModulePreGa = 6,
@@ -72,7 +73,7 @@ kinds! {
     SetListpack = 20,
     /// A stream (7.2).
     Stream3 = 21,
-    /// A hash whose fields may expire, absolute times (release candidates of 7.4).
+    /// A hash whose fields may expire, with absolute times (release candidates of 7.4).
     HashExpiryPreGa = 22,
     /// A hash whose fields may expire as a listpack (release candidates of 7.4).
     HashExpiryListpackPreGa = 23,

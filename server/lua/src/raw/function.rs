@@ -152,7 +152,7 @@ unsafe extern "C-unwind" fn trampoline(state: *mut ffi::lua_State) -> c_int {
 /// error.
 ///
 /// # Safety
-/// As [`trampoline`].
+/// `state` is valid and belongs to the running closure of `function`.
 unsafe fn call(state: *mut ffi::lua_State, function: Native) -> Option<c_int> {
     // SAFETY: the state is valid.
     let context = unsafe { Context::of(state) };

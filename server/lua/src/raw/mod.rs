@@ -235,7 +235,7 @@ impl Stack<'_> {
     /// Pushes a light userdata: an address, which scripts can only compare.
     pub(crate) fn push_light_userdata(&self, address: usize) {
         self.check_room(1);
-        // SAFETY: the caller has made room; nobody dereferences the address.
+        // SAFETY: the caller has made room; no code dereferences the address.
         unsafe { ffi::lua_pushlightuserdata(self.state, address as *mut _) }
     }
 

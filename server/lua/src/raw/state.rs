@@ -392,7 +392,7 @@ unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_De
 /// Calls [`Host::interrupt`]. If the script must end, pushes the error and returns true.
 ///
 /// # Safety
-/// As [`hook`].
+/// `state` is valid, and no other [`Stack`] of it is in use.
 unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     // SAFETY: the state is valid, and nothing else uses its stack while the hook runs.
     let (context, mut stack) = unsafe { (Context::of(state), Stack::new(state)) };
