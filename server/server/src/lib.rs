@@ -32,6 +32,7 @@ mod script;
 mod server;
 mod session;
 mod shutdown;
+mod start_error;
 mod supervision;
 mod switches;
 mod table;
@@ -42,9 +43,8 @@ mod world;
 pub use acl::file::UsersError;
 pub use memory::reclaim::Reclaim;
 pub use node::Shared;
-pub use server::{
-    AofError, Builder, LoadError, ManifestError, MoveError, Server, StartError, TooFewFiles,
-};
+pub use server::{Builder, MoveError, Server};
+pub use start_error::{AofError, LoadError, ManifestError, StartError, TooFewFiles};
 pub use version::REDIS_VERSION;
 
 /// The Rust examples of the README, as tests.

@@ -459,6 +459,8 @@ mod tests {
             Store::new(StoreOptions {
                 shards: 4,
                 databases: 4,
+                seed: 1,
+                nap: std::thread::sleep,
             }),
             ChangeLog::default(),
         );

@@ -168,6 +168,8 @@ pub struct Settings {
     pub redis_version: &'static str,
     /// Source of the time.
     pub clock: ClockKind,
+    /// Seed of the keyspace's random numbers; 0 takes one from the system.
+    pub seed: u64,
     /// Limit of the memory in bytes; 0 without a limit.
     pub maxmemory: u64,
     /// Eviction policy as configured, for INFO.
@@ -368,6 +370,7 @@ impl Settings {
             shards: values.number("shards"),
             redis_version: version::named(values.word("compatibility-version")),
             clock: clock(&values),
+            seed: values.number("seed"),
             maxmemory: values.bytes("maxmemory"),
             maxmemory_policy: values.word("maxmemory-policy"),
             eviction_tenacity: values.number("maxmemory-eviction-tenacity"),

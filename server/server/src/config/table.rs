@@ -48,6 +48,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("threads", 1, 128, "1").at_start().implemented(),
     integer("shards", 0, 16384, "0").at_start().implemented(),
     choice("clock", &["real", "virtual"], "real").at_start().implemented(),
+    integer("seed", 0, LONG, "0").at_start().sensitive().implemented(),
     yes_no("notify-expired-values", "no").implemented(),
     yes_no("import-skip-unknown", "no").implemented(),
     choice("compatibility-version", version::COMPATIBLE, "7.2").at_start().implemented(),

@@ -1,7 +1,8 @@
-//! Connections that have become replicas: their output is a snapshot, and then the replication stream.
+//! Connections that have become replicas. Their output is a snapshot, and then the replication
+//! stream.
 //!
-//! Only the loop writes to the socket. Other threads add blocks to a replica's transfer, or append to the stream, and order the loop
-//! to look. A turn of the loop sends a bounded part to each replica.
+//! Only the loop writes to the socket. Other threads add blocks to a replica's transfer, or append
+//! to the stream, and send an order to the loop. A turn sends a bounded part to each replica.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use crate::log;
 use crate::replication::replica::{Phase, Replica};
 use crate::replication::transfer::{Next, Transfer};
 
-/// Number of blocks of the stream in one call of the system.
+/// Maximum number of blocks of the stream in one system call.
 const BLOCKS_A_CALL: usize = 32;
-/// Number of calls for one replica a turn, so that others are served too.
+/// Maximum number of system calls for one replica in a turn, so that other clients are served too.
 const CALLS_A_TURN: usize = 4;
 
 impl EventLoop {
-    /// Prepares a connection that has just sent SYNC or PSYNC.
+    /// Prepares a connection that has sent SYNC or PSYNC.
     pub(crate) fn attach_replica(&mut self, slot: usize) {
         let nodelay = !self.settings.repl_disable_tcp_nodelay;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
@@ -27,21 +28,22 @@ impl EventLoop {
         };
         connection.socket.set_nodelay(nodelay);
         self.replicas.push(slot);
-        self.shared.call_upkeep();
+        self.shared.request_upkeep();
     }
 
-    /// Marks the replicas of this loop, for which there may be more to send.
+    /// Marks the replicas of this loop as having output.
     pub(crate) fn feed_replicas(&mut self) {
-        // First, so that what is appended from here on orders again.
+        // First, so that bytes that are appended later cause another order.
         self.shared.replication.replicas.heard(self.number);
-        // A replica that has just got its snapshot counts from now on.
+        // A replica that has just received its snapshot counts for WAIT from now on.
         self.shared.answer_acked(self.number);
         for at in 0..self.replicas.len() {
             self.mark_dirty(self.replicas[at]);
         }
     }
 
-    /// Sends a replica what there is for it, and closes the connection if it has ended or is too far behind.
+    /// Sends a replica its pending bytes. Closes the connection if it has ended or the replica is
+    /// too far behind.
     pub(crate) fn flush_replica(&mut self, slot: usize) {
         let shared = Arc::clone(&self.shared);
         let mut limit = self.settings.output_limits[crate::config::Settings::OUTPUT_REPLICA];
@@ -68,7 +70,7 @@ impl EventLoop {
             return;
         };
         let next = replica.next();
-        // A replica that waits for its snapshot needs nothing yet.
+        // A replica that waits for its snapshot gets no stream yet.
         let left = match next {
             u64::MAX => 0,
             next => shared.replication.offset() + 1 - next.min(shared.replication.offset() + 1),
@@ -92,11 +94,12 @@ impl EventLoop {
         }
         match flushed {
             Flushed::Broken => self.close(slot),
-            // More follows in the next turn, or there is none.
+            // If bytes are left, the next turn sends more of them.
             Flushed::All if left == 0 => connection.over_soft_since = None,
             Flushed::All => self.mark_dirty(slot),
             Flushed::Blocked | Flushed::Held => {
-                // As in Redis, a replica that may continue is not cut off for what the backlog keeps for it.
+                // As in Redis, a replica that may continue from the backlog is not disconnected for
+                // these bytes.
                 if limit.hard_bytes > 0 {
                     limit.hard_bytes = limit.hard_bytes.max(backlog);
                 }
@@ -105,7 +108,8 @@ impl EventLoop {
         }
     }
 
-    /// Sends blocks of a replica's transfer, and ends the transfer, or the connection if its socket takes no byte for too long.
+    /// Sends blocks of a replica's transfer, and ends the transfer. Closes the connection if its
+    /// socket accepts no byte for too long.
     fn send_snapshot(&mut self, slot: usize, replica: &Replica, count: &mut u64) -> Flushed {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return Flushed::Broken;
@@ -117,7 +121,7 @@ impl EventLoop {
         }
         match flushed {
             Flushed::All => return self.end_transfer(replica),
-            // The next turn looks for more.
+            // The next turn sends more.
             Flushed::Held if *count > 0 => self.mark_dirty(slot),
             Flushed::Blocked
                 if replica.transfer.stuck_ms(now_ms) > self.settings.repl_timeout_s * 1_000 =>
@@ -133,7 +137,8 @@ impl EventLoop {
         flushed
     }
 
-    /// Begins the stream of a replica that has the whole snapshot, or disconnects it if it wants no stream.
+    /// Begins the stream of a replica that has the whole snapshot, or disconnects a replica that
+    /// asked for the snapshot only.
     fn end_transfer(&self, replica: &Replica) -> Flushed {
         let shared = &self.shared;
         if replica.peer.rdb_only {
@@ -156,7 +161,7 @@ impl EventLoop {
             shared.logger,
             "Synchronization with replica {replica} succeeded"
         );
-        shared.tell_loop(self.number);
+        shared.order_feed(self.number);
         Flushed::Held
     }
 
@@ -179,7 +184,7 @@ impl EventLoop {
                     Some(backlog) if !gone && backlog.reaches(next) => {
                         backlog.read(next, BLOCKS_A_CALL, &mut blocks, &mut last);
                     }
-                    // The history has ended; the replica asks again.
+                    // The history has ended, so the replica must ask again.
                     _ => return Flushed::Broken,
                 }
             }
@@ -208,7 +213,8 @@ impl EventLoop {
     }
 }
 
-/// Sends blocks of a transfer. Returns [`Flushed::All`] at the end of the transfer, and [`Flushed::Held`] if blocks may follow.
+/// Sends blocks of a transfer. Returns [`Flushed::All`] at the end of the transfer, and
+/// [`Flushed::Held`] if blocks may follow.
 fn send_blocks(connection: &mut Connection, transfer: &Transfer, count: &mut u64) -> Flushed {
     for _ in 0..CALLS_A_TURN {
         let next = transfer.next();

@@ -1,12 +1,16 @@
-//! Full synchronization: a snapshot for the replicas that cannot continue, on a thread of its own.
+//! Full synchronization: a snapshot for replicas that cannot continue, encoded on a separate
+//! thread.
 //!
-//! All replicas that wait when it begins share one walk. It begins in a turn that holds every shard: the snapshot is the
-//! keyspace at the offset that `+FULLRESYNC` names, and the backlog keeps what follows for each of them. The thread then
-//! locks one shard at a time, for the walk. It only encodes: it adds blocks to the replicas' transfers, holds no lock while it
-//! waits for a slow replica, and ends after the last block. The event loops of the replicas send the blocks.
+//! All replicas that wait when the synchronization begins share one walk. It begins in a turn that
+//! holds every shard: the snapshot is the keyspace at the offset that `+FULLRESYNC` names, and the
+//! backlog keeps the stream from this offset on for each replica. The thread locks one shard at a
+//! time for the walk. It only encodes: it adds blocks to the replicas' transfers, holds no lock
+//! while it waits for a slow replica, and ends after the last block. The event loops of the
+//! replicas send the blocks.
 //!
-//! A replica that can find the end of a payload of unknown length gets the bytes as they are made (`$EOF:<mark>`), others
-//! after they are complete (`$<length>`), from a file that exists meanwhile.
+//! A replica with the capability `eof` gets the bytes while they are encoded, between `$EOF:<mark>`
+//! and the mark. Other replicas get the snapshot when it is complete, after `$<length>`, from a
+//! temporary file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -19,15 +23,17 @@ use punctual_store::{Now, Turn};
 use crate::config::Settings;
 use crate::log;
 use crate::node::Shared;
-use crate::persist::encode::{self, Header, Piece, Place};
+use crate::persist::encode::{self, Header, HistoryPosition, Piece};
 use crate::reclaim::rounds;
 use crate::replication::replica::{Filter, Phase, Replica};
 use crate::script::functions::registry::Libraries;
 
-/// Maximum number of bytes in a block: a TLS session takes as many in a call, and an event loop writes a few blocks in a turn.
+/// Maximum size of a block in bytes. A TLS session accepts this many bytes in a call, and an event
+/// loop writes a few blocks in a turn.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Begins a synchronization of waiting replicas, if it is time, or plans the next look.
+/// Begins a synchronization of the waiting replicas if it is due, or sets the time of the next
+/// check.
 pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
     let mut waiting = shared.replication.replicas.all();
     waiting.retain(|replica| replica.phase() == Phase::Waiting);
@@ -37,7 +43,7 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
     if shared.durability.is_loading() || shared.stopping.load(Ordering::Acquire) {
         return;
     }
-    // Those who want the same parts share a walk.
+    // Replicas with the same filter share a walk.
     let filter = first.peer.filter;
     waiting.retain(|replica| replica.peer.filter == filter);
     let to_sockets = waiting.iter().all(|replica| replica.peer.eof)
@@ -58,16 +64,17 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
             return;
         }
     }
-    // Only one walk goes through the keyspace at a time; the end of the other one calls for upkeep.
+    // Only one walk runs at a time. The end of the other walk requests upkeep again.
     if shared.durability.begin_walk() {
         begin(shared, turn, waiting, filter, to_sockets);
     }
 }
 
-/// The walk of a synchronization. Dropping it lets others begin, whatever has happened.
+/// Walk of a synchronization. Dropping it, also after a failure, allows the next walk.
 struct Walk {
     shared: Arc<Shared>,
     snapshot: Snapshot,
+    /// Whether all records are encoded.
     complete: bool,
 }
 
@@ -77,7 +84,7 @@ impl Drop for Walk {
             std::mem::take(&mut self.snapshot).abandon(&self.shared.store);
         }
         self.shared.durability.end_walk();
-        self.shared.call_upkeep();
+        self.shared.request_upkeep();
     }
 }
 
@@ -87,8 +94,9 @@ struct Job {
     settings: Arc<Settings>,
     now: Now,
     libraries: Libraries,
-    place: Place,
+    position: HistoryPosition,
     replicas: Vec<Arc<Replica>>,
+    /// Whether the bytes are sent while they are encoded, and not from a file.
     to_sockets: bool,
 }
 
@@ -117,24 +125,24 @@ fn begin(
     shared.durability.changelog.force_select();
     // PINGs are appended at any time, so the offset is read under the lock of the stream.
     let stream = shared.replication.replicas.stream();
-    let place = Place {
+    let position = HistoryPosition {
         id: shared.replication.ids().current,
         offset: shared.replication.offset(),
-        // A replica passes its primary's stream on, which does not select again.
+        // A replica passes on its primary's stream, in which no SELECT follows the snapshot.
         db: match shared.replication.is_replica() {
             true => shared.replication.upstream.db(),
             false => 0,
         },
     };
     for replica in &replicas {
-        replica.set_next(place.offset + 1);
+        replica.set_next(position.offset + 1);
         replica.set_phase(Phase::Receiving);
         if !replica.old_protocol {
-            let Place { id, offset, .. } = place;
+            let HistoryPosition { id, offset, .. } = position;
             replica
                 .transfer
                 .announce(&format!("+FULLRESYNC {id} {offset}\r\n"));
-            shared.tell_loop(replica.client.loop_number);
+            shared.order_feed(replica.client.loop_number);
         }
     }
     drop(stream);
@@ -159,7 +167,7 @@ fn begin(
         settings,
         now: turn.now,
         libraries,
-        place,
+        position,
         replicas: replicas.clone(),
         to_sockets,
     };
@@ -201,7 +209,7 @@ impl Job {
                         "SYNC failed. BGSAVE for replication failed: {error}"
                     ),
                 }
-                // Half a snapshot is useless. The replicas ask again.
+                // A part of a snapshot is useless, so the replicas must ask again.
                 self.replicas.iter().for_each(|r| shared.close_replica(r));
             }
         }
@@ -215,7 +223,7 @@ impl Job {
         mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut header = Header::new(self.now, &self.libraries);
-        header.place = Some(self.place);
+        header.position = Some(self.position);
         let store = &self.shared.store;
         let done = encode::encode(
             self.shared.world,
@@ -232,7 +240,7 @@ impl Job {
         done
     }
 
-    /// Pushes the bytes as they are made.
+    /// Pushes the bytes while they are encoded.
     fn stream(&self, walk: Walk) -> Result<(), Failure> {
         let mark = self.shared.world.hex_digits::<40>();
         self.push(&[b"$EOF:", &mark[..], b"\r\n"].concat())?;
@@ -250,7 +258,7 @@ impl Job {
             .create(true)
             .truncate(true)
             .open(&path)?;
-        // Only this descriptor keeps it, so nothing is left if the server ends.
+        // The file exists only through this descriptor, so a crash of the server leaves nothing.
         std::fs::remove_file(&path)?;
         self.encode(walk, |bytes| Ok(file.write_all(bytes)?))?;
         let len = file.metadata()?.len();
@@ -265,29 +273,31 @@ impl Job {
         }
     }
 
-    /// Adds bytes to the transfers, in blocks that the replicas share. Blocks as long as a replica is too far behind.
+    /// Adds bytes to the transfers, in blocks that the replicas share. Blocks while a replica is
+    /// too far behind.
     fn push(&self, bytes: &[u8]) -> Result<(), Failure> {
         for piece in bytes.chunks(BLOCK_BYTES) {
             let block = Arc::from(piece);
             for replica in &self.replicas {
                 if replica.transfer.push(&block) {
-                    self.shared.tell_loop(replica.client.loop_number);
+                    self.shared.order_feed(replica.client.loop_number);
                 }
             }
         }
         self.check()
     }
 
-    /// Lets the transfers end. The stream follows a file at once, and other payloads when the replica has found their end.
+    /// Completes the transfers. After a file, the stream follows at once; after a streamed
+    /// snapshot, it follows when the replica has found the mark.
     fn complete(&self) -> Result<(), Failure> {
         for replica in &self.replicas {
             replica.transfer.complete(!self.to_sockets);
-            self.shared.tell_loop(replica.client.loop_number);
+            self.shared.order_feed(replica.client.loop_number);
         }
         self.check()
     }
 
-    /// Fails if no replica is left.
+    /// Returns an error if all transfers are closed.
     fn check(&self) -> Result<(), Failure> {
         let mut replicas = self.replicas.iter();
         match replicas.all(|replica| replica.transfer.is_closed()) {
@@ -297,9 +307,9 @@ impl Job {
     }
 }
 
-/// Why a synchronization has failed.
+/// Reason why a synchronization has failed.
 enum Failure {
-    /// No replica is left, or the server stops.
+    /// All transfers are closed, because the replicas have disconnected or the server stops.
     NoneLeft,
     /// The file cannot be written or read.
     File(io::Error),

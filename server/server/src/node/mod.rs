@@ -332,7 +332,7 @@ impl Shared {
         self.durability.changelog.wake_file();
         self.settings_version.fetch_add(1, Ordering::AcqRel);
         // Periods and limits may have changed.
-        self.call_upkeep();
+        self.request_upkeep();
         self.order_all(|| Order::Reconfigure);
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod clock;
 pub(crate) mod disk;
 pub(crate) mod process;
 
+use std::fmt;
 use std::io;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,10 +19,33 @@ use rustix::time::{ClockId, clock_gettime};
 pub(crate) type Moment = Duration;
 
 /// The clocks, the randomness and the threads of a server.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct World(());
+#[derive(Clone, Copy)]
+pub(crate) struct World {
+    seed: u64,
+}
+
+impl Default for World {
+    /// Returns a world with a random seed.
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl fmt::Debug for World {
+    /// Leaves out the seed, which is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
+    }
+}
 
 impl World {
+    /// Creates the world of a server. The seed 0 stands for a random one.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed: if seed == 0 { rand::random() } else { seed },
+        }
+    }
+
     /// Returns the system's unix time in microseconds; 0 before 1970.
     #[inline]
     pub(crate) fn wall_micros(self) -> u64 {
@@ -55,6 +79,11 @@ impl World {
 
     /// Blocks the thread.
     pub(crate) fn sleep(self, time: Duration) {
+        Self::nap(time);
+    }
+
+    /// Blocks the thread that waits for a shard of the keyspace.
+    pub(crate) fn nap(time: Duration) {
         std::thread::sleep(time);
     }
 
@@ -70,6 +99,11 @@ impl World {
         std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(work)
+    }
+
+    /// Returns the seed of the keyspace, from which all of its random numbers follow.
+    pub(crate) fn seed(self) -> u64 {
+        self.seed
     }
 
     /// Returns `N` random hexadecimal digits.

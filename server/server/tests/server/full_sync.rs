@@ -1,4 +1,4 @@
-//! Full synchronizations of replicas that read slowly or go away.
+//! Full synchronizations of replicas that read slowly or disconnect.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -24,7 +24,8 @@ fn builder(diskless: &str) -> Builder {
         .option("repl-diskless-sync-delay", "0")
 }
 
-/// Adds more data than sockets and the queue of a replica hold, and a replica that does not read it.
+/// Adds more data than sockets and the queue of a replica can hold, and a replica that does not
+/// read.
 fn stuck(server: &Server, c: &mut Wire) -> Follower {
     let value = "v".repeat(1 << 20);
     for n in 0..64 {
@@ -50,7 +51,7 @@ fn a_full_synchronization_ends_with_its_last_replica() {
         let server = builder(diskless).logger(logger).spawn().unwrap();
         let mut c = Wire::open(&server);
         let stuck = stuck(&server, &mut c);
-        // Its loop serves other clients meanwhile.
+        // The loop of the replica serves other clients meanwhile.
         assert_eq!(c.int("STRLEN 1"), 1 << 20);
         drop(stuck);
         let expected = "No replica is left for the RDB transfer";
@@ -78,7 +79,7 @@ fn a_shutdown_does_not_wait_for_a_stuck_full_synchronization() {
     }
 }
 
-/// A replica with a time limit must not give up while the server writes the file.
+/// A replica with a time limit must not disconnect while the server writes the file.
 #[test]
 fn newlines_keep_a_replica_until_its_file_is_complete() {
     let server = builder("no")

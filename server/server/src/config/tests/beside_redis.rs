@@ -44,7 +44,7 @@ impl Redis {
 #[test]
 fn names_and_defaults_match_redis() {
     /// Directives of Punctual only, or newer than Debian's Redis 7.0.
-    const NOT_THERE: [&str; 15] = [
+    const NOT_THERE: [&str; 16] = [
         "stream-idmp-duration",
         "stream-idmp-maxsize",
         "metrics-port",
@@ -53,6 +53,7 @@ fn names_and_defaults_match_redis() {
         "threads",
         "shards",
         "clock",
+        "seed",
         "notify-expired-values",
         "import-skip-unknown",
         "compatibility-version",

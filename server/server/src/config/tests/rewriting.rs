@@ -316,7 +316,7 @@ fn save_points_are_written_all_or_none() {
 /// Returns false for directives with effects on the machine, on redis-server or on this test, and for directives newer
 /// than Debian's Redis 7.0.
 fn fit_for_redis(directive: &Directive) -> bool {
-    const UNFIT: [&str; 40] = [
+    const UNFIT: [&str; 41] = [
         "maxmemory-policy",
         "stream-idmp-duration",
         "stream-idmp-maxsize",
@@ -326,6 +326,7 @@ fn fit_for_redis(directive: &Directive) -> bool {
         "threads",
         "shards",
         "clock",
+        "seed",
         "notify-expired-values",
         "import-skip-unknown",
         "compatibility-version",
