@@ -1,8 +1,9 @@
 //! A Redis-compatible server whose keys expire on time.
 //!
-//! [`Server::builder`] starts a server inside any program. The binary `punctual` adds a command line.
+//! [`Server::builder`] starts a server inside any program. The binary `punctual` adds a command
+//! line to it.
 
-// Only `program::daemon` may contain unsafe code.
+// Within the library only `program::daemon` and `persist::aof::slice` may contain unsafe code.
 #![deny(unsafe_code)]
 
 mod acl;
@@ -47,12 +48,12 @@ pub use server::{Builder, MoveError, Server};
 pub use start_error::{AofError, LoadError, ManifestError, StartError, TooFewFiles};
 pub use version::REDIS_VERSION;
 
-/// The Rust examples of the README, as tests.
+/// Runs the Rust examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-/// The Rust examples of docs/time.md, as tests.
+/// Runs the Rust examples of docs/time.md as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/time.md")]
 mod time {}

@@ -242,7 +242,7 @@ impl Server {
         builder: &Builder,
     ) -> Result<Self, StartError> {
         let names = CommandNames::new(command::table(), &config)?;
-        let users = Users::of_config(command::table(), &config, &builder.disk, &logger)?;
+        let users = Users::from_config(command::table(), &config, &builder.disk, &logger)?;
         limit_clients(&mut config, &logger)?;
         let settings = config.settings();
         let world = World::new(settings.seed);

@@ -104,7 +104,7 @@ fn postpone(shared: &Shared, turn: &Turn, options: ShutdownOptions) {
     let pauses = &shared.clients.pauses;
     pauses.begin(Purpose::Shutdown, turn.now, u64::MAX, true);
     log::notice!(shared.logger, "Waiting for replicas before shutting down.");
-    shared.replication.replicas.acks.ask();
+    shared.replication.replicas.acks.request();
     // Loop 0 sets its alarm in its next turn.
     shared.mailboxes[0].order(Order::Resume);
 }

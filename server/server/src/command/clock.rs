@@ -95,7 +95,7 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
     } = call;
     // Replies of waiters must also wait until the changes before them are released
     // ([`crate::changelog`]).
-    let holds = shared.durability.changelog.turn_begins().is_some();
+    let holds = shared.durability.changelog.released_for_turn().is_some();
     let to = shared
         .move_clock(call.turn, to, |turn| {
             timers::fire_held(shared, *loop_number, turn, scripts, holds);

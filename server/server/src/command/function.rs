@@ -161,14 +161,14 @@ fn change<L, T>(
         call.turn.lock_all();
         registry.change(|libraries| change(libraries, new))
     });
-    loaded.renew(registry);
+    loaded.refresh(registry);
     match result {
         Ok(_) => {
             call.turn.stats.dirty += 1;
             call.turn.effect(call.session.db, args.iter());
             call.session.has_written = true;
         }
-        Err(_) => loaded.tidy(),
+        Err(_) => loaded.free_removed(),
     }
     call.shared.observed.stats[call.loop_number].count_functions(loaded.memory());
     result
@@ -362,7 +362,7 @@ fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
         .iter()
         .map(|library| library.functions.len())
         .sum();
-    let running = call.shared.scripting.running.about();
+    let running = call.shared.scripting.running.busy_script();
     if running
         .as_ref()
         .is_some_and(|about| about.function.is_none())

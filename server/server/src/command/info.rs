@@ -131,11 +131,17 @@ struct Page<'a, 's> {
 }
 
 impl Page<'_, '_> {
-    fn add(&mut self, kind: Kind, name: &'static str, of: Figure, figure: Figure) -> &mut Field {
+    fn add(
+        &mut self,
+        kind: Kind,
+        name: &'static str,
+        suffix: Figure,
+        figure: Figure,
+    ) -> &mut Field {
         let at = self.fields.len();
         self.fields.push(Field {
             name,
-            of,
+            suffix,
             figure,
             kind,
             metric: None,
@@ -149,9 +155,14 @@ impl Page<'_, '_> {
         self.each(name, "", figure.into())
     }
 
-    /// Adds one of several fields, whose name ends with `of`.
-    fn each(&mut self, name: &'static str, of: impl Into<Figure>, figure: Figure) -> &mut Field {
-        self.add(Kind::Field, name, of.into(), figure)
+    /// Adds one of several fields, whose name ends with `suffix`.
+    fn each(
+        &mut self,
+        name: &'static str,
+        suffix: impl Into<Figure>,
+        figure: Figure,
+    ) -> &mut Field {
+        self.add(Kind::Field, name, suffix.into(), figure)
     }
 
     fn gauge(&mut self, name: &'static str, figure: impl Into<Figure>) -> &mut Field {
@@ -337,7 +348,7 @@ fn memory(page: &mut Page<'_, '_>) {
     page.gauge("mem_clients_slaves", memory.replicas);
     page.gauge("mem_clients_normal", memory.clients);
     page.size("mem_cluster_links", 0);
-    let kept = page.shared.durability.changelog.kept_for_file();
+    let kept = page.shared.durability.changelog.file_buffer_bytes();
     page.size("mem_aof_buffer", kept);
     page.line("mem_allocator", "mimalloc");
     page.gauge("active_defrag_running", 0);

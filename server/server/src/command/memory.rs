@@ -137,7 +137,7 @@ impl MemoryBreakdown {
             clients,
             replicas,
             backlog,
-            file: shared.durability.changelog.kept_for_file(),
+            file: shared.durability.changelog.file_buffer_bytes(),
             scripts: scripts as u64,
             dbs,
         }

@@ -147,7 +147,7 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
             let (shared, loop_number) = (Arc::clone(call.shared), call.loop_number);
             let mut migration = Box::new(migration);
             call.session.executing = Some(Executing::Wait(Box::new(move |waiter| {
-                migration.answer_to(waiter);
+                migration.set_waiter(waiter);
                 shared.mailboxes[loop_number].order(Order::Migrate(migration));
             })));
         }

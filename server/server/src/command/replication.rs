@@ -14,7 +14,7 @@ use crate::command::replica_of::get_ack;
 use crate::log;
 use crate::node::call::{Call, ServerCommand};
 use crate::replication::replica::{Filter, Phase, Replica};
-use crate::replication::state::Foreign;
+use crate::replication::state::CannotContinue;
 use crate::shutdown;
 
 /// Rows of the commands in this file.
@@ -298,17 +298,17 @@ fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
     if let Err(foreign) = ids.accept(id, offset) {
         drop(stream);
         match foreign {
-            Foreign::Asked => {
+            CannotContinue::Asked => {
                 log::notice!(shared.logger, "Full resync requested by replica {name}");
             }
-            Foreign::Unknown => log::notice!(
+            CannotContinue::Unknown => log::notice!(
                 shared.logger,
                 "Partial resynchronization not accepted: Replication ID mismatch (Replica asked for '{}', my replication IDs are '{}' and '{}')",
                 id.escape_ascii(),
                 ids.current,
                 ids.second
             ),
-            Foreign::BeyondSecond => log::notice!(
+            CannotContinue::BeyondSecond => log::notice!(
                 shared.logger,
                 "Partial resynchronization not accepted: Requested offset for second ID was {offset}, but I can reply up to {}",
                 ids.second_end

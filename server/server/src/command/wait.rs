@@ -112,14 +112,14 @@ fn wait_aof(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
             "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.",
         ));
     }
-    let wanted = local > 0;
-    if wanted && call.shared.durability.aof.phase() == Phase::Off {
+    let required = local > 0;
+    if required && call.shared.durability.aof.phase() == Phase::Off {
         return Err(Error::fixed(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
     let file = LocalFile {
-        wanted,
+        required,
         position: 0,
     };
     wait_for(call, replicas, Some(file), deadline_ms, reply);

@@ -29,7 +29,7 @@ use crate::node::Shared;
 use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::reclaim::limit::OUT_OF_MEMORY;
-use crate::script::running::About;
+use crate::script::running::BusyScript;
 use crate::session::{Runnable, ScriptRequest, Session};
 use crate::table::Entry;
 
@@ -313,7 +313,7 @@ impl Host for ScriptHost<'_, '_, '_> {
                     },
                     self.call.name
                 );
-                let about = About {
+                let about = BusyScript {
                     function: self.is_function.then(|| self.call.name.to_owned()),
                     command: self.args.iter().map(<[u8]>::to_vec).collect(),
                     began_ms: self.dispatcher.turn.now.read_ms(),

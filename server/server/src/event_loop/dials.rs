@@ -19,7 +19,7 @@ use crate::event_loop::EventLoop;
 use crate::follow::link::Link;
 use crate::log;
 use crate::migrate::moving::Migration;
-use crate::net::dial::{Conversation, Dial, Step, Trouble};
+use crate::net::dial::{Conversation, Dial, DialError, Step};
 use crate::node::order::Order;
 use crate::replication::attachment::{Attachment, Loaded, Start};
 use crate::replication::upstream::{INTERVAL, Next};
@@ -207,7 +207,7 @@ impl EventLoop {
         };
         let (registry, token) = (self.poll.registry(), Token(DIALS + number));
         let tls = outgoing.tls.take();
-        let dial = (addresses.map_err(Trouble::Connecting))
+        let dial = (addresses.map_err(DialError::Connecting))
             .and_then(|addresses| Dial::begin(addresses, tls, registry, token));
         match dial {
             Ok(dial) => outgoing.dial = Some(dial),
@@ -297,7 +297,7 @@ impl EventLoop {
         if limit <= now {
             let error = io::ErrorKind::TimedOut.into();
             let dial = outgoing.dial.as_ref();
-            let trouble = dial.map_or(Trouble::Connecting(error), Dial::timed_out);
+            let trouble = dial.map_or(DialError::Connecting(error), Dial::timed_out);
             return self.broken(number, trouble);
         }
         if let (Some(_), Some(dial)) = (snapshot, &mut outgoing.dial) {
@@ -307,7 +307,7 @@ impl EventLoop {
     }
 
     /// Handles a connection that could not be established, or that has broken.
-    fn broken(&mut self, number: usize, trouble: Trouble) {
+    fn broken(&mut self, number: usize, trouble: DialError) {
         if let Some(outgoing) = self.dials.all.get_mut(&number)
             && let Peer::Primary(link) = &outgoing.peer
             && let Some(incoming) = link.snapshot()

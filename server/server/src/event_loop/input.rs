@@ -118,7 +118,7 @@ impl EventLoop {
         info.net_in.store(net_in, Ordering::Relaxed);
         if let Some(replica) = &connection.session.replica {
             // A replica sends newlines while it loads a snapshot.
-            replica.heard();
+            replica.record_contact();
         }
         let held = connection.input_len() + bytes.len();
         info.query_bytes.store(held as u64, Ordering::Relaxed);

@@ -47,7 +47,7 @@ impl EventLoop {
     pub(crate) fn limit_client_memory(&self) {
         let limit = self.settings.maxmemory_clients as i64;
         let shared = &self.shared;
-        if limit == 0 || shared.memory.of_clients() <= limit {
+        if limit == 0 || shared.memory.client_bytes() <= limit {
             return;
         }
         let now_ms = self.turn_ms;

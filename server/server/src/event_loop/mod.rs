@@ -357,7 +357,7 @@ impl EventLoop {
         let settling = std::mem::take(&mut self.inbox.settling);
         self.handshake_time = Duration::ZERO;
         self.reading.held_reads = 0;
-        self.writing.released = shared.durability.changelog.turn_begins();
+        self.writing.released = shared.durability.changelog.released_for_turn();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {

@@ -34,7 +34,10 @@ impl EventLoop {
     /// Marks the replicas of this loop as having output.
     pub(crate) fn feed_replicas(&mut self) {
         // First, so that bytes that are appended later cause another order.
-        self.shared.replication.replicas.heard(self.number);
+        self.shared
+            .replication
+            .replicas
+            .handle_feed_order(self.number);
         // A replica that has just received its snapshot counts for WAIT from now on.
         self.shared.answer_acked(self.number);
         for at in 0..self.replicas.len() {

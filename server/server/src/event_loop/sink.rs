@@ -74,7 +74,7 @@ impl<'s> LoopSink<'s> {
             self.shared
                 .clients
                 .trackers
-                .broadcast(&self.shared.post(), &self.batch);
+                .broadcast(&self.shared.destinations(), &self.batch);
             self.batch.clear();
         }
     }
@@ -201,7 +201,7 @@ impl Sink for LoopSink<'_> {
         self.shared
             .clients
             .trackers
-            .invalidate(&self.shared.post(), key, readers, by);
+            .invalidate(&self.shared.destinations(), key, readers, by);
         self.count_invalidations(before);
     }
 
@@ -238,7 +238,7 @@ impl Sink for LoopSink<'_> {
         self.shared
             .clients
             .trackers
-            .invalidate_all(&self.shared.post());
+            .invalidate_all(&self.shared.destinations());
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

@@ -70,7 +70,7 @@ impl Shared {
     /// Orders a loop to send pending output to its replicas, unless the order is already in its
     /// mailbox.
     pub(crate) fn order_feed(&self, number: usize) {
-        let ordered = &self.replication.replicas.loops[number].told;
+        let ordered = &self.replication.replicas.loops[number].feed_ordered;
         if !ordered.swap(true, Ordering::SeqCst) {
             self.mailboxes[number].order(Order::FeedReplicas);
         }

@@ -47,7 +47,7 @@ impl Shared {
         waits.retain(|(waiter, _)| !waiter.has_ended());
         waits.push((Arc::clone(waiter), goal));
         drop(waits);
-        self.replication.replicas.acks.ask();
+        self.replication.replicas.acks.request();
         self.answer_acked(loop_number);
     }
 
@@ -83,7 +83,7 @@ impl Shared {
     /// call.
     #[inline]
     pub(crate) fn ask_for_acks(&self) {
-        if self.replication.replicas.acks.take_ask() {
+        if self.replication.replicas.acks.take_request() {
             self.append_to_stream(GETACK);
         }
     }

@@ -78,7 +78,7 @@ pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, o
         let log = &shared.durability.changelog;
         // The log has the changes up to this offset, but not the changes of a running stretch.
         let (end, offset) = (log.file_end(), shared.replication.offset());
-        let synced = applied.in_file.look(end, offset, log.synced());
+        let synced = applied.in_file.update(end, offset, log.synced());
         words.extend([b"FACK".as_slice(), in_file.format(synced).as_bytes()]);
     }
     punctual_resp::encode_command(out, &words);

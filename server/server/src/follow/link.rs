@@ -243,7 +243,7 @@ impl Drop for Link {
 }
 
 impl Conversation for Link {
-    fn say(&mut self, _: u64, output: &mut Vec<u8>) {
+    fn write_output(&mut self, _: u64, output: &mut Vec<u8>) {
         if std::mem::replace(&mut self.requested, true) {
             return;
         }
@@ -290,7 +290,7 @@ impl Conversation for Link {
         }
     }
 
-    fn hear(&mut self, input: &mut Vec<u8>) -> bool {
+    fn read_input(&mut self, input: &mut Vec<u8>) -> bool {
         let before = input.len();
         if self.snapshot().is_none() {
             take_lines(input, |line| {

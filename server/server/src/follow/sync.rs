@@ -18,7 +18,7 @@ use crate::persist::load::{self, Progress, ReadFailure};
 use crate::replication::attachment::{Data, Failure, Loaded};
 use crate::replication::incoming::Incoming;
 use crate::replication::state::ReplicationId;
-use crate::replication::upstream::Transfer;
+use crate::replication::upstream::SyncProgress;
 
 /// Read size in bytes.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -122,7 +122,7 @@ impl Announced {
             End::Mark(_) => None,
         };
         let mut left = len.unwrap_or(u64::MAX);
-        let mut transfer = Transfer {
+        let mut transfer = SyncProgress {
             total: len.unwrap_or(0),
             read: 0,
         };
@@ -181,7 +181,7 @@ fn failure(failure: ReadFailure) -> Failure {
     match failure {
         ReadFailure::Io(error) => Failure::Transfer(error),
         ReadFailure::At(offset, reason) => Failure::Refused(format!("{reason} (at byte {offset})")),
-        ReadFailure::Other(load::LoadError::Stopped) => Failure::Unwanted,
+        ReadFailure::Other(load::LoadError::Stopped) => Failure::Outdated,
         ReadFailure::Other(load::LoadError::Databases { db, databases, .. }) => Failure::Refused(
             format!("the primary has database {db}, and this server has {databases}"),
         ),
@@ -200,7 +200,7 @@ impl Failure {
     pub(crate) fn report(self, shared: &Shared) {
         let logger = &shared.logger;
         match self {
-            Self::Unwanted => {}
+            Self::Outdated => {}
             Self::Transfer(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Self::Transfer(error) if error.kind() == io::ErrorKind::TimedOut => log::warning!(
                 logger,

@@ -144,7 +144,7 @@ fn plain(figures: &Figures, page: &mut Exposition) {
             figures::Kind::Gauge | figures::Kind::Size => Kind::Gauge,
             figures::Kind::Count => Kind::Counter,
         };
-        let (name, of) = (name_of(field), field.of.to_string());
+        let (name, suffix) = (name_of(field), field.suffix.to_string());
         let (label, help) = match field.own {
             Some((label, help)) => (label, help.to_owned()),
             None => ("", format!("The field {} of INFO.", field.name)),
@@ -153,7 +153,7 @@ fn plain(figures: &Figures, page: &mut Exposition) {
         if name != last {
             page.family(&name, kind, &help);
         }
-        let label = Some((label, &*of)).filter(|(label, _)| !label.is_empty());
+        let label = Some((label, &*suffix)).filter(|(label, _)| !label.is_empty());
         let value = field.figure.number().unwrap_or_default();
         page.sample(&name, label.as_slice(), value);
         last = name;
@@ -227,8 +227,8 @@ fn parts(figures: &Figures, shared: &Shared, page: &mut Exposition) {
                 }
             }
             _ => {
-                for (of, figure) in figures.each(field) {
-                    sample(&[(label, &of.to_string())], figure);
+                for (suffix, figure) in figures.each(field) {
+                    sample(&[(label, &suffix.to_string())], figure);
                 }
             }
         }
@@ -376,7 +376,7 @@ mod tests {
         let name = |kind, name, metric, own| {
             name_of(&Field {
                 name,
-                of: "".into(),
+                suffix: "".into(),
                 figure: 0.into(),
                 kind,
                 metric,

@@ -1,7 +1,7 @@
 //! The socket of a connection: TCP, unix, or TLS over TCP.
 //!
-//! Ground rules: only the event loop that owns the connection reads from the socket and writes to it. No other thread has the
-//! descriptor or the session, so neither has a lock.
+//! Ground rule: only the event loop that owns the connection uses the socket. So neither the
+//! descriptor nor the TLS session needs a lock.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,8 +25,9 @@ impl Socket {
         Self::Tls(stream, Box::new(session))
     }
 
-    /// Reads the available bytes. A read that does not fill `buf` has emptied the socket, unless [`Socket::has_more`]. Calls
-    /// the system directly: the C library's wrapper costs a few percent of a single command's time.
+    /// Reads the available bytes. If the read does not fill `buf`, the socket is empty, unless
+    /// [`Socket::has_more`] returns true. The function makes the system call directly, because the
+    /// C library's wrapper takes a few percent of a single command's time.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if let Self::Tls(stream, session) = self {
             return session.read(stream.as_fd(), buf);
@@ -43,7 +44,7 @@ impl Socket {
         Ok(net::send(self.fd(), bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// As [`Socket::write`], from several buffers.
+    /// Writes as many bytes from several buffers as the socket accepts.
     pub(crate) fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         if let Self::Tls(stream, session) = self {
             let pieces = buffers.iter().map(|buffer| &**buffer);
@@ -58,7 +59,8 @@ impl Socket {
         )?)
     }
 
-    /// Writes what was accepted but waits for the system, as records do. Returns `WouldBlock` while some is left.
+    /// Sends the encrypted bytes that earlier writes left over. Returns `WouldBlock` while some are
+    /// left.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tls(stream, session) => session.flush(stream.as_fd()),
@@ -66,7 +68,7 @@ impl Socket {
         }
     }
 
-    /// Returns true if accepted bytes wait for the system.
+    /// Returns true if encrypted bytes of earlier writes are not sent yet.
     pub(crate) fn wants_write(&self) -> bool {
         match self {
             Self::Tls(_, session) => session.wants_write(),
@@ -74,7 +76,8 @@ impl Socket {
         }
     }
 
-    /// Returns true if a read returns data or the end although the system does not report the socket as readable.
+    /// Returns true if a read would return data, or the end of the stream, even though the system
+    /// does not report the socket as readable.
     pub(crate) fn has_more(&self) -> bool {
         match self {
             Self::Tls(_, session) => session.has_more(),
@@ -82,7 +85,7 @@ impl Socket {
         }
     }
 
-    /// Returns true until reads and writes are possible.
+    /// Returns true during the TLS handshake, when no data can be read or written.
     pub(crate) fn is_handshaking(&self) -> bool {
         match self {
             Self::Tls(_, session) => session.is_handshaking(),
@@ -90,7 +93,7 @@ impl Socket {
         }
     }
 
-    /// Continues the handshake. Returns `WouldBlock` as long as it waits for the peer.
+    /// Continues the TLS handshake. Returns `WouldBlock` while the handshake waits for the peer.
     pub(crate) fn shake_hands(&mut self) -> io::Result<()> {
         match self {
             Self::Tls(stream, session) => session.shake_hands(stream.as_fd()),
@@ -98,7 +101,7 @@ impl Socket {
         }
     }
 
-    /// Tells the peer that nothing follows, if the protocol does so.
+    /// Sends the peer the end of the stream, if the protocol has such a message.
     pub(crate) fn close(&mut self) {
         if let Self::Tls(stream, session) = self {
             session.close(stream.as_fd());
@@ -113,17 +116,19 @@ impl Socket {
         }
     }
 
-    /// Lets the system collect bytes for larger packets, or not. Only TCP does so.
+    /// Sets TCP_NODELAY: with `on` the system sends bytes at once instead of collecting larger
+    /// packets.
     pub(crate) fn set_nodelay(&self, on: bool) {
         if let Some(stream) = self.tcp() {
-            // Not vital: the bytes arrive in any case.
+            // A failure does no harm: the bytes arrive later.
             stream.set_nodelay(on).ok();
         }
     }
 
-    /// Ends the connection in both directions, even if a child process has inherited the socket. Written bytes still arrive.
+    /// Ends the connection in both directions, even if a child process has inherited the socket.
+    /// Bytes written before still arrive.
     pub(crate) fn shutdown(&self) {
-        // Fails only if the peer has already ended the connection.
+        // The call fails only if the peer has already ended the connection.
         let _ = net::shutdown(self.fd(), net::Shutdown::Both);
     }
 

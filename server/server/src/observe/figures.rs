@@ -1,22 +1,22 @@
-//! The figures of INFO: typed values with their names. INFO renders them as text, the HTTP port as
-//! samples.
+//! The figures of INFO: named values with a type. INFO renders them as text, and the HTTP port
+//! renders them as samples of metrics.
 //!
-//! A figure is declared where it is taken, with the metric that it is. `http/metrics.rs` derives
-//! the name of the metric from the name of the field, unless the declaration has another one.
+//! The code that reads a figure also declares its kind of metric. `http/metrics.rs` derives the
+//! name of the metric from the name of the field, unless the declaration names the metric.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 
-/// A value of INFO.
+/// Value of a field of INFO.
 #[derive(Debug)]
 pub(crate) enum Figure {
     /// An integer.
     Whole(i128),
-    /// A value, its number of decimals, and its unit.
+    /// A number, its number of decimals, and its unit.
     Fixed(f64, usize, &'static str),
     /// One of two words: the first if the value is true.
     Either(bool, [&'static str; 2]),
-    /// A name, an address, a version.
+    /// Text, such as a name, an address or a version.
     Text(Cow<'static, str>),
     /// Named parts, as in `keys=1,expires=0`.
     Parts(Vec<(Cow<'static, str>, Figure)>),
@@ -43,7 +43,8 @@ impl Figure {
         Self::Parts(parts.map(|(name, part)| (name.into(), part)).into())
     }
 
-    /// Returns the number, rounded to its digits. The first of two words is 1, the second 0.
+    /// Returns the number, rounded to its decimals. The first of two words counts as 1, the second
+    /// as 0. Returns `None` for text and parts.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Self::Whole(number) => Some(*number as f64),
@@ -56,7 +57,7 @@ impl Figure {
         }
     }
 
-    /// Returns all parts with their names.
+    /// Returns the parts with their names; empty if the value has no parts.
     pub(crate) fn all_parts(&self) -> &[(Cow<'static, str>, Self)] {
         match self {
             Self::Parts(parts) => parts,
@@ -110,45 +111,46 @@ impl From<String> for Figure {
     }
 }
 
-/// What a field is to metrics.
+/// Kind of metric that a field becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// No metric.
+    /// The field is shown by INFO only.
     Field,
     /// A number that rises and falls.
     Gauge,
     /// A gauge in bytes.
     Size,
-    /// A number that only grows, except by CONFIG RESETSTAT.
+    /// A number that only grows, until CONFIG RESETSTAT.
     Count,
 }
 
 /// A field of INFO.
 #[derive(Debug)]
 pub(crate) struct Field {
-    /// The name, or its beginning if there are several such fields.
+    /// Name of the field; the beginning of the name if several fields share it (`db` of `db0`).
     pub(crate) name: &'static str,
-    /// The rest of the name: the database, command or error that the field is about.
-    pub(crate) of: Figure,
+    /// Rest of the name: the database, command or error that the field describes. Usually
+    /// empty.
+    pub(crate) suffix: Figure,
     /// The value of the field.
     pub(crate) figure: Figure,
-    /// What the field is to metrics.
+    /// Kind of metric that the field becomes.
     pub(crate) kind: Kind,
-    /// The name of the metric without its prefix, if the name does not follow from the field's.
+    /// Name of the metric without its prefix; `None` derives it from the field's name.
     pub(crate) metric: Option<&'static str>,
-    /// For a metric that Redis does not have: the label whose value is `of`, or "", and the
-    /// description.
+    /// For a metric that Redis does not have: its description, and the label whose value is
+    /// `suffix`, or "" without a label.
     pub(crate) own: Option<(&'static str, &'static str)>,
 }
 
 impl Field {
-    /// Names the metric.
+    /// Sets the metric's name.
     pub(crate) fn named(&mut self, metric: &'static str) {
         self.metric = Some(metric);
     }
 
-    /// Makes the field a gauge that Redis does not have. `label` is the label whose value is `of`,
-    /// or "".
+    /// Makes the field a gauge that Redis does not have. `label` is the label whose value is
+    /// `suffix`, or "" without a label.
     pub(crate) fn own(&mut self, metric: &'static str, label: &'static str, help: &'static str) {
         self.kind = Kind::Gauge;
         self.metric = Some(metric);
@@ -166,18 +168,18 @@ impl Figures {
         self.0.iter().flat_map(|(_, fields)| fields)
     }
 
-    /// Returns the fields whose names begin with the fixed name `name`.
+    /// Returns suffix and value of each field whose name begins with `name`.
     pub(crate) fn each(&self, name: &str) -> impl Iterator<Item = (&Figure, &Figure)> {
         let fields = self.fields().filter(move |field| field.name == name);
-        fields.map(|field| (&field.of, &field.figure))
+        fields.map(|field| (&field.suffix, &field.figure))
     }
 
-    /// Returns the number of a field.
+    /// Returns the value of a field as a number.
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
         self.each(name).next()?.1.number()
     }
 
-    /// Returns a field as INFO shows it, or "" if the field is absent.
+    /// Returns the value of a field as INFO shows it, or "" if the field is absent.
     pub(crate) fn text(&self, name: &str) -> String {
         let field = self.each(name).next();
         field
@@ -195,10 +197,13 @@ impl Display for Figures {
                 name => write!(f, "{blank}# {}{}\r\n", name[..1].to_uppercase(), &name[1..])?,
             }
             for Field {
-                name, of, figure, ..
+                name,
+                suffix,
+                figure,
+                ..
             } in fields
             {
-                write!(f, "{name}{of}:{figure}\r\n")?;
+                write!(f, "{name}{suffix}:{figure}\r\n")?;
             }
         }
         Ok(())

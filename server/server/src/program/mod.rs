@@ -76,7 +76,7 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let mut config = Config::from_args(args).map_err(StartError::from)?;
     // This comes before the fork, so that an error reaches the terminal.
     CommandNames::new(command::table(), &config).map_err(StartError::from)?;
-    Users::of_config(
+    Users::from_config(
         command::table(),
         &config,
         &Disk::default(),

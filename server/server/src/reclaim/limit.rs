@@ -54,7 +54,7 @@ impl Shared {
     /// Returns the number of bytes that do not count for the limit: buffers of the append-only
     /// file, and buffers of replicas beyond the size of the backlog.
     pub(crate) fn memory_not_counted(&self) -> u64 {
-        self.durability.changelog.kept_for_file()
+        self.durability.changelog.file_buffer_bytes()
             + self
                 .replication
                 .replicas

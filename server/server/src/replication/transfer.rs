@@ -1,8 +1,11 @@
-//! Bytes for a replica before its stream: newlines while it waits, `+FULLRESYNC`, and the snapshot.
+//! Bytes that a replica gets before the stream: newlines while it waits, `+FULLRESYNC`, and the
+//! snapshot.
 //!
-//! Ground rules: upkeep and the thread of a full synchronization add blocks; only the replica's event loop removes them, and writes
-//! them to the socket. The replicas of a synchronization share its blocks. The mutex is a leaf, and no call of the system happens
-//! under it. The thread blocks while a replica has too many unsent bytes, until the loop sends some or closes the transfer.
+//! Ground rules: the upkeep of replicas and the thread of a full synchronization add blocks; only
+//! the replica's event loop removes blocks and writes them to the socket. The replicas of a
+//! synchronization share its blocks. While the mutex is held, no other lock is taken and no socket
+//! is used. The thread blocks while a replica has too many unsent bytes, until the loop sends some
+//! or closes the transfer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,16 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Number of unsent bytes beyond which the thread of a full synchronization waits for a replica.
+/// Number of unsent bytes of a replica above which the thread of a full synchronization waits.
 const AHEAD_BYTES: usize = 32 << 20;
 
-/// What the replica's loop does next.
+/// The next step of the replica's loop.
 pub(crate) enum Next {
-    /// Send this block, from this byte on.
+    /// Send this block, starting at this byte.
     Send(Arc<[u8]>, usize),
     /// Wait for the next block.
     Wait,
-    /// End the transfer: the snapshot is sent.
+    /// End the transfer: the whole snapshot is sent.
     End,
     /// Close the connection.
     Close,
@@ -32,9 +35,9 @@ enum State {
     Waiting,
     /// More blocks of the snapshot follow.
     Sending,
-    /// The queue has the last block.
+    /// The last block has been added.
     Complete { at_once: bool },
-    /// The replica gets nothing more.
+    /// Nothing more is sent to the replica.
     Closed,
 }
 
@@ -42,9 +45,9 @@ enum State {
 struct Queue {
     state: State,
     blocks: VecDeque<Arc<[u8]>>,
-    /// Number of sent bytes of the first block.
+    /// Number of bytes of the first block that are sent.
     sent: usize,
-    /// Number of bytes in all blocks.
+    /// Total number of bytes in all blocks.
     bytes: usize,
 }
 
@@ -59,19 +62,20 @@ impl Queue {
 #[derive(Debug, Default)]
 pub(crate) struct Transfer {
     queue: Mutex<Queue>,
-    /// The queue has become shorter.
+    /// Signals that the queue has become shorter.
     moved: Condvar,
-    /// Last time at which no byte waited for the socket or the socket took one, by the stopwatch.
+    /// Last time, in milliseconds of the stopwatch, at which the socket accepted a byte or no byte
+    /// was waiting.
     progress_ms: AtomicU64,
 }
 
 impl Transfer {
-    /// Adds what the replica gets before the snapshot.
+    /// Adds bytes that precede the snapshot.
     pub(crate) fn announce(&self, head: &str) {
         self.queue.lock().add(head.as_bytes().into());
     }
 
-    /// Adds a newline if the snapshot has not begun and nothing is unsent.
+    /// Adds a newline if the snapshot has not begun and no bytes are unsent.
     pub(crate) fn keep_alive(&self) {
         let mut queue = self.queue.lock();
         if queue.state == State::Waiting && queue.blocks.is_empty() {
@@ -79,7 +83,8 @@ impl Transfer {
         }
     }
 
-    /// Adds a block of the snapshot; blocks as long as too many bytes are unsent. Returns true if the loop waits for a block.
+    /// Adds a block of the snapshot. Blocks while too many bytes are unsent. Returns true if the
+    /// queue was empty, so that the loop must be notified.
     pub(crate) fn push(&self, block: &Arc<[u8]>) -> bool {
         let mut queue = self.queue.lock();
         while queue.bytes > AHEAD_BYTES {
@@ -93,7 +98,8 @@ impl Transfer {
         queue.blocks.len() == 1
     }
 
-    /// Notes that no block follows. The stream follows `at_once`, or when the replica acknowledges.
+    /// Records that no more blocks follow. The stream follows `at_once`, or after the replica's
+    /// first acknowledgement.
     pub(crate) fn complete(&self, at_once: bool) {
         let mut queue = self.queue.lock();
         if queue.state != State::Closed {
@@ -101,7 +107,7 @@ impl Transfer {
         }
     }
 
-    /// Drops the unsent bytes, and lets the thread go on without the replica.
+    /// Drops the unsent bytes, so that the thread continues without this replica.
     pub(crate) fn close(&self) {
         *self.queue.lock() = Queue {
             state: State::Closed,
@@ -110,17 +116,17 @@ impl Transfer {
         self.moved.notify_all();
     }
 
-    /// Returns whether the replica gets nothing more.
+    /// Returns true if nothing more is sent to the replica.
     pub(crate) fn is_closed(&self) -> bool {
         self.queue.lock().state == State::Closed
     }
 
-    /// Returns whether the stream follows the snapshot at once.
+    /// Returns true if the stream follows the snapshot at once.
     pub(crate) fn is_at_once(&self) -> bool {
         self.queue.lock().state == State::Complete { at_once: true }
     }
 
-    /// Returns the next step of the loop.
+    /// Returns the next step of the replica's loop.
     pub(crate) fn next(&self) -> Next {
         let queue = self.queue.lock();
         match (queue.blocks.front(), &queue.state) {
@@ -131,11 +137,11 @@ impl Transfer {
         }
     }
 
-    /// Removes `count` bytes of the first block, which are sent.
+    /// Removes `count` bytes of the first block, because they were sent.
     pub(crate) fn sent(&self, count: usize) {
         let mut queue = self.queue.lock();
         queue.sent += count;
-        // Without a block, another thread has closed the transfer meanwhile.
+        // Another thread may have closed the transfer and dropped the block meanwhile.
         if let Some(len) = queue.blocks.front().map(|block| block.len())
             && queue.sent >= len
         {
@@ -146,12 +152,12 @@ impl Transfer {
         }
     }
 
-    /// Notes that no byte waits for the socket, or that the socket has taken one.
+    /// Records that the socket has accepted a byte, or that no byte was waiting.
     pub(crate) fn note_progress(&self, now_ms: u64) {
         self.progress_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Returns the time for which the socket has taken no byte.
+    /// Returns the time in milliseconds for which the socket has accepted no byte.
     pub(crate) fn stuck_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(self.progress_ms.load(Ordering::Relaxed))
     }

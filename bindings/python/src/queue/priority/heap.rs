@@ -19,7 +19,7 @@ const ARITY: usize = 2;
 struct Entry {
     priority: Priority,
     /// Tie-breaker between entries of equal priorities.
-    order: NonZeroU32,
+    sequence: NonZeroU32,
     index: u32,
 }
 
@@ -29,12 +29,12 @@ impl placed::Entry for Entry {
         self.index
     }
 
-    fn order(&self) -> NonZeroU32 {
-        self.order
+    fn sequence(&self) -> NonZeroU32 {
+        self.sequence
     }
 
-    fn set_order(&mut self, order: NonZeroU32) {
-        self.order = order;
+    fn set_sequence(&mut self, sequence: NonZeroU32) {
+        self.sequence = sequence;
     }
 }
 
@@ -168,7 +168,7 @@ impl Heap {
     #[inline]
     fn ranked(&self, place: usize) -> (&Priority, NonZeroU32) {
         let entry = &self.entries.entries()[place];
-        (&entry.priority, entry.order)
+        (&entry.priority, entry.sequence)
     }
 
     /// Returns the place among the first `len` of an entry that comes to `at`.
@@ -189,9 +189,9 @@ impl Heap {
 
 #[inline]
 fn ranked(priority: Priority) -> impl FnOnce(NonZeroU32, u32) -> Entry {
-    |order, index| Entry {
+    |sequence, index| Entry {
         priority,
-        order,
+        sequence,
         index,
     }
 }

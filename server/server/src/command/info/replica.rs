@@ -23,7 +23,7 @@ pub(super) fn info(page: &mut Page<'_, '_>) {
     page.line("master_link_status", Figure::Either(up, ["up", "down"]));
     page.line(
         "master_last_io_seconds_ago",
-        or_never(shown.heard_s.filter(|_| up)),
+        or_never(shown.last_input_s.filter(|_| up)),
     );
     page.line("master_sync_in_progress", syncs);
     page.line("slave_read_repl_offset", offset);
@@ -38,7 +38,10 @@ pub(super) fn info(page: &mut Page<'_, '_>) {
             "master_sync_perc",
             Figure::fixed(if total > 0 { percent } else { 0.0 }, 2),
         );
-        page.line("master_sync_last_io_seconds_ago", or_never(shown.heard_s));
+        page.line(
+            "master_sync_last_io_seconds_ago",
+            or_never(shown.last_input_s),
+        );
     }
     if !up {
         page.line("master_link_down_since_seconds", or_never(shown.down_s));

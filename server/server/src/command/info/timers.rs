@@ -18,7 +18,7 @@ const SPANS: [&str; 3] = ["minute", "hour", "day"];
 pub(super) fn timers(page: &mut Page<'_, '_>) {
     // What an earlier section has locked need not be locked while queues are counted.
     page.turn.release_whole();
-    let jobs = page.shared.observed.job_figures.renewed(page.turn);
+    let jobs = page.shared.observed.job_figures.count(page.turn);
     page.turn.lock_all();
     let now_ms = page.turn.now.read_ms();
     let (mut pending, mut entries) = (0, 0);

@@ -20,7 +20,7 @@ use std::sync::mpsc::Sender;
 use std::thread::Thread;
 use std::time::Duration;
 
-use crate::changelog::{FileMark, MOST_UNSYNCED};
+use crate::changelog::{FileMark, UNSYNCED_MAX};
 use crate::config::{AppendSync, Settings};
 use crate::durability::files::OpenFile;
 use crate::log;
@@ -198,7 +198,7 @@ impl Writer {
         self.shared
             .durability
             .changelog
-            .buffer_dropped(bytes.capacity() - bytes.len());
+            .file_buffer_freed(bytes.capacity() - bytes.len());
         let mut start = 0;
         let mut write = |queue: &mut VecDeque<Step>, to: usize| {
             if to > start {
@@ -245,7 +245,7 @@ impl Writer {
                 aof.written.store(self.written, Ordering::Release);
                 self.recovered();
                 self.closed = outcome == Outcome::Closed;
-                self.note_room();
+                self.set_kept_from();
                 outcome
             }
             Err(failure) => {
@@ -302,16 +302,16 @@ impl Writer {
         {
             self.recycle(first.bytes);
         }
-        self.note_room();
+        self.set_kept_from();
     }
 
     /// Reports to the log the position before which the writer keeps no bytes.
-    fn note_room(&self) {
+    fn set_kept_from(&self) {
         let kept = self.kept.front();
         // A `#TS:` line is not part of the log.
         let begin = |first: &Written| first.end.saturating_sub(first.bytes.len() as u64);
         let from = kept.map_or(self.written, begin);
-        self.shared.durability.changelog.note_room(from);
+        self.shared.durability.changelog.set_kept_from(from);
     }
 
     /// After a failure, cuts the file back to its valid part, and queues lost writes again.
@@ -401,7 +401,7 @@ impl Writer {
             AppendSync::Always => true,
             AppendSync::EverySecond => {
                 let kept = self.file.bytes - self.good_bytes;
-                kept >= MOST_UNSYNCED || self.shared.world.since(self.last_sync) >= SYNC_INTERVAL
+                kept >= UNSYNCED_MAX || self.shared.world.since(self.last_sync) >= SYNC_INTERVAL
             }
             AppendSync::No => false,
         };
@@ -520,7 +520,7 @@ impl Writer {
             self.spare.push(bytes);
             self.spare_bytes += capacity;
         } else {
-            self.shared.durability.changelog.buffer_dropped(capacity);
+            self.shared.durability.changelog.file_buffer_freed(capacity);
         }
     }
 
