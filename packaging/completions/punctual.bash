@@ -1,8 +1,9 @@
-# Completion of `punctual` in bash: directives and the options of `punctual top`, as the installed program lists them.
+# Completion of `punctual` in bash. The installed program lists its directives and the options of
+# `punctual top`.
 _punctual() {
   local word="${COMP_WORDS[COMP_CWORD]}" names=""
   if [[ "$word" != -* ]]; then
-    # Otherwise a file: the configuration, or the value of an option.
+    # Other words are files: the configuration, or the value of an option.
     ((COMP_CWORD > 1)) || names=top
   elif [[ "${COMP_WORDS[1]}" == top ]]; then
     names="$("$1" top --help 2>/dev/null | grep -oE -- '--[a-z]+')"

@@ -1,7 +1,8 @@
-//! Compiles Lua 5.1.5 from the sources that the crate `lua-src` packages, with the edits of `lua/edits.rs` and the additions of
-//! `lua/punctual.c`.
+//! Compiles Lua 5.1.5 from the sources that the crate `lua-src` packages, with the edits of
+//! `lua/edits.rs` and the additions of `lua/punctual.c`.
 //!
-//! `lua-src` is a build dependency for its files alone: its own build would compile them as they are.
+//! `lua-src` is a build dependency only for its files. Its own build would compile them without the
+//! edits.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,7 @@ use std::{env, fs, panic};
 #[path = "lua/edits.rs"]
 mod edits;
 
-/// Modules of Lua that scripts get nothing from.
+/// Modules of Lua that are not compiled, because scripts may not use any of their functions.
 const LEFT_OUT: &[&str] = &["ldblib.c", "linit.c", "liolib.c", "loadlib.c"];
 
 fn main() {
@@ -38,7 +39,8 @@ fn main() {
     build
         .file("lua/punctual.c")
         .define("LUA_ANSI", None)
-        // `unpack` checks for an overflow after it has happened (CVE-2025-46817), which is only then well defined.
+        // `unpack` checks for an overflow of a signed integer after the addition (CVE-2025-46817).
+        // Without this flag such an overflow is undefined behaviour.
         .flag("-fwrapv")
         .include(&out)
         .opt_level(3)
@@ -50,24 +52,25 @@ fn main() {
 
 /// Returns the folder with the sources of Lua 5.1.
 ///
-/// `lua-src` does not say where it is. Its build panics for a target that it does not know, and a panic has a place.
+/// `lua-src` has no function that returns its folder. But its build panics for an unknown target,
+/// and a panic has the path of a source file of `lua-src`.
 fn packaged_sources() -> PathBuf {
-    let place = Arc::new(Mutex::new(None));
-    let noted = Arc::clone(&place);
+    let panic_file = Arc::new(Mutex::new(None));
+    let stored = Arc::clone(&panic_file);
     let hook = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let file = info
             .location()
             .map(|location| PathBuf::from(location.file()));
-        *noted.lock().expect("one thread has it") = file;
+        *stored.lock().expect("only this thread locks") = file;
     }));
     let built = panic::catch_unwind(|| {
         lua_src::Build::new().target("none").build(lua_src::Lua51);
     });
     panic::set_hook(hook);
     assert!(built.is_err(), "lua-src knows the target `none`");
-    let file = place.lock().expect("one thread has it").take();
-    let file = file.expect("a panic has a place");
+    let file = panic_file.lock().expect("only this thread locks").take();
+    let file = file.expect("a panic has a location");
     let package = file.ancestors().nth(2).expect("the file is src/lib.rs");
     package.join("lua-5.1.5")
 }

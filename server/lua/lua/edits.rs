@@ -1,7 +1,8 @@
-//! The edits to the sources of Lua 5.1.5, each with its reason. An edit that does not apply exactly as often as stated
-//! fails the build, so a new version of the sources cannot lose one silently.
+//! The edits to the sources of Lua 5.1.5, each with its reason. The build fails if the text of an
+//! edit does not occur exactly [`Edit::times`] times, so a new version of the sources cannot drop
+//! an edit silently.
 
-/// One edit: in `file`, replace each of `times` occurrences of `from` by `to`.
+/// One edit: in `file`, replaces each of the `times` occurrences of `from` with `to`.
 struct Edit {
     file: &'static str,
     from: &'static str,
@@ -55,13 +56,15 @@ const EDITS: &[Edit] = &[
         "LUA_API int lua_setfenv (lua_State *L, int idx) {",
         "LUA_API int punctual_isreadonly (lua_State *L, int idx) {\n  StkId t = index2adr(L, idx);\n  return ttistable(t) && hvalue(t)->readonly;\n}\n\n\nLUA_API void punctual_setreadonly (lua_State *L, int idx, int on) {\n  StkId t = index2adr(L, idx);\n  if (ttistable(t)) hvalue(t)->readonly = cast_byte(on != 0);\n}\n\n\nLUA_API int lua_setfenv (lua_State *L, int idx) {",
     ),
-    // Bytecode is not verified, so a made-up chunk can read and write any memory.
+    // Lua does not verify bytecode, so crafted bytecode can read and write any memory. Only source
+    // text is loaded.
     edit(
         "ldo.c",
         "((c == LUA_SIGNATURE[0]) ? luaU_undump : luaY_parser)(L, p->z,",
         "luaY_parser(L, p->z,",
     ),
-    // CVE-2025-49844: the chunk's name is on no stack while the parser allocates, so the collector could free it.
+    // CVE-2025-49844: while the parser allocates, the chunk's name is not on the stack, so the
+    // collector could free it. The edit puts the name on the stack.
     edit(
         "lparser.c",
         "  luaX_setinput(L, &lexstate, z, luaS_new(L, name));",
@@ -72,8 +75,9 @@ const EDITS: &[Edit] = &[
         "  lua_assert(lexstate.fs == NULL);\n  return funcstate.f;",
         "  lua_assert(lexstate.fs == NULL);\n  L->top--;\n  return funcstate.f;",
     ),
-    // Redis hashes all bytes of a string, and the order of `next` depends on it. That takes some cycles a byte, so a long
-    // string gets this hash when it is first a key, and is found again by a faster one.
+    // Redis's Lua hashes all bytes of a string, and the order of `next` depends on this hash, which
+    // takes some cycles a byte. A long string gets this hash when it is first used as a key; the
+    // table of all strings uses a faster hash for it.
     edit(
         "lstring.c",
         "  unsigned int h = cast(unsigned int, l);  /* seed */\n  size_t step = (l>>5)+1;  /* if string is too long, don't hash all its chars */\n  size_t l1;\n  for (l1=l; l1>=step; l1-=step)  /* compute hash */\n    h = h ^ ((h<<5)+(h>>2)+cast(unsigned char, str[l1-1]));",
@@ -94,7 +98,8 @@ const EDITS: &[Edit] = &[
         "#define hashstr(t,str)  hashpow2(t, (str)->tsv.hash)",
         "#include \"lstring.h\"\n#define hashstr(t,str) \\\n  hashpow2(t, islong((str)->tsv.len) ? punctual_longkeyhash(str) : (str)->tsv.hash)",
     ),
-    // A table that grows has each of its keys once: no need to look a string up before it is inserted again.
+    // The keys of a table are distinct, so a table that grows inserts its strings again without
+    // looking each of them up.
     edit(
         "ltable.c",
         "static void resize (lua_State *L, Table *t, int nasize, int nhsize) {",
@@ -105,19 +110,21 @@ const EDITS: &[Edit] = &[
         "      setobjt2t(L, luaH_set(L, t, key2tval(old)), gval(old));",
         "      setobjt2t(L, ttisstring(gkey(old)) ? newkey(L, t, key2tval(old)) : luaH_set(L, t, key2tval(old)), gval(old));",
     ),
-    // Scripts always run with a hook that counts; one for lines is set with a count of 1. So the count alone tells.
+    // Scripts always run with a hook that counts instructions, and the hook for each line is set
+    // with a count of 1. So checking the count is enough.
     edit(
         "lvm.c",
         "    if ((L->hookmask & (LUA_MASKLINE | LUA_MASKCOUNT)) &&\n        (--L->hookcount == 0 || L->hookmask & LUA_MASKLINE)) {",
         "    if (__builtin_expect(--L->hookcount == 0, 0)) {",
     ),
-    // CVE-2025-46819: a long bracket with more equals signs than an int counts.
+    // CVE-2025-46819: the number of equals signs in a long bracket could overflow an int.
     edit(
         "llex.c",
         "    save_and_next(ls);\n    count++;\n",
         "    save_and_next(ls);\n    if (++count >= MAX_INT/4) luaX_lexerror(ls, \"lexical element too long\", 0);\n",
     ),
-    // A match calls itself once for some items of the pattern; a long pattern must not exhaust the thread's stack.
+    // `match` calls itself for some items of a pattern, so the depth is limited: a long pattern
+    // must not exhaust the thread's stack.
     edit(
         "lstrlib.c",
         "  int level;  /* total number of captures (finished or unfinished) */",
@@ -134,27 +141,30 @@ const EDITS: &[Edit] = &[
         to: "  ms.L = L;\n  ms.depth = 0;",
         times: 3,
     },
-    // `os` has the clock alone; the rest reaches the process, its files and its environment.
+    // `os` has only `clock`. Its other functions access the process, its files and its environment.
     edit(
         "loslib.c",
         "  {\"date\",      os_date},\n  {\"difftime\",  os_difftime},\n  {\"execute\",   os_execute},\n  {\"exit\",      os_exit},\n  {\"getenv\",    os_getenv},\n  {\"remove\",    os_remove},\n  {\"rename\",    os_rename},\n  {\"setlocale\", os_setlocale},\n  {\"time\",      os_time},\n  {\"tmpname\",   os_tmpname},\n",
         "",
     ),
-    // As in Redis, `pcall` returns the text of an error table: scripts for older versions expect a string. Without arguments it
-    // calls its own placeholder there.
+    // As in Redis, `pcall` returns the text of an error table, because scripts for older versions
+    // expect a string. `pcall` without arguments returns the error that Redis returns.
     edit(
         "lbaselib.c",
         "  luaL_checkany(L, 1);\n  status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);\n",
         "  if (lua_gettop(L) == 0) {\n    lua_pushboolean(L, 0);\n    lua_pushliteral(L, \"attempt to call a boolean value\");\n    return 2;\n  }\n  status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);\n  if (status != 0 && lua_istable(L, -1)) {\n    lua_getfield(L, -1, \"err\");\n    if (lua_isstring(L, -1)) lua_replace(L, -2);\n  }\n",
     ),
-    // All scripts share the collector, so none may stop or tune it. The replies are those of a collector with its defaults.
+    // All scripts share the collector, so a script may not stop or tune it. `collectgarbage`
+    // returns the values of a collector with default settings.
     edit(
         "lbaselib.c",
         "  int res = lua_gc(L, optsnum[o], ex);\n",
         "  int res = 0;\n  switch (optsnum[o]) {\n    case LUA_GCSTOP: case LUA_GCRESTART: break;\n    case LUA_GCSETPAUSE: res = LUAI_GCPAUSE; break;\n    case LUA_GCSETSTEPMUL: res = LUAI_GCMUL; break;\n    default: res = lua_gc(L, optsnum[o], ex); punctual_worked(L, (size_t)lua_gc(L, LUA_GCCOUNT, 0));\n  }\n",
     ),
-    // Work of C code counts as instructions, so that the hook runs in time. `punctual_worked` is for work that ends: the hook runs
-    // at the next instruction. `punctual_work` runs it at once, and is for loops that may take forever.
+    // Work of C code counts as instructions, so that the hook runs in time. `punctual_worked` only
+    // counts, and the hook runs at the next instruction: it is for work with a bounded time.
+    // `punctual_work` counts and runs the hook at once if it is due: it is for loops that may take
+    // forever.
     edit(
         "lua.h",
         "LUA_API lua_State *(lua_newstate) (lua_Alloc f, void *ud);",
@@ -241,7 +251,7 @@ const EDITS: &[Edit] = &[
         "lmemfind(s+init, l1-init, p, l2)",
         "lmemfind(L, s+init, l1-init, p, l2)",
     ),
-    // An item of a pattern costs its length, and what it has gone over.
+    // Matching an item of a pattern counts the length of the item and of the text that it matches.
     edit(
         "lstrlib.c",
         "  init: /* using goto's to optimize tail recursion */\n",

@@ -1,6 +1,7 @@
 /*
-** Additions to Lua. Rust calls the functions of tables while it has the stack to itself; they check what they are given, so that
-** no use of them is unsafe, and return false for what does not fit.
+** Additions to Lua. Rust calls the functions for tables, and nothing else uses the stack
+** meanwhile. The functions check the values on the stack and return 0 (punctual_next: -1) for
+** values of the wrong type, so that wrong arguments cannot corrupt memory.
 */
 
 #include <limits.h>
@@ -28,7 +29,7 @@ unsigned int punctual_keyhash (const char *str, size_t l) {
 }
 
 
-/* The same of a long string, which keeps it behind its bytes. */
+/* The same hash of a long string, which stores it after its bytes once it is computed. */
 unsigned int punctual_longkeyhash (TString *ts) {
   const int hashedbit = 7;
   char *place = cast(char *, ts + 1) + ts->tsv.len + 1;
@@ -44,13 +45,13 @@ unsigned int punctual_longkeyhash (TString *ts) {
 }
 
 
-/* The hash by which a long string is found again: 16 bytes a step. */
+/* The hash of a long string in the table of all strings: processes 16 bytes a step. */
 unsigned int punctual_longhash (const char *str, size_t l) {
   const unsigned long long odd = 0x9e3779b97f4a7c15ull;
   unsigned long long a = l, b = odd, words[2];
   size_t at = 0;
   while (at < l) {
-    /* The last step may read bytes of the one before. */
+    /* The last step may overlap the step before it. */
     size_t from = (at + sizeof(words) <= l) ? at : l - sizeof(words);
     memcpy(words, str + from, sizeof(words));
     a = (a ^ words[0]) * odd;
@@ -64,7 +65,7 @@ unsigned int punctual_longhash (const char *str, size_t l) {
 }
 
 
-/* Sets the key and the value at the top in the table below them, and pops them. The key is a string. */
+/* Pops a value and a key, which must be a string, and sets them in the table below them. */
 LUA_API int punctual_setelement (lua_State *L) {
   StkId t = L->top - 3;
   if (t < L->base || !ttistable(t) || hvalue(t)->readonly || !ttisstring(t + 1))
@@ -77,13 +78,13 @@ LUA_API int punctual_setelement (lua_State *L) {
 }
 
 
-/* Sets the value at the top as element n of the table below it, which has the elements before, and pops it. */
+/* Pops a value and sets it as element n of the table below it, which has the elements 1 to n - 1. */
 LUA_API int punctual_append (lua_State *L, int n) {
   const int largest = 1 << 25;
   StkId t = L->top - 2;
   if (t < L->base || !ttistable(t) || hvalue(t)->readonly)
     return 0;
-  /* `luaH_setnum' would count all elements to find the same size. */
+  /* `luaH_setnum' would compute the same size by counting all elements. */
   if (n > 0 && n - 1 == hvalue(t)->sizearray && n - 1 <= largest)
     luaH_resizearray(L, hvalue(t), n == 1 ? 1 : 2 * (n - 1));
   setobj2t(L, luaH_setnum(L, hvalue(t), n), t + 1);
@@ -94,8 +95,9 @@ LUA_API int punctual_append (lua_State *L, int n) {
 
 
 /*
-** Replaces the key at the top by the next key and its value of the table below it. `i' is 0 at first, then what the last call
-** returned; returns 0 after the last one, when the key is popped. As `lua_next', without a search for the key.
+** Does the same as `lua_next' without searching for the key: replaces the key at the top by the
+** next key of the table below it, and pushes the value. `i' is 0 for the first call, then the
+** result of the call before. After the last pair, pops the key and returns 0.
 */
 LUA_API int punctual_next (lua_State *L, int i) {
   StkId key = L->top - 1;
@@ -125,8 +127,8 @@ LUA_API int punctual_next (lua_State *L, int i) {
 
 
 /*
-** Returns whether all keys of the table at the top are integers above 0. Stores their number, and the greatest in the order of
-** `next'; one beyond an int counts as the least int.
+** Returns 1 if all keys of the table at the top are integers above 0, otherwise 0. Stores their
+** number and the greatest key. A key that does not fit in an int counts as the smallest int.
 */
 LUA_API int punctual_arraykeys (lua_State *L, int *max, int *items) {
   StkId o = L->top - 1;
@@ -160,7 +162,8 @@ LUA_API int punctual_arraykeys (lua_State *L, int *max, int *items) {
 }
 
 
-/* Whether the running function may push n more values. Unlike lua_checkstack, this makes no room. */
+/* Returns whether the running function may push n more values. Unlike lua_checkstack, does not
+** make room. */
 LUA_API int punctual_hasroom (lua_State *L, int n) {
   return L->ci->top - L->top >= n;
 }

@@ -1,4 +1,4 @@
-//! The table `redis` of scripts.
+//! The functions and numbers in the table `redis` of scripts, such as `redis.call`.
 
 use std::cell::{Cell, RefCell};
 
@@ -15,17 +15,18 @@ use crate::raw::state::Context;
 use crate::raw::{Kind, Stack};
 use crate::reply;
 
-/// State of the API, for one interpreter.
+/// State of the functions for scripts, one for each interpreter.
 #[derive(Default)]
 pub(crate) struct Session {
-    /// The protocol that the script has chosen for replies to it.
+    /// The protocol of the replies of `redis.call`, which the script sets with `redis.setresp`.
     pub(crate) protocol: Cell<Protocol>,
     /// The generator of `math.random`.
     pub(crate) random: RefCell<Random>,
     /// The functions of the library that is being loaded.
     pub(crate) loading: RefCell<Registered>,
-    /// Buffers of commands and replies, kept for the next ones.
+    /// Buffer for the arguments of a command, reused by the next command.
     args: RefCell<OwnedArgs>,
+    /// Buffer for the reply of a command, reused by the next command.
     reply: RefCell<Vec<u8>>,
     /// Buffers of `cjson`.
     pub(crate) json: RefCell<Buffers>,
@@ -39,7 +40,7 @@ impl Session {
 }
 
 impl Context {
-    /// Returns the state of the API.
+    /// Returns the state of the functions for scripts.
     pub(crate) fn session(&self) -> &Session {
         self.state
             .downcast_ref()
@@ -47,7 +48,7 @@ impl Context {
     }
 }
 
-/// Functions of `redis`.
+/// Functions in the table `redis`.
 pub(crate) const FUNCTIONS: &[(&str, Native)] = &[
     ("call", call),
     ("pcall", pcall),
@@ -67,7 +68,7 @@ pub(crate) const FUNCTIONS: &[(&str, Native)] = &[
 const REPL_AOF: i32 = 1;
 const REPL_REPLICA: i32 = 2;
 
-/// Numbers in `redis`.
+/// Numbers in the table `redis`.
 pub(crate) const NUMBERS: &[(&str, f64)] = &[
     ("LOG_DEBUG", 0.0),
     ("LOG_VERBOSE", 1.0),
@@ -110,10 +111,10 @@ fn is_error(stack: &mut Stack<'_>) -> bool {
     found
 }
 
-/// Runs the command in the arguments, and pushes its reply.
+/// Runs the command that the function's arguments name, and pushes its reply.
 ///
 /// # Errors
-/// A refusal if the arguments are no command; an error if the reply does not fit on the stack.
+/// A refusal if the arguments are not a command; an error if the reply does not fit on the stack.
 fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     let session = stack.context().session();
     let mut args = session.args.take();
@@ -121,7 +122,7 @@ fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     args.clear();
     reply.clear();
     let collected = collect(stack, &mut args);
-    // The reply needs the room.
+    // The command has been copied, and the reply needs the room on the stack.
     stack.set_top(0);
     let pushed = collected.map_err(Raise::refusal).and_then(|()| {
         let context = stack.context();
@@ -131,6 +132,7 @@ fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
             .ok_or(Raise::refusal(CALL_REFUSED))?;
         reply::push(stack, &reply)
     });
+    // Larger buffers are freed.
     const KEPT: usize = 64 << 10;
     let session = stack.context().session();
     if args.memory() <= KEPT {
@@ -142,6 +144,8 @@ fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     pushed
 }
 
+/// Copies the function's arguments to `args`; numbers become text. Returns Redis's message for
+/// other types.
 fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static str> {
     if stack.top() == 0 {
         return Err("Please specify at least one argument for this redis lib call");
@@ -164,21 +168,23 @@ fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// Refuses what only a running script may do: while a library of functions is loaded, there is none.
+/// Returns the refusal unless a script runs. While a library of functions is loaded, no script
+/// runs.
 fn needs_script(stack: &Stack<'_>, refusal: &'static str) -> Result<(), Raise> {
     let runs = stack.context().with_host(|_| ()).is_some();
     runs.then_some(()).ok_or(Raise::refusal(refusal))
 }
 
-/// Pushes the error that a command has replied: what is behind the `-`.
+/// Pushes the error reply of a command; `text` is the reply after its `-`.
 pub(crate) fn push_command_error(stack: &mut Stack<'_>, text: &[u8]) {
     stack.push_error(&[b"-", text].concat());
-    // The command's error has been counted; the script's end must not count it again.
+    // INFO has counted the command's error. If it also ends the script, it is not counted again.
     stack.push_boolean(true);
     stack.raw_set_field(-2, b"ignore_error_stats_update");
 }
 
-/// Pushes the table that `error_reply` and `status_reply` return for wrong arguments, unless there is one string.
+/// Returns true if the function's only argument is a string. Otherwise pushes the error table that
+/// `error_reply` and `status_reply` return for wrong arguments.
 fn takes_one_string(stack: &mut Stack<'_>) -> bool {
     let fits = stack.top() == 1 && stack.kind(1) == Kind::String;
     if !fits {
@@ -260,7 +266,8 @@ fn set_resp(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     Ok(0)
 }
 
-/// Checks its argument. All effects of a script go to the log of changes until that distinguishes its readers.
+/// Checks the flags and ignores them: all changes of a script go to the append-only file and to
+/// replicas.
 fn set_repl(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     needs_script(
         stack,
@@ -277,19 +284,19 @@ fn set_repl(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     Ok(0)
 }
 
-/// Returns true: the effects of scripts are always what is logged.
+/// Returns true: the server always logs and replicates the changes of a script, not the script.
 fn replicate_commands(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     stack.push_boolean(true);
     Ok(1)
 }
 
-/// Returns false: no debugger is attached.
+/// Returns false, because there is no debugger.
 fn breakpoint(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     stack.push_boolean(false);
     Ok(1)
 }
 
-/// Shows its arguments to a debugger, which is not attached.
+/// Does nothing, because there is no debugger that could show the arguments.
 fn debug(_: &mut Stack<'_>) -> Result<i32, Raise> {
     Ok(0)
 }

@@ -1,13 +1,14 @@
-//! What a library declares about its functions.
+//! The functions that a library registers, and the flags of functions and scripts.
 
 use std::ops::BitOr;
 
 use crate::raw::state::Kept;
 
-/// What a script or a function declares about itself.
+/// Flags that a script or a function declares about itself, such as `no-writes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptFlags(u8);
 
+/// Names of the flags; the index is the flag's bit.
 const NAMES: [&str; 5] = [
     "no-writes",
     "allow-oom",
@@ -17,18 +18,18 @@ const NAMES: [&str; 5] = [
 ];
 
 impl ScriptFlags {
-    /// It changes nothing.
+    /// The script changes no keys.
     pub const NO_WRITES: Self = Self(1);
-    /// It may run when the server is out of memory.
+    /// The script may run when the server is out of memory.
     pub const ALLOW_OOM: Self = Self(1 << 1);
-    /// It may run on a replica that has lost its master.
+    /// The script may run on a replica that has lost its master.
     pub const ALLOW_STALE: Self = Self(1 << 2);
-    /// It may not run in a cluster.
+    /// The script may not run in a cluster.
     pub const NO_CLUSTER: Self = Self(1 << 3);
-    /// It may use keys of several slots of a cluster.
+    /// The script may use keys of several slots of a cluster.
     pub const ALLOW_CROSS_SLOT_KEYS: Self = Self(1 << 4);
 
-    /// Returns the flag of a name, in letters of either case.
+    /// Returns the flag with this name; upper and lower case are equal.
     pub fn of_name(name: &[u8]) -> Option<Self> {
         let known = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
         NAMES.iter().position(known).map(|bit| Self(1 << bit))
@@ -56,24 +57,25 @@ impl BitOr for ScriptFlags {
     }
 }
 
-/// What a library says about a function.
+/// Name, description and flags of a library's function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// Letters, digits and underscores.
+    /// The name: ASCII letters, digits and underscores.
     pub name: String,
-    /// The description, if there is one.
+    /// The description, if the library gives one.
     pub description: Option<Vec<u8>>,
-    /// The flags.
+    /// The flags that the library gives.
     pub flags: ScriptFlags,
 }
 
 /// A function of a library. It belongs to the interpreter that has loaded it.
 #[derive(Debug)]
 pub struct Function {
-    /// What the library says about it.
+    /// Name, description and flags.
     pub declaration: Declaration,
+    /// The Lua function.
     pub(crate) body: Kept,
 }
 
-/// What a library has registered while it is loaded; `None` at other times.
+/// Functions that the library being loaded has registered; `None` if no library is being loaded.
 pub(crate) type Registered = Option<Vec<Function>>;

@@ -1,4 +1,4 @@
-//! Errors of scripts: from the raised value to the reply.
+//! Errors of scripts: converts a raised Lua value to an error reply.
 
 use crate::raw::arguments::c_string;
 use crate::raw::function::Raise;
@@ -9,14 +9,14 @@ use crate::raw::{Kind, Stack};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", String::from_utf8_lossy(text))]
 pub struct Failure {
-    /// The error to reply, which begins with its code.
+    /// The text of the error reply, which begins with a code such as `ERR`.
     pub text: Vec<u8>,
-    /// True if it is the error of a command, which has been counted already.
+    /// True if it is the error reply of a command, which the server has already counted.
     pub counted: bool,
 }
 
-/// Turns a raised value into a table with the fields `err`, `source` and `line`: called by Lua where the error is raised, and by
-/// scripts as `__redis__err__handler`.
+/// Replaces a raised value by a table with the fields `err`, `source` and `line`. Lua calls this
+/// function when an error is raised; scripts can call it as `__redis__err__handler`.
 pub(crate) fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let mut place = stack.place(1).and_then(|place| {
         if place.native {
@@ -28,7 +28,7 @@ pub(crate) fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let text = if stack.kind(1) != Kind::Table {
         Some(stack.shown(1))
     } else if stack.is_read_only(1) {
-        // In Redis, the handler of errors is a script, and fails here.
+        // In Redis, this handler is Lua code, which fails here with its own place in the message.
         place = Some(Place {
             source: b"@err_handler_def".to_vec(),
             line: 10,
@@ -54,7 +54,7 @@ pub(crate) fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     Ok(1)
 }
 
-/// Returns the message of the error at the top, which stays.
+/// Returns the message of the error at the top, and leaves the error on the stack.
 pub(crate) fn message(stack: &mut Stack<'_>) -> Vec<u8> {
     if stack.kind(-1) == Kind::Table {
         stack.raw_get_field(-1, b"err");
@@ -66,7 +66,7 @@ pub(crate) fn message(stack: &mut Stack<'_>) -> Vec<u8> {
     }
 }
 
-/// Pops an error, and returns what to reply.
+/// Pops an error and returns it with the name of the script and the place of the error.
 pub(crate) fn failure(stack: &mut Stack<'_>, name: &str) -> Failure {
     let mut text = Vec::new();
     let mut counted = false;
@@ -82,7 +82,7 @@ pub(crate) fn failure(stack: &mut Stack<'_>, name: &str) -> Failure {
         let (source, _) = take(b"source");
         let (line, _) = take(b"line");
         (_, counted) = take(b"ignore_error_stats_update");
-        // Redis 7.0 crashes if there is none.
+        // Redis 7.0 crashes if the table has no text.
         let message = message.unwrap_or_else(|| b"ERR unknown error".to_vec());
         text.extend_from_slice(c_string(&message));
         if let (Some(source), Some(line)) = (source, line) {
@@ -93,7 +93,7 @@ pub(crate) fn failure(stack: &mut Stack<'_>, name: &str) -> Failure {
             text.push(b'.');
         }
     } else {
-        // Lua itself has failed: it had no memory, or no stack to call the handler of errors.
+        // Lua could not call the error handler, because it had too little memory or stack.
         const SHOWN: usize = 100;
         let message = stack
             .coerced(-1)

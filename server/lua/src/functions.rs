@@ -1,7 +1,9 @@
-//! Libraries of functions: loads them, and calls their functions.
+//! Libraries of functions: loads libraries, and calls their functions.
 //!
-//! A library's code runs once, when it is loaded, and sees nothing but a small table `redis` with `register_function`. Its
-//! functions see the globals of scripts. All code has the same table of globals; loading changes what is in it.
+//! A library's code runs once, when the library is loaded. At that time, the only global is a small
+//! table `redis` with `register_function`. When the functions are called later, they have almost
+//! the same globals as scripts. Lua binds code to a table of globals, so both cases use the same
+//! table, whose contents [`Functions`] replaces.
 
 use punctual_resp::{Args, Reply};
 
@@ -15,7 +17,7 @@ use crate::raw::state::{Kept, Outcome};
 use crate::raw::{Kind, Stack};
 use crate::{api, sandbox};
 
-/// Fields of `redis` that scripts have and functions do not.
+/// Fields of `redis` that scripts have and functions do not have.
 const WITHHELD: &[&str] = &["breakpoint", "debug", "replicate_commands"];
 
 /// Fields of `redis` while a library is loaded, besides `register_function`.
@@ -29,7 +31,7 @@ const WHILE_LOADING: &[&str] = &[
     "REDIS_VERSION_NUM",
 ];
 
-/// The error of a library's or a function's name.
+/// The error for a library or function whose name [`is_name`] refuses.
 pub const BAD_NAME: &str = "Library names can only contain letters, numbers, or underscores(_) and must be at least one \
                             character long";
 
@@ -41,14 +43,14 @@ pub fn is_name(name: &[u8]) -> bool {
 /// A Lua state for libraries of functions.
 pub struct Functions {
     interpreter: Interpreter,
-    /// The globals while a function runs.
+    /// A table with the globals while a function runs.
     running: Kept,
-    /// The globals while a library is loaded.
+    /// A table with the globals while a library is loaded.
     loading: Kept,
 }
 
 impl Functions {
-    /// Creates an interpreter without libraries. Some 60 KB and 60 microseconds.
+    /// Creates an interpreter without libraries. Takes about 60 KB and 60 microseconds.
     pub fn new(options: Options) -> Self {
         let mut interpreter = Interpreter::new(options);
         let stack = &mut interpreter.state.stack();
@@ -60,7 +62,7 @@ impl Functions {
             stack.raw_set_field(-2, name.as_bytes());
         }
         stack.set_read_only(-1, true);
-        // The table of globals while a library is loaded, with its only element.
+        // The table with the globals while a library is loaded, and its only element `redis`.
         stack.push_table(0, 1);
         stack.push_library(&[("register_function", register_function)]);
         for name in WHILE_LOADING {
@@ -72,10 +74,10 @@ impl Functions {
         stack.raw_set_field(-2, b"redis");
         let loading = stack.keep();
         stack.pop(1);
-        // A copy of the globals, because the table itself is emptied.
+        // A copy of the globals, because `set_globals` empties the table itself.
         stack.push_table(0, 0);
         copy(stack, -2, -1);
-        // The handler of errors of scripts.
+        // As in Redis, functions do not have the error handler of scripts.
         stack.push_nil();
         stack.raw_set_field(-2, b"__redis__err__handler");
         let running = stack.keep();
@@ -89,7 +91,7 @@ impl Functions {
         functions
     }
 
-    /// Sets the generator of `math.random`, as [`Interpreter::set_random`].
+    /// Sets the generator of `math.random`, which several interpreters may share.
     pub fn set_random(&mut self, random: &Random) {
         self.interpreter.set_random(random);
     }
@@ -99,11 +101,12 @@ impl Functions {
         self.interpreter.memory()
     }
 
-    /// Runs a library's code, which begins behind the shebang, and returns the functions that it registers. Nothing of a
-    /// library that fails remains. The host's interrupt limits the time.
+    /// Runs a library's code, which begins after the shebang, and returns the functions that it
+    /// registers. If the library fails, all its functions are freed. [`Host::interrupt`] limits the
+    /// time.
     ///
     /// # Errors
-    /// Redis's message, without a code.
+    /// Redis's message without a code.
     pub fn load(&mut self, code: &[u8], host: &mut dyn Host) -> Result<Vec<Function>, Vec<u8>> {
         let state = &mut self.interpreter.state;
         if state.load("@user_function", code) == Outcome::Failed {
@@ -146,7 +149,8 @@ impl Functions {
         self.interpreter.state.collect();
     }
 
-    /// Calls a function with two tables of arguments, and writes its reply, in the protocol of `reply`.
+    /// Calls a function with two tables, the keys and the other arguments, and writes its reply in
+    /// the protocol of `reply`.
     ///
     /// # Errors
     /// The error that ended the function. A function that fails writes no reply.
@@ -168,7 +172,7 @@ impl Functions {
         self.interpreter.finish(2, call, host, reply)
     }
 
-    /// Replaces the contents of the table of globals.
+    /// Replaces the contents of the table of globals: for loading a library, or for functions.
     fn set_globals(&mut self, loading: bool) {
         let stack = &mut self.interpreter.state.stack();
         stack.push_globals();
@@ -192,7 +196,7 @@ impl Functions {
     }
 }
 
-/// Copies the elements of one table to another.
+/// Copies the elements of the table at `from` to the table at `to`. Both indices are negative.
 fn copy(stack: &mut Stack<'_>, from: i32, to: i32) {
     stack.push_nil();
     while stack.next(from - 1) {
@@ -202,7 +206,8 @@ fn copy(stack: &mut Stack<'_>, from: i32, to: i32) {
     }
 }
 
-/// `redis.register_function(name, callback)` or `redis.register_function{function_name=..., callback=..., ...}`.
+/// `redis.register_function(name, callback)` or `redis.register_function{function_name=...,
+/// callback=..., ...}`.
 fn register_function(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     if !stack.context().session().is_loading() {
         return Err(Raise::refusal(
@@ -262,7 +267,7 @@ fn named_arguments(stack: &mut Stack<'_>) -> Result<Named, Raise> {
         ));
     }
     let (mut name, mut description, mut flags) = (None, None, ScriptFlags::default());
-    // The place of the callback, below the walk's key.
+    // Index 2 will hold the callback. Above it is the key of the iteration.
     stack.push_nil();
     stack.push_nil();
     while stack.next(1) {
@@ -336,6 +341,7 @@ fn read_flags(stack: &mut Stack<'_>) -> Result<ScriptFlags, Raise> {
     Ok(flags)
 }
 
+/// The list of functions that the library being loaded has registered.
 impl api::Session {
     fn begin_load(&self) {
         self.loading.replace(Some(Vec::new()));

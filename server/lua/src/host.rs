@@ -1,4 +1,4 @@
-//! What a script can reach of the server.
+//! The interface between scripts and the server.
 
 use punctual_resp::{Args, Protocol};
 
@@ -15,13 +15,13 @@ pub enum LogLevel {
     Warning,
 }
 
-/// The server, as a running script sees it.
+/// The operations of the server that a running script can use.
 pub trait Host {
-    /// Runs a command, and appends exactly one reply in `protocol`. An error is a reply too.
+    /// Runs a command, and appends exactly one reply in `protocol`, which may be an error.
     fn call(&mut self, args: Args<'_>, protocol: Protocol, reply: &mut Vec<u8>);
 
-    /// Hears of an error in the value that the script returns. `counted` is true for the error of a command, whose reply
-    /// the host has seen.
+    /// Called for each error in the reply of a script. `counted` is true for the error reply of a
+    /// command, which [`call`](Host::call) has already returned. Does nothing by default.
     fn replied_error(&mut self, text: &[u8], counted: bool) {
         let _ = (text, counted);
     }
@@ -29,12 +29,14 @@ pub trait Host {
     /// Writes a line to the server's log.
     fn log(&mut self, level: LogLevel, text: &[u8]);
 
-    /// Returns whether the client may run a command, or `None` if there is no such command. By default it may run all.
+    /// Returns whether the client may run a command, or `None` if there is no such command. Returns
+    /// true by default.
     fn acl_check(&mut self, args: Args<'_>) -> Option<bool> {
         let _ = args;
         Some(true)
     }
 
-    /// Returns the error with which the script must end now. Asked every 10,000 instructions, or after as much other work.
+    /// Returns the error with which the script must end now, or `None` if it may continue. Called
+    /// every 10,000 instructions of Lua; work of native functions counts as instructions.
     fn interrupt(&mut self) -> Option<&'static str>;
 }

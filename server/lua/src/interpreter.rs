@@ -1,4 +1,4 @@
-//! An interpreter: compiles scripts and runs them.
+//! An interpreter, which compiles scripts and runs them.
 
 use punctual_resp::{Args, Reply};
 
@@ -13,9 +13,9 @@ use crate::{reply, sandbox};
 /// Options of an interpreter.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Bytes that scripts may allocate together.
+    /// Maximum number of bytes that all scripts of the interpreter may allocate together.
     pub memory_limit: usize,
-    /// `redis.REDIS_VERSION`: major, minor and patch level, with dots between them.
+    /// `redis.REDIS_VERSION`: major, minor and patch level, separated by dots.
     pub version: &'static str,
 }
 
@@ -32,25 +32,26 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Script(Kept);
 
-/// Arguments of a run.
+/// The name and the arguments of a script or function that is called.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// Name in error messages: the script's SHA1, or the function's name.
     pub name: &'a str,
-    /// `KEYS`.
+    /// The elements of `KEYS`.
     pub keys: Args<'a>,
-    /// `ARGV`.
+    /// The elements of `ARGV`.
     pub argv: Args<'a>,
 }
 
 /// One Lua state with the sandbox of scripts.
 pub struct Interpreter {
     pub(crate) state: State,
+    /// Number of calls of [`Interpreter::finish`], which decides when garbage is collected.
     runs: u32,
 }
 
 impl Interpreter {
-    /// Creates an interpreter. Some 50 KB and 50 microseconds.
+    /// Creates an interpreter. Takes about 50 KB and 50 microseconds.
     pub fn new(options: Options) -> Self {
         let mut state = State::new(usize::MAX, Box::new(Session::default()));
         sandbox::fill(&mut state, options.version);
@@ -74,10 +75,10 @@ impl Interpreter {
         self.state.memory()
     }
 
-    /// Compiles a script. O(length).
+    /// Compiles a script. **O(n)** in its length.
     ///
     /// # Errors
-    /// Lua's message.
+    /// Lua's message about the code.
     pub fn compile(&mut self, code: &[u8]) -> Result<Script, Vec<u8>> {
         let outcome = self.state.load("@user_script", code);
         let mut stack = self.state.stack();
@@ -96,7 +97,7 @@ impl Interpreter {
         self.state.stack().release(script.0);
     }
 
-    /// Runs a script and writes its reply, in the protocol of `reply`.
+    /// Runs a script and writes its reply in the protocol of `reply`.
     ///
     /// # Errors
     /// The error that ended the script. A script that fails writes no reply.
@@ -121,7 +122,8 @@ impl Interpreter {
         self.finish(0, call, host, reply)
     }
 
-    /// Calls the function below its arguments, and converts its result.
+    /// Calls the function below its `arguments` on the stack, writes its result to `reply`, and
+    /// collects garbage from time to time.
     pub(crate) fn finish(
         &mut self,
         arguments: i32,
@@ -141,9 +143,10 @@ impl Interpreter {
         };
         debug_assert_eq!(stack.top(), 1);
         self.runs += 1;
+        // Redis also runs a step of the collector after every 50 scripts.
         const RUNS_A_STEP: u32 = 50;
         if self.state.is_half_full() {
-            // Lua would collect when its memory has doubled, which is beyond the limit.
+            // Lua itself would collect when its memory has doubled, which is beyond the limit.
             self.state.collect();
         } else if self.runs.is_multiple_of(RUNS_A_STEP) {
             self.state.collect_step();
@@ -152,7 +155,7 @@ impl Interpreter {
     }
 }
 
-/// Pushes a table of arguments.
+/// Pushes a table with the elements of `args`.
 pub(crate) fn push_list(stack: &mut Stack<'_>, args: Args<'_>) {
     stack.push_table(args.len(), 0);
     for (n, arg) in (1..).zip(args.iter()) {

@@ -1,7 +1,9 @@
-//! Lua 5.1 as Redis runs it: its sandbox, its libraries, and its conversions between replies and Lua values.
+//! Lua 5.1 as Redis runs it: its sandbox, its libraries, and its conversions between replies and
+//! Lua values.
 //!
-//! The crate knows no keyspace, socket, file or clock: the trait [`Host`] is all that it sees of a server. An
-//! [`Interpreter`] is one Lua state, for one thread at a time.
+//! The crate does not depend on a keyspace, a socket, a file or a clock: a server implements the
+//! trait [`Host`], through which scripts run commands. An [`Interpreter`] is one Lua state, which
+//! one thread at a time can use. [`Functions`] is a Lua state for libraries of functions.
 //!
 //! ```
 //! use punctual_lua::{Call, Host, Interpreter, LogLevel, Options};

@@ -1,5 +1,5 @@
-//! `math.random` and `math.randomseed`: the 48-bit generator of POSIX's `lrand48`, so scripts draw the same numbers on every
-//! machine, and after each start.
+//! `math.random` and `math.randomseed`: the 48-bit generator of POSIX's `lrand48`. As in Redis,
+//! scripts get the same numbers on every machine and after each start of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,19 +7,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::raw::Stack;
 use crate::raw::function::Raise;
 
-/// A linear congruential generator (Lehmer, 1949) with the constants of POSIX. Clones draw from one sequence.
+/// A linear congruential generator (Lehmer, 1949) with the constants of POSIX. Clones share one
+/// sequence of numbers.
 #[derive(Clone, Debug)]
 pub struct Random(Arc<AtomicU64>);
 
 impl Default for Random {
     fn default() -> Self {
-        // POSIX's state before a seed.
+        // POSIX's initial state.
         Self(Arc::new(AtomicU64::new(0x1234_abcd_330e)))
     }
 }
 
 impl Random {
-    /// Starts the sequence of a seed.
+    /// Sets the state that POSIX's `srand48` sets for a seed.
     fn seed(&self, seed: u32) {
         let state = u64::from(seed) << 16 | 0x330e;
         self.0.store(state, Ordering::Relaxed);

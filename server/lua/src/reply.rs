@@ -1,4 +1,4 @@
-//! Replies to Lua values, and Lua values to replies.
+//! Converts the reply of a command to a Lua value, and the result of a script to a reply.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Protocol, Reply};
@@ -9,10 +9,10 @@ use crate::raw::arguments::{c_string, truncate};
 use crate::raw::function::Raise;
 use crate::raw::{Kind, Stack};
 
-/// Values that one level of nesting may have on the stack at once.
+/// Number of values for which one level of a nested reply needs room on the stack.
 const ROOM: i32 = 8;
 
-/// Pushes the reply of a command, which is whole.
+/// Pushes the complete reply of a command as a Lua value. On an error, the stack is unchanged.
 pub(crate) fn push(stack: &mut Stack<'_>, reply: &[u8]) -> Result<(), Raise> {
     let top = stack.top();
     let result = push_one(stack, reply);
@@ -22,7 +22,7 @@ pub(crate) fn push(stack: &mut Stack<'_>, reply: &[u8]) -> Result<(), Raise> {
     result.map(|_| ())
 }
 
-/// Pushes one value; returns the bytes behind it.
+/// Pushes the first value in `reply`. Returns the bytes after it.
 fn push_one<'r>(stack: &mut Stack<'_>, reply: &'r [u8]) -> Result<&'r [u8], Raise> {
     stack.ensure(ROOM)?;
     let (kind, line, rest) = split_line(reply)?;
@@ -65,7 +65,7 @@ fn push_one<'r>(stack: &mut Stack<'_>, reply: &'r [u8]) -> Result<&'r [u8], Rais
         b'%' => return push_map(stack, line, rest),
         b'~' => return push_set(stack, line, rest),
         b'|' => {
-            // Attributes are not shown to scripts.
+            // Scripts do not get attributes.
             let mut rest = rest;
             for _ in 0..2 * integer(line)? {
                 rest = push_one(stack, rest)?;
@@ -106,7 +106,7 @@ fn push_map<'r>(stack: &mut Stack<'_>, line: &[u8], mut rest: &'r [u8]) -> Resul
     for _ in 0..len {
         rest = push_one(stack, rest)?;
         rest = push_one(stack, rest)?;
-        set_unless_unfit(stack);
+        set_unless_refused(stack);
     }
     stack.raw_set_field(-2, b"map");
     Ok(rest)
@@ -119,14 +119,15 @@ fn push_set<'r>(stack: &mut Stack<'_>, line: &[u8], mut rest: &'r [u8]) -> Resul
     for _ in 0..len {
         rest = push_one(stack, rest)?;
         stack.push_boolean(true);
-        set_unless_unfit(stack);
+        set_unless_refused(stack);
     }
     stack.raw_set_field(-2, b"set");
     Ok(rest)
 }
 
-/// Pops a value and a key and sets it in the table below, unless the key is one that Lua refuses.
-fn set_unless_unfit(stack: &mut Stack<'_>) {
+/// Pops a value and the key below it, and sets them in the table below, unless the key is nil or
+/// NaN, which Lua refuses.
+fn set_unless_refused(stack: &mut Stack<'_>) {
     if stack.kind(-2) == Kind::Nil || stack.number(-2).is_some_and(f64::is_nan) {
         stack.pop(2);
     } else {
@@ -153,7 +154,7 @@ fn count(line: &[u8]) -> Result<i32, Raise> {
     i32::try_from(integer(line)?).map_err(|_| broken())
 }
 
-/// Returns the text of a bulk string and the bytes behind it; `None` for the null of RESP2.
+/// Returns the text of a bulk string and the bytes after it; `None` for the null of RESP2.
 #[expect(clippy::type_complexity, reason = "a pair that may be missing")]
 fn bulk<'r>(line: &[u8], rest: &'r [u8]) -> Result<Option<(&'r [u8], &'r [u8])>, Raise> {
     let len = integer(line)?;
@@ -164,22 +165,23 @@ fn bulk<'r>(line: &[u8], rest: &'r [u8]) -> Result<Option<(&'r [u8], &'r [u8])>,
     Ok(Some((text, rest.get(2..).ok_or_else(broken)?)))
 }
 
-/// A table that is being appended. It is on the stack, and so is the table in it that has the pairs or the members.
+/// A table whose elements are being written. It is on the stack. A table with the field `map` or
+/// `set` is followed on the stack by the table in that field.
 enum Open {
-    Array {
-        next: i32,
-        len: i32,
-    },
-    /// The last key is at the top; in a pair, its value is, and has not been appended.
-    Map {
-        in_pair: bool,
-    },
+    /// `next` is the index of the next element.
+    Array { next: i32, len: i32 },
+    /// The last key is at the top. If `in_pair` is true, its value is above it: the key is written,
+    /// and the value is not.
+    Map { in_pair: bool },
+    /// The last member is at the top.
     Set,
 }
 
-/// Pops a value and appends it as one reply. The protocol is the client's; `script` is the one that the script has chosen.
+/// Pops a value and writes it as one reply in the client's protocol. `script` is the protocol that
+/// the script has set with `redis.setresp`.
 ///
-/// It does not recurse: Lua's stack has room for more levels than a thread's.
+/// The function is not recursive, because a value on Lua's stack can have more levels than a
+/// thread's stack has room for.
 pub(crate) fn write(
     stack: &mut Stack<'_>,
     script: Protocol,
@@ -193,8 +195,9 @@ pub(crate) fn write(
             Some(table) => open.push(table),
             None => stack.pop(1),
         }
-        // Tables that share their parts are small until they are a reply. A reply beyond its limit has lost its beginning, and may
-        // be shorter than `start`.
+        // A table can contain the same table many times, so a small table can become a large reply.
+        // A reply that exceeds the client's limit has dropped bytes (see `Reply::chunked`), so its
+        // length may be below `start`.
         if stack
             .context()
             .is_out_of_memory(reply.len().saturating_sub(start))
@@ -215,7 +218,8 @@ pub(crate) fn write(
     }
 }
 
-/// Pushes the next value of an open table, whose key stays below it. At the end it pops the table and returns false.
+/// Pushes the next value of an open table; a key stays below it. At the end of the table, pops the
+/// table and returns false.
 fn push_next(stack: &mut Stack<'_>, table: &mut Open) -> bool {
     match table {
         Open::Array { next, len } if *next <= *len => {
@@ -243,14 +247,15 @@ fn push_next(stack: &mut Stack<'_>, table: &mut Open) -> bool {
     true
 }
 
-/// Appends the value at the top, which stays; of some tables only the head, and returns what comes next.
+/// Writes the value at the top, and leaves it on the stack. Of an array, a map or a set, writes
+/// only the head, and returns the table whose elements come next.
 fn write_value(
     stack: &mut Stack<'_>,
     script: Protocol,
     reply: &mut Reply<'_>,
     host: &mut dyn Host,
 ) -> Option<Open> {
-    // Redis asks for four places too, so the same depth is too much.
+    // Redis checks for four values as well, so the maximum depth is the same.
     const ROOM: i32 = 4;
     if !stack.has_room(ROOM) {
         write_error(b"ERR reached lua stack limit", false, reply, host);
@@ -270,7 +275,7 @@ fn write_value(
     None
 }
 
-/// Appends the table at the top, as [`write_value`].
+/// Writes the table at the top, in the same way as [`write_value`].
 fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>, host: &mut dyn Host) -> Option<Open> {
     if field(stack, b"err", Kind::String) {
         stack.raw_get_field(-2, b"ignore_error_stats_update");
@@ -302,13 +307,13 @@ fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>, host: &mut dyn Host
     None
 }
 
-/// Appends an error, and tells the host.
+/// Writes an error, and passes it to the host.
 fn write_error(text: &[u8], counted: bool, reply: &mut Reply<'_>, host: &mut dyn Host) {
     reply.error(text);
     host.replied_error(text, counted);
 }
 
-/// Appends the verbatim text that the table at the top describes, if it does.
+/// Writes the table at the top if it describes a verbatim text. Otherwise returns false.
 fn write_verbatim(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> bool {
     if !field(stack, b"verbatim_string", Kind::Table) {
         return false;
@@ -326,7 +331,8 @@ fn write_verbatim(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> bool {
     written
 }
 
-/// Pushes a field of the table at the top and returns true, if it has this type.
+/// Pushes a field of the table at the top if the field's value has the type `kind`. Otherwise
+/// pushes nothing and returns false.
 fn field(stack: &mut Stack<'_>, name: &[u8], kind: Kind) -> bool {
     stack.raw_get_field(-1, name);
     let found = stack.kind(-1) == kind;
@@ -336,7 +342,7 @@ fn field(stack: &mut Stack<'_>, name: &[u8], kind: Kind) -> bool {
     found
 }
 
-/// Returns the number of pairs of the table at the top. O(n).
+/// Returns the number of pairs in the table at the top. **O(n)**.
 fn size(stack: &mut Stack<'_>) -> usize {
     let mut size = 0;
     stack.push_nil();
@@ -347,6 +353,7 @@ fn size(stack: &mut Stack<'_>) -> usize {
     size
 }
 
+/// Writes the head of an array with the elements of the table at the top before the first nil.
 fn begin_array(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Open {
     let mut len = 0;
     loop {

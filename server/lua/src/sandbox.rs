@@ -9,8 +9,8 @@ use crate::raw::function::{Native, Raise};
 use crate::raw::state::{Library, State};
 use crate::raw::{Kind, Stack};
 
-/// Functions of Lua's base library that scripts do not have: they read files or write to standard output, or are of no use
-/// without what is missing.
+/// Functions of Lua's base library that scripts do not have. They read files, write to standard
+/// output, could break the sandbox, or need libraries that are missing.
 const WITHHELD: &[&str] = &[
     "dofile", "loadfile", "newproxy", "print", "getfenv", "setfenv", "module", "require",
 ];
@@ -39,7 +39,7 @@ pub(crate) fn fill(state: &mut State, version: &str) {
     }
     stack.push_bytes(version.as_bytes());
     stack.raw_set_field(-2, b"REDIS_VERSION");
-    // A byte for each part.
+    // The number has one byte for each part of the version.
     let number = |before: u32, part: &str| before << 8 | part.parse::<u32>().unwrap_or(0);
     stack.push_number(version.split('.').fold(0, number).into());
     stack.raw_set_field(-2, b"REDIS_VERSION_NUM");
@@ -59,7 +59,7 @@ pub(crate) fn fill(state: &mut State, version: &str) {
     refuse_missing(stack);
     protect(stack, 0);
     stack.pop(1);
-    // Strings have a metatable of their own.
+    // All strings share a metatable, which must be read-only as well.
     stack.push_bytes(b"");
     if stack.push_metatable(-1) {
         stack.set_read_only(-1, true);

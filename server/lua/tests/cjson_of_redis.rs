@@ -1,4 +1,5 @@
-//! Comparison of `cjson` with that of a redis-server on this machine. Without one, the tests print a message and pass.
+//! Compares `cjson` with the library in a redis-server. Without a redis-server, the tests print a
+//! message and pass.
 
 mod both;
 
@@ -6,11 +7,11 @@ use both::{Both, random};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
-/// Texts in one script.
+/// Number of texts that one script converts.
 const BATCH: usize = 200;
 const BATCHES: usize = 40;
 
-/// Describes any value in the order of `next`, with the border that `#` finds.
+/// Lua code that describes any value: its elements in the order of `next`, and its length by `#`.
 const SHOW: &str = r"
 local function show(v)
   local t = type(v)
@@ -32,7 +33,7 @@ local function all(...)
 end
 ";
 
-/// Decodes each argument, and encodes the result.
+/// A script that decodes each argument, and encodes the result.
 const DECODE: &str = r"
 local out = {}
 for i, text in ipairs(ARGV) do
@@ -43,7 +44,7 @@ end
 return out
 ";
 
-/// Evaluates each argument, and encodes the result.
+/// A script that evaluates each argument, and encodes the result.
 const ENCODE: &str = r"
 local out = {}
 for i, text in ipairs(ARGV) do
@@ -53,7 +54,7 @@ end
 return out
 ";
 
-/// Calls a function of the library for each argument, then uses the settings.
+/// A script that calls a function of the library for each argument, then uses the changed settings.
 const CONFIGURE: &str = r#"
 local out = {}
 for i, text in ipairs(ARGV) do
@@ -253,7 +254,7 @@ fn list(
     out.push(brackets[1]);
 }
 
-/// Replaces, removes or adds a byte, or cuts the text.
+/// Replaces, removes or adds a byte, or truncates the text.
 fn damage(random: &mut StdRng, text: &mut Vec<u8>) {
     let at = random.random_range(0..=text.len());
     let byte = match random.random_range(0..3) {
@@ -271,7 +272,7 @@ fn damage(random: &mut StdRng, text: &mut Vec<u8>) {
     }
 }
 
-/// Returns a Lua expression of a value.
+/// Returns a Lua expression for a random value.
 fn value(random: &mut StdRng, depth: u32) -> String {
     let kinds = if depth == 0 { 5 } else { 10 };
     match random.random_range(0..kinds) {
@@ -311,7 +312,8 @@ fn key(random: &mut StdRng) -> String {
         8 => random.random_range(-3..100).to_string(),
         9 => lua_number(random).replace("0/0", "1/0"),
         10 => format!("{:?}", random.random_range(0..9).to_string()),
-        // No tables and functions: their place in the order of `next` depends on their address.
+        // Tables and functions are not used as keys, because their position in the order of `next`
+        // depends on their address.
         _ => (*pick(
             random,
             &[

@@ -1,16 +1,16 @@
-//! Libraries of functions against a host without commands.
+//! Libraries of functions, with a host that replies OK to every command.
 
 use punctual_lua::{Call, Function, Functions, Host, LogLevel, Options, ScriptFlags};
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
-/// Replies OK to every command, and ends what runs long.
+/// A host that replies OK to every command, and interrupts code after 100 checks.
 #[derive(Default)]
-struct Agrees {
+struct RepliesOk {
     logged: Vec<String>,
-    asked: u32,
+    interrupts: u32,
 }
 
-impl Host for Agrees {
+impl Host for RepliesOk {
     fn call(&mut self, _: Args<'_>, _: Protocol, reply: &mut Vec<u8>) {
         reply.extend_from_slice(b"+OK\r\n");
     }
@@ -18,13 +18,13 @@ impl Host for Agrees {
         self.logged.push(String::from_utf8_lossy(text).into_owned());
     }
     fn interrupt(&mut self) -> Option<&'static str> {
-        self.asked += 1;
-        (self.asked > 100).then_some("FUNCTION LOAD timeout")
+        self.interrupts += 1;
+        (self.interrupts > 100).then_some("FUNCTION LOAD timeout")
     }
 }
 
 fn load(lua: &mut Functions, code: &str) -> Result<Vec<Function>, String> {
-    lua.load(code.as_bytes(), &mut Agrees::default())
+    lua.load(code.as_bytes(), &mut RepliesOk::default())
         .map_err(|text| String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -40,13 +40,13 @@ fn call(lua: &mut Functions, function: &Function) -> String {
         argv: argv.as_args(),
     };
     let mut reply = Reply::new(&mut out, Protocol::Resp2);
-    match lua.call(function, &call, &mut Agrees::default(), &mut reply) {
+    match lua.call(function, &call, &mut RepliesOk::default(), &mut reply) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
         Err(failure) => failure.to_string(),
     }
 }
 
-/// Returns what the body of a function replies.
+/// Returns the reply of a function with this body.
 fn run(body: &str) -> String {
     let mut lua = Functions::new(Options::default());
     let code = format!("\nredis.register_function('f', function(KEYS, ARGV) {body} end)");
@@ -60,7 +60,7 @@ fn refused(code: &str) -> String {
     let mut lua = Functions::new(Options::default());
     let before = lua.memory();
     let error = load(&mut lua, code).expect_err("no library");
-    // Nothing remains: a sound library loads as if it were the first.
+    // Nothing of the refused library remains, so another library can be loaded.
     let library = load(&mut lua, "redis.register_function('f', redis.log)").expect("a library");
     assert_eq!(library.len(), 1);
     assert!(lua.memory() < before + (1 << 20));
@@ -119,7 +119,7 @@ fn descriptions_and_flags() {
 
 #[test]
 fn loading_sees_little() {
-    let mut host = Agrees::default();
+    let mut host = RepliesOk::default();
     let mut lua = Functions::new(Options::default());
     let code = "redis.log(redis.LOG_NOTICE, ('x'):rep(2), redis.REDIS_VERSION)
         redis.register_function('f', redis.log)";

@@ -1,4 +1,5 @@
-//! `cmsgpack`, `struct` and `bit` beside redis-server: corner cases, and random values.
+//! Compares `cmsgpack`, `struct` and `bit` with redis-server: corner cases, and random values.
+//! Without a redis-server, the tests print a message and pass.
 
 mod both;
 
@@ -15,7 +16,8 @@ fn corner_cases() {
     }
 }
 
-/// Calls the function with each argument, and returns what it returns or raises, so that nothing is lost in a reply.
+/// A script that calls a function with each argument, and returns its results or its error as text,
+/// because the conversion to a reply would lose details.
 const SHOW: &str = r"
 local show
 show = function(value)
@@ -43,7 +45,7 @@ fn compare(function: &str, draw: impl Fn(&mut StdRng) -> Vec<u8>) {
     }
 }
 
-/// A number that scripts write so: mostly near the bounds of integers.
+/// Returns a random number as Lua source, mostly near the limits of integers.
 fn number(random: &mut StdRng) -> String {
     let power = (random.random_range(0..70) as f64).exp2();
     let near = power + f64::from(random.random_range(-2..=2));
@@ -112,7 +114,7 @@ fn random_values_pack() {
     });
 }
 
-/// Bytes that look like MessagePack.
+/// Returns random bytes that resemble MessagePack.
 fn packed(random: &mut StdRng) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..random.random_range(0..12) {
@@ -136,7 +138,7 @@ fn random_bytes_unpack() {
     compare(function, packed);
 }
 
-/// A format of `struct`, and arguments for it.
+/// Returns a random format of `struct`, and arguments for it.
 fn format(random: &mut StdRng) -> (String, Vec<String>) {
     let (mut format, mut arguments) = (String::new(), Vec::new());
     for _ in 0..random.random_range(1..8) {

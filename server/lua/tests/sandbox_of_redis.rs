@@ -1,4 +1,5 @@
-//! Globals, `redis`, errors and Lua's own functions beside redis-server.
+//! Compares globals, the table `redis`, errors and Lua's own functions with redis-server. Without a
+//! redis-server, the test prints a message and passes.
 
 mod both;
 

@@ -1,13 +1,13 @@
-//! Scripts against a host that echoes commands.
+//! Scripts, with a host whose command `raw` replies with its argument.
 
 use punctual_lua::{Call, Failure, Host, Interpreter, LogLevel, Options};
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
-/// Replies to `raw X` with the bytes X, to other commands with an error.
+/// A host that replies to `raw X` with the bytes X, and to other commands with an error.
 #[derive(Default)]
 struct Raw {
-    /// Looks at the clock until the script is interrupted.
-    patience: Option<u32>,
+    /// Number of checks after which the script is interrupted; `None` for no interrupt.
+    checks_left: Option<u32>,
 }
 
 impl Host for Raw {
@@ -19,7 +19,7 @@ impl Host for Raw {
     }
     fn log(&mut self, _: LogLevel, _: &[u8]) {}
     fn interrupt(&mut self) -> Option<&'static str> {
-        let left = self.patience.as_mut()?;
+        let left = self.checks_left.as_mut()?;
         *left = left.saturating_sub(1);
         (*left == 0).then_some("enough")
     }
@@ -91,7 +91,7 @@ fn values_become_replies() {
 }
 
 #[test]
-fn what_a_script_has_left_is_no_burden_to_the_next() {
+fn garbage_of_a_script_does_not_limit_the_next_script() {
     let mut lua = Interpreter::new(Options {
         memory_limit: 16 << 20,
         ..Options::default()
@@ -168,7 +168,7 @@ fn endless_scripts_end() {
         "cjson.encode_sparse_array(true, 0) return cjson.encode({[2^31 - 1] = 1})",
         "local co = coroutine.wrap(function() while true do end end) co()",
         "while true do pcall(function() while true do end end) end",
-        // C code that would take forever.
+        // These functions of C code would take forever.
         "return ('a'):rep(30):find(('a?'):rep(30) .. ('a'):rep(31))",
         "return ('a'):rep(1e6):find('.-.-.-.-b')",
         "return ('a'):rep(1e6):find(('[ab]'):rep(20) .. '*b')",
@@ -182,18 +182,20 @@ fn endless_scripts_end() {
         "local t = {0} while true do table.insert(t, -1e8, 0) end",
         "local t = {} for i = 1, 1e5 do t['k' .. i] = i end for i = 1, 1e5 do t['k' .. i] = nil end while true do next(t) end",
         "while true do collectgarbage() end",
-        // Tables that share their parts are small until they are packed.
+        // A table that contains another table many times is small, but its packed form is large.
         "local t = {} for i = 1, 15 do local u = {} for j = 1, 100 do u[j] = t end t = u end return cmsgpack.pack(t)",
         "local t = {} for i = 1, 15 do local u = {} for j = 1, 100 do u[j] = t end t = u end return cjson.encode(t)",
         "return cmsgpack.unpack('\\221\\0\\255\\255\\255' .. ('\\144'):rep(2^24))",
     ] {
-        let mut host = Raw { patience: Some(20) };
+        let mut host = Raw {
+            checks_left: Some(20),
+        };
         assert!(run_with(code, &mut host, limited).is_err(), "{code}");
     }
 }
 
 #[test]
-fn ends_have_texts() {
+fn errors_have_texts() {
     let limited = Options {
         memory_limit: 4 << 20,
         ..Options::default()
@@ -215,7 +217,7 @@ fn ends_have_texts() {
             "local s = ('x'):rep(1e6) return cmsgpack.pack(s, s, s, s, s)",
             "ERR not enough memory script: f, on @user_script:1.",
         ),
-        // Redis 7.0 crashes.
+        // Redis 7.0 crashes here.
         (
             "error({1})",
             "ERR unknown error script: f, on @user_script:1.",
@@ -226,7 +228,7 @@ fn ends_have_texts() {
         ),
     ] {
         let mut host = Raw {
-            patience: Some(1000),
+            checks_left: Some(1000),
         };
         let ended = match run_with(code, &mut host, limited) {
             Ok(out) => String::from_utf8(out).unwrap(),
@@ -238,7 +240,7 @@ fn ends_have_texts() {
 
 #[test]
 fn deep_replies_end() {
-    // The depth of redis-server 7.0.15.
+    // The maximum depth is the one of redis-server 7.0.15.
     for (code, level, levels) in [
         ("t = {t}", "*1\r\n", 7995),
         ("t = {map = {t}}", "%1\r\n", 2665),

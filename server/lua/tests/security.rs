@@ -1,4 +1,5 @@
-//! Scripts that have broken Redis, by the number of the report. README.md says what each was.
+//! Scripts that exploited vulnerabilities of Redis. Each test has the number of the report;
+//! README.md describes the reports.
 
 use punctual_lua::{Call, Failure, Host, Interpreter, LogLevel, Options};
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
@@ -31,7 +32,8 @@ fn reply(code: &str) -> Result<Vec<u8>, Failure> {
         .map(|()| out)
 }
 
-/// Runs the body of a function, which may return a string; returns that, or the error's message without its place.
+/// Runs the body of a function. Returns the string that the body returns, or its error message
+/// without the place.
 fn run(body: &str) -> String {
     let code = format!(
         "local ok, text = pcall(function() {body} end)
@@ -45,7 +47,7 @@ fn run(body: &str) -> String {
     }
 }
 
-/// Asserts what bodies return or raise.
+/// Runs each body, and asserts that its result or error message is the second string.
 #[track_caller]
 fn assert_all(cases: &[(&str, &str)]) {
     for (body, result) in cases {
@@ -55,7 +57,7 @@ fn assert_all(cases: &[(&str, &str)]) {
 
 #[test]
 fn cve_2014_5461() {
-    // More parameters than a fresh coroutine has stack.
+    // A new coroutine's stack has no room for so many parameters.
     let names: Vec<String> = (0..190).map(|n| format!("a{n}")).collect();
     let body = format!(
         "local function f({}, ...) return select('#', ...) end
@@ -132,7 +134,7 @@ fn cve_2018_11219_and_2020_14147() {
 
 #[test]
 fn cve_2021_32626() {
-    // Libraries that are called with a full stack.
+    // The libraries are called with a full stack.
     assert_all(&[
         (
             "local t = {} for i = 1, 4000 do t[i] = {1} end return cmsgpack.pack(unpack(t))",
@@ -201,7 +203,8 @@ fn cve_2024_31449() {
 
 #[test]
 fn cve_2024_46981() {
-    // Finalizers of tables are not called in Lua 5.1, and scripts cannot make other values that have one.
+    // Lua 5.1 does not call finalizers of tables, and scripts cannot make other values with
+    // finalizers.
     assert_all(&[(
         "local called = 'none'
         setmetatable({}, {__gc = function() called = 'finalizer' end})
@@ -237,7 +240,7 @@ fn cve_2025_46817() {
 
 #[test]
 fn cve_2025_49844() {
-    // The collector runs while the parser, which uses the chunk's name, waits for the rest.
+    // The collector runs in the middle of parsing, while the parser still uses the chunk's name.
     assert_all(&[(
         "for i = 1, 200 do
             local parts = {'local a', ' = ', '1 x', ' ='}

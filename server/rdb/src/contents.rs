@@ -1,6 +1,8 @@
-//! The value of a key: single compact encodings as slices, all others item by item.
+//! The value of a key. A value that is a single string or compact encoding is returned as a slice;
+//! all other values are read item by item.
 //!
-//! Old encodings are converted: ziplists are returned as listpacks.
+//! Old encodings are converted: ziplists become listpacks. An *own value* is a value of a type that
+//! only Punctual has, a timer or a queue of jobs ([`Own`]).
 
 pub(crate) mod stream;
 
@@ -21,7 +23,7 @@ use stream::{Parts, Progress};
 pub(crate) enum Rest {
     /// The whole value.
     Whole(Kind),
-    /// This many items.
+    /// The form and the number of the unread items.
     Items(Item, u64),
     /// The rest of a stream.
     Stream(Box<Progress>),
@@ -30,26 +32,29 @@ pub(crate) enum Rest {
 /// The form of the items of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item {
-    /// A list's element, a set's member.
+    /// An element of a list, or a member of a set.
     Single,
-    /// A ziplist of a list.
+    /// A ziplist with elements of a list.
     Ziplist,
-    /// A container code, then a listpack or a single element.
+    /// A container code, then a listpack or a single element of a list.
     Node,
+    /// A field and its value.
     Pair,
+    /// A member and its score as a binary double.
     Scored,
+    /// A member and its score as text.
     ScoredText,
-    /// Time, field, value. A time of 0 means none; others count from `base`, minus one.
-    Expiring {
-        base: Option<u64>,
-    },
-    /// A part of a value of Punctual's, or, if it is the last item, the end of the value.
+    /// A stored time, a field and its value. A stored time of 0 means "no expiry". With `base`, a
+    /// stored time t means `base + t - 1`; without, the stored time is in Unix milliseconds.
+    Expiring { base: Option<u64> },
+    /// A part of an own value. The last item is the end of the value.
     Part,
 }
 
 impl Rest {
     pub(crate) const NOTHING: Rest = Rest::Items(Item::Single, 0);
 
+    /// Returns the number of unread items; 1 for a whole value or a stream.
     fn count(&self) -> u64 {
         match self {
             Rest::Items(_, count) => *count,
@@ -57,7 +62,8 @@ impl Rest {
         }
     }
 
-    /// Takes one of the remaining items.
+    /// Reduces the number of unread items by one, and returns the form of the item to read next.
+    /// Returns `None` if no item is left.
     #[inline]
     fn take(&mut self) -> Option<Item> {
         match self {
@@ -69,7 +75,7 @@ impl Rest {
         }
     }
 
-    /// Skips the rest.
+    /// Skips the unread rest of the value in `input`.
     pub(crate) fn skip<S: Source>(&mut self, input: &mut Input<S>) -> Fallible<(), S> {
         if let Rest::Whole(kind) = *self {
             *self = Rest::NOTHING;
@@ -125,12 +131,16 @@ impl Rest {
     }
 }
 
+/// The layout of a value.
 enum Layout {
+    /// Items of this form.
     Items(Item),
+    /// One string: a text or a compact encoding.
     Blob,
     Stream,
-    /// A value of Punctual's. The id has been read.
+    /// An own value after its id.
     Own,
+    /// The value of a module, which cannot be read.
     Opaque,
 }
 
@@ -158,7 +168,7 @@ fn opaque<S: Source>(input: &Input<S>, kind: Kind) -> Failure<S::Error> {
 
 /// Reads the header before the items of a value.
 fn open<S: Source>(input: &mut Input<S>, kind: Kind, item: Item) -> Fallible<Rest, S> {
-    let (item, least) = match item {
+    let (item, item_len_min) = match item {
         Item::Expiring { .. } if kind == Kind::HashExpiry => {
             let start = input.offset();
             let base = u64::try_from(input.millis()?)
@@ -172,22 +182,23 @@ fn open<S: Source>(input: &mut Input<S>, kind: Kind, item: Item) -> Fallible<Res
         Item::Node | Item::Pair | Item::ScoredText => (item, 2),
         Item::Scored => (item, 9),
     };
-    let count = input.count(least)?;
+    let count = input.count(item_len_min)?;
     Ok(Rest::Items(item, count))
 }
 
-/// A value that can be read; its unread rest is skipped when the next record is requested.
+/// A value that can be read. The reader skips the unread rest when it reads the next event.
 pub struct Value<'r, S> {
     pub(crate) input: &'r mut Input<S>,
     pub(crate) rest: &'r mut Rest,
     pub(crate) kind: Kind,
-    /// The type of a value of Punctual's.
+    /// The type of an own value; `None` for Redis's types.
     pub(crate) own: Option<Own>,
 }
 
 /// The contents of a value. Compact encodings are already checked; items are read on request.
 ///
-/// Redis never writes a value without entries or items, and skips such keys when it loads them.
+/// Redis never writes an empty list, set, hash or sorted set, and skips such keys when it loads a
+/// snapshot.
 pub enum Contents<'r, S> {
     /// A string.
     String(Element<'r>),
@@ -197,25 +208,25 @@ pub enum Contents<'r, S> {
     Set(Members<'r, S>),
     /// A set of integers.
     SetIntset(Intset<'r>),
-    /// A set's members.
+    /// A set's members in a listpack.
     SetListpack(Listpack<'r>),
     /// A hash's fields with their values.
     Hash(Pairs<'r, S>),
-    /// Fields and values, alternating.
+    /// A hash's fields and values, alternating.
     HashListpack(Listpack<'r>),
-    /// A hash's fields with their values and times.
+    /// A hash's fields with their values and expiry times.
     HashExpiry(ExpiringPairs<'r, S>),
-    /// Field, value, time (Unix milliseconds, 0 for none), repeated.
+    /// For each field of a hash: field, value, expiry time in Unix milliseconds (0 for no expiry).
     HashExpiryListpack(Listpack<'r>),
-    /// The members of a sorted set with their scores, from the highest if Redis wrote it.
+    /// The members of a sorted set with their scores. Redis writes the highest score first.
     Zset(Scored<'r, S>),
-    /// Members and scores, alternating, ascending.
+    /// A sorted set's members and scores, alternating, in ascending order.
     ZsetListpack(Listpack<'r>),
     /// The parts of a stream. A stream may be empty.
     Stream(Parts<'r, S>),
-    /// The text of a value of Punctual's.
+    /// The text of a timer, a type that only Punctual has.
     OwnText(Own, Element<'r>),
-    /// The parts of a value of Punctual's.
+    /// The parts of a queue of jobs, a type that only Punctual has.
     OwnParts(Own, OwnParts<'r, S>),
 }
 
@@ -257,7 +268,7 @@ impl<'r, S: Source> Value<'r, S> {
                 return Ok(match read_form(input)? {
                     Form::Text(span) => Contents::OwnText(own, input.element(span)),
                     Form::Parts(parts) => {
-                        // And the end.
+                        // The last item is the end of the value.
                         *rest = Rest::Items(Item::Part, parts.saturating_add(1));
                         Contents::OwnParts(own, OwnParts { input, rest })
                     }
@@ -281,7 +292,7 @@ impl<'r, S: Source> Value<'r, S> {
 /// Reads a value that is one string.
 fn blob<S: Source>(input: &mut Input<S>, kind: Kind) -> Fallible<Contents<'_, S>, S> {
     if kind == Kind::HashExpiryListpack {
-        // The first of the times, which are in the listpack as well.
+        // The earliest expiry time, which is not needed: the listpack has all times.
         input.millis()?;
     }
     let start = input.offset();
@@ -355,8 +366,9 @@ macro_rules! items {
         }
 
         impl<S: Source> $name<'_, S> {
-            /// Returns the number of remaining items that the input announces. If the length of the input is known, it
-            /// is large enough for them; otherwise this may be any number, so do not reserve memory for it.
+            /// Returns the number of remaining items that the input announces. If the source knows
+            /// its length, the rest of the input is long enough for that many items. Otherwise the
+            /// number may be damaged, so do not reserve memory for it.
             pub fn remaining(&self) -> u64 {
                 self.rest.count()
             }
@@ -366,7 +378,7 @@ macro_rules! items {
                 self.input.offset()
             }
 
-            /// Starts the next item.
+            /// Starts the next item and returns its form, or `None` at the end.
             #[inline]
             fn take(&mut self) -> Option<Item> {
                 let item = self.rest.take()?;
@@ -384,11 +396,11 @@ items! {
     Members
     /// The fields of a hash with their values.
     Pairs
-    /// The fields of a hash with their values and times.
+    /// The fields of a hash with their values and expiry times.
     ExpiringPairs
     /// The members of a sorted set with their scores.
     Scored
-    /// The parts of a value of Punctual's.
+    /// The parts of a value of a type that only Punctual has.
     OwnParts
 }
 
@@ -415,7 +427,7 @@ impl<S: Source> OwnParts<'_, S> {
 /// A node of a list.
 #[derive(Clone, Copy, Debug)]
 pub enum Node<'n> {
-    /// Several elements, or none.
+    /// Any number of elements, also zero.
     Packed(Listpack<'n>),
     /// One element.
     Plain(Element<'n>),
@@ -450,7 +462,7 @@ impl<S: Source> Nodes<'_, S> {
         if !packed {
             let input = &*self.input;
             return match input.element(span) {
-                // An empty element is an entry of a listpack; as a node Redis refuses it.
+                // Redis accepts an empty element in a listpack, but not as a plain node.
                 Element::Bytes(b"") if matches!(item, Item::Node) => {
                     Err(input.error(start, Reason::Node))
                 }

@@ -22,7 +22,7 @@ impl Corrupt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Flaw {
-    /// Too short for its own header.
+    /// The encoding is too short for its header.
     #[error("header cut short")]
     Header,
     /// The header's length in bytes is not the length of the encoding.
@@ -37,19 +37,19 @@ pub enum Flaw {
     /// The final byte is missing or misplaced.
     #[error("end mark missing or misplaced")]
     End,
-    /// No encoding has the first byte of an entry.
+    /// The first byte of an entry is not a known encoding.
     #[error("unknown entry encoding")]
     Encoding,
     /// An entry exceeds the remaining bytes.
     #[error("entry longer than the data")]
     Entry,
-    /// The length for walking backwards over an entry is not its length.
+    /// The length stored for walking backwards over an entry is not the entry's length.
     #[error("length for walking backwards does not match the entry")]
     Backlen,
     /// The numbers of an intset are not ascending.
     #[error("members out of order")]
     Order,
-    /// The first elements of a stream's block are not a master entry.
+    /// The first elements of a stream's block are not a master entry (see [`crate::stream`]).
     #[error("bad master entry")]
     Master,
     /// An entry of a stream has the wrong form.

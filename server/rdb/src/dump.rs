@@ -1,4 +1,5 @@
-//! The payload of DUMP and RESTORE: a value as in a snapshot, the version, and a checksum.
+//! The payload of DUMP and RESTORE: the kind's byte and the value as in a snapshot, then the
+//! version of the format, then a checksum.
 
 use thiserror::Error;
 
@@ -9,16 +10,17 @@ use crate::input::Input;
 use crate::kind::{Kind, VERSION, VERSION_MAX};
 use crate::opaque::Own;
 
-/// Length of version and checksum.
+/// Length in bytes of version and checksum.
 const FOOTER_LEN: usize = 10;
 
-/// The error of a payload that RESTORE refuses before it reads the value. Redis has one text for all variants.
+/// The error of a payload that RESTORE refuses before it reads the value. Redis replies with the
+/// same text for all variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// Too short for a version and a checksum.
+    /// The payload is too short for a version and a checksum.
     #[error("payload too short")]
     Short,
-    /// The version is newer than the supported ones.
+    /// The version is newer than [`VERSION_MAX`].
     #[error("payload version {0} is not supported")]
     Version(u16),
     /// The checksum is wrong.
@@ -26,8 +28,8 @@ pub enum Refused {
     Checksum,
 }
 
-/// Completes a payload: appends the version and the checksum to the kind's byte and the value that an
-/// [`Encoder`](crate::Encoder) wrote.
+/// Completes a payload: appends the version and the checksum to the kind's byte and the value that
+/// an [`Encoder`](crate::Encoder) wrote.
 ///
 /// ```
 /// use punctual_rdb::{Contents, Element, Encoder, Kind, dump};
@@ -49,11 +51,11 @@ pub fn seal(payload: &mut Vec<u8>) {
     payload.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// Checks a payload's version and checksum, and returns the kind's byte and the value, which are not checked.
+/// Checks a payload's version and checksum. Returns the kind's byte and the value, both unchecked.
 ///
 /// # Errors
 ///
-/// [`Refused`], in the cases in which RESTORE refuses it.
+/// [`Refused`], in the cases in which RESTORE refuses the payload.
 pub fn open(payload: &[u8]) -> Result<&[u8], Refused> {
     let Some((body, &[v, w, a, b, c, d, e, f, g, h])) = payload.split_last_chunk::<FOOTER_LEN>()
     else {
@@ -70,29 +72,30 @@ pub fn open(payload: &[u8]) -> Result<&[u8], Refused> {
     Ok(body)
 }
 
-/// Does what [`open`] does without checking version and checksum: for tests of damaged payloads.
+/// Returns the same bytes as [`open`] without checking version and checksum, or `None` if the
+/// payload is too short. For tests of damaged payloads.
 pub fn body(payload: &[u8]) -> Option<&[u8]> {
     let (body, _) = payload.split_last_chunk::<FOOTER_LEN>()?;
     Some(body)
 }
 
-/// Reads the value of a payload with all checks, because clients may send anything.
+/// Reads the value of a payload with all checks, because clients may send any bytes.
 pub struct Restore<'p> {
     input: Input<&'p [u8]>,
     rest: Rest,
 }
 
 impl<'p> Restore<'p> {
-    /// [`open`]s a payload.
+    /// Checks a payload's version and checksum, as [`open`] does.
     ///
     /// # Errors
     ///
-    /// [`Refused`], in the cases in which RESTORE refuses it.
+    /// [`Refused`], in the cases in which RESTORE refuses the payload.
     pub fn new(payload: &'p [u8]) -> Result<Self, Refused> {
         open(payload).map(Self::from_body)
     }
 
-    /// Reads an opened payload.
+    /// Reads the bytes that [`open`] has returned.
     pub fn from_body(body: &'p [u8]) -> Self {
         let mut input = Input::new(body);
         input.deep = true;
@@ -102,11 +105,12 @@ impl<'p> Restore<'p> {
         }
     }
 
-    /// Returns the value, which can be read once. It borrows from the payload unless it is compressed or converted.
+    /// Returns the value. Call this method once. The contents borrow from the payload unless they
+    /// are compressed or in an old encoding.
     ///
     /// # Errors
     ///
-    /// [`Reason::Type`] if its type is unknown.
+    /// [`Reason::Type`] if the type of the value is unknown.
     pub fn value(&mut self) -> Result<Value<'_, &'p [u8]>, Error> {
         let byte = self.input.byte()?;
         let unknown = Error {

@@ -10,7 +10,7 @@ use crate::corrupt::Corrupt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{reason} (offset {offset})")]
 pub struct Error {
-    /// Offset in bytes from the start, of the flaw or of the string that contains it.
+    /// Offset in bytes, from the start of the input, of the flaw or of the string that contains it.
     pub offset: u64,
     /// The reason.
     pub reason: Reason,
@@ -20,13 +20,14 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The first bytes are not those of a snapshot.
+    /// The snapshot does not start with `REDIS` and four digits.
     #[error("wrong signature")]
     Signature,
     /// The version of the format is unknown.
     #[error("format version {0} is not supported")]
     Version(u32),
-    /// The input ends before the snapshot does, or an announced length exceeds the rest of the input.
+    /// The input ends before the snapshot does, or an announced length exceeds the rest of the
+    /// input.
     #[error("unexpected end of data")]
     Truncated,
     /// The type of a record is unknown.
@@ -35,16 +36,16 @@ pub enum Reason {
     /// The record can neither be read nor skipped without the module that wrote it.
     #[error("record of type {0} can be read by a module only")]
     Module(u8),
-    /// A length was expected.
+    /// The byte at the offset does not start a length.
     #[error("bad length")]
     Length,
     /// The encoding of a string is unknown.
     #[error("unknown string encoding {0}")]
     StringEncoding(u8),
-    /// A compact encoding is inconsistent; the offset is within the encoding.
+    /// A compact encoding is inconsistent. [`Corrupt::offset`] is an offset within the encoding.
     #[error("bad compact encoding: {0}")]
     Compact(Corrupt),
-    /// A field has no value, or a member no score.
+    /// The number of entries does not fit the type: a field has no value, or a member no score.
     #[error("entries that do not pair up")]
     Pairing,
     /// A score is not a number.
@@ -62,7 +63,7 @@ pub enum Reason {
     /// The parts of a stream do not fit together.
     #[error("bad stream: {0}")]
     Stream(StreamFlaw),
-    /// The checksum at the end differs from that of the data.
+    /// The checksum at the end differs from the checksum of the data.
     #[error("CRC error: {stored:#018x} is stored, {computed:#018x} computed")]
     Checksum {
         /// The checksum at the end of the data.
@@ -79,7 +80,7 @@ pub enum StreamFlaw {
     /// The key of a block is not an ID.
     #[error("the key of a block is not an ID")]
     BlockId,
-    /// IDs that must ascend do not.
+    /// IDs that must ascend do not ascend.
     #[error("IDs do not ascend")]
     Order,
     /// The length, the last ID or a counter contradicts the entries or another counter.
@@ -91,12 +92,13 @@ pub enum StreamFlaw {
     /// Two consumers of a group have the same name.
     #[error("Duplicate stream consumer detected")]
     ConsumerName,
-    /// A pending entry of a group does not have exactly one consumer, or that of a consumer is not pending in the group.
+    /// A pending entry of a group does not have exactly one consumer, or a consumer's pending entry
+    /// is not a pending entry of the group.
     #[error("pending entries of group and consumers differ")]
     Owner,
 }
 
-/// The error of reading: bad bytes, or a failed source.
+/// The error of reading: wrong bytes, or a failed [`Source`](crate::Source).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Failure<E> {
     /// The bytes are wrong.

@@ -1,5 +1,5 @@
-//! Libraries of functions: their records in a snapshot, and the payload of FUNCTION DUMP and FUNCTION RESTORE, which is such
-//! records, the version and a checksum.
+//! Libraries of functions: their records in a snapshot, and the payload of FUNCTION DUMP and
+//! FUNCTION RESTORE. The payload is a sequence of such records, the version, and a checksum.
 //!
 //! ```
 //! use punctual_rdb::{Encoder, dump, functions};
@@ -22,13 +22,14 @@ use crate::kind::opcode;
 use crate::reader::read_text;
 use crate::source::Source;
 
-/// The error of a payload that FUNCTION RESTORE refuses after the checksum. The texts are Redis's.
+/// The error of a payload whose checksum is right and whose records FUNCTION RESTORE refuses. The
+/// texts are Redis's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unreadable {
-    /// A record that is no library.
+    /// A record is not a library.
     #[error("given type is not a function")]
     Type,
-    /// A record that ends early or has a bad encoding.
+    /// A record ends early or has a wrong encoding.
     #[error("Failed loading library payload")]
     Library,
 }
@@ -44,7 +45,7 @@ impl<'p> Restore<'p> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], in the cases in which FUNCTION RESTORE refuses it.
+    /// [`Refused`], in the cases in which FUNCTION RESTORE refuses the payload.
     pub fn new(payload: &'p [u8]) -> Result<Self, Refused> {
         Ok(Restore {
             input: Input::new(dump::open(payload)?),
@@ -56,7 +57,8 @@ impl<'p> Restore<'p> {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] if the next record is no library, or damaged. There is no next one then.
+    /// [`Unreadable`] if the next record is not a library, or is damaged. The payload cannot be
+    /// read further.
     #[expect(
         clippy::should_implement_trait,
         reason = "the code borrows from the reader"
@@ -84,7 +86,8 @@ pub(crate) fn read_library<S: Source>(
     if type_byte == opcode::FUNCTION {
         return read_text(input, code);
     }
-    // The release candidates of 7.0 kept apart what is now the first line of the code.
+    // The release candidates of 7.0 stored the name and the engine, which are now the first line of
+    // the code, as separate strings.
     let (mut name, mut engine) = (Vec::new(), Vec::new());
     read_text(input, &mut name)?;
     read_text(input, &mut engine)?;

@@ -1,8 +1,9 @@
-//! Reads lengths, strings and numbers from a source, with the offset and the checksum.
+//! Reads lengths, strings and numbers from a source, and tracks the offset and the checksum.
 //!
-//! Strings are borrowed from the source's buffer, or from `unpacked` if they were compressed. While an item
-//! of several strings is read, its strings are [`Span`]s, which stay valid when the buffer moves; [`Input::element`]
-//! converts them to slices at the end, when nothing more is read.
+//! An *item* is one entry of a value, such as a field with its value: the strings that are needed
+//! together. Strings borrow from the source's buffer, or from `unpacked` if they were compressed.
+//! While an item is read, its strings are [`Span`]s, which stay valid when the buffer moves. Once
+//! all strings of the item are read, [`Input::element`] converts the spans to slices.
 
 use punctual_resp::decimal;
 
@@ -14,45 +15,43 @@ use crate::listpack::Element;
 use crate::lzf;
 use crate::source::Source;
 
-/// Maximum capacity of `unpacked` that is kept.
+/// Maximum capacity in bytes of `unpacked` that is kept for the next item.
 const UNPACKED_KEPT_MAX: usize = 1 << 20;
 
 pub(crate) type Fallible<T, S> = Result<T, Failure<<S as Source>::Error>>;
 
-/// A string of the current item.
+/// The place of a string of the current item.
 #[derive(Clone, Copy)]
 pub(crate) enum Span {
+    /// The decimal text of this integer.
     Int(i64),
-    /// In the buffer, relative to the start of the item.
-    Buffered {
-        from: usize,
-        len: usize,
-    },
-    /// In `unpacked`.
-    Unpacked {
-        from: usize,
-        len: usize,
-    },
+    /// Bytes in the source's buffer; `from` counts from the start of the item.
+    Buffered { from: usize, len: usize },
+    /// Bytes in `unpacked`.
+    Unpacked { from: usize, len: usize },
 }
 
-/// A length, or the code of a string in a special encoding.
+/// A length, or the code of a string's special encoding (see [`string`]).
 enum Length {
     Plain(u64),
     Encoded(u8),
 }
 
+/// A source with the position in it.
 pub(crate) struct Input<S> {
     source: S,
-    /// Offset of the first buffered byte.
+    /// Offset of the first buffered byte from the start of the input.
     base: u64,
     /// Start of the current item within the buffered bytes.
     item: usize,
     /// Position of the next byte within the buffered bytes.
     at: usize,
-    /// Checksum of the consumed bytes; `None` if not wanted.
+    /// Checksum of the consumed bytes; `None` if it is not computed.
     sum: Option<Sum>,
+    /// Decompressed and converted strings of the current item.
     unpacked: Vec<u8>,
-    /// Whether to make the expensive checks too: duplicates, scores as text.
+    /// Whether to make the expensive checks: for duplicates, and for scores in listpacks that are
+    /// not numbers.
     pub(crate) deep: bool,
 }
 
@@ -69,12 +68,12 @@ impl<S: Source> Input<S> {
         }
     }
 
-    pub(crate) fn sum_from_here(&mut self) {
+    pub(crate) fn start_checksum(&mut self) {
         self.sum = Some(Sum::new());
     }
 
-    /// Returns the checksum of all bytes read so far.
-    pub(crate) fn take_sum(&mut self) -> Option<u64> {
+    /// Returns the checksum of all bytes read since `start_checksum`, and stops computing it.
+    pub(crate) fn finish_checksum(&mut self) -> Option<u64> {
         self.item = self.at;
         self.consume_before_item();
         self.sum.take().map(|sum| sum.value())
@@ -90,7 +89,7 @@ impl<S: Source> Input<S> {
         self.base + self.at as u64
     }
 
-    /// Returns an upper bound of the remaining bytes.
+    /// Returns the number of unread bytes, if the source knows it.
     pub(crate) fn remaining(&self) -> Option<u64> {
         self.source
             .remaining()
@@ -119,7 +118,7 @@ impl<S: Source> Input<S> {
         self.unpacked.clear();
     }
 
-    /// Consumes the bytes before the item.
+    /// Adds the bytes before the item to the checksum and removes them from the source.
     fn consume_before_item(&mut self) {
         if let Some(sum) = &mut self.sum {
             sum.feed(&self.source.buffered()[..self.item]);
@@ -130,6 +129,7 @@ impl<S: Source> Input<S> {
         self.item = 0;
     }
 
+    /// Buffers the next `count` bytes, or returns [`Reason::Truncated`] if the input ends before.
     #[inline]
     fn need(&mut self, count: usize) -> Fallible<(), S> {
         if self.source.buffered().len() - self.at >= count {
@@ -198,11 +198,15 @@ impl<S: Source> Input<S> {
         }
     }
 
-    /// Reads the number of items that follow, each of at least `least` bytes.
-    pub(crate) fn count(&mut self, least: u64) -> Fallible<u64, S> {
+    /// Reads the number of items that follow. Refuses a number for which the rest of the input is
+    /// too short, if every item has at least `item_len_min` bytes.
+    pub(crate) fn count(&mut self, item_len_min: u64) -> Fallible<u64, S> {
         let start = self.offset();
         let count = self.number()?;
-        if self.remaining().is_some_and(|all| all / least < count) {
+        if self
+            .remaining()
+            .is_some_and(|all| all / item_len_min < count)
+        {
             return Err(self.error(start, Reason::Truncated));
         }
         Ok(count)
@@ -264,7 +268,8 @@ impl<S: Source> Input<S> {
         }
     }
 
-    /// Returns the bytes of a string that contains a compact encoding. (Integers are too short for one.)
+    /// Returns the bytes of a string that contains a compact encoding. An integer has no bytes, and
+    /// the check of the compact encoding refuses the empty slice.
     pub(crate) fn blob(&self, span: Span) -> &[u8] {
         match self.element(span) {
             Element::Bytes(bytes) => bytes,
@@ -272,13 +277,14 @@ impl<S: Source> Input<S> {
         }
     }
 
-    /// Appends to `unpacked` the listpack that `convert` makes of the blob.
+    /// Converts the blob in `span` with `convert`, which appends a listpack to `unpacked`. Returns
+    /// the span of the listpack.
     pub(crate) fn convert(
         &mut self,
         span: Span,
         convert: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Corrupt>,
     ) -> Result<Span, Corrupt> {
-        // Taken out for the call, because the blob may be in it.
+        // `convert` borrows the blob and writes to `unpacked`, so `unpacked` leaves `self` here.
         let mut unpacked = std::mem::take(&mut self.unpacked);
         let from = unpacked.len();
         let converted = match span {
@@ -309,7 +315,7 @@ impl<S: Source> Input<S> {
         Ok(score)
     }
 
-    /// Reads a score as text.
+    /// Reads a score that is stored as text.
     pub(crate) fn score_text(&mut self) -> Fallible<f64, S> {
         let start = self.offset();
         match self.byte()? {
@@ -327,18 +333,18 @@ impl<S: Source> Input<S> {
         }
     }
 
-    /// Skips `count` bytes without buffering them all.
+    /// Skips `count` bytes, of which only one block at a time is buffered.
     pub(crate) fn skip(&mut self, mut count: u64) -> Fallible<(), S> {
         loop {
-            let at_hand = (self.source.buffered().len() - self.at) as u64;
-            if count <= at_hand {
+            let buffered = (self.source.buffered().len() - self.at) as u64;
+            if count <= buffered {
                 self.at += count as usize;
                 return Ok(());
             }
             if self.remaining().is_some_and(|all| all < count) {
                 return Err(self.error(self.offset(), Reason::Truncated));
             }
-            count -= at_hand;
+            count -= buffered;
             self.at = self.source.buffered().len();
             self.start_item();
             self.need(1)?;

@@ -1,6 +1,7 @@
 //! Intsets: the ascending integers of a small set, all of the same width.
 //!
-//! A header of two little-endian `u32`, the width in bytes and the number of members, then the members.
+//! The format is a header of two little-endian `u32` (the width in bytes, and the number of
+//! members), followed by the members in ascending order.
 
 use crate::corrupt::{Corrupt, Flaw};
 
@@ -18,7 +19,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// Returns the least width that holds `value`.
+    /// Returns the smallest width that holds `value`.
     pub fn of(value: i64) -> Self {
         if i16::try_from(value).is_ok() {
             Width::Two
@@ -38,7 +39,7 @@ pub struct Intset<'a> {
 }
 
 impl<'a> Intset<'a> {
-    /// Checks `bytes`: length, width, and that members ascend. **O(n)**.
+    /// Checks `bytes`: the length, the width, and that the members ascend. **O(n)**.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl<'a> Intset<'a> {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = i64> + DoubleEndedIterator + use<'a> {
         let width = self.width;
         self.members.chunks_exact(width as usize).map(move |bytes| {
-            // Chunks have the length of the width, so all of them are complete.
+            // The bytes go to the upper end of the `i64`; the shift then extends the sign.
             let mut wide = [0; 8];
             wide[8 - width as usize..].copy_from_slice(bytes);
             i64::from_le_bytes(wide) >> (64 - 8 * width as u32)

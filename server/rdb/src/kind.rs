@@ -1,16 +1,18 @@
 //! The type bytes of records, and the versions of the format.
 
-/// The version that [`Writer`](crate::Writer) and [`seal`](crate::dump::seal) write; redis-server 7.0 reads it.
+/// The version that [`Writer`](crate::Writer) and [`seal`](crate::dump::seal) write; redis-server
+/// 7.0 reads it.
 pub const VERSION: u16 = 10;
-/// The version they write if hashes have fields with expiry times, a feature of redis-server 7.4; older
-/// servers refuse the whole snapshot.
+/// The version of a snapshot or payload in which a hash has fields with expiry times. redis-server
+/// 7.4 reads it; older servers refuse the whole snapshot.
 pub const VERSION_FIELD_EXPIRY: u16 = 12;
 /// The latest version that can be read.
 pub const VERSION_MAX: u16 = 12;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $byte:literal,)*) => {
-        /// The type under which a key's value is stored: the byte before the key.
+        /// The type under which a key's value is stored: the byte before the key. Numbers in
+        /// parentheses are the versions of Redis that write the type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[repr(u8)]
@@ -33,19 +35,19 @@ macro_rules! kinds {
 kinds! {
     /// A string.
     String = 0,
-    /// A list, element by element (before 3.2, long lists).
+    /// A list, element by element (before 3.2, for long lists).
     List = 1,
     /// A set, member by member.
     Set = 2,
-    /// A sorted set, scores as text (before 4.0).
+    /// A sorted set, member by member, with scores as text (before 4.0).
     ZsetText = 3,
     /// A hash, field by field.
     Hash = 4,
-    /// A sorted set, scores as binary doubles.
+    /// A sorted set, member by member, with scores as binary doubles.
     Zset = 5,
     /// A module's value that only the module can read (release candidates of 4.0).
     ModulePreGa = 6,
-    /// A module's value, or a timer or a queue of jobs of Punctual's.
+    /// A module's value, or one of Punctual's own values: a timer or a queue of jobs.
     Module = 7,
     /// A list as one ziplist (before 3.2).
     ListZiplist = 10,
@@ -71,7 +73,7 @@ kinds! {
     SetListpack = 20,
     /// A stream (7.2).
     Stream3 = 21,
-    /// A hash whose fields may expire, absolute times (release candidates of 7.4).
+    /// A hash whose fields may expire, with absolute times (release candidates of 7.4).
     HashExpiryPreGa = 22,
     /// A hash whose fields may expire as a listpack (release candidates of 7.4).
     HashExpiryListpackPreGa = 23,
@@ -87,7 +89,7 @@ impl Kind {
         self as u8
     }
 
-    /// Returns the name of the encoding in messages about damage, as in Redis.
+    /// Returns the name of the encoding for messages about damage, as in Redis.
     pub const fn title(self) -> &'static str {
         match self {
             Self::String => "String",
@@ -110,7 +112,7 @@ impl Kind {
         }
     }
 
-    /// Returns the earliest of the written versions that has this kind.
+    /// Returns the earliest version of the format that has this kind, but at least [`VERSION`].
     pub const fn version(self) -> u16 {
         match self.byte() {
             0..20 => VERSION,
@@ -152,5 +154,6 @@ pub(crate) mod string {
     pub(crate) const LZF: u8 = 3;
 }
 
-/// The maximum expiry time of a field: times have 48 bits, and the last value means "none".
+/// The maximum expiry time of a field in Unix milliseconds. Redis stores 48 bits, of which the
+/// highest value means "no expiry".
 pub(crate) const FIELD_EXPIRY_MAX: u64 = 0xFFFF_FFFF_FFFE;

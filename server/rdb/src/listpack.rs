@@ -1,14 +1,16 @@
-//! Listpacks: many short texts and integers in one block of memory, which can be walked in both directions.
+//! Listpacks: many short texts and integers in one block of memory, which can be walked in both
+//! directions.
 //!
-//! An entry is an encoding byte (which often includes the length or a small integer), the data, and the
-//! *backlen*: the length of the two in groups of seven bits, written so that it can be read from its end,
-//! for walking backwards. Text that is the decimal text of an `i64` is stored as
-//! an integer, so equal texts have equal bytes, and [`find`] compares bytes without decoding.
+//! An entry has an encoding byte (which may include the length or a small integer), the data, and
+//! the *backlen*. The backlen is the length of encoding and data in groups of seven bits; it can be
+//! read from its end, for walking backwards. A text that is the decimal text of an `i64` is stored
+//! as an integer, so equal texts have equal bytes, and [`find`] first compares lengths.
 //!
 //! The functions of this module work on *bare entries*: any slice or `Vec` of consecutive entries,
-//! at positions that the caller keeps. A [`Listpack`] is the form that Redis stores: a header (`u32` total bytes,
-//! `u16` entries, where 65535 means "unknown"), the entries, and a final `0xFF`. [`wrap`] makes a listpack
-//! of bare entries and [`Listpack::entries`] returns them; neither changes the entries.
+//! at positions that the caller keeps. A [`Listpack`] is the form that Redis stores: a header
+//! (`u32` total bytes, `u16` entries, where 65535 means "unknown"), the entries, and a final
+//! `0xFF`. [`wrap`] adds the header and the end to bare entries, and [`Listpack::entries`] returns
+//! the bare entries; neither changes the entries.
 //!
 //! The format is antirez's listpack specification (2017).
 //!

@@ -1,24 +1,28 @@
 //! LZF, the compression of strings in snapshots (Marc Lehmann's LibLZF format).
 //!
-//! A control byte below 32 is followed by that many plus one literal bytes. Any other control byte starts a copy of
-//! earlier output: its upper three bits are the length minus 2, and if they are 7 a further byte is added to the
-//! length; its lower five bits and the next byte are the distance minus one.
+//! After a control byte n below 32, n + 1 literal bytes follow. Any other control byte starts a
+//! copy of earlier output. Its upper three bits are the length minus 2; if they are 7, a further
+//! byte is added to the length. Its lower five bits and the next byte are the distance minus one.
 
 use crate::corrupt::{Corrupt, Flaw};
 
+/// Maximum number of literal bytes after one control byte.
 const LITERALS_MAX: usize = 32;
+/// Minimum length of a copy.
 const COPY_MIN: usize = 3;
+/// Maximum length of a copy.
 const COPY_MAX: usize = 264;
+/// Maximum distance of a copy.
 const BACK_MAX: usize = 1 << 13;
-/// Maximum expansion: a copy takes three bytes.
+/// Maximum factor of expansion: three bytes encode the longest copy.
 pub(crate) const EXPANSION_MAX: u64 = COPY_MAX as u64 / 3;
 
 /// Appends to `out` the `len` bytes to which `packed` expands.
 ///
 /// # Errors
 ///
-/// [`Corrupt`] with the offset into `packed`; `out` then has some of the bytes. If `packed` is too short to expand
-/// to `len` bytes, it is refused before anything is reserved.
+/// [`Corrupt`] with the offset into `packed`. In this case, `out` may have some of the bytes. If
+/// `packed` is too short to expand to `len` bytes, the error comes before memory is reserved.
 pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrupt> {
     if len as u64 > (packed.len() as u64).saturating_mul(EXPANSION_MAX) {
         return Err(Corrupt::new(0, Flaw::Compression));
@@ -52,7 +56,8 @@ pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrup
         if back > written || written + count > len {
             return Err(damaged(start));
         }
-        // The source of a copy may overlap its target: each round has more of the repeated piece to copy.
+        // A copy that is longer than its distance repeats its own output. Each round copies all
+        // output from `from` on, so the piece doubles.
         let from = out.len() - back;
         while count > 0 {
             let piece = count.min(out.len() - from);
@@ -68,11 +73,12 @@ pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrup
 
 const TABLE_BITS: u32 = 14;
 
-/// Compresses strings one after the other with one table.
+/// Compresses strings. The packer reuses its table for all of them.
 pub struct Packer {
-    /// The last position of each hash of three bytes, counted over all inputs. Positions below `base`
-    /// are of earlier inputs, so the table need not be cleared between inputs.
+    /// The last position of each hash of three bytes, counted over all inputs. A position below
+    /// `base` belongs to an earlier input, so the table need not be cleared between inputs.
     table: Box<[u32]>,
+    /// Position of the current input's first byte.
     base: u32,
 }
 
@@ -85,8 +91,8 @@ impl Packer {
         }
     }
 
-    /// Appends `text` compressed. Returns false, and leaves `out` unchanged, if that takes more than `len_max` bytes.
-    /// **O(n)**.
+    /// Appends `text` compressed. Returns false, and leaves `out` unchanged, if the compressed text
+    /// would have more than `len_max` bytes. **O(n)**.
     pub fn pack(&mut self, text: &[u8], len_max: usize, out: &mut Vec<u8>) -> bool {
         let Ok(len) = u32::try_from(text.len()) else {
             return false;
@@ -117,20 +123,22 @@ impl Packer {
                 .last_position(three, at)
                 .filter(|&from| at - from <= BACK_MAX && text[from..from + COPY_MIN] == three)
             else {
-                // The longer nothing repeats, the wider the steps, so incompressible text is fast.
+                // Steps grow with the number of bytes without a repetition, so that
+                // incompressible text takes little time.
                 at += 1 + ((at - literals) >> 7);
                 continue;
             };
-            let most = COPY_MAX.min(text.len() - at);
-            let same = (COPY_MIN..most)
+            let same_max = COPY_MAX.min(text.len() - at);
+            let same = (COPY_MIN..same_max)
                 .find(|&n| text[from + n] != text[at + n])
-                .unwrap_or(most);
+                .unwrap_or(same_max);
             write_literals(&text[literals..at], out);
             write_copy(at - from, same, out);
             if out.len() > end_max {
                 return false;
             }
-            // The end of a copy is where the next one is likely to start.
+            // Later copies often start at the end of this copy, so its last positions go into the
+            // table.
             let next = at + same;
             for position in (next - 2).max(at + 1)..next {
                 if let Some(&three) = text[position..].first_chunk::<COPY_MIN>() {
@@ -143,7 +151,8 @@ impl Packer {
         out.len() <= end_max
     }
 
-    /// Returns the last position of `three` in this input, and sets it to `at`.
+    /// Returns the last position in this input of three bytes with the hash of `three`, and stores
+    /// `at` as the last position.
     #[inline]
     fn last_position(&mut self, [a, b, c]: [u8; COPY_MIN], at: usize) -> Option<usize> {
         let bits = u32::from_le_bytes([a, b, c, 0]);
@@ -191,7 +200,7 @@ mod tests {
     #[test]
     fn the_format_by_hand() {
         assert_eq!(unpacked(&[2, b'a', b'b', b'c'], 3).unwrap(), b"abc");
-        // Seven of the last three, overlapping themselves.
+        // A copy of seven bytes from a distance of three, which repeats its own output.
         let packed = [2, b'a', b'b', b'c', 5 << 5, 2];
         assert_eq!(unpacked(&packed, 10).unwrap(), b"abcabcabca");
         assert_eq!(
@@ -202,7 +211,7 @@ mod tests {
         assert_eq!(refused(&packed, 11), 6);
         assert_eq!(refused(&packed, 9), 4);
         assert_eq!(refused(&[1, b'a'], 2), 0);
-        // A copy from before the start of the output, where other bytes precede it.
+        // A copy from before the start of the unpacked bytes. `out` has other bytes there.
         assert_eq!(refused(&[0, b'a', 1 << 5, 1], 4), 2);
         assert_eq!(refused(&[0, b'a'], usize::MAX), 0);
     }

@@ -1,5 +1,8 @@
-//! Modules' values. Their form is known; they are skipped, except for Punctual's own types ([`Own`]), which have this
-//! form because a redis-server refuses a snapshot with a module that it does not have, instead of dropping the key.
+//! Modules' values, and Punctual's own values, which are stored in the same form.
+//!
+//! A module's value is a sequence of typed parts, so it can be skipped without the module. Timers
+//! and queues of jobs, Punctual's own types ([`Own`]), use this form because a redis-server refuses
+//! a snapshot with a module that it does not have; it does not silently drop the keys.
 
 use std::fmt;
 
@@ -29,12 +32,12 @@ impl fmt::Display for Opaque {
     }
 }
 
-/// The name of a module's type: nine letters, digits, `-` or `_`.
+/// The name of a module's type: nine characters, each a letter, a digit, `-` or `_`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ModuleName([u8; 9]);
 
 impl ModuleName {
-    /// The 64 bits are nine letters of six bits, and ten bits of version.
+    /// Returns the name in an id: nine characters of six bits, then ten bits of version.
     fn of_id(id: u64) -> Self {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -62,7 +65,7 @@ impl ModuleName {
 
     /// Returns the name.
     pub fn as_str(&self) -> &str {
-        // All letters are ASCII.
+        // All characters are ASCII, so the conversion succeeds.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
@@ -79,20 +82,21 @@ impl fmt::Debug for ModuleName {
     }
 }
 
-/// A type of Punctual's, stored as a module's type: the id is a name that no module has, and the version of the bytes.
+/// One of Punctual's own types, stored as a module's type. The id combines a name that no module
+/// has with the version of the value's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Own {
-    /// A timer: one text.
+    /// A timer, stored as one text.
     Timer = ModuleName::id(*b"punctimer", 1),
-    /// A queue of jobs: several parts.
+    /// A queue of jobs, stored in several parts.
     Jobs = ModuleName::id(*b"punctjobs", 1),
 }
 
 impl Own {
     const ALL: [Self; 2] = [Self::Timer, Self::Jobs];
 
-    /// Reads an id. Returns `Err` with the name of a module's type.
+    /// Reads an id. Returns the inner `Err`, with the name in the id, for a type of a module.
     pub(crate) fn read<S: Source>(input: &mut Input<S>) -> Fallible<Result<Self, ModuleName>, S> {
         let id = input.number()?;
         let own = Self::ALL.into_iter().find(|own| *own as u64 == id);
@@ -100,14 +104,15 @@ impl Own {
     }
 }
 
-/// The form of a value of Punctual's.
+/// The form of an own value.
 pub(crate) enum Form {
+    /// The whole value.
     Text(Span),
     /// The number of parts that follow.
     Parts(u64),
 }
 
-/// Reads a value of Punctual's after its id: a text, or the start of several parts.
+/// Reads an own value after its id: a whole text, or the start of several parts.
 pub(crate) fn read_form<S: Source>(input: &mut Input<S>) -> Fallible<Form, S> {
     let start = input.offset();
     match input.number()? {
@@ -121,7 +126,7 @@ pub(crate) fn read_form<S: Source>(input: &mut Input<S>) -> Fallible<Form, S> {
     }
 }
 
-/// Reads a part of a value.
+/// Reads a part of an own value.
 pub(crate) fn read_part<S: Source>(input: &mut Input<S>) -> Fallible<Span, S> {
     let start = input.offset();
     if input.number()? != mark::STRING {
@@ -130,7 +135,7 @@ pub(crate) fn read_part<S: Source>(input: &mut Input<S>) -> Fallible<Span, S> {
     input.string()
 }
 
-/// Reads the end of a value.
+/// Reads the end of an own value.
 pub(crate) fn read_end<S: Source>(input: &mut Input<S>) -> Fallible<(), S> {
     let start = input.offset();
     if input.number()? != mark::END {

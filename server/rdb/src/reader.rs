@@ -15,7 +15,8 @@ const VERSION_CHECKSUM: u32 = 5;
 
 /// Reads a snapshot, event by event.
 ///
-/// Memory: one string at a time, which may be a compact encoding or an element of a large value.
+/// The reader holds one item at a time in memory: a compact encoding, or one element of a large
+/// value.
 ///
 /// ```
 /// use punctual_rdb::{Contents, Element, Event, Reader};
@@ -37,13 +38,17 @@ const VERSION_CHECKSUM: u32 = 5;
 /// ```
 pub struct Reader<S> {
     input: Input<S>,
+    /// The version in the header, once the header was read.
     version: Option<u32>,
+    /// The unread rest of the last value.
     rest: Rest,
     /// The key of a record, the name of a skipped record, or the name of an auxiliary field.
     name: Vec<u8>,
     /// The value of an auxiliary field, or the code of a library.
     text: Vec<u8>,
+    /// Whether to verify the checksum.
     verify: bool,
+    /// After the end: whether the checksum was verified.
     ended: Option<bool>,
 }
 
@@ -59,27 +64,27 @@ pub enum Event<'r, S> {
     },
     /// The keys that follow are in this database.
     SelectDb(u64),
-    /// The sizes of the database: an unverified hint.
+    /// The sizes of the database, as hints: they may be wrong.
     ResizeDb {
         /// Number of keys.
         keys: u64,
-        /// Number of keys with an expiry.
+        /// Number of keys with an expiry time.
         expiring: u64,
     },
     /// A key.
     Key(Record<'r, S>),
     /// A library of functions.
     Library {
-        /// The code, with the line that names the library.
+        /// The code, including the first line, which names the library.
         code: &'r [u8],
-        /// The offset of the record.
+        /// The offset of the record in bytes.
         offset: u64,
     },
     /// A record that was skipped.
     Skipped(Skipped<'r>),
-    /// The end. Further calls return it again.
+    /// The end of the snapshot. Further calls return this event again.
     End {
-        /// Whether there was a checksum and it was verified.
+        /// Whether the snapshot has a checksum and the reader has verified it.
         verified: bool,
     },
 }
@@ -88,11 +93,11 @@ pub enum Event<'r, S> {
 pub struct Record<'r, S> {
     /// The key.
     pub key: &'r [u8],
-    /// Expiry and usage.
+    /// The expiry time and the usage of the key.
     pub meta: Meta,
-    /// The offset of the record.
+    /// The offset of the record in bytes.
     pub offset: u64,
-    /// The value, which is skipped if it is not read.
+    /// The value. The reader skips it if it is not read.
     pub value: Value<'r, S>,
 }
 
@@ -101,11 +106,11 @@ pub struct Record<'r, S> {
 pub struct Skipped<'r> {
     /// The type of the record.
     pub what: Opaque,
-    /// The key; empty if there is none.
+    /// The key; empty if the record is not a key.
     pub name: &'r [u8],
-    /// The type byte.
+    /// The type byte of the record.
     pub type_byte: u8,
-    /// The offset of the record.
+    /// The offset of the record in bytes.
     pub offset: u64,
 }
 
@@ -140,14 +145,15 @@ impl<S: Source> Reader<S> {
         self
     }
 
-    /// Sets whether to check compact encodings also for duplicates and scores that are not numbers (default: false).
-    /// Without this, only their form is checked.
+    /// Sets whether to check compact encodings for duplicates and for scores that are not numbers
+    /// (default: false). Their form is always checked.
     pub fn deep(mut self, deep: bool) -> Self {
         self.input.deep = deep;
         self
     }
 
-    /// Returns the source, of which exactly the bytes up to here are consumed: what follows a snapshot in a stream is left.
+    /// Returns the source, from which exactly the bytes read so far are consumed. After the end of
+    /// the snapshot, the source starts with the bytes that follow the snapshot.
     pub fn into_source(self) -> S {
         self.input.into_source()
     }
@@ -157,7 +163,7 @@ impl<S: Source> Reader<S> {
         self.input.offset()
     }
 
-    /// Returns the version in the header, once it was read.
+    /// Returns the version in the header, or `None` before the first call of [`next`](Self::next).
     pub fn version(&self) -> Option<u32> {
         self.version
     }
@@ -166,8 +172,8 @@ impl<S: Source> Reader<S> {
     ///
     /// # Errors
     ///
-    /// [`Failure`](crate::Failure) if the snapshot ends early, is inconsistent or has a record of an unknown type, or
-    /// if the source fails. The reader cannot be used after that.
+    /// [`Failure`](crate::Failure) if the snapshot ends early, is inconsistent or has a record of
+    /// an unknown type, or if the source fails. The reader cannot be used after that.
     #[expect(
         clippy::should_implement_trait,
         reason = "events borrow from the input"
@@ -273,7 +279,7 @@ impl<S: Source> Reader<S> {
 
     fn header(&mut self) -> Fallible<(), S> {
         if self.verify {
-            self.input.sum_from_here();
+            self.input.start_checksum();
         }
         if self.input.bytes()? != *SIGNATURE {
             return Err(self.input.error(0, Reason::Signature));
@@ -315,10 +321,10 @@ impl<S: Source> Reader<S> {
     fn end(&mut self) -> Fallible<Step, S> {
         let mut verified = false;
         if self.version >= Some(VERSION_CHECKSUM) {
-            let sum = self.input.take_sum();
+            let sum = self.input.finish_checksum();
             let here = self.input.offset();
             let stored = u64::from_le_bytes(self.input.bytes()?);
-            // Zero means that no checksum was computed.
+            // Zero means that the writer computed no checksum.
             if let Some(computed) = sum.filter(|_| stored != 0) {
                 if computed != stored {
                     let reason = Reason::Checksum { stored, computed };
@@ -332,7 +338,7 @@ impl<S: Source> Reader<S> {
     }
 }
 
-/// Reads a string as text.
+/// Reads a string as a new item, and replaces the contents of `text` with it.
 #[inline]
 pub(crate) fn read_text<S: Source>(input: &mut Input<S>, text: &mut Vec<u8>) -> Fallible<(), S> {
     input.start_item();

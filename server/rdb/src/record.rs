@@ -1,25 +1,49 @@
 //! Encoding of records: key and value for a snapshot, or the value alone for a DUMP payload.
 //!
+//! For a snapshot, a caller writes the key and its kind with [`record`](Encoder::record), then the
+//! value. For a payload, it writes the kind's byte, then the value. This table lists the calls that
+//! write a value:
+//!
 //! | value | [`Kind`] | then |
 //! |---|---|---|
-//! | string | `String` | [`string`](Encoder::string) or [`int`](Encoder::int) |
-//! | list | `ListListpacks` | [`len`](Encoder::len) of the nodes; each [`node_packed`](Encoder::node_packed) or [`node_plain`](Encoder::node_plain) |
-//! | set | `Set` | `len`; each member as `string` |
-//! | set | `SetIntset` | [`string`](Encoder::string) of an [intset](crate::intset::write) |
-//! | hash | `Hash` | `len`; each field and value as `string` |
-//! | hash | `HashListpack` | [`listpack`](Encoder::listpack) |
-//! | hash with times | `HashExpiry` | [`millis`](Encoder::millis) of the first time, `len`; each [`field_expiry`](Encoder::field_expiry), field and value |
-//! | sorted set | `Zset` | `len`; each member as `string` and its [`score`](Encoder::score), from the highest as Redis does |
-//! | sorted set | `ZsetListpack` | `listpack` |
-//! | own type | `Module` | [`own_text`](Encoder::own_text) |
-//! | own type with several parts | `Module` | [`own_parts`](Encoder::own_parts) with the number of parts; each [`own_part`](Encoder::own_part); [`own_end`](Encoder::own_end) |
-//! | stream | `Stream2`, `Stream3` | `len`; each [`stream_block`](Encoder::stream_block); [`stream_totals`](Encoder::stream_totals); `len`; each group |
+//! | string | `String` | [`string`] or [`int`] |
+//! | list | `ListListpacks` | [`len`] of the nodes; each [`node_packed`] or [`node_plain`] |
+//! | set | `Set` | [`len`]; each member as [`string`] |
+//! | set | `SetIntset` | [`string`] of an [intset](crate::intset::write) |
+//! | hash | `Hash` | [`len`]; each field and value as [`string`] |
+//! | hash | `HashListpack` | [`listpack`] |
+//! | expiring hash | `HashExpiry` | [`millis`] of the earliest expiry time, [`len`]; each field: |
+//! | | | [`field_expiry`], the field and the value as [`string`] |
+//! | sorted set | `Zset` | [`len`]; each member as [`string`] and its [`score`], highest first |
+//! | sorted set | `ZsetListpack` | [`listpack`] |
+//! | timer ([`Own`]) | `Module` | [`own_text`] |
+//! | queue of jobs ([`Own`]) | `Module` | [`own_parts`]; each [`own_part`]; [`own_end`] |
+//! | stream | `Stream2`, `Stream3` | [`len`]; each [`stream_block`]; [`stream_totals`]; |
+//! | | | [`len`]; each group |
 //!
-//! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each [`stream_pending`](Encoder::stream_pending) in
-//! ascending order; `len`; each consumer. A consumer is: [`stream_consumer`](Encoder::stream_consumer); `len`; each
-//! [`stream_owned`](Encoder::stream_owned) in ascending order. Each pending entry has exactly one consumer.
+//! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each
+//! [`stream_pending`](Encoder::stream_pending) in ascending order; `len`; each consumer. A consumer
+//! is: [`stream_consumer`](Encoder::stream_consumer); `len`; each
+//! [`stream_owned`](Encoder::stream_owned) in ascending order. Each pending entry has exactly one
+//! consumer.
 //!
-//! redis-server 7.0 reads all of these but `HashExpiry`, `Stream3` and `Module`.
+//! redis-server 7.0 reads all of these kinds except `HashExpiry`, `Stream3` and `Module`.
+//!
+//! [`string`]: Encoder::string
+//! [`int`]: Encoder::int
+//! [`len`]: Encoder::len
+//! [`node_packed`]: Encoder::node_packed
+//! [`node_plain`]: Encoder::node_plain
+//! [`listpack`]: Encoder::listpack
+//! [`millis`]: Encoder::millis
+//! [`field_expiry`]: Encoder::field_expiry
+//! [`score`]: Encoder::score
+//! [`own_text`]: Encoder::own_text
+//! [`own_parts`]: Encoder::own_parts
+//! [`own_part`]: Encoder::own_part
+//! [`own_end`]: Encoder::own_end
+//! [`stream_block`]: Encoder::stream_block
+//! [`stream_totals`]: Encoder::stream_totals
 
 use punctual_resp::decimal;
 
@@ -29,20 +53,20 @@ use crate::lzf::Packer;
 use crate::opaque::{Own, mark};
 use crate::stream::{Block, ENTRIES_READ_UNKNOWN, StreamId, Totals};
 
-/// The metadata of a key in a record.
+/// The expiry time and the usage of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// When the key expires, in Unix milliseconds.
+    /// Expiry time in Unix milliseconds.
     pub expire_ms: Option<i64>,
-    /// Time since the last use in seconds, if the eviction policy is LRU.
+    /// Seconds since the last access, if the eviction policy is LRU.
     pub idle_s: Option<u64>,
-    /// The logarithmic access counter, if the eviction policy is LFU.
+    /// Logarithmic access counter, if the eviction policy is LFU.
     pub freq: Option<u8>,
 }
 
-/// Maximum length of texts that may be stored as integers.
+/// Maximum length in bytes of a text that may be stored as an integer.
 const INT_TEXT_MAX: usize = 11;
-/// Maximum length of strings that are not compressed.
+/// Maximum length in bytes of a string that is never compressed.
 const PLAIN_MAX: usize = 20;
 /// Minimum number of bytes that compression must save.
 const SAVING_MIN: usize = 4;
@@ -50,13 +74,15 @@ const SAVING_MIN: usize = 4;
 /// Encodes records. All methods append to the given `Vec`.
 pub struct Encoder {
     packer: Option<Packer>,
-    /// A listpack before compression, and a compressed string, whose length must precede it.
+    /// Buffer for a string before its compression.
     whole: Vec<u8>,
+    /// Buffer for a compressed string, whose length must precede it in the output.
     packed: Vec<u8>,
 }
 
 impl Encoder {
-    /// Returns an encoder that optionally compresses strings. Reuse it for many records: compression has a table.
+    /// Returns an encoder that optionally compresses strings. Reuse an encoder for many records,
+    /// because compression allocates a table.
     pub fn new(compress: bool) -> Self {
         Encoder {
             packer: compress.then(Packer::new),
@@ -88,21 +114,21 @@ impl Encoder {
         self.string(out, code);
     }
 
-    /// Writes a number of items, or another number.
+    /// Writes a number of items, or any other number.
     #[inline]
     pub fn len(&self, out: &mut Vec<u8>, len: u64) {
         write_len(out, len);
     }
 
-    /// Writes an auxiliary field, which belongs before a record or among those at the start.
+    /// Writes an auxiliary field. Its place is before a record or at the start of the snapshot.
     pub fn aux(&mut self, out: &mut Vec<u8>, name: &[u8], text: &[u8]) {
         out.push(opcode::AUX);
         self.string(out, name);
         self.string(out, text);
     }
 
-    /// Writes a string: as an integer if it is the decimal text of one of up to 32 bits, otherwise compressed if the
-    /// encoder compresses and that saves bytes, otherwise unchanged.
+    /// Writes a string. The decimal text of an integer of at most 32 bits is written as an integer.
+    /// Other strings are compressed if the encoder compresses and that saves bytes.
     #[inline]
     pub fn string(&mut self, out: &mut Vec<u8>, text: &[u8]) {
         if text.len() <= INT_TEXT_MAX
@@ -117,6 +143,8 @@ impl Encoder {
         }
     }
 
+    /// Writes `text` compressed. Returns false, and writes nothing, if the encoder does not
+    /// compress or compression saves less than [`SAVING_MIN`] bytes.
     #[inline]
     fn compressed(&mut self, out: &mut Vec<u8>, text: &[u8]) -> bool {
         let Some(packer) = &mut self.packer else {
@@ -164,7 +192,8 @@ impl Encoder {
         });
     }
 
-    /// Writes the string of `len` bytes that `write` appends, compressed if that saves bytes. It must not be a number.
+    /// Writes the string of `len` bytes that `write` appends, compressed if that saves bytes. The
+    /// string must not be the text of an integer.
     fn written(&mut self, out: &mut Vec<u8>, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if self.packer.is_some() && len > PLAIN_MAX {
             let mut whole = std::mem::take(&mut self.whole);
@@ -194,27 +223,27 @@ impl Encoder {
         self.string(out, text);
     }
 
-    /// Writes a value of Punctual's that is one text.
+    /// Writes an own value (of a type in [`Own`]) that is one text.
     pub fn own_text(&mut self, out: &mut Vec<u8>, own: Own, text: &[u8]) {
         write_len(out, own as u64);
         self.own_part(out, text);
         self.own_end(out);
     }
 
-    /// Writes the start of a value of Punctual's that has several parts.
+    /// Writes the start of an own value that has several parts.
     pub fn own_parts(&self, out: &mut Vec<u8>, own: Own, parts: u64) {
         write_len(out, own as u64);
         write_len(out, mark::UNSIGNED);
         write_len(out, parts);
     }
 
-    /// Writes a part of such a value.
+    /// Writes a part of an own value.
     pub fn own_part(&mut self, out: &mut Vec<u8>, text: &[u8]) {
         write_len(out, mark::STRING);
         self.string(out, text);
     }
 
-    /// Writes the end of such a value.
+    /// Writes the end of an own value.
     pub fn own_end(&self, out: &mut Vec<u8>) {
         write_len(out, mark::END);
     }
@@ -231,7 +260,8 @@ impl Encoder {
         out.extend_from_slice(&millis.to_le_bytes());
     }
 
-    /// Writes the expiry time of a field; `first` is the earliest one, which was written before all fields.
+    /// Writes the expiry time of a field. `first` is the earliest expiry time of all fields, which
+    /// the caller has written before the fields.
     #[inline]
     pub fn field_expiry(&self, out: &mut Vec<u8>, first: i64, expire_ms: Option<i64>) {
         debug_assert!(expire_ms.is_none_or(|time| time >= first));
@@ -239,14 +269,16 @@ impl Encoder {
     }
 }
 
-/// The parts of a stream, in this order. `Stream3` needs [`Kind::version`] of the snapshot, which redis-server 7.0 refuses; the other kind
-/// has all but the times at which consumers were active.
+/// The parts of a stream, in this order. A snapshot with `Stream3` has at least the version
+/// [`Kind::version`], which redis-server 7.0 refuses. `Stream2` lacks only the times at which
+/// consumers were active.
 impl Encoder {
     /// Writes a block of entries.
     ///
     /// # Panics
     ///
-    /// If the block is longer than [`BLOCK_LEN_MAX`](crate::stream::BLOCK_LEN_MAX) by far.
+    /// If the block's listpack would exceed 4 GiB. A block within
+    /// [`BLOCK_LEN_MAX`](crate::stream::BLOCK_LEN_MAX) does not.
     pub fn stream_block<B: AsRef<[u8]>>(&mut self, out: &mut Vec<u8>, block: &Block<B>) {
         let id = block.id().to_be_bytes();
         write_len(out, id.len() as u64);
@@ -278,7 +310,8 @@ impl Encoder {
         write_len(out, entries_read.unwrap_or(ENTRIES_READ_UNKNOWN));
     }
 
-    /// Writes a pending entry of a group: when it was last delivered, and how often.
+    /// Writes a pending entry of a group: its ID, the time of its last delivery in Unix
+    /// milliseconds, and the number of deliveries.
     #[inline]
     pub fn stream_pending(
         &self,
@@ -292,8 +325,9 @@ impl Encoder {
         write_len(out, deliveries);
     }
 
-    /// Writes a consumer, before the IDs of its pending entries. `active_ms`, the time of its last read that got an entry or -1, is
-    /// left out unless `kind` is `Stream3`.
+    /// Writes a consumer, before the IDs of its pending entries. `seen_ms` is the time of its last
+    /// attempt to read. `active_ms` is the time of its last read that returned an entry, or -1; it
+    /// is written only if `kind` is `Stream3`.
     pub fn stream_consumer(
         &mut self,
         out: &mut Vec<u8>,
@@ -330,7 +364,7 @@ pub(crate) fn write_len(out: &mut Vec<u8>, len: u64) {
     }
 }
 
-/// Writes `value` as an integer if it has at most 32 bits.
+/// Writes `value` as an integer if it has at most 32 bits. Otherwise returns false.
 #[inline]
 fn write_int(out: &mut Vec<u8>, value: i64) -> bool {
     if let Ok(value) = i8::try_from(value) {

@@ -1,9 +1,9 @@
 //! The source of a reader's bytes.
 
-/// A buffer that the reader consumes and the implementation fills.
+/// A buffer of input bytes that the reader consumes and the implementation fills.
 ///
-/// The implementation decides on blocks and files. `&[u8]` is a source with all bytes buffered, and
-/// [`Blocks`] reads from a function.
+/// There are two implementations: `&[u8]` has all bytes buffered, and [`Blocks`] calls a function
+/// that reads the next bytes.
 pub trait Source {
     /// The error of reading bytes.
     type Error;
@@ -11,10 +11,10 @@ pub trait Source {
     /// Returns the buffered bytes that are not consumed yet.
     fn buffered(&self) -> &[u8];
 
-    /// Buffers at least `want` bytes, or all remaining ones if they are fewer.
+    /// Buffers at least `want` bytes, or all remaining bytes if there are fewer.
     ///
-    /// The reader asks for more than [`remaining`](Self::remaining) only if that is unknown; then memory
-    /// must grow with the bytes that arrive, not with `want`.
+    /// If [`remaining`](Self::remaining) returns `None`, `want` may come from a damaged length, so
+    /// memory must grow with the bytes that arrive. Otherwise `want` is at most `remaining`.
     ///
     /// # Errors
     ///
@@ -48,23 +48,28 @@ impl Source for &[u8] {
     }
 }
 
-/// A source over a function that fills a slice with the next bytes and returns their number, 0 at the end.
+/// A source over a function that fills a slice with the next bytes and returns their number, 0 at
+/// the end.
 ///
-/// Reads blocks; a string longer than a block makes the buffer grow while it is needed.
+/// The source reads blocks. The buffer grows for a string longer than a block, and shrinks later.
 pub struct Blocks<F> {
     fetch: F,
+    /// Number of bytes to fetch at a time.
     block: usize,
     buffer: Vec<u8>,
+    /// Start of the unconsumed bytes in `buffer`.
     start: usize,
+    /// End of the fetched bytes in `buffer`.
     end: usize,
     /// Number of bytes not fetched yet, if known.
     unfetched: Option<u64>,
+    /// Whether `fetch` has returned 0.
     ended: bool,
 }
 
 impl<F> Blocks<F> {
-    /// Returns a source that fetches `block` bytes at a time (256 KiB is a good number). `len` is the length of the
-    /// whole input, if known: it allows absurd lengths to be refused at once.
+    /// Returns a source that fetches `block` bytes at a time (256 KiB is a good size). `len` is the
+    /// length of the whole input, if known: the reader then refuses lengths beyond it at once.
     pub fn new(block: usize, len: Option<u64>, fetch: F) -> Self {
         Blocks {
             fetch,
@@ -96,7 +101,8 @@ where
         self.end -= self.start;
         self.start = 0;
         while self.end < want && !self.ended {
-            // Memory doubles as bytes arrive; `want` alone does not justify more.
+            // The buffer at most doubles with the bytes that have arrived, because `want` may come
+            // from a damaged length.
             let room = want.max(self.block).min(2 * self.end.max(self.block));
             if self.buffer.len() < room {
                 self.buffer.resize(room, 0);

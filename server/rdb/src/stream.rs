@@ -1,27 +1,30 @@
-//! Streams: the blocks in which Redis keeps entries, and the parts of a stream's record.
+//! Streams: the blocks in which Redis keeps entries, their IDs, and a stream's counters.
 //!
-//! A [`Block`] is a listpack that many entries share: first a *master entry* (numbers of live and of deleted entries, and the
-//! fields of the block's first entry), then each entry as flags, the differences of its ID to the block's ID,
-//! and its fields and values. An entry with the master's fields stores its values alone. Its last element counts its elements,
-//! for walking backwards:
+//! A [`Block`] is a listpack with many entries. It starts with the *master entry*: the numbers of
+//! live and of deleted entries, and the fields of the block's first entry. Each entry has flags,
+//! the difference between its ID and the block's ID, and its fields and values. An entry with the
+//! same fields as the master entry stores only its values. The last element of an entry is the
+//! number of its other elements, for walking backwards:
 //!
 //! | element | master entry | entry |
 //! |---|---|---|
-//! | 1 | live entries | flags: 1 deleted, 2 the master's fields |
-//! | 2 | deleted entries | milliseconds since the block's ID |
-//! | 3 | number of fields | sequence number minus that of the block's ID |
-//! | then | the fields | values alone; or the number of fields, each with its value |
-//! | last | 0 | number of elements before this one |
+//! | 1 | number of live entries | flags: 1 if deleted, 2 if the fields are the master entry's |
+//! | 2 | number of deleted entries | milliseconds minus the milliseconds of the block's ID |
+//! | 3 | number of fields | sequence number minus the sequence number of the block's ID |
+//! | then | the fields | with flag 2: the values; otherwise: number of fields, fields with values |
+//! | last | 0 | number of elements of this entry before this one |
 //!
-//! In memory a block has its two counts as integers beside the bytes, so appending and deleting never move entries.
-//! [`Parts`](crate::Parts) reads a record, and [`Encoder`](crate::Encoder) writes one.
+//! A [`Block`] in memory keeps the numbers of the master entry as integers beside the bytes, so
+//! appending and deleting never move entries. [`Parts`](crate::Parts) reads a stream's record, and
+//! [`Encoder`](crate::Encoder) writes it.
 //!
 //! The format is that of `t_stream.c` of redis-server 5.0 and later (Sanfilippo, 2018).
 //!
 //! ```
 //! use punctual_rdb::{Element, stream::{Block, StreamId}};
 //!
-//! let mut block = Block::new(StreamId { ms: 5, seq: 1 }, 128, [(&b"temp"[..], &b"21"[..])].into_iter());
+//! let pair = [(&b"temp"[..], &b"21"[..])];
+//! let mut block = Block::new(StreamId { ms: 5, seq: 1 }, 128, pair.into_iter());
 //! block.append(StreamId { ms: 9, seq: 0 }, [(&b"temp"[..], &b"22"[..])].into_iter());
 //!
 //! let last = block.entries().next_back().unwrap();
@@ -42,7 +45,7 @@ mod tests;
 pub use block::{BLOCK_LEN_MAX, Block};
 pub use entries::{Entries, Entry, Pairs};
 
-/// The number of entries that a group has read, if it is unknown.
+/// The stored number of entries that a group has read if the number is unknown.
 pub(crate) const ENTRIES_READ_UNKNOWN: u64 = u64::MAX;
 
 /// The ID of an entry, ordered by time, then sequence number.
@@ -63,13 +66,14 @@ impl StreamId {
         seq: u64::MAX,
     };
 
-    /// Returns the 16 bytes that are the key of a block: big-endian, so they sort like the IDs.
+    /// Returns the ID as 16 bytes in big-endian order, which sort like the IDs. A block's key in a
+    /// record has this form.
     #[inline]
     pub fn to_be_bytes(self) -> [u8; 16] {
         (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
     }
 
-    /// Returns the ID of 16 bytes.
+    /// Returns the ID with these big-endian bytes.
     #[inline]
     pub fn from_be_bytes(bytes: [u8; 16]) -> Self {
         let both = u128::from_be_bytes(bytes);
@@ -79,7 +83,8 @@ impl StreamId {
         }
     }
 
-    /// Returns the ID at these distances from `self`, both modulo 2^64 as in Redis.
+    /// Returns the ID whose parts are `ms` and `seq` above the parts of `self`, both modulo 2^64 as
+    /// in Redis.
     #[inline]
     fn offset(self, ms: i64, seq: i64) -> Self {
         StreamId {
@@ -88,7 +93,8 @@ impl StreamId {
         }
     }
 
-    /// Returns the distances for [`offset`](Self::offset).
+    /// Returns the differences between the parts of `self` and of `master`, modulo 2^64:
+    /// `master.offset(ms, seq)` is `self`.
     #[inline]
     fn distance(self, master: Self) -> (i64, i64) {
         (
@@ -105,17 +111,18 @@ pub struct Totals {
     pub length: u64,
     /// The ID of the last entry that was added.
     pub last_id: StreamId,
-    /// The ID of the first entry; 0-0 if there is none.
+    /// The ID of the first entry; 0-0 if the stream is empty.
     pub first_id: StreamId,
-    /// The highest ID that XDEL has deleted; 0-0 if none.
+    /// The highest ID that XDEL has deleted; 0-0 if XDEL has deleted no entry.
     pub max_deleted_id: StreamId,
     /// Number of entries ever added.
     pub entries_added: u64,
 }
 
 impl Totals {
-    /// Returns the number of entries ever added up to `id`, if it follows from the totals alone: not if `id` is between
-    /// the first and the last entry, or after the last one, or if entries from the first one on were deleted.
+    /// Returns the number of entries ever added up to `id`. Returns `None` if the totals do not
+    /// determine the number: if `id` is between the first and the last entry or after the last
+    /// entry, or if XDEL may have deleted entries after the first entry.
     pub fn added_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);

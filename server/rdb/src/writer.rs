@@ -1,13 +1,14 @@
-//! Writing a snapshot around its records.
+//! Writing the parts of a snapshot that are not records: the header, auxiliary fields, databases,
+//! and the checksum at the end.
 
 use crate::crc64::Sum;
 use crate::kind::opcode;
 use crate::record::{Encoder, write_len};
 
-/// Writes a snapshot: everything except the records, and the checksum of the whole.
+/// Writes a snapshot except its records, and computes the checksum of the whole snapshot.
 ///
-/// Records are written elsewhere, in pieces of any size: [`Encoder`] encodes them, and [`Writer::feed`] adds
-/// them to the checksum. The other methods append to `out` and update the checksum themselves.
+/// The caller encodes records with [`Encoder`], in pieces of any size, and adds each piece to the
+/// checksum with [`Writer::feed`]. The other methods append to `out` and update the checksum.
 ///
 /// ```
 /// use punctual_rdb::{Encoder, Kind, Meta, VERSION, Writer};
@@ -33,8 +34,8 @@ pub struct Writer {
 
 impl Writer {
     /// Starts a snapshot. `version` is [`VERSION`](crate::VERSION), or
-    /// [`VERSION_FIELD_EXPIRY`](crate::VERSION_FIELD_EXPIRY) if any hash has fields with expiry times. Without
-    /// `checksum` the snapshot says that it has none.
+    /// [`VERSION_FIELD_EXPIRY`](crate::VERSION_FIELD_EXPIRY) if any hash has fields with expiry
+    /// times. Without `checksum`, the snapshot ends with 0, which means "no checksum".
     pub fn new(out: &mut Vec<u8>, version: u16, checksum: bool) -> Self {
         let mut writer = Writer {
             sum: checksum.then(Sum::new),
@@ -51,7 +52,7 @@ impl Writer {
         self.offset
     }
 
-    /// Adds a piece that was written elsewhere, one or more complete records, to the checksum.
+    /// Adds one or more complete records, which the caller has encoded, to the checksum.
     pub fn feed(&mut self, piece: &[u8]) {
         if let Some(sum) = &mut self.sum {
             sum.feed(piece);
@@ -72,7 +73,8 @@ impl Writer {
         });
     }
 
-    /// Writes the sizes of the database, keys and keys with an expiry: a hint for hash tables.
+    /// Writes the sizes of the database: the number of keys, and of keys with an expiry time.
+    /// Readers use them as hints for the sizes of hash tables.
     pub fn resize_db(&mut self, out: &mut Vec<u8>, keys: u64, expiring: u64) {
         self.piece(out, |out| {
             out.push(opcode::RESIZE_DB);
@@ -81,7 +83,7 @@ impl Writer {
         });
     }
 
-    /// Ends the snapshot and returns its length.
+    /// Ends the snapshot and returns its length in bytes.
     pub fn finish(mut self, out: &mut Vec<u8>) -> u64 {
         self.piece(out, |out| out.push(opcode::END));
         let sum = self.sum.as_ref().map_or(0, Sum::value);

@@ -1,8 +1,9 @@
-//! Ziplists, the encoding of small collections before listpacks (up to Redis 6.2). Read only.
+//! Ziplists, the encoding of small collections up to Redis 6.2. The crate reads them and does not
+//! write them.
 //!
-//! A header (`u32` total bytes, `u32` offset of the last entry, `u16` entries, where 65535 means
-//! "unknown"), the entries, and a final `0xFF`. An entry has the length of the previous one (a byte, or
-//! `0xFE` and a `u32`), an encoding, and the data.
+//! A ziplist has a header (`u32` total bytes, `u32` offset of the last entry, `u16` entries, where
+//! 65535 means "unknown"), the entries, and a final `0xFF`. An entry has the length of the previous
+//! entry (a byte, or `0xFE` and a `u32`), an encoding, and the data.
 
 use crate::corrupt::{Corrupt, Flaw};
 use crate::listpack::{self, Element};
@@ -60,7 +61,7 @@ impl<'a> Ziplist<'a> {
         }
         match u16::from_le_bytes([low, high]) {
             COUNT_UNKNOWN => {}
-            told if usize::from(told) == count => {}
+            stored if usize::from(stored) == count => {}
             _ => return Err(Corrupt::new(8, Flaw::Count)),
         }
         Ok(Ziplist { entries, count })
@@ -89,12 +90,14 @@ impl<'a> Ziplist<'a> {
     ///
     /// [`Corrupt`] if the listpack would exceed 4 GiB, the format's limit.
     pub fn write_listpack(&self, out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        // Text that is a number becomes an integer: equal elements of a listpack have equal bytes.
+        // A listpack stores the text of an integer as an integer, so that equal elements have equal
+        // bytes.
         listpack::wrap_elements(out, self.count, self.iter().map(Element::canonical))
     }
 }
 
-/// Returns the previous length stored at `at`, and the number of bytes of that field.
+/// Returns the length of the previous entry, which is stored at `at`, and the number of bytes in
+/// which it is stored.
 fn previous_len(entries: &[u8], at: usize) -> Option<(usize, usize)> {
     match *entries.get(at)? {
         LONG_LEN => {
@@ -105,7 +108,7 @@ fn previous_len(entries: &[u8], at: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Returns the element at `at`, after the previous length, and its end.
+/// Returns the element whose encoding is at `at`, after the previous length, and its end.
 fn data_at(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     let first = *entries.get(at)?;
     let rest = &entries[at + 1..];

@@ -1,8 +1,10 @@
-//! Prints the cost of parsing and writing in nanoseconds: `cargo run --release -p punctual-resp --example parse_speed`.
+//! Prints the cost of parsing one command and of writing one reply in nanoseconds. Run it with
+//! `cargo run --release -p punctual-resp --example parse_speed`.
 //!
-//! Workload: a read buffer of 64 pipelined commands (16-byte keys, 32-byte values), parsed repeatedly
-//! by one parser; and 64 replies written into one buffer. Each line is the median of 201 short
-//! rounds after a warm-up, and the range without the fastest and slowest tenth.
+//! Workload: one parser parses a read buffer of [`PIPELINE`] pipelined commands (16-byte keys,
+//! 32-byte values) repeatedly; and [`PIPELINE`] replies are written into one buffer. Each line
+//! shows the median of [`ROUNDS`] short rounds after a warm-up, and the range without the fastest
+//! and the slowest tenth of the rounds.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -42,7 +44,7 @@ fn parse(name: &str, command: impl Fn(usize) -> Vec<String>) {
     measure(name, || {
         let mut rest = &black_box(&buf)[..];
         while let Some(command) = parser.parse(rest, &limits).expect("valid commands") {
-            // Reads every argument, like a command.
+            // Reads the length of every argument, as a command handler would.
             black_box(command.args.iter().map(<[u8]>::len).sum::<usize>());
             rest = &rest[command.consumed..];
         }

@@ -1,7 +1,8 @@
 //! The arguments of one command.
 //!
-//! A span is a pair of offsets into one buffer, both below 4 GiB, with start ≤ end ≤ the buffer's length. Only the
-//! parser and `OwnedArgs` create spans, so a lookup by index cannot miss the buffer.
+//! A span is a pair of offsets into one buffer, both below 4 GiB, with start ≤ end ≤ the buffer's
+//! length. Only the parser and `OwnedArgs` create spans, so a span never reaches outside of its
+//! buffer.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -25,14 +26,15 @@ impl Span {
 
 /// The arguments of one command, its name first: slices of the buffer into which they were read.
 ///
-/// Four words, `Copy`, borrowing the buffer. To keep arguments longer, copy them
+/// The type is `Copy`, has four words, and borrows the buffer. To keep arguments longer, copy them
 /// into [`OwnedArgs`].
 ///
 /// ```
 /// use punctual_resp::{Limits, Parser};
 ///
 /// let mut parser = Parser::new();
-/// let command = parser.parse(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", &Limits::default()).unwrap().unwrap();
+/// let buf = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+/// let command = parser.parse(buf, &Limits::default()).unwrap().unwrap();
 /// let args = command.args;
 /// assert_eq!(args.len(), 3);
 /// assert_eq!(&args[0], b"SET");
@@ -91,7 +93,7 @@ impl<'a> Args<'a> {
         self.spans[i].of(self.buf)
     }
 
-    /// Returns the arguments from the `n`th on, or none if there are at most `n`. **O(1)**.
+    /// Returns the arguments after the first `n`; empty if there are at most `n`. **O(1)**.
     #[inline]
     pub fn skip(&self, n: usize) -> Args<'a> {
         Args {
@@ -109,8 +111,9 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Returns the command in RESP as it stands in the buffer, or `None` if it does not stand there as
-    /// [`encode_command`](crate::encode_command) writes it. O(arguments).
+    /// Returns the bytes of the command in the buffer, without copying, if they are exactly those
+    /// that [`encode_command`](crate::encode_command) writes. Returns `None` for other bytes, such
+    /// as an inline command. **O(arguments)**.
     ///
     /// ```
     /// use punctual_resp::{Limits, Parser};
@@ -158,7 +161,8 @@ fn header_len(n: usize) -> usize {
     b"$\r\n".len() + digits
 }
 
-/// Returns the length of the header of `kind` with the number `n`, if it stands at `at`.
+/// Returns the length of the header with the type byte `kind` and the number `n`, or `None` if
+/// other bytes are at `at`.
 #[inline]
 fn checked_header(buf: &[u8], at: usize, kind: u8, n: usize) -> Option<usize> {
     if n < 10 {
@@ -179,7 +183,7 @@ fn checked_header(buf: &[u8], at: usize, kind: u8, n: usize) -> Option<usize> {
 impl Index<usize> for Args<'_> {
     type Output = [u8];
 
-    /// Returns argument `i`; panics past the last, like [`Args::at`].
+    /// Returns argument `i`; panics if there is no such argument, like [`Args::at`].
     #[inline]
     fn index(&self, i: usize) -> &[u8] {
         self.at(i)
@@ -256,12 +260,12 @@ impl<'a> DoubleEndedIterator for ArgsIter<'a> {
 impl ExactSizeIterator for ArgsIter<'_> {}
 impl FusedIterator for ArgsIter<'_> {}
 
-/// The error of arguments that together exceed 4 GiB, which spans cannot address.
+/// The error of arguments that together exceed 4 GiB, the range of their 32-bit offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the arguments of one command are longer than 4 GiB together; split the command")]
 pub struct ArgsTooLarge;
 
-/// Arguments that own their bytes, in one buffer: for queued commands (MULTI), scripts and tests.
+/// Arguments in a buffer of their own: for queued commands (MULTI), scripts and tests.
 ///
 /// ```
 /// use punctual_resp::OwnedArgs;
@@ -287,7 +291,8 @@ impl OwnedArgs {
     ///
     /// # Errors
     ///
-    /// [`ArgsTooLarge`] if all arguments together would exceed 4 GiB; then nothing is appended.
+    /// [`ArgsTooLarge`] if all arguments together would exceed 4 GiB. In this case nothing is
+    /// appended.
     ///
     /// ```
     /// # use punctual_resp::OwnedArgs;
@@ -318,7 +323,7 @@ impl OwnedArgs {
         self.spans.clear();
     }
 
-    /// Returns the arguments as command handlers take them. **O(1)**.
+    /// Borrows the arguments as [`Args`], the type that command handlers take. **O(1)**.
     pub fn as_args(&self) -> Args<'_> {
         Args::new(&self.buf, &self.spans)
     }
@@ -339,7 +344,8 @@ impl From<&Args<'_>> for OwnedArgs {
         for arg in args.iter() {
             let start = owned.buf.len() as u32;
             owned.buf.extend_from_slice(arg);
-            // Copies of disjoint slices of one buffer below 4 GiB together stay below 4 GiB.
+            // The arguments are disjoint slices of one buffer below 4 GiB, so their sum is below
+            // 4 GiB as well.
             owned.spans.push(Span {
                 start,
                 end: owned.buf.len() as u32,
@@ -358,7 +364,7 @@ impl From<Args<'_>> for OwnedArgs {
 impl<T: AsRef<[u8]>> FromIterator<T> for OwnedArgs {
     /// # Panics
     ///
-    /// If the arguments together exceed 4 GiB; [`OwnedArgs::push`] reports that instead.
+    /// If the arguments together exceed 4 GiB; [`OwnedArgs::push`] returns an error instead.
     fn from_iter<I: IntoIterator<Item = T>>(args: I) -> Self {
         let mut owned = OwnedArgs::new();
         for arg in args {
@@ -382,7 +388,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_stands_in_the_buffer_is_the_encoding(
+        fn bytes_in_the_buffer_equal_the_encoding(
             words in prop::collection::vec(
                 prop::collection::vec(prop::sample::select(b"a*$019\r\n".to_vec()), 0..14),
                 1..12,

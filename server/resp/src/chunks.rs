@@ -1,13 +1,14 @@
-//! Bytes in several buffers: output that has been set aside, or input that is held.
+//! Bytes in several buffers (*chunks*): long output that waits to be sent, or input that waits to
+//! be parsed.
 //!
-//! In one buffer that doubles, many megabytes would be copied again and again, and the old buffers would leave as many bytes to the
-//! allocator. So a long buffer is set aside, and a new one begins.
+//! A single buffer that doubles copies its megabytes each time it grows, and leaves the old buffers
+//! to the allocator. So a full output buffer becomes a chunk, and a new buffer continues.
 
 use std::collections::VecDeque;
 
-/// Buffers of this size are set aside.
+/// Number of bytes from which on [`Chunks::take_long`] takes a buffer.
 pub const CHUNK: usize = 256 << 10;
-/// Appended bytes extend a chunk up to this size, so that short pieces share a chunk.
+/// Maximum size of a chunk that [`Chunks::append`] extends, so that short pieces share a chunk.
 const SHARED_CHUNK: usize = 16 << 10;
 
 /// Bytes in several buffers, in order.
@@ -25,13 +26,17 @@ const SHARED_CHUNK: usize = 16 << 10;
 #[derive(Debug, Default)]
 pub struct Chunks {
     chunks: VecDeque<Vec<u8>>,
+    /// Sum of the chunks' lengths.
     len: usize,
+    /// Sum of the chunks' capacities.
     capacity: usize,
+    /// Whether a `Reply` has dropped bytes at its limit.
     is_cut: bool,
 }
 
 impl Chunks {
-    /// Takes `out` if it has at least [`CHUNK`] bytes. Returns the number of bytes taken. O(1).
+    /// Moves `out` into a new last chunk if it has at least [`CHUNK`] bytes. Returns the number of
+    /// bytes moved. **O(1)**.
     #[inline]
     pub fn take_long(&mut self, out: &mut Vec<u8>) -> usize {
         if out.len() < CHUNK {
@@ -40,7 +45,7 @@ impl Chunks {
         self.push(std::mem::take(out))
     }
 
-    /// Adds a buffer. Returns the number of its bytes. O(1).
+    /// Adds a chunk at the end. Returns the number of its bytes. **O(1)**.
     #[cold]
     pub fn push(&mut self, chunk: Vec<u8>) -> usize {
         let len = chunk.len();
@@ -50,7 +55,7 @@ impl Chunks {
         len
     }
 
-    /// Copies `bytes` to the end. O(bytes).
+    /// Copies `bytes` to the end. **O(bytes)**.
     pub fn append(&mut self, bytes: &[u8]) {
         match self.chunks.back_mut() {
             Some(last) if last.len() + bytes.len() <= SHARED_CHUNK => {
@@ -65,7 +70,7 @@ impl Chunks {
         }
     }
 
-    /// Removes the first chunk. O(1).
+    /// Removes the first chunk and returns it. **O(1)**.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         let chunk = self.chunks.pop_front()?;
         self.len -= chunk.len();
@@ -73,7 +78,8 @@ impl Chunks {
         Some(chunk)
     }
 
-    /// Truncates the bytes of the chunks and then `out` to `len` bytes; does nothing if they are fewer.
+    /// Truncates the sequence of the chunks and `out`, which follows them, to `len` bytes. Does
+    /// nothing if the sequence is shorter.
     pub fn truncate(&mut self, out: &mut Vec<u8>, len: usize) {
         if len >= self.len {
             return out.truncate(len - self.len);
@@ -91,7 +97,7 @@ impl Chunks {
         }
     }
 
-    /// Moves all bytes before those of `out`. O(bytes) if there are chunks.
+    /// Moves all chunks into `out`, before its bytes. **O(bytes)**; **O(1)** without chunks.
     pub fn join(&mut self, out: &mut Vec<u8>) {
         if self.chunks.is_empty() {
             return;
@@ -104,7 +110,7 @@ impl Chunks {
         *out = all;
     }
 
-    /// Returns the bytes from position `start` of the chunks and `out`.
+    /// Returns the bytes from position `start` on in the sequence of the chunks and `out`.
     pub(crate) fn since(&self, out: &[u8], start: usize) -> Vec<u8> {
         let (mut at, mut bytes) = (0, Vec::new());
         for chunk in self.chunks.iter().map(Vec::as_slice).chain([out]) {
@@ -116,7 +122,8 @@ impl Chunks {
         bytes
     }
 
-    /// Replaces the bytes from `start` to `end`, which are in one chunk; does nothing if they are not in the chunks.
+    /// Replaces the bytes from `start` to `end`, which are in one chunk. Does nothing if no chunk
+    /// has them all.
     pub(crate) fn replace(&mut self, start: usize, end: usize, bytes: &[u8]) {
         let mut at = self.len;
         for chunk in self.chunks.iter_mut().rev() {
@@ -133,12 +140,13 @@ impl Chunks {
         }
     }
 
-    /// Notes that bytes behind the chunks were dropped.
+    /// Records that bytes after the chunks were dropped.
     pub(crate) fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// Returns true if a [`Reply`](crate::Reply) has dropped bytes at its limit, and forgets it.
+    /// Returns true if a [`Reply`](crate::Reply) has dropped bytes at its limit, and clears this
+    /// flag.
     pub fn take_cut(&mut self) -> bool {
         std::mem::take(&mut self.is_cut)
     }
@@ -155,13 +163,13 @@ impl Chunks {
         self.chunks.is_empty()
     }
 
-    /// Returns the size of the buffers.
+    /// Returns the number of bytes allocated for the chunks. **O(1)**.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Returns the number of bytes.
+    /// Returns the number of bytes in the chunks. **O(1)**.
     #[inline]
     pub fn len(&self) -> usize {
         self.len

@@ -1,11 +1,11 @@
 //! Numbers as text, with Redis's rules.
 //!
-//! Redis accepts a text as an integer only if it would print that integer the same way, so that a string stored as
-//! an integer reads back byte for byte. These functions apply that rule to the protocol's lengths and to
-//! every command that takes a number.
+//! Redis accepts a text as an integer only if printing that integer gives the same text, so that a
+//! string stored as an integer reads back byte for byte. The functions for integers apply this rule
+//! to the protocol's lengths and to commands that take numbers.
 
-/// Parses `text` if it is exactly the decimal text of an `i64`: no spaces, no plus sign, no leading zeros, no
-/// `-0`. (Redis's `string2ll`.)
+/// Parses `text` if it is exactly the decimal text of an `i64`: no spaces, no plus sign, no leading
+/// zeros, no `-0`. (Redis's `string2ll`.)
 ///
 /// ```
 /// use punctual_resp::decimal::parse_i64;
@@ -19,7 +19,7 @@
 #[inline]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     match text {
-        // `-0` falls through to the digits, which `-` is not.
+        // `-0` takes the other arm, where `parse_u64` refuses the `-`.
         [b'-', magnitude @ ..] if magnitude != b"0" => {
             let magnitude = parse_u64(magnitude)?;
             0i64.checked_sub_unsigned(magnitude)
@@ -44,7 +44,7 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     if value > 9 || (value == 0 && !rest.is_empty()) {
         return None;
     }
-    // Nineteen digits cannot overflow; only a twentieth can.
+    // Nineteen digits cannot overflow, so only the twentieth needs checked arithmetic.
     let (safe, last) = rest.split_at(rest.len().min(18));
     for &byte in safe {
         let digit = u64::from(byte.wrapping_sub(b'0'));
@@ -66,11 +66,11 @@ pub fn write_i64(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Parses a double with the rule of Redis's scores and increments: the whole text as C's `strtod` takes it,
-/// without leading spaces, but no NaN, overflow or underflow.
+/// Parses a double by the rule for Redis's scores and increments: the whole text must be a number
+/// for C's `strtod`. Leading spaces, NaN, overflow and underflow are refused.
 ///
-/// `inf`, `+inf`, `-inf` and `infinity` in any case are accepted. Hexadecimal floats, which `strtod` also
-/// accepts, are refused.
+/// `inf`, `+inf`, `-inf` and `infinity` are accepted in upper and lower case. Hexadecimal floats,
+/// which `strtod` accepts, are refused.
 ///
 /// ```
 /// use punctual_resp::decimal::parse_f64;
@@ -94,12 +94,16 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(value)
 }
 
-/// Appends `value` as Redis 7.2 prints doubles: whole numbers up to 2⁶² as integers, others with the shortest
-/// digits that read back to the same double (Ryū, Adams 2018), in plain notation unless that needs many zeros, then
-/// with an exponent that has a sign and no leading zero. Also `inf`, `-inf`, `nan`, `-0`.
+/// Appends `value` in the notation of Redis 7.2.
 ///
-/// Redis takes its digits from Grisu2, which for a few doubles in a thousand yields one digit more than
-/// needed; both texts read back to the same double.
+/// - Whole numbers up to 2⁶² are printed as integers.
+/// - Other numbers have the shortest digits that read back to the same double (Ryū, Adams 2018).
+/// - The notation is plain. A number that would need many zeros has an exponent instead, with a
+///   sign and no leading zero.
+/// - The special values are `inf`, `-inf`, `nan` and `-0`.
+///
+/// Redis computes its digits with Grisu2, which for a few doubles in a thousand prints one digit
+/// more than necessary. Both texts read back to the same double.
 ///
 /// ```
 /// use punctual_resp::decimal::write_f64;
@@ -149,12 +153,12 @@ struct Digits {
 }
 
 impl Digits {
-    /// The shortest digits of a positive number.
+    /// Returns the fewest digits that read back to `value`, which must be positive and finite.
     fn of(value: f64) -> Self {
         Self::read(ryu::Buffer::new().format_finite(value))
     }
 
-    /// Reads digits with an optional point and exponent.
+    /// Reads at most 24 significant digits with an optional point and exponent.
     fn read(text: &str) -> Self {
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let mut found = Digits {
@@ -191,7 +195,7 @@ impl Digits {
         let digits = &self.digits[..self.len];
         let len = self.len as i32;
         let scientific = self.exponent + len - 1;
-        // The three notations and their limits are those of fpconv, which Redis uses since 7.2.
+        // The notations and their limits are the ones of fpconv, which Redis uses since 7.2.
         if (self.exponent >= 0 && scientific < len + 7)
             || (self.exponent < 0 && (self.exponent > -7 || scientific.abs() < 4))
         {
@@ -209,8 +213,9 @@ impl Digits {
     }
 }
 
-/// Appends a number in the format of C's `%.*g`: rounded correctly to `precision` digits (1 to 17), no trailing zeros, and an
-/// exponent if it is below -4 or not below `precision`.
+/// Appends a number in the format of C's `%.*g`: rounded correctly to `precision` digits (1 to 17)
+/// and without trailing zeros. An exponent is written if it would be below -4 or at least
+/// `precision`.
 ///
 /// ```
 /// use punctual_resp::decimal::write_f64_rounded;
@@ -244,17 +249,18 @@ pub fn write_f64_rounded(out: &mut Vec<u8>, value: f64, precision: usize) {
     digits.write_general(out, precision);
 }
 
-/// Powers of ten: integers below `WHOLE_BELOW[n]` have at most n digits.
+/// Powers of ten. Integers below `WHOLE_BELOW[n]` have at most n digits.
 const WHOLE_BELOW: [f64; 18] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17,
 ];
 
 impl Digits {
-    /// Rounds a positive number to `precision` digits by way of its shortest text. Returns `None` if that can differ from
-    /// rounding the number itself.
+    /// Rounds a positive number to `precision` digits by rounding its shortest text. Returns `None`
+    /// if the result can differ from rounding the number itself.
     fn rounded(value: f64, precision: usize) -> Option<Self> {
-        // A decimal of at most 15 digits is the shortest text of the double nearest to it, unless that is subnormal.
+        // A decimal of at most 15 digits is the shortest text of the double nearest to it, unless
+        // the double is subnormal.
         const DECIMAL_DIGITS: usize = 15;
         if precision >= DECIMAL_DIGITS || value < f64::MIN_POSITIVE {
             return None;
@@ -266,8 +272,9 @@ impl Digits {
         if shortest.len <= precision {
             return Some(shortest);
         }
-        // The middle between two results has `precision + 1` digits. If the number and its shortest text were on two sides
-        // of it, it would be the shortest text; if it is, the text does not tell on which side the number is.
+        // The midpoint between two results has `precision + 1` digits. A midpoint between the
+        // number and its shortest text would itself be a shorter text of the number, so both are on
+        // the same side. If the shortest text is the midpoint, the side of the number is unknown.
         let next = shortest.digits[precision];
         if next == b'5' && shortest.len == precision + 1 {
             return None;
@@ -281,8 +288,8 @@ impl Digits {
         Some(shortest)
     }
 
-    /// Returns the digits of a number that is the nearest to a decimal with few places and at most `precision` digits, 14 or
-    /// fewer: then it prints as that decimal.
+    /// Returns the digits of the decimal with three or six places and at most `precision` digits to
+    /// which `value` is the nearest double: `%.*g` prints this decimal. `precision` is at most 14.
     fn of_few_places(value: f64, precision: usize) -> Option<Self> {
         for (places, scale) in [(3, 1e3), (6, 1e6)] {
             let scaled = (value * scale).round();
@@ -295,7 +302,7 @@ impl Digits {
         None
     }
 
-    /// Rounds a positive number to `precision` digits.
+    /// Rounds a positive number to `precision` digits, for any number and precision.
     fn exact(value: f64, precision: usize) -> Self {
         use std::io::Write as _;
 
@@ -307,7 +314,7 @@ impl Digits {
         Self::read(text)
     }
 
-    /// Adds 1 to the last digit.
+    /// Adds 1 to the last digit, with carry. Digits that become 0 are dropped.
     fn increment(&mut self) {
         while self.len > 1 && self.digits[self.len - 1] == b'9' {
             self.len -= 1;
@@ -373,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn rounded_numbers_equal_those_of_printf() {
+    fn rounded_numbers_equal_the_output_of_printf() {
         for (value, precision, text) in [
             (0.0, 17, "0"),
             (-0.0, 17, "-0"),
@@ -410,7 +417,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn the_short_way_of_rounding_is_exact(bits: u64, short in -1e7..1e7f64, precision in 1..15usize) {
+        fn rounding_the_shortest_text_is_exact(bits: u64, short in -1e7..1e7f64, precision in 1..15usize) {
             for value in [f64::from_bits(bits), short, (short * 16.0).trunc() / 16.0, short.trunc() / 1e5] {
                 let magnitude = value.abs();
                 if !magnitude.is_finite() || magnitude == 0.0 {

@@ -1,8 +1,9 @@
 //! The client side: commands to bytes, replies to values.
 //!
-//! A reply is first measured without recursion ([`ReplyScan`]) and decoded once it is complete. Both refuse the same
-//! input, except nesting deeper than [`MAX_DEPTH`], which only decoding refuses. Memory is proportional to the bytes
-//! received, not to the lengths that headers announce.
+//! [`ReplyScan`] measures a reply without recursion, and the reply is decoded once it is complete.
+//! Measuring checks types, lengths and line ends. Decoding also checks the text inside lines and
+//! that the nesting is not deeper than [`MAX_DEPTH`]. Memory is proportional to the bytes received,
+//! not to the lengths that headers announce.
 
 use memchr::memchr;
 
@@ -28,7 +29,8 @@ pub fn encode_command(out: &mut Vec<u8>, args: &[impl AsRef<[u8]>]) {
     }
 }
 
-/// Measures one reply and resumes where it stopped: input that arrives byte by byte costs no more than whole input.
+/// Measures the length of one reply. The scan resumes where it stopped, so input that arrives byte
+/// by byte costs no more than whole input.
 ///
 /// ```
 /// use punctual_resp::ReplyScan;
@@ -57,12 +59,13 @@ impl ReplyScan {
         }
     }
 
-    /// Returns the length of the reply that starts at `buf[0]` if it is complete; then the scan is ready for the
-    /// next reply. Returns `None` otherwise: call again with the same bytes and more after them.
+    /// Returns the length of the reply that starts at `buf[0]` if it is complete, and prepares the
+    /// scan for the next reply. Returns `None` for an incomplete reply: call again with the same
+    /// bytes and more after them.
     ///
     /// # Errors
     ///
-    /// A [`DecodeError`] if this is not RESP. Values inside lines are not checked.
+    /// A [`DecodeError`] if the bytes are not RESP. The text inside lines is not checked.
     #[inline]
     pub fn advance(&mut self, buf: &[u8]) -> Result<Option<usize>, DecodeError> {
         while self.pending > 0 {
@@ -105,12 +108,13 @@ impl Default for ReplyScan {
     }
 }
 
-/// Returns the length of the reply that starts at `buf[0]`, or `None` if it is incomplete. Allocates nothing and
-/// reads no bulk body. For replies that arrive in many pieces, [`ReplyScan`] avoids starting again.
+/// Returns the length of the reply that starts at `buf[0]`, or `None` if it is incomplete.
+/// Allocates nothing and reads no bulk body. Each call starts again at `buf[0]`; for replies that
+/// arrive in many pieces, use [`ReplyScan`].
 ///
 /// # Errors
 ///
-/// A [`DecodeError`] if this is not RESP.
+/// A [`DecodeError`] if the bytes are not RESP.
 ///
 /// ```
 /// use punctual_resp::reply_len;
@@ -123,11 +127,12 @@ pub fn reply_len(buf: &[u8]) -> Result<Option<usize>, DecodeError> {
     ReplyScan::new().advance(buf)
 }
 
-/// Decodes the reply that starts at `buf[0]`. Returns the value and its length, or `None` if it is incomplete.
+/// Decodes the reply that starts at `buf[0]`. Returns the value and its length, or `None` if it is
+/// incomplete.
 ///
 /// # Errors
 ///
-/// A [`DecodeError`] if this is not RESP, or is nested deeper than [`MAX_DEPTH`].
+/// A [`DecodeError`] if the bytes are not RESP, or the reply is nested deeper than [`MAX_DEPTH`].
 ///
 /// ```
 /// use punctual_resp::{Value, decode};
@@ -139,7 +144,7 @@ pub fn reply_len(buf: &[u8]) -> Result<Option<usize>, DecodeError> {
 pub fn decode(buf: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     match reply_len(buf)? {
         None => Ok(None),
-        Some(len) => whole(&buf[..len]).map(|value| Some((value, len))),
+        Some(len) => decode_measured(&buf[..len]).map(|value| Some((value, len))),
     }
 }
 
@@ -171,7 +176,8 @@ impl Decoder {
 
     /// Adds received bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
-        // The bytes decoded before pay for moving the rest.
+        // The rest is moved only if it is no longer than the decoded bytes before it, so the total
+        // time of all moves is O(bytes).
         if self.start > 0 && self.start >= self.buf.len() - self.start {
             self.buf.drain(..self.start);
             self.start = 0;
@@ -189,7 +195,7 @@ impl Decoder {
         let Some(len) = self.scan.advance(rest)? else {
             return Ok(None);
         };
-        let value = whole(&rest[..len]);
+        let value = decode_measured(&rest[..len]);
         self.start += len;
         value.map(Some)
     }
@@ -203,23 +209,24 @@ impl Decoder {
 /// The data after a value's first line.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// None: the line is the value.
+    /// No data: the line is the whole value.
     Line,
-    /// This many bytes and a line end.
+    /// The given number of bytes, and a line end.
     Bulk(usize),
-    /// This many values (for attributes including the value that they describe).
+    /// The given number of values. For attributes, the number includes the value they describe.
     Values(u64),
 }
 
 /// The first line of a value.
 struct Head {
-    /// Length of the line, including type and line end.
+    /// Length of the line, including the type byte and the line end.
     len: usize,
     kind: Kind,
 }
 
 impl Head {
-    /// Reads the line that `rest` starts with; `at` is its offset in the reply. `None` if the line is incomplete.
+    /// Reads the line at the start of `rest`; `at` is its offset in the reply. Returns `None` if
+    /// the line is incomplete, and stores in `scanned` how many bytes of it have no line end.
     #[inline]
     fn read(rest: &[u8], at: usize, scanned: &mut usize) -> Result<Option<Head>, DecodeError> {
         let Some(&byte) = rest.first() else {
@@ -249,7 +256,8 @@ impl Head {
         let kind = match byte {
             b'$' | b'!' | b'=' => match count()? {
                 None => Kind::Line,
-                // Leaves room for adding the line's own length and offset.
+                // At most half of the range, so adding the line's length and offset cannot
+                // overflow.
                 Some(size) if size <= (isize::MAX / 2) as u64 => Kind::Bulk(size as usize),
                 Some(_) => return Err(invalid),
             },
@@ -274,8 +282,8 @@ fn line_end(found: &[u8], at: usize) -> Result<(), DecodeError> {
     }
 }
 
-/// Decodes a reply that was measured to be exactly `buf`.
-fn whole(buf: &[u8]) -> Result<Value, DecodeError> {
+/// Decodes `buf`, which [`ReplyScan`] has found to be exactly one reply.
+fn decode_measured(buf: &[u8]) -> Result<Value, DecodeError> {
     Cursor { buf, pos: 0 }.value(0)
 }
 
@@ -324,7 +332,8 @@ impl Cursor<'_> {
         }
     }
 
-    // The reply is complete, so `count` values of at least three bytes exist: the reservation is bounded.
+    // The reply is complete, so it has `count` values of at least three bytes each, and the
+    // memory that `collect` reserves is proportional to the received bytes.
     fn values(&mut self, count: u64, depth: usize) -> Result<Vec<Value>, DecodeError> {
         (0..count).map(|_| self.value(depth + 1)).collect()
     }
@@ -336,7 +345,7 @@ impl Cursor<'_> {
     }
 }
 
-/// Decodes a value that consists of its line.
+/// Decodes a value without data after its first line.
 fn scalar(kind: u8, line: &[u8]) -> Option<Value> {
     Some(match (kind, line) {
         (b'+', _) => Value::Simple(line.to_vec()),

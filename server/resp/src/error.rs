@@ -7,9 +7,9 @@ use thiserror::Error;
 /// The error of client bytes that are not a command. The connection cannot be resynchronised: send
 /// [`Reply::protocol_error`](crate::Reply::protocol_error) and close it.
 ///
-/// `Display` prints Redis's text after `-ERR `, byte for byte, except that a byte which is not ASCII in
-/// [`ExpectedDollar`](ProtocolError::ExpectedDollar) prints as U+FFFD; [`ProtocolError::write_to`] is exact
-/// there too.
+/// `Display` prints the text that Redis sends after `-ERR `. Only a byte in
+/// [`ExpectedDollar`](ProtocolError::ExpectedDollar) that is not ASCII prints as U+FFFD;
+/// [`ProtocolError::write_to`] writes the byte itself.
 ///
 /// ```
 /// use punctual_resp::{Limits, Parser};
@@ -20,9 +20,10 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// `*` is not followed by a number, or by more than [`Limits::args_max`](crate::Limits::args_max).
+    /// The text after `*` is not a number, or the number is more than
+    /// [`Limits::args_max`](crate::Limits::args_max).
     InvalidMultibulkLength,
-    /// `$` is not followed by a number, or by one that is negative or more than
+    /// The text after `$` is not a number, or the number is negative or more than
     /// [`Limits::bulk_max`](crate::Limits::bulk_max).
     InvalidBulkLength,
     /// An argument starts with this byte instead of `$`.
@@ -33,15 +34,18 @@ pub enum ProtocolError {
     TooBigBulkCount,
     /// An inline command is longer than [`Limits::inline_max`](crate::Limits::inline_max).
     TooBigInline,
-    /// An inline command opens a quote that it does not close, or has text directly after a closing quote.
+    /// An inline command opens a quote that it does not close, or has text directly after a closing
+    /// quote.
     UnbalancedQuotes,
-    /// More than ten arguments from a client that has not authenticated.
+    /// A client that has not authenticated sends more than
+    /// [`Limits::UNAUTHENTICATED_ARGS_MAX`](crate::Limits::UNAUTHENTICATED_ARGS_MAX) arguments.
     UnauthenticatedMultibulk,
-    /// More than 16,384 bytes in one argument from a client that has not authenticated.
+    /// A client that has not authenticated sends an argument longer than
+    /// [`Limits::UNAUTHENTICATED_BULK_MAX`](crate::Limits::UNAUTHENTICATED_BULK_MAX).
     UnauthenticatedBulk,
-    /// The whole command would exceed 4 GiB, the limit of a read buffer. (Redis has no text for this: it
-    /// closes such a connection at `client-query-buffer-limit`, 1 GiB by default, which a server should
-    /// enforce before this can happen.)
+    /// The whole command would exceed 4 GiB, the range of the parser's 32-bit offsets. Redis has no
+    /// text for this case: it closes the connection at `client-query-buffer-limit` (1 GiB by
+    /// default), and a server should do the same.
     CommandTooBig,
 }
 
@@ -75,7 +79,7 @@ impl ProtocolError {
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.text().as_bytes());
         if let ProtocolError::ExpectedDollar(byte) = self {
-            // A line end would break the reply, so Redis maps it to a space.
+            // A CR or LF would end the reply's line, so Redis writes a space instead.
             out.push(if matches!(byte, b'\r' | b'\n') {
                 b' '
             } else {
@@ -96,7 +100,8 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// The error of server bytes that are not a reply. `at` is the offset from the start of the reply.
+/// The error of server bytes that are not a reply. `at` is an offset in bytes from the start of the
+/// reply.
 ///
 /// ```
 /// use punctual_resp::{DecodeError, decode};
@@ -110,28 +115,28 @@ pub enum DecodeError {
     /// No RESP type starts with this byte.
     #[error("byte {at} of the reply is {byte:#04x}, which starts no RESP type")]
     UnknownType {
-        /// The offset.
+        /// Offset of the type byte.
         at: usize,
-        /// The byte.
+        /// The byte at the offset.
         byte: u8,
     },
-    /// A length or count is not a number, is negative without meaning null, or exceeds memory.
-    /// Streamed lengths (`?`) are refused too: no server sends them.
+    /// A length or count is not a number, is negative without meaning null, or is too large.
+    /// Streamed lengths (`?`) are refused as well, because no server sends them.
     #[error("byte {at} of the reply starts a length that is not a number or out of range")]
     InvalidLength {
-        /// The offset.
+        /// Offset of the length or of the value that it belongs to.
         at: usize,
     },
-    /// The text of a number, double, boolean, null or verbatim format is not one.
+    /// The text of a number, double, boolean, null or verbatim format is malformed.
     #[error("byte {at} of the reply starts a value that its type does not allow")]
     InvalidValue {
-        /// The offset.
+        /// Offset of the text.
         at: usize,
     },
     /// A line or a bulk does not end in CR LF.
     #[error("byte {at} of the reply should be CR LF")]
     MissingLineEnd {
-        /// The offset.
+        /// Offset at which CR LF is expected.
         at: usize,
     },
     /// Arrays, maps and sets are nested deeper than [`MAX_DEPTH`](crate::MAX_DEPTH).
@@ -140,7 +145,7 @@ pub enum DecodeError {
         crate::MAX_DEPTH
     )]
     TooDeep {
-        /// The offset.
+        /// Offset of the value that is nested too deep.
         at: usize,
     },
 }

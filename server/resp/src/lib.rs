@@ -1,14 +1,16 @@
 //! RESP2 and RESP3: parsing commands and writing replies.
 //!
-//! The crate does no input or output and is independent of any server. Its three parts can be used separately:
+//! The crate does no input or output and is independent of any server. Its three parts can be used
+//! separately:
 //!
-//! - **Reading commands.** A [`Parser`] per connection turns the read buffer into [`Command`]s whose
-//!   [`Args`] are slices of that buffer, without copies. It resumes where it stopped, so input that arrives
-//!   byte by byte costs no more than input in one piece.
+//! - **Reading commands.** A [`Parser`] per connection turns the read buffer into [`Command`]s
+//!   whose [`Args`] are slices of that buffer, without copies. (Only inline commands are copied, to
+//!   resolve their quotes.) The parser resumes where it stopped, so input that arrives byte by byte
+//!   costs no more than input in one piece.
 //! - **Writing replies.** [`Reply`] appends to the connection's output buffer in the connection's
 //!   [`Protocol`]. Types that RESP2 lacks (maps, doubles, booleans) are written as Redis does.
-//! - **The client side**, for tests and load generators: [`encode_command`] writes commands, [`decode`] and
-//!   [`Decoder`] read [`Value`]s, and [`reply_len`] only measures.
+//! - **The client side**, for tests and load generators: [`encode_command`] writes commands,
+//!   [`decode`] and [`Decoder`] read [`Value`]s, and [`reply_len`] only returns a reply's length.
 //!
 //! [`decimal`] has Redis's rules for numbers as text, which commands need as well.
 //!

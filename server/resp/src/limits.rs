@@ -2,8 +2,8 @@
 
 /// The limits of one command.
 ///
-/// The values are read on every call of [`Parser::parse`](crate::Parser::parse), so a change of
-/// `proto-max-bulk-len`, or a client that has just authenticated, takes effect with the next header.
+/// Each call of [`Parser::parse`](crate::Parser::parse) takes the limits, so a change of
+/// `proto-max-bulk-len` applies from the next header on, and so does AUTH.
 ///
 /// ```
 /// use punctual_resp::Limits;
@@ -24,10 +24,11 @@ pub struct Limits {
     pub bulk_max: usize,
     /// Maximum number of arguments in one command.
     pub args_max: usize,
-    /// Maximum number of bytes in one line: an inline command, or the header of a multibulk or bulk.
+    /// Maximum number of bytes in one line: an inline command, or the header of a multibulk or
+    /// bulk.
     pub inline_max: usize,
-    /// If false, [`Limits::UNAUTHENTICATED_ARGS_MAX`] and [`Limits::UNAUTHENTICATED_BULK_MAX`] apply as well, with
-    /// their own error texts.
+    /// If false, [`Limits::UNAUTHENTICATED_ARGS_MAX`] and [`Limits::UNAUTHENTICATED_BULK_MAX`]
+    /// apply as well, with their own error texts.
     pub authenticated: bool,
 }
 

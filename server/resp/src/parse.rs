@@ -2,10 +2,11 @@
 //!
 //! Ground rules:
 //! - `buf[0]` is always the first byte of the command being read; all stored offsets count from it.
-//! - No byte is scanned twice: a call that runs out of bytes stores where it stopped (`pos`, `scanned`, `bulk_end`) and
-//!   the spans found so far.
-//! - Only the CR of a line end is checked; the byte after it, and the two after a bulk, are skipped
-//!   unread, as in Redis. If the next header is then wrong, the error is Redis's too.
+//! - No byte is scanned twice: a call that runs out of bytes stores where it stopped (`pos`,
+//!   `scanned`, `bulk_end`) and the spans found so far.
+//! - Only the CR of a line end is checked. The byte after the CR, and the two bytes after a bulk,
+//!   are skipped without a check, as in Redis. A wrong byte there shows up as an error of the next
+//!   header, the same error as in Redis.
 //! - Memory is proportional to the bytes received, not to the lengths that headers announce.
 
 mod inline;
@@ -17,12 +18,14 @@ use crate::decimal;
 use crate::error::ProtocolError;
 use crate::limits::Limits;
 
-/// Number of spans and inline bytes kept between commands; a larger command's memory is freed.
+/// Capacity in spans that is kept between commands; a larger command's memory is freed.
 const SPANS_KEPT: usize = 512;
+/// Capacity in bytes for inline commands that is kept between commands.
 const INLINE_BYTES_KEPT: usize = 1024;
 
-/// The maximum offset of a span. (On 32 bits: so that no sum of two offsets overflows.)
-const REACH: usize = if usize::BITS > 32 {
+/// The maximum offset in a span. On 32-bit targets it is lower, so that the sum of two offsets
+/// cannot overflow.
+const OFFSET_MAX: usize = if usize::BITS > 32 {
     u32::MAX as usize
 } else {
     1 << 30
@@ -31,30 +34,34 @@ const REACH: usize = if usize::BITS > 32 {
 /// Length of the shortest argument on the wire: `$0\r\n\r\n`.
 const ARG_BYTES_MIN: usize = 6;
 
-/// One complete command, borrowed from the read buffer (and, if it was inline, from the parser).
+/// One complete command, borrowed from the read buffer. (An inline command borrows from the
+/// parser.)
 ///
 /// ```
 /// use punctual_resp::{Limits, Parser};
 ///
 /// let mut parser = Parser::new();
-/// let command = parser.parse(b"\r\nGET 'my key'\r\nPING\r\n", &Limits::default()).unwrap().unwrap();
+/// let buf = b"\r\nGET 'my key'\r\nPING\r\n";
+/// let command = parser.parse(buf, &Limits::default()).unwrap().unwrap();
 /// assert_eq!(&command.args[1], b"my key");
 /// assert_eq!(command.consumed, 16); // including the blank line, without PING
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
-    /// The arguments, the command's name first. Empty if the bytes contain only commands without arguments
-    /// (`*0`, `*-1`, a blank line), which Redis ignores: consume them and continue.
+    /// The arguments, the command's name first. They are empty if the bytes contain only commands
+    /// without arguments (`*0`, `*-1`, a blank line), which Redis ignores. The caller consumes
+    /// these bytes and continues.
     pub args: Args<'a>,
-    /// Number of bytes of the command, including empty commands before it. The next call gets the
-    /// buffer from here on.
+    /// Number of bytes of the command, including empty commands before it. The caller passes the
+    /// buffer without these bytes to the next call.
     pub consumed: usize,
 }
 
 /// Parses the commands of one connection. It may be called after every byte received.
 ///
-/// The caller keeps the bytes. It calls [`parse`](Parser::parse) with all bytes that are not consumed yet;
-/// on `None` it reads more after them and calls again with the longer buffer (which may have moved).
+/// The caller keeps the received bytes in a buffer and calls [`parse`](Parser::parse) with all
+/// bytes that are not consumed yet. If the result is `None`, the caller appends more bytes and
+/// calls again with the longer buffer, which may have moved in memory.
 ///
 /// ```
 /// use punctual_resp::{Limits, Parser};
@@ -75,9 +82,11 @@ pub struct Parser {
     spans: Vec<Span>,
     /// Arguments of the last inline command, with quotes and escapes resolved.
     inline: Vec<u8>,
-    /// Offset of the first unparsed byte: a header, or the body of the bulk that ends at `bulk_end`.
+    /// Offset of the first unparsed byte: a header, or the body of the bulk that ends at
+    /// `bulk_end`.
     pos: usize,
-    /// There is no line end between `pos` and this offset. Meaningless if it is before `pos`.
+    /// Offset up to which the line at `pos` is known to contain no line end. Ignored if it is
+    /// before `pos`.
     scanned: usize,
     /// End of the body at `pos`; 0 if a header is at `pos`.
     bulk_end: usize,
@@ -87,7 +96,7 @@ pub struct Parser {
 
 /// The result of one parsing step.
 enum Step {
-    /// Not enough bytes; the state says where to continue.
+    /// Not enough bytes. The parser's fields say where the next call continues.
     Incomplete,
     /// A command without arguments, of this length.
     Empty(usize),
@@ -105,16 +114,17 @@ impl Parser {
 
     /// Parses the next command from `buf`, whose first byte is the first one not consumed yet.
     ///
-    /// Returns `None` if the command is incomplete; its parsed part is kept, so call again with the same bytes
-    /// and more after them. Commands without arguments are skipped; if nothing else is complete, they
-    /// are returned as one [`Command`] with empty `args`, so that the caller can consume their bytes.
+    /// Returns `None` if the command is incomplete; its parsed part is kept, so call again with the
+    /// same bytes and more after them. Commands without arguments are skipped; if nothing else is
+    /// complete, they are returned as one [`Command`] with empty `args`, so that the caller can
+    /// consume their bytes.
     ///
     /// **O(bytes not seen before)**; bulk bodies are not read at all.
     ///
     /// # Errors
     ///
-    /// A [`ProtocolError`]; the connection cannot be resynchronised. [`reset`](Parser::reset) the parser before
-    /// using it for another one.
+    /// A [`ProtocolError`]; the connection cannot be resynchronised. Call [`reset`](Parser::reset)
+    /// before the parser serves another connection.
     #[inline]
     pub fn parse<'a>(
         &'a mut self,
@@ -143,7 +153,8 @@ impl Parser {
                     }));
                 }
                 Step::Empty(len) => skipped += len,
-                // The state already counts from `skipped`, where the next call's buffer will start.
+                // The parser's offsets already count from `skipped`, where the buffer of the next
+                // call starts.
                 Step::Incomplete if skipped > 0 => {
                     return Ok(Some(Command {
                         args: Args::EMPTY,
@@ -161,9 +172,12 @@ impl Parser {
         self.begin();
     }
 
-    /// Inside a bulk: returns the number of bytes, from the start of the command, that complete the bulk. The caller
-    /// may reserve them (in steps: a client may announce 512 MiB and send nothing) and read directly into its
-    /// buffer; no call before they have arrived can find a command.
+    /// Returns the number of bytes, from the start of the command, with which the current bulk is
+    /// complete, or `None` outside of a bulk. Until that many bytes have arrived,
+    /// [`parse`](Parser::parse) returns `None`.
+    ///
+    /// The caller may reserve the bytes, but should do it in steps: a client may announce 512 MiB
+    /// and send nothing.
     ///
     /// ```
     /// use punctual_resp::{Limits, Parser};
@@ -176,7 +190,8 @@ impl Parser {
         (self.bulk_end != 0).then_some(self.bulk_end + 2)
     }
 
-    /// Returns the number of bytes of the incomplete command that are parsed: headers and complete arguments.
+    /// Returns the number of bytes of the incomplete command that are parsed: headers and complete
+    /// arguments.
     ///
     /// ```
     /// use punctual_resp::{Limits, Parser};
@@ -189,8 +204,8 @@ impl Parser {
         self.pos
     }
 
-    /// Returns the number of allocated bytes: a few dozen, or at most some KiB once `parse` was called again after
-    /// a giant command.
+    /// Returns the number of allocated bytes. The memory of a giant command is freed by the next
+    /// call of `parse`.
     pub fn memory(&self) -> usize {
         self.spans.capacity() * size_of::<Span>() + self.inline.capacity()
     }
@@ -222,8 +237,8 @@ impl Parser {
 
     #[inline]
     fn step(&mut self, buf: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
-        // Bytes beyond the reach of spans are ignored.
-        let buf = buf.get(..REACH).unwrap_or(buf);
+        // Spans cannot address bytes beyond `OFFSET_MAX`, so the parser ignores these bytes.
+        let buf = buf.get(..OFFSET_MAX).unwrap_or(buf);
         let (mut pos, mut missing) = (self.pos, self.missing);
         if missing == 0 {
             match buf.first() {
@@ -281,7 +296,7 @@ impl Parser {
         Ok(Some((count, len)))
     }
 
-    /// Reads arguments from `pos` on until none is missing.
+    /// Reads arguments from `pos` on until the command is complete or the bytes end.
     #[inline]
     fn arguments(
         &mut self,
@@ -304,7 +319,9 @@ impl Parser {
                         (self.pos, self.missing) = (pos, missing);
                         match self.header(buf, limits)? {
                             Some(found) => found,
-                            None if buf.len() == REACH => return Err(ProtocolError::CommandTooBig),
+                            None if buf.len() == OFFSET_MAX => {
+                                return Err(ProtocolError::CommandTooBig);
+                            }
                             None => return Ok(Step::Incomplete),
                         }
                     }
@@ -313,17 +330,17 @@ impl Parser {
                     return Err(bulk_refused(len, limits));
                 }
                 pos = body;
-                // No overflow: both are at most REACH.
+                // No overflow: both are at most OFFSET_MAX.
                 bulk_end = body + len;
             }
             if buf.len() < bulk_end + 2 {
-                if bulk_end + 2 > REACH {
+                if bulk_end + 2 > OFFSET_MAX {
                     return Err(ProtocolError::CommandTooBig);
                 }
                 (self.pos, self.missing, self.bulk_end) = (pos, missing, bulk_end);
                 return Ok(Step::Incomplete);
             }
-            // Both fit: the buffer was cut to REACH.
+            // Both fit: the buffer was cut to OFFSET_MAX.
             self.spans.push(Span {
                 start: pos as u32,
                 end: bulk_end as u32,
@@ -338,8 +355,8 @@ impl Parser {
         }
     }
 
-    /// Reads the `$LENGTH` at `self.pos` if it is not a short one. Returns the length, at most `limits.bulk_max`, and
-    /// the start of the body.
+    /// Reads the `$LENGTH` at `self.pos` that [`short_header`] cannot read. Returns the length, at
+    /// most `limits.bulk_max`, and the start of the body.
     #[inline(never)]
     fn header(
         &mut self,
@@ -360,15 +377,16 @@ impl Parser {
         // `end` is 0 only if the first byte is CR, which is not `$`.
         let len = decimal::parse_i64(&rest[1..end]).and_then(|len| usize::try_from(len).ok());
         match len {
-            Some(len) if len <= limits.bulk_max && len < REACH => {
+            Some(len) if len <= limits.bulk_max && len < OFFSET_MAX => {
                 Ok(Some((len, self.pos + end + 2)))
             }
             _ => Err(ProtocolError::InvalidBulkLength),
         }
     }
 
-    /// Returns the position of the byte `end` in the line at `pos` if it is within the first `max + 1` bytes. Stores
-    /// how far it scanned. The result does not depend on how the input was cut.
+    /// Returns the position in `line` of its line end `end`, which must be among the first
+    /// `max + 1` bytes, or `None` if the line is incomplete. Stores in `scanned` how far it
+    /// searched. The result does not depend on how the input was split.
     fn line(
         &mut self,
         line: &[u8],
@@ -410,8 +428,8 @@ impl Parser {
     }
 }
 
-/// Reads a `$LENGTH` header of one to three digits at `pos`, if the shortest argument fits there. Returns the
-/// length and the start of the body, or `None` if [`Parser::header`] must decide.
+/// Reads a `$LENGTH` header of one to three digits at `pos`. Returns the length and the start of
+/// the body, or `None` for all other bytes, which [`Parser::header`] then reads.
 #[inline(always)]
 fn short_header(buf: &[u8], pos: usize) -> Option<(usize, usize)> {
     let &[dollar, a, b, c, d, _] = buf.get(pos..)?.first_chunk::<ARG_BYTES_MIN>()?;
@@ -423,7 +441,7 @@ fn short_header(buf: &[u8], pos: usize) -> Option<(usize, usize)> {
     if b == b'\r' {
         return Some((x, pos + 4));
     }
-    // A leading zero from here on is an error, which the slow path reports.
+    // A leading zero is an error, which `Parser::header` reports.
     if y > 9 || x == 0 {
         return None;
     }
@@ -451,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_is_not_scanned_twice() {
+    fn an_incomplete_line_is_not_scanned_twice() {
         let mut parser = Parser::new();
         for line in [&b"*123456789012"[..], b"an inline command"] {
             for end in 1..=line.len() {
@@ -463,14 +481,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_bulk_keeps_the_parsed_part() {
+    fn an_incomplete_bulk_keeps_the_parsed_part() {
         let whole = b"*2\r\n$3\r\nGET\r\n$12\r\nabcdefghijkl\r\n";
         let mut parser = Parser::new();
         assert!(parser.parse(&whole[..20], &limits()).unwrap().is_none());
         assert_eq!((parser.missing, parser.pos, parser.bulk_end), (1, 18, 30));
         assert_eq!(parser.spans, [Span { start: 8, end: 11 }]);
         assert_eq!(parser.wanted(), Some(whole.len()));
-        // The bytes are not read: a buffer that is too short changes nothing.
+        // Another call before the bulk is complete changes nothing.
         assert!(parser.parse(&whole[..31], &limits()).unwrap().is_none());
         assert_eq!((parser.missing, parser.pos, parser.bulk_end), (1, 18, 30));
         let command = parser.parse(whole, &limits()).unwrap().unwrap();
@@ -525,8 +543,8 @@ mod tests {
         }
     }
 
-    /// The command would have to be 4 GiB long. The zeroed buffer is never touched there, so it costs
-    /// address space and no memory.
+    /// The refused command is 4 GiB long. The parser does not read the zeroed body, so the buffer
+    /// takes address space but no memory.
     #[test]
     #[ignore = "reserves 4 GiB of address space"]
     fn a_command_beyond_the_reach_of_spans_is_refused() {
@@ -534,10 +552,10 @@ mod tests {
             bulk_max: usize::MAX,
             ..Limits::default()
         };
-        let mut buf = vec![0; REACH + 100];
-        let head = format!("*2\r\n${}\r\n", REACH - 100);
+        let mut buf = vec![0; OFFSET_MAX + 100];
+        let head = format!("*2\r\n${}\r\n", OFFSET_MAX - 100);
         buf[..head.len()].copy_from_slice(head.as_bytes());
-        let second = head.len() + REACH - 100 + 2;
+        let second = head.len() + OFFSET_MAX - 100 + 2;
         buf[second..second + 5].copy_from_slice(b"$90\r\n");
         let mut parser = Parser::new();
         assert!(parser.parse(&buf[..1000], &limits).unwrap().is_none());

@@ -21,8 +21,8 @@ pub enum Protocol {
 
 /// A writer that appends replies to an output buffer.
 ///
-/// Every method writes one value, or the head of an aggregate whose elements the caller writes next. All
-/// take time proportional to the bytes written.
+/// Every method for a value writes the whole value, or the head of an aggregate whose elements the
+/// caller writes next. The time is proportional to the bytes written.
 ///
 /// ```
 /// use punctual_resp::{Protocol, Reply};
@@ -41,9 +41,9 @@ pub enum Protocol {
 #[derive(Debug)]
 pub struct Reply<'o> {
     out: &'o mut Vec<u8>,
-    /// Output before `out`.
-    aside: Option<&'o mut Chunks>,
-    /// Length at which the reply ends; see [`Reply::chunked`].
+    /// Output that precedes `out`, in full buffers.
+    chunks: Option<&'o mut Chunks>,
+    /// Length of the output in bytes from which on values are dropped; see [`Reply::chunked`].
     max: usize,
     protocol: Protocol,
 }
@@ -55,36 +55,40 @@ impl<'o> Reply<'o> {
         Reply::chunked(out, None, usize::MAX, protocol)
     }
 
-    /// Returns a writer that appends to `out`, which follows `aside`, and sets a long `out` aside instead of copying it to a larger
-    /// buffer. At `max` bytes the reply ends: [`Chunks::take_cut`] returns true, and what is written from there on is dropped.
+    /// Returns a writer that appends to `out`, which follows the bytes in `chunks`. Before a long
+    /// `out` would have to grow, the writer moves it to `chunks` instead of copying it.
+    ///
+    /// Once the output is longer than `max` bytes, the writer drops the bytes that do not fit, and
+    /// [`Chunks::take_cut`] returns true. The limit is checked when a buffer is full, so the output
+    /// may exceed it by about a buffer.
     ///
     /// ```
     /// use punctual_resp::{Chunks, Protocol, Reply};
     ///
-    /// let (mut out, mut aside) = (Vec::new(), Chunks::default());
-    /// let mut reply = Reply::chunked(&mut out, Some(&mut aside), 1_000_000, Protocol::Resp2);
+    /// let (mut out, mut chunks) = (Vec::new(), Chunks::default());
+    /// let mut reply = Reply::chunked(&mut out, Some(&mut chunks), 1_000_000, Protocol::Resp2);
     /// for _ in 0..30 {
     ///     reply.bulk(&[b'v'; 100_000]);
     /// }
     /// assert!(reply.len() < 1_200_000);
-    /// assert!(aside.take_cut());
+    /// assert!(chunks.take_cut());
     /// ```
     #[inline]
     pub fn chunked(
         out: &'o mut Vec<u8>,
-        aside: Option<&'o mut Chunks>,
+        chunks: Option<&'o mut Chunks>,
         max: usize,
         protocol: Protocol,
     ) -> Self {
         Reply {
             out,
-            aside,
+            chunks,
             max,
             protocol,
         }
     }
 
-    /// Lets the reply have any length.
+    /// Removes the limit on the length of the output.
     pub fn lift_limit(&mut self) {
         self.max = usize::MAX;
     }
@@ -95,21 +99,23 @@ impl<'o> Reply<'o> {
         self.protocol
     }
 
-    /// Changes the protocol from the next value on: HELLO replies in the protocol that it selects.
+    /// Changes the protocol from the next value on. HELLO uses it, because its reply is already in
+    /// the protocol that it selects.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
 
-    /// Returns the output buffer, for bytes that are already RESP. It ends with the value that was written last.
+    /// Returns the output buffer, to append bytes that are already RESP. The buffer ends with the
+    /// value that was written last.
     #[inline]
     pub fn out(&mut self) -> &mut Vec<u8> {
         self.out
     }
 
-    /// Returns the number of bytes in the output, those set aside included.
+    /// Returns the number of bytes in the output, including the chunks before the buffer.
     #[inline]
     pub fn len(&self) -> usize {
-        self.aside.as_ref().map_or(0, |aside| aside.len()) + self.out.len()
+        self.chunks.as_ref().map_or(0, |chunks| chunks.len()) + self.out.len()
     }
 
     /// Returns true if the output is empty.
@@ -121,34 +127,35 @@ impl<'o> Reply<'o> {
     /// Truncates the output to `len` bytes; does nothing if it is shorter.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
-        match &mut self.aside {
-            Some(aside) => aside.truncate(self.out, len),
+        match &mut self.chunks {
+            Some(chunks) => chunks.truncate(self.out, len),
             None => self.out.truncate(len),
         }
     }
 
-    /// Returns the output from position `start` on. O(bytes) if a part of it is set aside.
+    /// Returns the output from position `start` on. **O(1)**; **O(bytes)** if a part of the result
+    /// is in chunks.
     pub fn since(&self, start: usize) -> Cow<'_, [u8]> {
-        match &self.aside {
-            Some(aside) if aside.len() > start => Cow::Owned(aside.since(self.out, start)),
-            Some(aside) => Cow::Borrowed(self.out.get(start - aside.len()..).unwrap_or_default()),
+        match &self.chunks {
+            Some(chunks) if chunks.len() > start => Cow::Owned(chunks.since(self.out, start)),
+            Some(chunks) => Cow::Borrowed(self.out.get(start - chunks.len()..).unwrap_or_default()),
             None => Cow::Borrowed(self.out.get(start..).unwrap_or_default()),
         }
     }
 
-    /// Replaces the head of an aggregate, which is at this place.
+    /// Replaces the head of an aggregate; `place` is the range of the head in the output.
     pub fn replace_head(&mut self, place: Range<usize>, head: &[u8]) {
         let Range { start, end } = place;
-        let before = self.aside.as_ref().map_or(0, |aside| aside.len());
+        let before = self.chunks.as_ref().map_or(0, |chunks| chunks.len());
         if start >= before && end - before <= self.out.len() {
             self.out
                 .splice(start - before..end - before, head.iter().copied());
-        } else if let Some(aside) = &mut self.aside {
-            aside.replace(start, end, head);
+        } else if let Some(chunks) = &mut self.chunks {
+            chunks.replace(start, end, head);
         }
     }
 
-    /// Makes room for `more` bytes.
+    /// Reserves space for `more` bytes.
     #[inline]
     fn make_room(&mut self, more: usize) {
         if self.out.capacity() - self.out.len() < more {
@@ -158,16 +165,17 @@ impl<'o> Reply<'o> {
 
     #[cold]
     fn grow(&mut self, more: usize) {
-        if let Some(aside) = &mut self.aside
+        if let Some(chunks) = &mut self.chunks
             && self.out.len() >= CHUNK / 2
         {
-            if aside.len() + self.out.len() <= self.max {
-                aside.push(std::mem::take(self.out));
-                // A buffer of short values leaves less than a quarter unused, one with a long value is as long as the value.
+            if chunks.len() + self.out.len() <= self.max {
+                chunks.push(std::mem::take(self.out));
+                // A buffer of short values has less than a quarter unused when it is full. A buffer
+                // for a long value has the length of the value.
                 let capacity = if more < CHUNK / 4 { CHUNK } else { more };
                 return self.out.reserve_exact(capacity);
             }
-            aside.cut();
+            chunks.cut();
             self.out.clear();
         }
         self.out.reserve(more);
@@ -179,13 +187,14 @@ impl<'o> Reply<'o> {
         self.out.extend_from_slice(b"+OK\r\n");
     }
 
-    /// Writes a status. Line ends in it become spaces.
+    /// Writes a status. Each CR and LF in `text` becomes a space.
     #[inline]
     pub fn simple(&mut self, text: impl AsRef<[u8]>) {
         self.line(b'+', text.as_ref());
     }
 
-    /// Writes an error, its code first: `ERR no such key`. Trailing line ends are dropped, others become spaces.
+    /// Writes an error. `text` starts with a code: `ERR no such key`. CR and LF at its end are
+    /// dropped; others become spaces.
     #[inline]
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         self.line(b'-', without_line_ends(text.as_ref()));
@@ -272,8 +281,9 @@ impl<'o> Reply<'o> {
         self.resp3_head(b'>', n);
     }
 
-    /// Opens `n` attribute pairs, which precede the value that they describe. RESP2 has no attributes: there this
-    /// writes nothing and returns false, and the caller must not write the pairs.
+    /// Opens `n` attribute pairs, which precede the value that they describe. RESP2 has no
+    /// attributes: for RESP2, this method writes nothing and returns false, and the caller must not
+    /// write the pairs.
     #[must_use = "in RESP2 the pairs must not be written"]
     pub fn attribute(&mut self, n: usize) -> bool {
         if self.protocol == Protocol::Resp3 {
@@ -287,7 +297,8 @@ impl<'o> Reply<'o> {
     pub fn double(&mut self, value: f64) {
         match self.protocol {
             Protocol::Resp2 => {
-                // The longest text has 25 bytes, so the length has one or two digits: reserve two.
+                // The longest text has 25 bytes, so its length has one or two digits. Two digits
+                // are reserved, and one is removed if it is not needed.
                 let head = self.out.len();
                 self.out.extend_from_slice(b"$00\r\n");
                 let start = self.out.len();
@@ -328,8 +339,8 @@ impl<'o> Reply<'o> {
         }
     }
 
-    /// Writes text with its format, three letters (`txt`, `mkd`; longer ones are cut, shorter ones padded with
-    /// spaces); in RESP2 a bulk string without the format.
+    /// Writes text with its format, three letters (`txt`, `mkd`; longer ones are cut, shorter ones
+    /// padded with spaces); in RESP2 a bulk string without the format.
     pub fn verbatim(&mut self, format: &str, text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),

@@ -14,11 +14,11 @@
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// `+OK`
+    /// `+OK`: a status.
     Simple(Vec<u8>),
-    /// `-ERR ...`, code included.
+    /// `-ERR ...`; the text includes the code `ERR`.
     Error(Vec<u8>),
-    /// `:1`
+    /// `:1`: an integer.
     Int(i64),
     /// `$3`: a bulk string.
     Bulk(Vec<u8>),
@@ -28,7 +28,7 @@ pub enum Value {
     NullArray,
     /// `_`: RESP3's null.
     Null,
-    /// `*2`
+    /// `*2`: an array.
     Array(Vec<Value>),
     /// `%1`: pairs in the order of arrival.
     Map(Vec<(Value, Value)>),
@@ -36,9 +36,9 @@ pub enum Value {
     Set(Vec<Value>),
     /// `>3`: an out-of-band message.
     Push(Vec<Value>),
-    /// `,0.5`
+    /// `,0.5`: a double.
     Double(f64),
-    /// `#t`
+    /// `#t`: a boolean.
     Boolean(bool),
     /// `(123`: digits with an optional sign.
     BigNumber(Vec<u8>),
@@ -48,14 +48,14 @@ pub enum Value {
     Verbatim {
         /// Three letters: `txt` or `mkd`.
         format: [u8; 3],
-        /// The text after them.
+        /// The text after the format and its colon.
         text: Vec<u8>,
     },
     /// `|1`: attributes and the value they describe.
     Attribute {
-        /// The pairs.
+        /// Names of attributes and their values, in the order of arrival.
         attributes: Vec<(Value, Value)>,
-        /// The value.
+        /// The described value.
         value: Box<Value>,
     },
 }

@@ -1,10 +1,10 @@
-//! Parsing of commands: whole, cut anywhere, and wrong.
+//! Parsing of commands: in one piece, split at any byte, and malformed.
 
 use proptest::prelude::*;
 use punctual_resp::{Limits, OwnedArgs, Parser, ProtocolError, encode_command};
 
-/// Feeds `chunks` to one parser like a connection. Returns the commands with arguments, then the error
-/// or the remaining bytes.
+/// Feeds `chunks` to one parser as a connection does. Returns the commands that have arguments, and
+/// the error or the remaining bytes.
 fn feed<'c>(
     chunks: impl IntoIterator<Item = &'c [u8]>,
     limits: &Limits,
@@ -18,18 +18,21 @@ fn feed<'c>(
                 Ok(None) => break,
                 Ok(Some(command)) => {
                     assert!(command.consumed > 0, "no progress");
-                    assert!(command.consumed <= buf.len(), "more consumed than there is");
+                    assert!(
+                        command.consumed <= buf.len(),
+                        "consumed more than the buffer"
+                    );
                     if !command.args.is_empty() {
                         commands.push(OwnedArgs::from(command.args));
                     }
                     command.consumed
                 }
             };
-            // Consumed bytes are overwritten, as in a connection's buffer.
+            // Consumed bytes leave the buffer, as in a connection.
             buf.drain(..consumed);
         }
         if let Some(wanted) = parser.wanted() {
-            assert!(wanted > buf.len(), "a complete bulk is not waited for");
+            assert!(wanted > buf.len(), "the parser waits for a complete bulk");
         }
     }
     (commands, Ok(buf))
@@ -106,7 +109,7 @@ fn empty_commands_are_skipped() {
 }
 
 #[test]
-fn empty_commands_are_consumed_before_a_cut_one() {
+fn empty_commands_are_consumed_before_an_incomplete_one() {
     let (mut parser, limits) = (Parser::new(), Limits::default());
     let stream = b"\r\n*0\r\n*2\r\n$4\r\nECHO\r\n$2\r\nh";
     let command = parser.parse(stream, &limits).unwrap().unwrap();
@@ -116,7 +119,7 @@ fn empty_commands_are_consumed_before_a_cut_one() {
     let rest = [rest, b"i\r\n"].concat();
     let command = parser.parse(&rest, &limits).unwrap().unwrap();
     assert_eq!(command.args, args(&["ECHO", "hi"]).as_args());
-    // They are part of the command that they precede, if that is complete.
+    // Empty commands before a complete command are consumed together with it.
     let command = parser
         .parse(b"\r\n\r\nPING\r\nPING", &limits)
         .unwrap()
@@ -127,7 +130,7 @@ fn empty_commands_are_consumed_before_a_cut_one() {
 #[test]
 fn only_the_cr_of_a_line_end_is_checked() {
     assert_eq!(both(b"*1\rX$4\rYPINGab").0, [args(&["PING"])]);
-    // The position of one scan for a line end must not hide the next line end.
+    // The stored position of one search for a line end must not hide the next line end.
     let cut = [&b"*1\r"[..], b"\n\r\n"];
     assert_eq!(
         feed(cut, &Limits::default()).1,
@@ -221,7 +224,7 @@ fn every_protocol_error_has_the_text_of_redis() {
         let shown = &stream[..stream.len().min(40)];
         assert_eq!(commands, [], "{shown:?}");
         assert_eq!(result.unwrap_err().to_string(), text, "{shown:?}");
-        // Commands before it still come.
+        // A complete command before the error is still returned.
         let (commands, result) = both(&[b"PING\r\n", stream.as_bytes()].concat());
         assert_eq!(commands, [args(&["PING"])], "{shown:?}");
         assert_eq!(result.unwrap_err().to_string(), text, "{shown:?}");
@@ -235,7 +238,7 @@ fn lengths_at_the_limits_are_taken() {
         both(b"*1\r\n$536870912\r\n").1.unwrap(),
         b"*1\r\n$536870912\r\n"
     );
-    // 65,536 bytes before the line end, and one more.
+    // A line of 65,536 bytes with its CR is accepted; a line with one more byte is refused.
     let line = |blanks| format!("PING{}\r\n", " ".repeat(blanks));
     assert_eq!(both(line(65_531).as_bytes()).0, [args(&["PING"])]);
     assert_eq!(
@@ -295,7 +298,7 @@ fn a_client_that_has_not_authenticated_has_lower_limits() {
         Err("Protocol error: invalid bulk length".into())
     );
 
-    // The limits apply per call: AUTH and a large command in one write.
+    // Limits apply per call. Here AUTH and a large command arrive in one piece.
     let mut stream = Vec::new();
     encode_command(&mut stream, &["AUTH", "secret"]);
     let auth_len = stream.len();
@@ -382,7 +385,7 @@ fn after_reset_a_parser_serves_another_connection() {
     );
 }
 
-/// Returns one command on the wire and its arguments (none for an empty command).
+/// Returns one encoded command and its arguments, which are empty for an empty command.
 fn command() -> impl Strategy<Value = (Vec<u8>, Vec<Vec<u8>>)> {
     let arg = prop_oneof![
         4 => prop::collection::vec(any::<u8>(), 0..20),
@@ -426,7 +429,7 @@ fn near_protocol() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_cut_gives_the_same_commands(
+    fn any_split_gives_the_same_commands(
         commands in prop::collection::vec(command(), 0..12),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
     ) {
@@ -447,7 +450,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_handled_the_same_for_any_cut(
+    fn garbage_is_handled_the_same_for_any_split(
         bytes in prop_oneof![near_protocol(), prop::collection::vec(any::<u8>(), 0..300)],
     ) {
         let found = whole(&bytes);

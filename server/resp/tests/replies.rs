@@ -13,7 +13,7 @@ fn written(protocol: Protocol, write: impl Fn(&mut Reply<'_>)) -> String {
     String::from_utf8(out).expect("text")
 }
 
-/// A reply that is set aside has the same bytes and positions as one in one buffer.
+/// A reply in several chunks has the same bytes and positions as a reply in one buffer.
 #[test]
 fn a_chunked_reply_equals_one_in_one_piece() {
     fn write(reply: &mut Reply<'_>) {
@@ -139,7 +139,7 @@ fn a_reply_can_be_truncated_and_change_its_protocol() {
     assert_eq!(out, b"+before\r\n_\r\n");
 }
 
-/// Texts by Redis 7.2's rule, compared with redis-server.
+/// The expected texts are the output of redis-server 7.2.
 #[test]
 fn doubles_as_redis_prints_them() {
     let cases = [
@@ -301,7 +301,7 @@ fn nesting_is_bounded() {
     assert!(decode(&nested(MAX_DEPTH)).unwrap().is_some());
     let too_deep = DecodeError::TooDeep { at: 4 * MAX_DEPTH };
     assert_eq!(decode(&nested(MAX_DEPTH + 1)), Err(too_deep));
-    // Measuring needs no stack.
+    // Measuring is not recursive, so any depth is accepted.
     let deep = nested(1_000_000);
     assert_eq!(reply_len(&deep), Ok(Some(deep.len())));
     let attributes = [b"|0\r\n".repeat(1_000_000), b":1\r\n".to_vec()].concat();
@@ -494,7 +494,7 @@ proptest! {
             Err(DecodeError::InvalidValue { .. } | DecodeError::TooDeep { .. }) => {}
             Err(error) => prop_assert_eq!(measured, Err(error)),
         }
-        // Cut at every byte, the scan has the same result.
+        // The scan has the same result if the bytes arrive one by one.
         let mut scan = ReplyScan::new();
         let stepped = (0..=bytes.len())
             .map(|end| scan.advance(&bytes[..end]))

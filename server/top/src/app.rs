@@ -1,8 +1,9 @@
-//! The live page: one thread asks the server, the other one draws and reads keys.
+//! The live page: one thread takes samples of the server, and the main thread draws and reads keys.
 //!
-//! Ground rules: the asking thread owns the connection, opens a new one when it breaks, and sleeps for the interval between two
-//! refreshes. The drawing thread owns the terminal, never waits for the server, and looks for signals between two waits for keys. SIGTERM, SIGINT,
-//! SIGHUP and SIGQUIT end `live`, which restores the terminal.
+//! Ground rules: the sampling thread owns the connection, opens a new connection after an error,
+//! and sleeps between two samples. The main thread owns the terminal and never waits for the
+//! server. It checks for signals after each wait for a key. SIGTERM, SIGINT, SIGHUP and SIGQUIT end
+//! [`live`], which restores the terminal.
 
 use std::io;
 use std::sync::Arc;
@@ -19,27 +20,29 @@ use crate::sample::Sample;
 use crate::screen::{State, View};
 use crate::terminal::Terminal;
 
-/// Longest wait for a key.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Maximum time to wait for a key before samples and signals are checked again.
+const KEY_WAIT_MAX: Duration = Duration::from_millis(100);
 
-type Look = Result<Sample, String>;
+/// A sample, or the error of the connection as text.
+type Outcome = Result<Sample, String>;
 
-/// Takes looks until nobody wants them any more.
-fn watch(target: &Target, interval: Duration, looks: &Sender<Look>, stop: &Receiver<()>) {
+/// Takes samples and sends them to the main thread, until the main thread ends.
+fn watch(target: &Target, interval: Duration, outcomes: &Sender<Outcome>, stop: &Receiver<()>) {
     let mut connection: Option<Connection> = None;
     loop {
-        let look = connection.take().map_or_else(|| target.connect(), Ok);
-        let look = look.and_then(|mut open| {
+        let outcome = connection.take().map_or_else(|| target.connect(), Ok);
+        let outcome = outcome.and_then(|mut open| {
             let sample = Sample::take(&mut open)?;
             connection = Some(open);
             Ok(sample)
         });
-        let refused = look.is_err();
-        if looks.send(look.map_err(|error| error.to_string())).is_err() {
+        let failed = outcome.is_err();
+        let outcome = outcome.map_err(|error| error.to_string());
+        if outcomes.send(outcome).is_err() {
             return;
         }
-        // A wrong password is logged by the server each time.
-        let wait = if refused {
+        // Waits at least a second, because the server logs each wrong password.
+        let wait = if failed {
             interval.max(Duration::from_secs(1))
         } else {
             interval
@@ -50,7 +53,7 @@ fn watch(target: &Target, interval: Duration, looks: &Sender<Look>, stop: &Recei
     }
 }
 
-/// Does what a key asks for. Returns false if it ends the program.
+/// Handles a pressed key. Returns false if the key ends the program.
 fn press(state: &mut State, key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char('q') | KeyCode::Esc => return false,
@@ -72,7 +75,7 @@ fn press(state: &mut State, key: KeyEvent) -> bool {
 /// Shows the page until the user or a signal ends it.
 ///
 /// # Errors
-/// That of the terminal.
+/// An error of the terminal.
 pub(crate) fn live(target: Target, interval: Duration) -> io::Result<()> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
@@ -83,16 +86,17 @@ pub(crate) fn live(target: Target, interval: Duration) -> io::Result<()> {
         ..State::default()
     };
     let mut terminal = Terminal::open()?;
-    let (send, looks) = channel();
+    let (send, outcomes) = channel();
+    // Dropping `_stop` at the end of this function ends the thread's sleep.
     let (_stop, stopped) = channel();
-    // Not joined: it may wait for a server that hangs.
+    // The thread is not joined, because it may be waiting for a server that hangs.
     thread::Builder::new()
         .name("punctual-top".to_owned())
         .spawn(move || watch(&target, interval, &send, &stopped))?;
     while !ended.load(Ordering::Relaxed) {
-        looks.try_iter().for_each(|look| state.take(look));
+        outcomes.try_iter().for_each(|outcome| state.take(outcome));
         terminal.show(&mut state)?;
-        match event::poll(PATIENCE) {
+        match event::poll(KEY_WAIT_MAX) {
             Ok(false) => continue,
             Ok(true) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

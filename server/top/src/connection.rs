@@ -1,7 +1,8 @@
-//! One connection to a server: commands in a batch, their replies in order.
+//! One connection to a server, which sends commands in a batch and returns their replies in order.
 //!
-//! Ground rules: one thread owns it. Connecting and each read and write wait at most [`PATIENCE`], so a server that hangs is noticed. After an
-//! error the connection is given up; the caller opens another one.
+//! Ground rules: one thread owns the connection. Connecting by TCP, and each read and write, take
+//! at most [`WAIT_MAX`], so a server that hangs causes an error. After an error, the caller drops
+//! the connection and opens a new one.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -15,23 +16,25 @@ use rustls::ClientConfig;
 use crate::options::Options;
 use crate::tls;
 
-/// Longest wait for a connection, or for bytes of a reply.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time to wait for a TCP connection, or for bytes of a reply.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// A stream of bytes in both directions: a TCP, TLS or Unix socket.
 trait Duplex: Read + Write + Send {}
 impl<T: Read + Write + Send> Duplex for T {}
 
-/// How to reach a server.
+/// The address and the credentials of a server.
 pub struct Target {
     options: Options,
     tls: Option<Arc<ClientConfig>>,
 }
 
 impl Target {
-    /// Reads the files that the options name.
+    /// Returns the target of the options. Reads the files for TLS, and the password from the
+    /// environment variable `REDISCLI_AUTH` if the options have none.
     ///
     /// # Errors
-    /// That of a file.
+    /// If a file cannot be read.
     pub fn new(mut options: Options) -> io::Result<Self> {
         if options.password.is_none() {
             options.password = std::env::var("REDISCLI_AUTH").ok();
@@ -40,7 +43,7 @@ impl Target {
         Ok(Self { options, tls })
     }
 
-    /// Returns the server as people write it.
+    /// Returns the server's address for messages: `HOST:PORT`, or the path of a Unix socket.
     pub fn address(&self) -> String {
         self.options.address()
     }
@@ -48,11 +51,11 @@ impl Target {
     fn tcp(&self) -> io::Result<TcpStream> {
         let mut failure = io::Error::other("the host has no address");
         for address in (self.options.host.as_str(), self.options.port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            match TcpStream::connect_timeout(&address, WAIT_MAX) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(PATIENCE))?;
-                    stream.set_write_timeout(Some(PATIENCE))?;
+                    stream.set_read_timeout(Some(WAIT_MAX))?;
+                    stream.set_write_timeout(Some(WAIT_MAX))?;
                     return Ok(stream);
                 }
                 Err(error) => failure = error,
@@ -64,8 +67,8 @@ impl Target {
     fn stream(&self) -> io::Result<Box<dyn Duplex>> {
         if let Some(path) = &self.options.socket {
             let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(WAIT_MAX))?;
+            stream.set_write_timeout(Some(WAIT_MAX))?;
             return Ok(Box::new(stream));
         }
         let stream = self.tcp()?;
@@ -75,10 +78,10 @@ impl Target {
         })
     }
 
-    /// Connects and logs in.
+    /// Connects, authenticates, and selects the database.
     ///
     /// # Errors
-    /// That of the socket, or the server's refusal.
+    /// An error of the socket, or the error reply of the server.
     pub fn connect(&self) -> io::Result<Connection> {
         let mut connection = Connection {
             stream: self.stream()?,
@@ -87,12 +90,12 @@ impl Target {
         let (user, database) = (&self.options.user, self.options.database.to_string());
         let mut first = Vec::new();
         match &self.options.password {
-            // Older servers know no users.
+            // Servers before Redis 6 have no users.
             Some(password) if user == "default" => first.push(vec!["AUTH", password]),
             Some(password) => first.push(vec!["AUTH", user, password]),
             None if user != "default" => {
                 return Err(io::Error::other(
-                    "a user needs a password: REDISCLI_AUTH or --pass",
+                    "a user needs a password: set REDISCLI_AUTH or --pass",
                 ));
             }
             None => {}
@@ -105,17 +108,17 @@ impl Target {
     }
 }
 
-/// A connection.
+/// A connection to a server.
 pub struct Connection {
     stream: Box<dyn Duplex>,
     decoder: Decoder,
 }
 
 impl Connection {
-    /// Sends commands, and returns the reply of each.
+    /// Sends commands, and returns their replies in the same order.
     ///
     /// # Errors
-    /// That of the socket, or that the server speaks another protocol.
+    /// An error of the socket, or a reply that is not RESP.
     pub fn ask(&mut self, commands: &[Vec<&str>]) -> io::Result<Vec<Value>> {
         let mut out = Vec::new();
         for words in commands {
@@ -146,7 +149,7 @@ impl Connection {
     }
 }
 
-/// Returns a reply as printable text.
+/// Returns a reply as printable text; an empty text for arrays and nulls.
 pub(crate) fn text(value: &Value) -> String {
     match (value.as_bytes(), value.as_int()) {
         (_, Some(number)) => number.to_string(),
@@ -155,7 +158,8 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
-/// Returns bytes as text that a terminal may show: names and arguments are whatever clients have sent.
+/// Returns bytes as text without control characters, because names and arguments may contain any
+/// bytes that clients have sent.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),

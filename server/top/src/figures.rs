@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formats numbers, sizes and times for people.
 
-/// Returns a number with its thousands apart.
+/// Returns a whole number with commas between its thousands.
 pub(crate) fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut out = String::with_capacity(digits.len() + 4);
@@ -17,7 +17,7 @@ pub(crate) fn thousands(number: f64) -> String {
     out
 }
 
-/// Returns a number of bytes.
+/// Returns a number of bytes with a unit from `B` to `T`.
 pub(crate) fn bytes(number: f64) -> String {
     let units = ["B", "K", "M", "G", "T"];
     let (mut number, mut unit) = (number, 0);
@@ -31,7 +31,7 @@ pub(crate) fn bytes(number: f64) -> String {
     }
 }
 
-/// Returns a length of time: the two greatest units.
+/// Returns a length of time with its two greatest units.
 pub(crate) fn duration(ms: u64) -> String {
     let (s, m, h, d) = (ms / 1000, ms / 60_000, ms / 3_600_000, ms / 86_400_000);
     match () {
@@ -50,18 +50,19 @@ pub(crate) fn until(at_ms: u64, now_ms: u64) -> String {
     }
 }
 
-/// Returns a bar for each count, the greatest of which is a whole block; a count that is not 0 shows.
+/// Returns a bar for each count. The greatest count is a full block, and 0 is a dot.
 pub(crate) fn bars(counts: &[u64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let max = counts.iter().copied().max().unwrap_or(0).max(1);
     let bar = |count: &u64| match count {
         0 => '·',
-        count => BARS[(u128::from(*count) * 8).div_ceil(u128::from(most)) as usize - 1],
+        count => BARS[(u128::from(*count) * 8).div_ceil(u128::from(max)) as usize - 1],
     };
     counts.iter().map(bar).collect()
 }
 
-/// Returns the least bound below which at least this part of the counts lies.
+/// Returns the lowest bucket bound at or below which at least `percent` percent of the counts are.
+/// A bucket is its upper bound and its count, in ascending order of bounds.
 pub(crate) fn percentile(buckets: &[(u64, u64)], percent: f64) -> Option<u64> {
     let all: u64 = buckets.iter().map(|bucket| bucket.1).sum();
     let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;

@@ -1,4 +1,4 @@
-//! Fields of INFO.
+//! The reply of INFO as fields with names.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ impl Info {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Returns a field, or a dash.
+    /// Returns a field, or a dash if there is no such field.
     pub(crate) fn shown(&self, name: &str) -> &str {
         self.get(name).unwrap_or("-")
     }
@@ -34,14 +34,14 @@ impl Info {
         self.get("punctual_version").is_some()
     }
 
-    /// Returns the fields whose names begin so, with the rest of their names.
+    /// Returns the fields whose names start with `prefix`: the rest of the name, and the value.
     pub(crate) fn named<'i>(&'i self, prefix: &'i str) -> impl Iterator<Item = (&'i str, &'i str)> {
         let from = self.0.range(prefix.to_owned()..);
         from.map_while(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
 }
 
-/// Returns a number of a value such as `calls=5,usec=20`.
+/// Returns the number `name` in a value such as `calls=5,usec=20`.
 pub(crate) fn part(value: &str, name: &str) -> Option<f64> {
     let mut parts = value.split(',').filter_map(|part| part.split_once('='));
     parts.find(|part| part.0 == name)?.1.parse().ok()

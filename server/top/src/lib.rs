@@ -1,7 +1,9 @@
-//! `punctual top`: what a Redis-compatible server does now, and what is due next, over any connection that clients may have.
+//! `punctual top`: shows the activity of a Redis-compatible server, and its next timers and jobs.
+//! It uses an ordinary client connection.
 //!
-//! A look at the server ([`Sample`]) is some commands and their replies; a refused command leaves its pane empty, with the reason. `panes` makes
-//! text of two looks, which `screen` draws and `--once` prints. `app` has the threads; `terminal` writes what has changed.
+//! A [`Sample`] holds the replies to a few commands. If the server refuses a command, the command's
+//! pane shows the reason. `panes` makes text of the last two samples, which `screen` draws and
+//! `--once` prints. `app` has the threads, and `terminal` writes the changed lines.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -25,7 +27,7 @@ pub use options::Options;
 pub use sample::Sample;
 pub use screen::{Line, State, View, draw};
 
-/// Runs the program with these arguments, without its name.
+/// Runs the program. `args` are its arguments without the program's name.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let options = match Options::read(args) {
         Ok(options) => options,
@@ -56,7 +58,7 @@ fn show(options: Options) -> io::Result<()> {
         return app::live(target, interval);
     }
     let (now, before) = (&Sample::take(&mut target.connect()?)?, None);
-    print(&panes::Looks { now, before }.page());
+    print(&panes::Samples { now, before }.page());
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The command line of `punctual top`, with the letters of redis-cli.
+//! The command line of `punctual top`. Options have the same names as in redis-cli.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,46 +10,47 @@ use lexopt::{Arg, Error, Parser};
 /// Text of `--help`.
 pub(crate) const HELP: &str = include_str!("help.txt");
 
-/// What to show, and of which server.
+/// The options of `punctual top`.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Host name or address.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// Unix socket, in place of a host and a port.
+    /// Path of a Unix socket, which is used instead of a host and a port.
     pub socket: Option<PathBuf>,
     /// User name.
     pub user: String,
-    /// Password.
+    /// Password, or `None` to read the environment variable `REDISCLI_AUTH`.
     pub password: Option<String>,
     /// Database whose timers and queues are shown.
     pub database: u32,
     /// Whether to use TLS.
     pub tls: bool,
-    /// File with certificates to trust, in place of the system's.
+    /// File with certificates to trust instead of the system's certificates.
     pub cacert: Option<PathBuf>,
-    /// Certificate of this client.
+    /// File with the certificate of this client.
     pub cert: Option<PathBuf>,
-    /// Private key of this client's certificate.
+    /// File with the private key of this client's certificate.
     pub key: Option<PathBuf>,
     /// Name that the server's certificate must have; by default the host.
     pub sni: Option<String>,
     /// Whether to accept any certificate of the server.
     pub insecure: bool,
-    /// Time between two looks at the server.
+    /// Time between two refreshes.
     pub interval: Duration,
-    /// Whether to print one page of text and exit.
+    /// Whether to print the page once as text and exit.
     pub once: bool,
     /// Whether to print the help and exit.
     pub help: bool,
 }
 
 impl Options {
-    /// Reads an option list without a program's name. The last one of two equal options counts; nothing after `--help` is read.
+    /// Reads arguments, without the program's name. If an option occurs twice, the last one counts.
+    /// Arguments after `--help` are ignored.
     ///
     /// # Errors
-    /// The text for the user, which names the option.
+    /// A text for the user, which names the option.
     pub fn read<I: Into<OsString>>(words: impl IntoIterator<Item = I>) -> Result<Self, Error> {
         let mut words = Parser::from_args(words.into_iter().map(Into::into));
         let mut options = Self {
@@ -104,13 +105,14 @@ impl Options {
         if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&options.interval) {
             return Err("option '--interval' takes 0.1 to 3600 seconds".into());
         }
-        options.agree().map(|()| options)
+        options.check_combinations().map(|()| options)
     }
 
-    /// Checks that the options go together.
-    fn agree(&self) -> Result<(), Error> {
+    /// Checks that options which need each other are both given, and that `--socket` and `--tls`
+    /// are not.
+    fn check_combinations(&self) -> Result<(), Error> {
         let (cert, key) = (self.cert.is_some(), self.key.is_some());
-        for (name, given, needed, there) in [
+        for (name, given, needed, needed_given) in [
             ("--cacert", self.cacert.is_some(), "--tls", self.tls),
             ("--cert", cert, "--tls", self.tls),
             ("--cert", cert, "--key", key),
@@ -118,7 +120,7 @@ impl Options {
             ("--sni", self.sni.is_some(), "--tls", self.tls),
             ("--insecure", self.insecure, "--tls", self.tls),
         ] {
-            if given && !there {
+            if given && !needed_given {
                 return Err(format!("option '{name}' needs '{needed}'").into());
             }
         }
@@ -128,7 +130,7 @@ impl Options {
         }
     }
 
-    /// Returns the server as people write it.
+    /// Returns the server's address for messages: `HOST:PORT`, or the path of a Unix socket.
     pub fn address(&self) -> String {
         match &self.socket {
             Some(path) => path.display().to_string(),
@@ -138,7 +140,7 @@ impl Options {
     }
 }
 
-/// An option's name, and the words after it.
+/// An option's name, and the parser that reads its value.
 struct Given<'a>(&'a str, &'a mut Parser);
 
 impl Given<'_> {
@@ -146,7 +148,8 @@ impl Given<'_> {
         Ok(self.1.value()?.into())
     }
 
-    /// Returns the option's value, or the error that it is not `wanted`. The error leaves out the value, which may be a password.
+    /// Parses the option's value. The error says that the value is not `wanted`; it does not
+    /// contain the value, which may be a password.
     fn text<T: FromStr>(&mut self, wanted: &str) -> Result<T, Error> {
         let word = self.1.value()?;
         let value = word.to_str().and_then(|text| text.parse().ok());

@@ -1,6 +1,7 @@
-//! What is shown of a server: titles and lines, for the screen and for `--once` alike.
+//! The panes of the page as titles and lines, for the screen and for `--once`.
 //!
-//! Ground rules: everything here is a function of one sample and the one before it, if there is one; nothing reads a clock or a socket.
+//! Ground rules: a pane is a function of the last sample and the sample before it, if there is one.
+//! No code here reads a clock or a socket.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -14,11 +15,11 @@ use crate::sample::{Answer, Queue, SPANS, Sample};
 pub(crate) struct Pane {
     pub(crate) title: String,
     pub(crate) lines: Vec<String>,
-    /// The server has refused what the pane needs; the only line says why.
+    /// True if the server has refused the pane's command. The lines then give the reason.
     pub(crate) refused: bool,
 }
 
-/// Returns a pane of an answer, or of the reason why there is none.
+/// Returns a pane with the lines of an answer, or with the reason for which the server refused it.
 fn pane<T>(title: &str, answer: &Answer<T>, lines: impl FnOnce(&T) -> Vec<String>) -> Pane {
     Pane {
         title: title.to_owned(),
@@ -30,22 +31,23 @@ fn pane<T>(title: &str, answer: &Answer<T>, lines: impl FnOnce(&T) -> Vec<String
     }
 }
 
-/// Returns a line for each element, or the line `none` for an empty slice.
-fn list<T>(all: &[T], none: &str, line: impl Fn(&T) -> String) -> Vec<String> {
+/// Returns a line for each element, or the line `empty` for an empty slice.
+fn list<T>(all: &[T], empty: &str, line: impl Fn(&T) -> String) -> Vec<String> {
     match all.is_empty() {
-        true => vec![none.to_owned()],
+        true => vec![empty.to_owned()],
         false => all.iter().map(line).collect(),
     }
 }
 
-/// Two looks at a server: the last one, and the one before.
+/// The last two samples of a server.
 #[derive(Clone, Copy)]
-pub(crate) struct Looks<'a> {
+pub(crate) struct Samples<'a> {
     pub(crate) now: &'a Sample,
+    /// The sample before `now`, with which rates are computed.
     pub(crate) before: Option<&'a Sample>,
 }
 
-/// Names of the percentiles in INFO, and their titles.
+/// Percentiles of lateness: the name in INFO, the title, and the percentage.
 const PERCENTILES: [(&str, &str, f64); 4] = [
     ("p50", "p50", 50.0),
     ("p90", "p90", 90.0),
@@ -53,8 +55,9 @@ const PERCENTILES: [(&str, &str, f64); 4] = [
     ("p99_9", "p99.9", 99.9),
 ];
 
-impl Looks<'_> {
-    /// Returns INFO of the look before, if it is of the same process: counters have not begun anew.
+impl Samples<'_> {
+    /// Returns INFO of the sample before, and the seconds since then. Returns `None` if the server
+    /// has restarted, because its counters have started again from 0.
     fn earlier(&self, info: &Info) -> Option<(&Info, f64)> {
         let before = self.before?;
         let old = before.info.as_ref().ok()?;
@@ -63,11 +66,11 @@ impl Looks<'_> {
         (same && seconds > 0.0).then_some((old, seconds))
     }
 
-    /// Returns the growth of a counter in a second since the look before.
+    /// Returns the growth of a counter per second since the sample before.
     fn rate(&self, info: &Info, name: &str) -> Option<f64> {
         let (old, seconds) = self.earlier(info)?;
         let grown = info.number(name)? - old.number(name)?;
-        // Smaller after CONFIG RESETSTAT.
+        // The growth is negative after CONFIG RESETSTAT.
         Some((grown / seconds).max(0.0))
     }
 
@@ -97,9 +100,9 @@ impl Looks<'_> {
             };
             let maxmemory = match number("maxmemory") {
                 0.0 => String::new(),
-                most => {
+                limit => {
                     let policy = info.shown("maxmemory_policy");
-                    format!(", at most {} ({policy})", bytes(most))
+                    format!(", at most {} ({policy})", bytes(limit))
                 }
             };
             let [used, resident, peak] = ["used_memory", "used_memory_rss", "used_memory_peak"]
@@ -115,7 +118,7 @@ impl Looks<'_> {
                     format!("{user:.1}s user and {system:.1}s system since start")
                 }
             };
-            let gone = |name| match self.rate(info, name) {
+            let removed = |name| match self.rate(info, name) {
                 Some(rate) => format!("{} a second", thousands(rate)),
                 None => format!("{} since start", count(name)),
             };
@@ -124,15 +127,15 @@ impl Looks<'_> {
                     ["keys", "expires"].map(|name| part(value, name).map(thousands));
                 Some(format!("db{db} {} ({} with a deadline)", keys?, deadlines?))
             });
-            let [clients, blocked, most] =
+            let [clients, blocked, max] =
                 ["connected_clients", "blocked_clients", "maxclients"].map(count);
-            let [expired, evicted] = ["expired_keys", "evicted_keys"].map(gone);
+            let [expired, evicted] = ["expired_keys", "evicted_keys"].map(removed);
             vec![
                 format!("{name}, {role}, up {up}, port {port}"),
                 format!(
                     "commands  {commands} a second, in {input}/s, out {output}/s, found {found}"
                 ),
-                format!("clients   {clients}, {blocked} blocked, at most {most}"),
+                format!("clients   {clients}, {blocked} blocked, at most {max}"),
                 format!("memory    {used} used, {resident} resident, {peak} peak{maxmemory}"),
                 format!("cpu       {cpu}"),
                 format!("keys      expired {expired}, evicted {evicted}"),
@@ -142,7 +145,7 @@ impl Looks<'_> {
     }
 
     pub(crate) fn lateness(&self) -> Pane {
-        let title = "lateness of what was due, in microseconds";
+        let title = "lateness of keys, timers and jobs that were due, in microseconds";
         let answer = self.now.info.as_ref().map_err(Clone::clone);
         let answer = answer.and_then(|info| match info.is_punctual() {
             true => Ok(info),
@@ -172,7 +175,8 @@ impl Looks<'_> {
         })
     }
 
-    /// Returns the counts of the histogram of lateness by upper bound, since the look before.
+    /// Returns the buckets of the histogram of lateness, as upper bounds and counts since the
+    /// sample before.
     fn recent_lateness(&self, info: &Info) -> Option<Vec<(u64, u64)>> {
         const NAME: &str = "timers_lateness_usec_histogram";
         let buckets = |info: &Info| -> BTreeMap<u64, u64> {
@@ -193,7 +197,7 @@ impl Looks<'_> {
 
     pub(crate) fn future(&self) -> Pane {
         let mut lines = Vec::new();
-        for (of, due) in [
+        for (kind, due) in [
             ("timers", &self.now.timers_due),
             ("jobs", &self.now.jobs_due),
         ] {
@@ -201,13 +205,13 @@ impl Looks<'_> {
                 lines.push(match answer {
                     Ok(counts) => {
                         let all = thousands(counts.iter().sum::<u64>() as f64);
-                        format!("{of:<7}{name:<7}{all:>11}  {}", bars(counts))
+                        format!("{kind:<7}{name:<7}{all:>11}  {}", bars(counts))
                     }
-                    Err(reason) => format!("{of:<7}{reason}"),
+                    Err(reason) => format!("{kind:<7}{reason}"),
                 });
             }
         }
-        // A reason stands once, not for each span.
+        // A reason is shown once for all spans.
         lines.dedup();
         let mut answers = self.now.timers_due.iter().chain(&self.now.jobs_due);
         Pane {
@@ -261,7 +265,7 @@ impl Looks<'_> {
         })
     }
 
-    /// Commands by the time that they take.
+    /// Returns the pane of commands, sorted by their total time.
     pub(crate) fn commands(&self) -> Pane {
         let title = "commands, by their share of the time";
         pane(title, &self.now.info, |info| {

@@ -1,4 +1,5 @@
-//! One look at a server: what it answers to a few commands, each of which may be refused without harm to the others.
+//! One sample of a server: its replies to a few commands. If the server refuses one of the
+//! commands, the other replies are still used.
 
 use std::array::from_fn;
 use std::io;
@@ -9,27 +10,31 @@ use punctual_resp::Value;
 use crate::connection::{Connection, printable, text};
 use crate::info::Info;
 
-/// Spans of the future: name, length in ms, number of parts.
+/// Spans of time in which due timers and jobs are counted: name, length in ms, number of equal
+/// parts.
 pub(crate) const SPANS: [(&str, u64, usize); 3] = [
     ("minute", 60_000, 60),
     ("hour", 3_600_000, 60),
     ("day", 86_400_000, 48),
 ];
-/// Number of timers, queues and slow commands that are shown at most.
+/// Maximum number of timers, of queues and of slow commands that are shown.
 const LINES: &str = "200";
 
-/// What a server has answered, or why it has not.
+/// The content of a reply, or the reason for which the server refused the command.
 pub(crate) type Answer<T> = Result<T, String>;
 
 /// A command of the slow log.
 #[derive(Clone, Debug)]
 pub(crate) struct Slow {
+    /// Time of the command in Unix seconds.
     pub(crate) at_s: u64,
+    /// Duration of the command in microseconds.
     pub(crate) micros: u64,
+    /// The command and its arguments.
     pub(crate) words: String,
 }
 
-/// A queue of jobs: its name, and the numbers of JOB INFO.
+/// A queue of jobs: its name, and the numbers in the reply of JOB QUEUES.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) name: String,
@@ -43,24 +48,29 @@ impl Queue {
     }
 }
 
-/// One look at a server.
+/// One sample of a server.
 #[derive(Clone, Debug)]
 pub struct Sample {
+    /// Time of this machine at which the sample was taken.
     pub(crate) at: Instant,
-    /// The server's time in unix ms.
+    /// Time of the server in Unix milliseconds.
     pub(crate) now_ms: u64,
     pub(crate) info: Answer<Info>,
     pub(crate) slow: Answer<Vec<Slow>>,
-    /// Keys and deadlines of the next timers.
+    /// Keys of the next timers, and their deadlines in Unix milliseconds; `None` for a paused
+    /// timer.
     pub(crate) timers: Answer<Vec<(String, Option<u64>)>>,
-    /// Numbers of timers in the parts of [`SPANS`].
+    /// For each of [`SPANS`], the number of timers due in each part.
     pub(crate) timers_due: [Answer<Vec<u64>>; 3],
     pub(crate) queues: Answer<Vec<Queue>>,
+    /// For each of [`SPANS`], the number of jobs due in each part.
     pub(crate) jobs_due: [Answer<Vec<u64>>; 3],
 }
 
+/// The reason that panes show on a server without the commands TIMER and JOB.
 const NEEDS: &str = "this needs Punctual: the server has no such command";
 
+/// Converts a reply with `read`, or returns the error reply as the reason.
 fn accept<T>(reply: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Answer<T> {
     let shown = text(reply);
     match () {
@@ -123,10 +133,10 @@ fn wall_ms() -> u64 {
 }
 
 impl Sample {
-    /// Asks the server.
+    /// Sends the commands to the server and returns the sample.
     ///
     /// # Errors
-    /// That of the connection; a refused command is no error.
+    /// An error of the connection. An error reply is not an error of this function.
     pub fn take(connection: &mut Connection) -> io::Result<Self> {
         let first = connection.ask(&[
             vec!["INFO", "all"],
@@ -137,14 +147,15 @@ impl Sample {
         let info = accept(&first[0], |reply| {
             Some(Info::parse(&String::from_utf8_lossy(reply.as_bytes()?)))
         });
-        // The server's own time, which may be another one than here, or a virtual one.
+        // The server's time. The clock of the server's machine may differ from the clock of this
+        // machine, and the server may have a virtual clock.
         let time = accept(&first[1], |reply| {
             let parts = reply.as_slice()?;
             let part = |at: usize| text(parts.get(at)?).parse::<u64>().ok();
             Some(part(0)? * 1000 + part(1)? / 1000)
         });
-        let told = info.iter().find_map(|info| info.number("server_time_usec"));
-        let now_ms = match (told, time) {
+        let info_time = info.iter().find_map(|info| info.number("server_time_usec"));
+        let now_ms = match (info_time, time) {
             (Some(micros), _) => (micros / 1000.0) as u64,
             (None, Ok(ms)) => ms,
             (None, Err(_)) => wall_ms(),
@@ -168,10 +179,12 @@ impl Sample {
             vec!["TIMER", "LIST", "COUNT", LINES],
             vec!["JOB", "QUEUES", "COUNT", LINES],
         ];
-        for of in ["TIMER", "JOB"] {
-            let spans = spans.iter();
-            commands
-                .extend(spans.map(|(to, parts)| vec![of, "COUNT", &from, to, "BUCKETS", parts]));
+        for family in ["TIMER", "JOB"] {
+            commands.extend(
+                spans
+                    .iter()
+                    .map(|(to, parts)| vec![family, "COUNT", &from, to, "BUCKETS", parts]),
+            );
         }
         let replies = connection.ask(&commands)?;
         sample.timers = accept(&replies[0], timers);

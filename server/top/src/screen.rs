@@ -1,18 +1,19 @@
-//! Drawing: a frame is a function of the state and of the terminal's size, so tests draw without a terminal.
+//! Drawing. The lines of the screen are a function of the state and of the terminal's size, so
+//! tests draw without a terminal.
 
 use crossterm::style::{StyledContent, Stylize};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::panes::{Looks, Pane};
+use crate::panes::{Pane, Samples};
 use crate::sample::Sample;
 
-/// What the screen shows.
+/// A selection of panes, which the user chooses with a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// A little of everything.
+    /// All panes except the slow log, in short form.
     #[default]
     Overview,
-    /// Lateness and what is due when.
+    /// Lateness, counts of due timers and jobs, and the next timers.
     Future,
     /// The next timers.
     Timers,
@@ -40,51 +41,52 @@ impl View {
         "overview", "future", "timers", "queues", "commands", "slow log",
     ];
 
-    /// Returns the panes of a view and their heights. The last ones have none and share the other rows equally.
-    fn panes(self, looks: Looks<'_>) -> Vec<(Pane, Option<usize>)> {
+    /// Returns the panes of a view and their heights in rows. Panes without a height share the
+    /// remaining rows equally.
+    fn panes(self, samples: Samples<'_>) -> Vec<(Pane, Option<usize>)> {
         match self {
             Self::Overview => vec![
-                (looks.server(), Some(8)),
-                (looks.lateness(), Some(4)),
-                (looks.future(), Some(7)),
-                (looks.timers(), None),
-                (looks.queues(), None),
-                (looks.commands(), None),
+                (samples.server(), Some(8)),
+                (samples.lateness(), Some(4)),
+                (samples.future(), Some(7)),
+                (samples.timers(), None),
+                (samples.queues(), None),
+                (samples.commands(), None),
             ],
             Self::Future => vec![
-                (looks.lateness(), Some(4)),
-                (looks.future(), Some(7)),
-                (looks.timers(), None),
+                (samples.lateness(), Some(4)),
+                (samples.future(), Some(7)),
+                (samples.timers(), None),
             ],
-            Self::Timers => vec![(looks.timers(), None)],
-            Self::Queues => vec![(looks.queues(), None)],
-            Self::Commands => vec![(looks.commands(), None)],
-            Self::Slow => vec![(looks.slow(), None)],
+            Self::Timers => vec![(samples.timers(), None)],
+            Self::Queues => vec![(samples.queues(), None)],
+            Self::Commands => vec![(samples.commands(), None)],
+            Self::Slow => vec![(samples.slow(), None)],
         }
     }
 }
 
-/// What is known of the server, and what the user wants to see.
+/// The last samples of the server, and the user's choice of a view.
 #[derive(Debug, Default)]
 pub struct State {
     /// The server's address.
     pub address: String,
-    /// The last look.
+    /// The last sample.
     pub now: Option<Sample>,
-    /// The look before.
+    /// The sample before the last one.
     pub before: Option<Sample>,
-    /// Why there is no connection.
+    /// The reason for which there is no connection.
     pub trouble: Option<String>,
     /// The chosen view.
     pub view: View,
-    /// Number of lines that are scrolled away.
+    /// Number of lines of the last pane that are scrolled out of view.
     pub scroll: usize,
 }
 
 impl State {
-    /// Takes a look, or the reason why there is none.
-    pub fn take(&mut self, look: Result<Sample, String>) {
-        match look {
+    /// Stores a sample, or the error of the connection.
+    pub fn take(&mut self, outcome: Result<Sample, String>) {
+        match outcome {
             Ok(sample) => {
                 self.before = self.now.replace(sample);
                 self.trouble = None;
@@ -104,7 +106,8 @@ impl State {
         self.show(View::ALL[(self.view as usize + 1) % View::ALL.len()]);
     }
 
-    /// Scrolls, at most as far as there are lines.
+    /// Scrolls down by a number of lines, or up if it is negative. [`draw`] limits the number to
+    /// the length of the pane.
     pub fn scroll(&mut self, by: isize) {
         self.scroll = self.scroll.saturating_add_signed(by);
     }
@@ -122,8 +125,9 @@ impl Line {
     }
 }
 
-/// Returns whether a terminal may get a character: not control characters, which command it, and not invisible ones that
-/// reorder, join or restyle their neighbours, because how wide those become is the terminal's choice.
+/// Returns whether a character may be sent to the terminal. Control characters may not. Invisible
+/// characters that reorder, join or restyle their neighbours may not either, because their effect
+/// on the width of the text depends on the terminal.
 fn is_drawable(c: &char) -> bool {
     match c {
         '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => false,
@@ -132,7 +136,7 @@ fn is_drawable(c: &char) -> bool {
     }
 }
 
-/// Returns as much of a text as fits into these columns.
+/// Returns as much of a text as fits in `columns`, without characters that are not drawable.
 fn fit(text: &str, columns: usize) -> String {
     let mut used = 0;
     let fitting = text.chars().filter(is_drawable).take_while(|c| {
@@ -142,7 +146,8 @@ fn fit(text: &str, columns: usize) -> String {
     fitting.collect()
 }
 
-/// Breaks a text into lines of at most this many columns: between words, and inside a word that is longer.
+/// Breaks a text into lines of at most `columns`: between words, and within a word that is longer
+/// than a line.
 fn wrap(text: &str, columns: usize) -> Vec<String> {
     let text = fit(text, usize::MAX);
     let (mut rest, mut lines) = (text.trim(), Vec::new());
@@ -160,7 +165,8 @@ fn wrap(text: &str, columns: usize) -> Vec<String> {
     }
 }
 
-/// Draws a pane; the last pane of a page is scrolled, at most to its end.
+/// Draws a pane in `rows` rows. Only the last pane of a page has `scroll`, which is reduced to the
+/// number of lines that can be scrolled.
 fn draw_pane(pane: &Pane, columns: usize, rows: usize, scroll: Option<&mut usize>) -> Vec<Line> {
     let lines = pane.lines.iter().flat_map(|line| match pane.refused {
         true => wrap(line, columns)
@@ -181,14 +187,14 @@ fn draw_pane(pane: &Pane, columns: usize, rows: usize, scroll: Option<&mut usize
     text
 }
 
-/// Draws a state: as many lines as the screen has rows, each at most as wide as the screen.
+/// Draws a state. Returns one line for each row of the screen, at most as wide as the screen.
 pub fn draw(state: &mut State, columns: u16, rows: u16) -> Vec<Line> {
     let (columns, rows) = (usize::from(columns), usize::from(rows));
     let head = fit(&format!("punctual top  {}", state.address), columns);
     let mut lines = vec![Line(vec![head.bold()])];
     let panes = state.now.as_ref().map_or_else(Vec::new, |now| {
         let before = state.before.as_ref();
-        state.view.panes(Looks { now, before })
+        state.view.panes(Samples { now, before })
     });
     let mut free = rows.saturating_sub(2);
     for (at, (pane, height)) in panes.iter().enumerate() {
@@ -270,7 +276,7 @@ mod tests {
         assert_eq!(shown[0].0, rule);
         assert_eq!(draw_pane(&pane, 8, 6, None)[5], Line::default());
         pane.refused = true;
-        // Wrapped lines are five; a pane without a row shows none.
+        // The pane has five wrapped lines. A pane with no rows shows no lines.
         for (rows, end) in [(3, 3), (1, 5), (0, 5), (9, 0)] {
             scroll = 9;
             let shown = draw_pane(&pane, 2, rows, Some(&mut scroll));

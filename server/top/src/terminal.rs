@@ -1,7 +1,7 @@
 //! The terminal: raw mode, the alternate screen, and the lines that it shows.
 //!
-//! Ground rules: a line is written only if it has changed, and all changes of a frame are one write. The terminal is
-//! restored when [`Terminal`] is dropped and in a panic of any thread, so however the program ends.
+//! Ground rules: a line is written only if it has changed, and one write has all changed lines. The
+//! terminal is restored when [`Terminal`] is dropped, and also when a thread panics.
 
 use std::io::{self, Write as _};
 use std::panic;
@@ -15,15 +15,17 @@ use crossterm::{execute, queue};
 
 use crate::screen::{Line, State, draw};
 
-/// The terminal, while the page is shown.
+/// The terminal in raw mode. Dropping it restores the terminal.
 #[derive(Default)]
 pub(crate) struct Terminal {
+    /// Columns and rows.
     size: (u16, u16),
+    /// The lines that the terminal shows.
     frame: Vec<Line>,
 }
 
 impl Terminal {
-    /// Takes the terminal, until this is dropped.
+    /// Switches the terminal to raw mode and the alternate screen.
     pub(crate) fn open() -> io::Result<Self> {
         let hook = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
@@ -36,7 +38,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Shows a state.
+    /// Draws a state, and writes the lines that differ from the lines on the screen.
     pub(crate) fn show(&mut self, state: &mut State) -> io::Result<()> {
         let size = terminal::size()?;
         let frame = draw(state, size.0, size.1);
@@ -64,7 +66,8 @@ impl Drop for Terminal {
     }
 }
 
-/// Restores the terminal, once: leaving the alternate screen again would move the cursor back onto what was printed since.
+/// Restores the terminal if it is in raw mode. Leaving the alternate screen twice would move the
+/// cursor back over text that was printed in between.
 fn restore() {
     if terminal::is_raw_mode_enabled().unwrap_or(false) {
         let _ = execute!(io::stdout(), Show, EnableLineWrap, LeaveAlternateScreen);
@@ -72,11 +75,12 @@ fn restore() {
     }
 }
 
-/// Writes the lines of a frame that differ from the lines of the frame before.
+/// Writes the lines of `now` that differ from the lines of `before`.
 fn changes(out: &mut Vec<u8>, before: &[Line], now: &[Line]) -> io::Result<()> {
     for ((row, line), at) in now.iter().enumerate().zip(0..) {
         if before.get(row) != Some(line) {
-            // Cleared first: behind a full line, the cursor would stand on its last character.
+            // Clears the row before writing. After a line of full width the cursor is still on the
+            // last column, so clearing afterwards would remove the last character.
             queue!(out, MoveTo(0, at), Clear(ClearType::UntilNewLine))?;
             line.0.iter().try_for_each(|piece| write!(out, "{piece}"))?;
         }

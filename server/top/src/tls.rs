@@ -1,4 +1,4 @@
-//! The encrypted half of a connection.
+//! TLS for connections: the certificates to trust, and the certificate of this client.
 
 use std::io;
 use std::net::TcpStream;
@@ -16,18 +16,19 @@ use rustls::{
 
 use crate::options::Options;
 
-/// Where systems have the certificates that they trust.
+/// Files in which systems keep trusted certificates; the first existing file is used.
 const SYSTEM: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 ];
 
-/// Accepts any certificate, but checks that the server has its key.
+/// A verifier for `--insecure`: accepts any certificate, but checks that the server has the
+/// certificate's private key.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAny(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -92,16 +93,16 @@ fn roots(options: &Options) -> io::Result<RootCertStore> {
     let mut paths = named.into_iter().chain(SYSTEM.map(PathBuf::from));
     let path = paths.find(|path| path.exists());
     let path = path.ok_or_else(|| {
-        io::Error::other("the system has no certificates to trust: --cacert names a file")
+        io::Error::other("the system has no trusted certificates: set --cacert to a file")
     })?;
     roots.add_parsable_certificates(certificates(&path)?);
     Ok(roots)
 }
 
-/// Returns the settings of the options.
+/// Returns the configuration of TLS for the options.
 ///
 /// # Errors
-/// A file that cannot be read or holds nothing of use.
+/// If a file cannot be read, or has no certificate or key.
 pub(crate) fn config(options: &Options) -> io::Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
@@ -109,8 +110,10 @@ pub(crate) fn config(options: &Options) -> io::Result<Arc<ClientConfig>> {
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?;
     let builder = if options.insecure {
-        let anyone = Arc::new(Anyone(provider));
-        builder.dangerous().with_custom_certificate_verifier(anyone)
+        let verifier = Arc::new(AcceptAny(provider));
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
     } else {
         builder.with_root_certificates(roots(options)?)
     };
@@ -126,10 +129,10 @@ pub(crate) fn config(options: &Options) -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Encrypts a connection.
+/// Wraps a TCP connection in TLS. The handshake happens with the first write.
 ///
 /// # Errors
-/// A name that no certificate can have.
+/// If the server's name is not a name that a certificate can have.
 pub(crate) fn encrypt(
     options: &Options,
     config: Arc<ClientConfig>,

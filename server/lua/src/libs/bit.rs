@@ -18,38 +18,42 @@ pub(super) const FUNCTIONS: &[(&str, Native)] = &[
     ("bswap", bswap),
 ];
 
-/// Returns the low 32 bits of a number argument, which is rounded to the nearest integer, to even if halfway.
+/// Returns the low 32 bits of a number argument, which is rounded to the nearest integer (halfway
+/// cases to even).
 fn bits(stack: &Stack<'_>, at: i32) -> Result<u32, Raise> {
-    // The sum has its unit in the last bit of the mantissa. Beyond 2^51 the bits are whatever the addition leaves.
+    // The last bit of the sum's mantissa has the value 1, so the mantissa ends with the rounded
+    // integer. For arguments beyond 2^51 the result is unspecified, as in Lua BitOp.
     const ONE_IN_LAST_PLACE: f64 = 6_755_399_441_055_744.0;
     let bits = (stack.check_number(at)? + ONE_IN_LAST_PLACE).to_bits() as u32;
     Ok(bits)
 }
 
-fn give(stack: &Stack<'_>, bits: u32) -> Result<i32, Raise> {
+/// Pushes `bits` as a signed number, the only result.
+fn push_result(stack: &Stack<'_>, bits: u32) -> Result<i32, Raise> {
     stack.push_number(f64::from(bits as i32));
     Ok(1)
 }
 
 fn tobit(stack: &mut Stack<'_>) -> Result<i32, Raise> {
-    give(stack, bits(stack, 1)?)
+    push_result(stack, bits(stack, 1)?)
 }
 
 fn bnot(stack: &mut Stack<'_>) -> Result<i32, Raise> {
-    give(stack, !bits(stack, 1)?)
+    push_result(stack, !bits(stack, 1)?)
 }
 
 fn bswap(stack: &mut Stack<'_>) -> Result<i32, Raise> {
-    give(stack, bits(stack, 1)?.swap_bytes())
+    push_result(stack, bits(stack, 1)?.swap_bytes())
 }
 
-/// Combines all arguments. The first is checked first, the others from the last on.
+/// Combines all arguments. Checks the types of the arguments in the order of Lua BitOp: the first
+/// argument, then the others from the last to the second.
 fn fold(stack: &Stack<'_>, operation: fn(u32, u32) -> u32) -> Result<i32, Raise> {
     let mut value = bits(stack, 1)?;
     for at in (2..=stack.top()).rev() {
         value = operation(value, bits(stack, at)?);
     }
-    give(stack, value)
+    push_result(stack, value)
 }
 
 fn band(stack: &mut Stack<'_>) -> Result<i32, Raise> {
@@ -67,7 +71,7 @@ fn bxor(stack: &mut Stack<'_>) -> Result<i32, Raise> {
 /// Shifts the first argument by the low five bits of the second.
 fn shift(stack: &Stack<'_>, operation: fn(u32, u32) -> u32) -> Result<i32, Raise> {
     let (value, by) = (bits(stack, 1)?, bits(stack, 2)?);
-    give(stack, operation(value, by & 31))
+    push_result(stack, operation(value, by & 31))
 }
 
 fn lshift(stack: &mut Stack<'_>) -> Result<i32, Raise> {
@@ -90,7 +94,8 @@ fn ror(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     shift(stack, u32::rotate_right)
 }
 
-/// Writes the last digits: as many as the second argument says, in capitals if it is negative.
+/// Pushes the last hexadecimal digits of the first argument. The second argument is the number of
+/// digits; if it is negative, the digits are in capitals.
 fn tohex(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     const DIGITS: usize = 8;
     let value = bits(stack, 1)?;
@@ -99,7 +104,7 @@ fn tohex(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     } else {
         bits(stack, 2)? as i32
     };
-    // CVE-2024-31449: the smallest integer has no counterpart of type i32.
+    // CVE-2024-31449: the smallest i32 cannot be negated as an i32.
     let count = (wanted.unsigned_abs() as usize).min(DIGITS);
     let text = if wanted < 0 {
         format!("{value:08X}")

@@ -1,7 +1,8 @@
-//! `cmsgpack`: MessagePack, as lua-cmsgpack 0.4.0 writes and reads it.
+//! The library `cmsgpack`: MessagePack, as lua-cmsgpack 0.4.0 writes and reads it.
 //!
-//! It predates the later kinds of MessagePack: there are neither binary strings nor extensions nor times. Its limits are part of
-//! its behaviour: it packs 16 levels of tables, and unpacks as deep as Lua's stack allows.
+//! lua-cmsgpack does not know the later types of MessagePack: binary strings, extensions and times.
+//! The limits are the same as in lua-cmsgpack: `pack` writes [`LEVELS`] levels of tables, and for
+//! `unpack` only Lua's stack limits the depth.
 
 use crate::raw::function::{Native, Raise};
 use crate::raw::state::Work;
@@ -22,13 +23,14 @@ pub(super) const TEXTS: &[(&str, &str)] = &[
     ("_DESCRIPTION", "MessagePack C implementation for Lua"),
 ];
 
-/// Levels of tables that are packed; deeper ones become nil.
+/// Maximum number of nested tables that are packed. A deeper table is packed as nil.
 const LEVELS: u32 = 16;
 
-/// What is packed, and what has been spent on it.
+/// The state of `pack`.
 struct Packer {
     out: Vec<u8>,
-    /// Arguments that are done. Redis keeps a string of each on the stack, which counts in its limits.
+    /// Number of packed arguments. Redis keeps a string for each of them on the stack, so
+    /// [`Packer::ensure`] counts them as used room.
     done: i32,
     work: Work,
 }
@@ -57,6 +59,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
 }
 
 impl Packer {
+    /// Makes room for `n` values, with the same limit and error as in Redis.
     fn ensure(&self, stack: &Stack<'_>, n: i32, place: &str) -> Result<(), Raise> {
         stack.ensure_for(self.done + n, place)
     }
@@ -91,7 +94,7 @@ impl Packer {
         self.out.extend_from_slice(text);
     }
 
-    /// Appends a header with a length of 16 bits, or the next kind of header with one of 32 bits.
+    /// Appends a header: `kind` with a length of 16 bits, or `kind + 1` with a length of 32 bits.
     fn long_header(&mut self, kind: u8, len: usize) {
         if let Ok(len) = u16::try_from(len) {
             self.out.push(kind);
@@ -175,7 +178,7 @@ fn is_array(stack: &mut Stack<'_>) -> bool {
     stack.push_nil();
     while stack.next(-2) {
         stack.pop(1);
-        // A fraction, or more than an int holds, is no index.
+        // A fraction, or a number that does not fit in an int, is not an index.
         let index = stack.number(-1).filter(|&n| n > 0.0).map(|n| n as i32);
         match index {
             Some(index) if stack.number(-1) == Some(f64::from(index)) => {
@@ -208,13 +211,14 @@ fn unpack_limit(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     unpack_from(stack, limit, offset)
 }
 
-/// Pushes up to `limit` values of the string at 1, and before them the offset of the next one, or -1 at the end. With 0 and 0 it
-/// pushes all values and no offset.
+/// Pushes the offset of the next value, or -1 at the end, and then up to `limit` values of the
+/// string at index 1, from `offset` on. If `limit` and `offset` are 0, pushes all values without
+/// the offset.
 fn unpack_from(stack: &mut Stack<'_>, limit: i64, offset: i64) -> Result<i32, Raise> {
     let input = stack.check_bytes(1)?;
     let (shown, len) = (offset as i32, input.len() as i32);
     if offset < 0 || limit < 0 {
-        // Redis names the length as the limit.
+        // Redis prints the length of the input instead of the limit.
         return Err(Raise::message(format!(
             "Invalid request to unpack with offset of {shown} and limit of {len}."
         )));
@@ -251,19 +255,23 @@ fn unpack_from(stack: &mut Stack<'_>, limit: i64, offset: i64) -> Result<i32, Ra
     Ok(results as i32)
 }
 
-/// A table that is being read; it is on the stack.
+/// A table that is being read. It is on the stack, and `left` is the number of its missing
+/// elements.
 enum Open {
-    /// The next value belongs to the number at the top.
+    /// The next value is an element; its index is at the top of the stack.
     Array { left: u32, index: f64 },
     /// The next value is a key.
     Key { left: u32 },
-    /// The next value belongs to the key at the top.
+    /// The next value belongs to the key at the top of the stack.
     Value { left: u32 },
 }
 
-/// Input, and the tables that are being read. They are no recursion, because 4,000 levels would not fit on a thread's stack.
+/// The state of `unpack`. The code is not recursive, because a thread's stack has no room for the
+/// thousands of levels that Lua's stack allows.
 struct Unpacker<'i> {
+    /// The unread input.
     rest: &'i [u8],
+    /// The tables that are not complete, the innermost last.
     open: Vec<Open>,
     work: Work,
 }
@@ -305,7 +313,7 @@ impl<'i> Unpacker<'i> {
         }
     }
 
-    /// Pushes a value; returns false if it is a table whose contents come next.
+    /// Pushes a value. Returns false if it is a table whose elements come next.
     fn part(&mut self, stack: &mut Stack<'_>) -> Result<bool, Raise> {
         const FULL: &str =
             "too many return values at once; use unpack_one or unpack_limit instead.";
@@ -322,7 +330,7 @@ impl<'i> Unpacker<'i> {
             0xd0 => f64::from(i8::from_be_bytes(self.array()?)),
             0xd1 => f64::from(i16::from_be_bytes(self.array()?)),
             0xd2 => f64::from(i32::from_be_bytes(self.array()?)),
-            // Redis takes the unsigned one as signed, too.
+            // Redis reads an unsigned integer of 64 bits as a signed one.
             0xcf | 0xd3 => i64::from_be_bytes(self.array()?) as f64,
             0xc0 => {
                 stack.push_nil();
@@ -378,7 +386,8 @@ impl<'i> Unpacker<'i> {
         false
     }
 
-    /// Puts the whole value at the top where it belongs, and so the tables that are whole then.
+    /// Adds the complete value at the top to the innermost table. If the table is then complete,
+    /// adds it to its own table, and so on.
     fn attach(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         while let Some(open) = self.open.last_mut() {
             match open {

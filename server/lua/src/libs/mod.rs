@@ -1,4 +1,4 @@
-//! The libraries of scripts that are not Lua's own.
+//! The libraries of scripts that do not belong to Lua: `cjson`, `bit`, `struct` and `cmsgpack`.
 
 mod bit;
 pub(crate) mod cjson;

@@ -1,7 +1,9 @@
-//! `struct`: values in C's structures, as the library of Roberto Ierusalimschy in the edition of Redis.
+//! The library `struct`: packs values as C structures do. The results are the same as those of
+//! Roberto Ierusalimschy's library in the version of Redis.
 //!
-//! A format is a sequence of options: `b B h H l L T i I f d` are numbers of some size (`i` and `I` with the size behind
-//! them), `s` and `c` strings, `x` is a byte of padding; `<`, `>` and `!` set the byte order and the alignment.
+//! A format is a sequence of options. `b B h H l L T i I f d` are numbers of various sizes; the
+//! size may follow `i` and `I`. `s` and `c` are strings, and `x` is a byte of padding. `<` and `>`
+//! set the byte order, and `!` sets the alignment.
 
 use crate::raw::Stack;
 use crate::raw::arguments::truncate;
@@ -11,19 +13,25 @@ use crate::raw::state::Work;
 pub(super) const FUNCTIONS: &[(&str, Native)] =
     &[("pack", pack), ("unpack", unpack), ("size", size)];
 
+/// Size in bytes of C's `int`.
 const INT: u64 = 4;
+/// Size in bytes of C's `long`.
 const LONG: u64 = 8;
+/// Maximum size in bytes of an integer in a format.
 const LARGEST_INTEGER: u64 = 32;
-const LARGEST_ALIGNMENT: u64 = 8;
+/// Alignment in bytes that the option `!` without a number sets.
+const DEFAULT_ALIGNMENT: u64 = 8;
 
 /// A format that is being read.
 struct Format<'f> {
+    /// The unread options.
     rest: &'f [u8],
     little_endian: bool,
+    /// Maximum alignment of a value in bytes.
     alignment: u64,
 }
 
-/// One option, with the size of its value; 0 if that depends on the value.
+/// One option and the size of its value in bytes; 0 if the size depends on the value.
 #[derive(Clone, Copy)]
 struct Field {
     option: u8,
@@ -31,7 +39,7 @@ struct Field {
 }
 
 impl Format<'_> {
-    /// Reads a C string.
+    /// Returns the format `text`, which ends at its first NUL as a C string does.
     fn new(text: &[u8]) -> Format<'_> {
         let end = text.iter().position(|&byte| byte == 0);
         Format {
@@ -66,7 +74,7 @@ impl Format<'_> {
         Ok(Some(Field { option, size }))
     }
 
-    /// Reads the number behind an option.
+    /// Reads the number after an option; `default` if there is no number.
     fn number(&mut self, default: u64) -> Result<u64, Raise> {
         let len = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
         if len == 0 {
@@ -84,7 +92,8 @@ impl Format<'_> {
         Ok(value)
     }
 
-    /// Returns the padding before a field at an offset. For sizes that are no power of two it is what Redis computes.
+    /// Returns the number of padding bytes before a field at an offset. For sizes that are not a
+    /// power of two, the number is useless but the same as in Redis.
     fn padding(&self, offset: u64, field: Field) -> u64 {
         if field.size == 0 || field.option == b'c' {
             return 0;
@@ -93,14 +102,14 @@ impl Format<'_> {
         (unit - (offset & (unit - 1))) & (unit - 1)
     }
 
-    /// Obeys an option that has no value.
+    /// Applies an option that has no value, such as the byte order.
     fn control(&mut self, stack: &Stack<'_>, option: u8) -> Result<(), Raise> {
         match option {
             b' ' => {}
             b'<' => self.little_endian = true,
             b'>' => self.little_endian = false,
             b'!' => {
-                let alignment = self.number(LARGEST_ALIGNMENT)?;
+                let alignment = self.number(DEFAULT_ALIGNMENT)?;
                 if !alignment.is_power_of_two() {
                     return Err(Raise::message(format!(
                         "alignment {alignment} is not a power of 2"
@@ -116,7 +125,7 @@ impl Format<'_> {
         Ok(())
     }
 
-    /// Puts little-endian bytes in the byte order, or back.
+    /// Converts bytes between little-endian order and the format's byte order.
     fn order(&self, bytes: &mut [u8]) {
         if !self.little_endian {
             bytes.reverse();
@@ -124,7 +133,7 @@ impl Format<'_> {
     }
 }
 
-/// Converts as a C compiler for x86-64: what does not fit gives certain values.
+/// Converts as code of a C compiler for x86-64 does, also values that do not fit.
 fn to_u64(value: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if value >= HALF {
@@ -140,7 +149,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let mut at = 1;
     let mut out: Vec<u8> = Vec::new();
     let mut work = Work::default();
-    // Redis has a nil behind the arguments, which its message names if one is missing.
+    // Redis pushes nil after the arguments, so its message about a missing argument says `nil`.
     stack.push_nil();
     while let Some(field) = format.next()? {
         work.step(stack, out.len())?;
@@ -178,7 +187,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
                     field.size as usize
                 };
                 let Some(value) = value.get(..size) else {
-                    // Redis counts one too many.
+                    // The message of Redis names the argument after the wrong one.
                     return Err(stack.argument_error(at + 1, "string too short"));
                 };
                 out.extend_from_slice(value);
@@ -196,7 +205,8 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
 fn unpack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let text = stack.check_bytes(1)?;
     let data = stack.check_bytes(2)?;
-    // CVE-2018-11219: the offset and the sizes are checked as unsigned numbers, without a sum that could overflow.
+    // CVE-2018-11219: the offset and the sizes are checked as unsigned numbers, without a sum that
+    // could overflow.
     let position = stack.optional_integer(3, 1)? as u64;
     if position == 0 {
         return Err(stack.argument_error(3, "offset must be 1 or greater"));
@@ -241,14 +251,14 @@ fn unpack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
             }
             b'c' => {
                 if size == 0 {
-                    // The result before it is the size.
+                    // For `c0`, the result before it is the size.
                     if results == 0 || !stack.is_numeric(-1) {
                         return Err(Raise::message("format 'c0' needs a previous size"));
                     }
                     let before = to_u64(stack.to_number(-1));
                     stack.pop(1);
                     results -= 1;
-                    // CVE-2020-14147: that size is any number.
+                    // CVE-2020-14147: the size may be any number, so it is checked.
                     size = usize::try_from(before)
                         .ok()
                         .filter(|&size| size <= rest.len())
@@ -274,7 +284,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     Ok(results + 1)
 }
 
-/// Reads an integer of up to 32 bytes, of which the lowest eight count.
+/// Reads an integer of up to 32 bytes. The result is the value of its lowest eight bytes.
 fn integer(format: &Format<'_>, bytes: &[u8], signed: bool) -> f64 {
     let append = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     let value = if format.little_endian {
@@ -285,8 +295,8 @@ fn integer(format: &Format<'_>, bytes: &[u8], signed: bool) -> f64 {
     if !signed {
         return value as f64;
     }
-    // The sign's place counts modulo 64, as the processor shifts: for the other sizes that is no sign, but it is
-    // what Redis reads.
+    // The position of the sign bit is taken modulo 64, as x86-64 shifts. For integers longer than
+    // eight bytes this is not the sign, but the result is the same as in Redis.
     let signs = u64::MAX.wrapping_shl((bytes.len() as u32 * 8).wrapping_sub(1));
     let value = if value & signs == 0 {
         value

@@ -1,4 +1,4 @@
-//! Arguments of native functions, with the errors of Lua's own functions.
+//! Arguments of native functions: conversions, and the error messages of Lua's own functions.
 
 use super::function::Raise;
 use super::{Kind, Stack};
@@ -21,7 +21,8 @@ impl Kind {
 }
 
 impl Stack<'_> {
-    /// Returns the text of a string or a number, as Lua's `tostring` writes it.
+    /// Returns the text of a string or a number, as Lua's `tostring` writes it; `None` for other
+    /// types.
     pub(crate) fn coerced(&self, at: i32) -> Option<Vec<u8>> {
         match self.kind(at) {
             Kind::String => self.bytes(at).map(<[u8]>::to_vec),
@@ -30,7 +31,7 @@ impl Stack<'_> {
         }
     }
 
-    /// Returns what Lua's `tostring` returns, without metamethods.
+    /// Returns the text of any value as Lua's `tostring` writes it, without metamethods.
     pub(crate) fn shown(&self, at: i32) -> Vec<u8> {
         self.coerced(at).unwrap_or_else(|| match self.kind(at) {
             Kind::None | Kind::Nil => b"nil".to_vec(),
@@ -43,15 +44,15 @@ impl Stack<'_> {
     /// Returns an integer argument.
     ///
     /// # Errors
-    /// Lua's message if the argument is no number.
+    /// Lua's message if the argument is not a number.
     pub(crate) fn check_integer(&self, at: i32) -> Result<i64, Raise> {
         self.check_number(at).map(truncate)
     }
 
-    /// Returns an integer argument, or `default` in place of nil or nothing.
+    /// Returns an integer argument, or `default` if the argument is nil or missing.
     ///
     /// # Errors
-    /// Lua's message if the argument is something else.
+    /// Lua's message if the argument is of another type.
     pub(crate) fn optional_integer(&self, at: i32, default: i64) -> Result<i64, Raise> {
         match self.kind(at) {
             Kind::None | Kind::Nil => Ok(default),
@@ -62,7 +63,7 @@ impl Stack<'_> {
     /// Returns a number argument.
     ///
     /// # Errors
-    /// Lua's message if the argument is no number.
+    /// Lua's message if the argument is not a number.
     pub(crate) fn check_number(&self, at: i32) -> Result<f64, Raise> {
         if self.is_numeric(at) {
             Ok(self.to_number(at))
@@ -71,10 +72,10 @@ impl Stack<'_> {
         }
     }
 
-    /// Returns a string argument; numbers are converted.
+    /// Returns a string argument; a number is converted to its text.
     ///
     /// # Errors
-    /// Lua's message if the argument is neither.
+    /// Lua's message if the argument is neither a string nor a number.
     pub(crate) fn check_bytes(&self, at: i32) -> Result<Vec<u8>, Raise> {
         self.coerced(at)
             .ok_or_else(|| self.type_error(at, "string"))
@@ -86,10 +87,10 @@ impl Stack<'_> {
         self.argument_error(at, format!("{expected} expected, got {got}"))
     }
 
-    /// Returns the option that an argument names.
+    /// Returns the index of the option that an argument names.
     ///
     /// # Errors
-    /// Lua's message if the argument is no string, or none of the options.
+    /// Lua's message if the argument is not a string, or not one of the options.
     pub(crate) fn check_option(&self, at: i32, options: &[&str]) -> Result<usize, Raise> {
         let name = self.check_bytes(at)?;
         // As in C, the string ends at its first NUL.
@@ -111,7 +112,8 @@ impl Stack<'_> {
     }
 }
 
-/// Converts as the processor does: what does not fit is the smallest integer.
+/// Converts to an integer as C code on x86-64 does: NaN and values that do not fit become the
+/// smallest integer.
 pub(crate) fn truncate(value: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&value) {
@@ -121,7 +123,7 @@ pub(crate) fn truncate(value: f64) -> i64 {
     }
 }
 
-/// Returns what C takes for the whole text.
+/// Returns the text up to its first NUL, where a C string ends.
 pub(crate) fn c_string(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
 }

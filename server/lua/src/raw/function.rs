@@ -11,23 +11,26 @@ use super::arguments::c_string;
 use super::state::Context;
 use super::{Kind, Stack};
 
-/// A function that scripts call: arguments are on the stack from 1 on, results at its top, and their number is returned.
+/// A function that scripts call. It finds its arguments on the stack from index 1 on, pushes its
+/// results, and returns their number.
 pub(crate) type Native = fn(&mut Stack<'_>) -> Result<i32, Raise>;
 
-/// Numbers that the functions of one library table share, in memory of Lua.
+/// Numbers that the functions of one library table share, such as the options of `cjson`. Lua
+/// allocates and frees them.
 pub(crate) type Settings = [Cell<i32>; 9];
 
-/// A Lua error to raise.
+/// A Lua error that a native function raises.
 pub(crate) enum Raise {
-    /// A message, preceded by the place of the call in the script, as `error` of Lua does.
+    /// A message. The place of the call in the script is put before it, as Lua's `error` does.
     Message(Vec<u8>),
-    /// A message in a table with the field `err`, as the functions of `redis` raise it. It has no place.
+    /// A message in a table with the field `err` and without a place, as the functions in the table
+    /// `redis` raise it.
     Refusal(&'static str),
-    /// A message as it is, as errors of Lua's core in native functions.
+    /// A message without a place, as Lua's core raises it in native functions.
     Plain(&'static str),
     /// The value at the top of the stack.
     Top,
-    /// A panic, which continues when Lua has returned.
+    /// A panic of the native function. It continues after Lua has returned.
     Panic(Box<dyn Any + Send>),
 }
 
@@ -37,7 +40,7 @@ impl Raise {
         Self::Message(text.into())
     }
 
-    /// Creates an error of the server's own functions, whose code is ERR.
+    /// Creates an error of a function in the table `redis`, whose code is ERR.
     pub(crate) fn refusal(text: &'static str) -> Self {
         Self::Refusal(text)
     }
@@ -47,7 +50,7 @@ impl Stack<'_> {
     /// Pushes a native function.
     pub(crate) fn push_function(&self, function: Native) {
         self.check_room(1);
-        // SAFETY: the caller has made room; `trampoline` reads the address back as what it is.
+        // SAFETY: the caller has made room, and `trampoline` converts the address back to `Native`.
         unsafe {
             ffi::lua_pushlightuserdata(self.state, function as *mut _);
             ffi::lua_pushcclosure(self.state, trampoline, 1);
@@ -57,14 +60,16 @@ impl Stack<'_> {
     /// Pushes new settings, for [`Stack::push_function_with`].
     pub(crate) fn push_settings(&self, values: [i32; size_of::<Settings>() / size_of::<i32>()]) {
         self.check_room(1);
-        // SAFETY: the caller has made room; the allocator does not fail; Lua aligns the memory for any number.
+        // SAFETY: the caller has made room; the allocator does not fail; Lua aligns the memory for
+        // any number.
         unsafe {
             let memory = ffi::lua_newuserdata(self.state, size_of::<Settings>());
             memory.cast::<Settings>().write(values.map(Cell::new));
         }
     }
 
-    /// Pushes a native function, which reads the settings at `at` by [`Stack::settings`]. Scripts never get hold of them.
+    /// Pushes a native function that reads the settings at `at` with [`Stack::settings`]. Scripts
+    /// have no access to the settings.
     pub(crate) fn push_function_with(&self, function: Native, at: i32) {
         assert_eq!(self.kind(at), Kind::Userdata);
         self.check_room(2);
@@ -77,12 +82,15 @@ impl Stack<'_> {
         }
     }
 
-    /// Returns the settings of the running function, which was pushed with some.
+    /// Returns the settings of the running function.
+    ///
+    /// # Panics
+    /// If the function was not pushed with [`Stack::push_function_with`].
     pub(crate) fn settings(&self) -> &Settings {
         let at = ffi::lua_upvalueindex(2);
         assert_eq!(self.kind(at), Kind::Userdata);
-        // SAFETY: `push_settings` makes the only userdata of the interpreter, and scripts can neither make nor change one.
-        // The running function keeps it alive.
+        // SAFETY: `push_settings` makes the only userdata of the interpreter, and scripts can
+        // neither make nor change one. The running function keeps it alive.
         unsafe { &*ffi::lua_touserdata(self.state, at).cast::<Settings>() }
     }
 
@@ -95,8 +103,8 @@ impl Stack<'_> {
         }
     }
 
-    /// Pushes an error table. A text that begins with `-` has a code, which ends at the first space; others get the code `ERR`.
-    /// Needs room for three values.
+    /// Pushes a table with the field `err`. If `text` starts with `-`, its first word is the error
+    /// code; otherwise the code is `ERR`. Needs room for three values.
     pub(crate) fn push_error(&mut self, text: &[u8]) {
         // As in C, the text ends at its first NUL.
         let text = c_string(text);
@@ -110,8 +118,8 @@ impl Stack<'_> {
         let end = |byte: &u8| matches!(byte, b'\r' | b'\n');
         let start = message.iter().take_while(|byte| end(byte)).count();
         let message = &message[start..];
-        let behind = message.iter().rev().take_while(|byte| end(byte)).count();
-        let message = &message[..message.len() - behind];
+        let trailing = message.iter().rev().take_while(|byte| end(byte)).count();
+        let message = &message[..message.len() - trailing];
         self.push_table(0, 1);
         self.push_bytes(&[code, b" ", message].concat());
         self.raw_set_field(-2, b"err");
@@ -119,14 +127,15 @@ impl Stack<'_> {
 
     /// Returns the context of the interpreter.
     pub(crate) fn context(&self) -> &Context {
-        // SAFETY: the state is that of an interpreter, whose context outlives it.
+        // SAFETY: `State::new` has made the state, and the context outlives the state.
         unsafe { Context::of(self.state) }
     }
 }
 
 /// Calls the native function whose address is the first upvalue.
 unsafe extern "C-unwind" fn trampoline(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: Lua calls this with a valid state, whose closure has the address of a `Native`, put there by `push_function`.
+    // SAFETY: Lua calls this with a valid state, whose closure has the address of a `Native`, put
+    // there by `push_function`.
     let results = unsafe {
         let address = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1));
         let function = std::mem::transmute::<*mut std::ffi::c_void, Native>(address);
@@ -139,15 +148,17 @@ unsafe extern "C-unwind" fn trampoline(state: *mut ffi::lua_State) -> c_int {
     }
 }
 
-/// Runs a native function; returns the number of its results, or `None` after it has pushed an error.
+/// Runs a native function; returns the number of its results, or `None` after it has pushed an
+/// error.
 ///
 /// # Safety
-/// As [`trampoline`].
+/// `state` is valid and belongs to the running closure of `function`.
 unsafe fn call(state: *mut ffi::lua_State, function: Native) -> Option<c_int> {
     // SAFETY: the state is valid.
     let context = unsafe { Context::of(state) };
     let _running = context.enter_native();
-    // SAFETY: nothing else uses the stack until the function returns, and the allocator does not fail meanwhile.
+    // SAFETY: nothing else uses the stack until the function returns, and until then the allocator
+    // does not fail.
     let mut stack = unsafe { Stack::new(state) };
     let result = catch_unwind(AssertUnwindSafe(|| function(&mut stack)));
     let raise = match result {
@@ -156,13 +167,13 @@ unsafe fn call(state: *mut ffi::lua_State, function: Native) -> Option<c_int> {
         Err(panic) => Raise::Panic(panic),
     };
     if !stack.has_room(3) {
-        // The function has filled the stack; its values are not needed any more.
+        // The function has filled the stack, and its other values are no longer needed.
         stack.set_top(stack.top().min(1));
     }
     match raise {
         Raise::Top => {}
         Raise::Message(text) => {
-            // SAFETY: there is room; the function pushes the place of the running Lua function, or an empty string.
+            // SAFETY: there is room for the place of the running Lua function, or an empty string.
             unsafe { ffi::luaL_where(state, 1) };
             let text = [stack.bytes(-1).unwrap_or_default(), &text].concat();
             stack.push_bytes(&text);

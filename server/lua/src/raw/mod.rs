@@ -2,14 +2,17 @@
 //!
 //! Ground rules, on which the proofs rest:
 //!
-//! - **Errors of Lua are jumps** over the frames in between, whose destructors do not run. Only two places raise one: Lua's own C
-//!   code, and [`function::trampoline`] after everything with a destructor is gone.
-//! - **No function of [`Stack`] raises.** Those that allocate cannot run out of memory, because the allocator ignores the limit
-//!   while Rust code runs ([`state`]); those that would call metamethods are not offered; those that write into
-//!   tables are for tables that the caller has made, which are not read-only, and the key must not be nil or NaN.
-//! - **Room on the stack is the caller's duty**: [`Stack::ensure`] before pushes. A native function begins with room for 20.
-//!   Debug builds assert that there is room.
-//! - Strings are borrowed from the stack, so nothing can be popped meanwhile; pushing is fine.
+//! - **An error of Lua is a jump** (`longjmp`) over stack frames, whose destructors do not run.
+//!   Only two places raise an error: Lua's own C code, and [`function::trampoline`], after
+//!   everything with a destructor is dropped.
+//! - **No function of [`Stack`] raises an error.** Functions that allocate cannot run out of
+//!   memory, because the allocator ignores the limit while Rust code runs (see [`state`]). There
+//!   are no functions that call metamethods. Functions that write to a table are for tables that
+//!   the caller has made and that are not read-only, and the key must not be nil or NaN.
+//! - **The caller makes room on the stack** with [`Stack::ensure`] before it pushes values. A
+//!   native function starts with room for 20 values. Debug builds assert that there is room.
+//! - A string borrows the stack, so values cannot be popped while it is in use; values can be
+//!   pushed.
 
 pub(crate) mod arguments;
 pub(crate) mod function;
@@ -25,9 +28,9 @@ use mlua_sys as ffi;
 use function::Raise;
 
 unsafe extern "C-unwind" {
-    /// Of the edited Lua: makes the table at `idx` read-only, or not.
+    /// Makes the table at `idx` read-only, or writable if `on` is 0. Added by `lua/edits.rs`.
     fn punctual_setreadonly(state: *mut ffi::lua_State, idx: c_int, on: c_int);
-    /// Of the edited Lua: returns whether the value at `idx` is a read-only table.
+    /// Returns whether the value at `idx` is a read-only table. Added by `lua/edits.rs`.
     fn punctual_isreadonly(state: *mut ffi::lua_State, idx: c_int) -> c_int;
     /// Returns whether the running function may push `n` more values.
     fn punctual_hasroom(state: *mut ffi::lua_State, n: c_int) -> c_int;
@@ -36,6 +39,7 @@ unsafe extern "C-unwind" {
 /// Type of a Lua value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// No value: the index is above the top.
     None,
     Nil,
     Boolean,
@@ -56,7 +60,8 @@ pub(crate) struct Stack<'l> {
 
 impl Stack<'_> {
     /// # Safety
-    /// `state` is valid, no other `Stack` of it is in use, and the allocator ignores the limit for the lifetime.
+    /// `state` is valid, no other `Stack` of it is in use, and the allocator ignores the limit for
+    /// the lifetime.
     unsafe fn new(state: *mut ffi::lua_State) -> Self {
         Self {
             state,
@@ -64,7 +69,7 @@ impl Stack<'_> {
         }
     }
 
-    /// Asserts that a relative index is on the stack; others are checked by Lua.
+    /// Asserts that a negative index is on the stack. Lua accepts any positive index.
     fn check(&self, at: i32) {
         debug_assert!(
             at > 0 || -at <= self.top() || at <= ffi::LUA_REGISTRYINDEX,
@@ -79,7 +84,7 @@ impl Stack<'_> {
         debug_assert!(unsafe { punctual_hasroom(self.state, n) != 0 }, "no room");
     }
 
-    /// Number of values.
+    /// Returns the number of values on the stack.
     pub(crate) fn top(&self) -> i32 {
         // SAFETY: the state is valid.
         unsafe { ffi::lua_gettop(self.state) }
@@ -100,7 +105,7 @@ impl Stack<'_> {
     /// Makes room for `n` more values.
     ///
     /// # Errors
-    /// A message, if the stack would exceed Lua's limit of 8,000 values a function.
+    /// `stack overflow` if the stack would exceed Lua's limit of 8,000 values for a function.
     pub(crate) fn ensure(&self, n: i32) -> Result<(), Raise> {
         if self.has_room(n) {
             Ok(())
@@ -109,7 +114,8 @@ impl Stack<'_> {
         }
     }
 
-    /// As [`Stack::ensure`]; the message names what needs the room, as that of C's `luaL_checkstack`.
+    /// Makes room for `n` more values. The error's message ends with `what`, as the message of C's
+    /// `luaL_checkstack` does.
     pub(crate) fn ensure_for(&self, n: i32, what: &str) -> Result<(), Raise> {
         if self.has_room(n) {
             Ok(())
@@ -118,7 +124,7 @@ impl Stack<'_> {
         }
     }
 
-    /// As [`Stack::ensure`], without an error.
+    /// Makes room for `n` more values. Returns false if the stack would exceed Lua's limit.
     pub(crate) fn has_room(&self, n: i32) -> bool {
         // SAFETY: the state is valid; the allocator does not fail.
         unsafe { ffi::lua_checkstack(self.state, n) != 0 }
@@ -142,21 +148,21 @@ impl Stack<'_> {
         }
     }
 
-    /// Returns the bytes of a string; `None` for other types, numbers included.
+    /// Returns the bytes of a string; `None` for all other types, including numbers.
     pub(crate) fn bytes(&self, at: i32) -> Option<&[u8]> {
         if self.kind(at) != Kind::String {
             return None;
         }
         let mut len = 0;
-        // SAFETY: the value is a string, so nothing is converted. The string lives while it is on the stack, from which
-        // nothing is removed while `self` is borrowed.
+        // SAFETY: the value is a string, so nothing is converted. The string lives while it is on
+        // the stack, from which nothing is removed while `self` is borrowed.
         unsafe {
             let start = ffi::lua_tolstring(self.state, at, &raw mut len);
             Some(slice::from_raw_parts(start.cast(), len))
         }
     }
 
-    /// Returns a number; `None` for other types, strings included.
+    /// Returns a number; `None` for all other types, including strings.
     pub(crate) fn number(&self, at: i32) -> Option<f64> {
         (self.kind(at) == Kind::Number).then(|| self.to_number(at))
     }
@@ -175,7 +181,7 @@ impl Stack<'_> {
         unsafe { ffi::lua_isnumber(self.state, at) != 0 }
     }
 
-    /// Returns false for nil and false, else true.
+    /// Returns false for nil and false, and true for all other values.
     pub(crate) fn boolean(&self, at: i32) -> bool {
         self.check(at);
         // SAFETY: the state is valid.
@@ -190,7 +196,7 @@ impl Stack<'_> {
         })
     }
 
-    /// Returns the length of a table's array part by Lua's `#`, without metamethods.
+    /// Returns the length of a table as Lua's operator `#` computes it, without metamethods.
     pub(crate) fn raw_len(&self, at: i32) -> usize {
         self.check(at);
         // SAFETY: the state is valid.
@@ -226,10 +232,10 @@ impl Stack<'_> {
         unsafe { ffi::lua_pushlstring_(self.state, start, bytes.len()) }
     }
 
-    /// Pushes a light userdata: an address that scripts can compare and nothing else.
+    /// Pushes a light userdata: an address, which scripts can only compare.
     pub(crate) fn push_light_userdata(&self, address: usize) {
         self.check_room(1);
-        // SAFETY: the caller has made room; nobody dereferences the address.
+        // SAFETY: the caller has made room; no code dereferences the address.
         unsafe { ffi::lua_pushlightuserdata(self.state, address as *mut _) }
     }
 
@@ -241,24 +247,25 @@ impl Stack<'_> {
         unsafe { ffi::lua_pushvalue(self.state, at) }
     }
 
-    /// Pushes a new table with room for these numbers of elements in its array and its hash part.
+    /// Pushes a new table. `array` and `hash` are the numbers of elements for which its array part
+    /// and its hash part have room.
     pub(crate) fn push_table(&self, array: usize, hash: usize) {
         self.check_room(1);
-        // Lua refuses tables that are too large, with an error.
+        // For larger numbers, Lua would raise an error. The table grows when elements are added.
         const LARGEST: usize = 1 << 24;
         let [array, hash] = [array, hash].map(|n| n.min(LARGEST) as c_int);
         // SAFETY: the caller has made room; the allocator does not fail.
         unsafe { ffi::lua_createtable(self.state, array, hash) }
     }
 
-    /// Moves the value at the top to the place `at`; those above move up.
+    /// Moves the value at the top to index `at`. The values from `at` on move up by one.
     pub(crate) fn insert(&mut self, at: i32) {
         self.check(at);
         // SAFETY: the index is valid.
         unsafe { ffi::lua_insert(self.state, at) }
     }
 
-    /// Pops a value, which takes the place of the one at `at`.
+    /// Pops a value and stores it at index `at`, in place of the value there.
     pub(crate) fn replace(&mut self, at: i32) {
         self.check(at);
         // SAFETY: the index is valid, and not a pseudo-index.
@@ -290,12 +297,16 @@ impl Stack<'_> {
         });
     }
 
-    /// Pops a value and a key below it, and sets it in the table at `at`. The key is neither nil nor NaN.
+    /// Pops a value and the key below it, and sets them in the table at `at`, without metamethods.
+    ///
+    /// # Panics
+    /// If the key is nil or NaN.
     pub(crate) fn raw_set(&mut self, at: i32) {
         self.assert_table(at);
         let key = self.kind(-2);
         assert!(key != Kind::Nil && !self.number(-2).is_some_and(f64::is_nan));
-        // SAFETY: the value is a table of the caller, the key is valid, the allocator does not fail.
+        // SAFETY: the value is a table of the caller, the key is valid, the allocator does not
+        // fail.
         unsafe { ffi::lua_rawset(self.state, at) }
     }
 
@@ -317,8 +328,9 @@ impl Stack<'_> {
         });
     }
 
-    /// Pops a key, and pushes the next key and its value of the table at `at`; pushes nothing and returns false at the end.
-    /// A walk begins with nil; the table stays as it is meanwhile.
+    /// Pops a key, and pushes the next key of the table at `at` and its value. At the end, pushes
+    /// nothing and returns false. An iteration starts with the key nil, and the table must not
+    /// change during the iteration.
     pub(crate) fn next(&mut self, at: i32) -> bool {
         self.assert_table(at);
         self.check_room(1);
@@ -334,17 +346,17 @@ impl Stack<'_> {
         unsafe { ffi::lua_rawequal(self.state, a, b) != 0 }
     }
 
-    /// Pops a table and makes it the metatable of the value at `at`, or of all values of its type.
+    /// Pops a table and makes it the metatable of the table at `at`.
     pub(crate) fn set_metatable(&mut self, at: i32) {
         self.check(at);
         self.assert_table(-1);
-        // SAFETY: the value is a table, and that at `at` not read-only.
+        // SAFETY: the popped value is a table, and the table at `at` is not read-only.
         unsafe {
             ffi::lua_setmetatable(self.state, at);
         }
     }
 
-    /// Pushes a value's metatable, if it has one.
+    /// Pushes the metatable of the value at `at`. If it has none, pushes nothing and returns false.
     pub(crate) fn push_metatable(&self, at: i32) -> bool {
         self.check(at);
         self.check_room(1);
@@ -352,14 +364,14 @@ impl Stack<'_> {
         unsafe { ffi::lua_getmetatable(self.state, at) != 0 }
     }
 
-    /// Makes the table at `at` read-only for scripts, or not.
+    /// Makes the table at `at` read-only if `on` is true, otherwise writable.
     pub(crate) fn set_read_only(&mut self, at: i32, on: bool) {
         self.assert_table(at);
         // SAFETY: the index is valid.
         unsafe { punctual_setreadonly(self.state, at, on.into()) }
     }
 
-    /// Returns whether scripts may not change the table at `at`.
+    /// Returns whether the table at `at` is read-only.
     pub(crate) fn is_read_only(&self, at: i32) -> bool {
         self.assert_table(at);
         // SAFETY: the index is valid.
@@ -373,12 +385,12 @@ impl Stack<'_> {
         unsafe { ffi::lua_topointer(self.state, at) }
     }
 
-    /// Returns the text of a number as Lua writes it, and leaves the number as it is.
+    /// Returns the text of a number as Lua writes it. The number on the stack does not change.
     fn number_text(&self, at: i32) -> Vec<u8> {
         self.check_room(1);
         let mut len = 0;
-        // SAFETY: there is room for one more value; the conversion changes the copy, a string then, which is copied
-        // before it is popped.
+        // SAFETY: there is room for one more value. The conversion turns the pushed copy into a
+        // string, whose bytes are copied before it is popped.
         unsafe {
             ffi::lua_pushvalue(self.state, at);
             let start = ffi::lua_tolstring(self.state, -1, &raw mut len);

@@ -1,4 +1,7 @@
-//! A Lua state: its memory, its interrupts, and protected calls.
+//! A Lua state: its allocator with a limit, its interrupts, and protected calls.
+//!
+//! The flag [`Context::native`] is true while Rust code runs. While it is true, the allocator
+//! ignores the limit, because an error for lack of memory would jump over Rust frames.
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::any::Any;
@@ -12,32 +15,34 @@ use super::Stack;
 use super::function::Raise;
 use crate::host::Host;
 
-/// Instructions between two looks at whether the script must stop.
+/// Number of Lua instructions between two calls of [`Host::interrupt`].
 const INSTRUCTIONS: c_int = 10_000;
-/// Alignment of memory for Lua: what C's malloc promises.
+/// Alignment in bytes of memory for Lua; C's `malloc` has the same.
 const ALIGN: usize = 16;
 
-/// What native functions, the allocator and the hook need besides the stack. Lua has its address, as the allocator's argument.
+/// Data of a state that native functions, the allocator and the hook use. Lua stores its address as
+/// the argument of the allocator.
 pub(crate) struct Context {
-    /// Bytes allocated.
+    /// Number of allocated bytes.
     memory: Cell<usize>,
-    /// Bytes at which Lua's own code runs out of memory.
+    /// Maximum number of allocated bytes for Lua's own code.
     limit: Cell<usize>,
-    /// True while Rust code runs, which must not run out of memory.
+    /// True while Rust code runs: the allocator ignores the limit.
     native: Cell<bool>,
-    /// The server, while a script runs.
+    /// The server; `None` if no script runs or the server is in use.
     host: Cell<Option<NonNull<dyn Host>>>,
-    /// A panic of a native function.
+    /// The first panic of a native function, which continues after the protected call.
     panic: RefCell<Option<Box<dyn Any + Send>>>,
-    /// True after an interrupt, until the script has ended.
+    /// True from an interrupt until the script has ended.
     interrupted: Cell<bool>,
-    /// State of the functions for scripts. This folder does not know them.
+    /// State of the functions for scripts, whose type this folder does not depend on.
     pub(crate) state: Box<dyn Any>,
 }
 
-/// While it lives, the allocator ignores the limit.
+/// Sets [`Context::native`] to true until it is dropped.
 pub(crate) struct NativeGuard<'c> {
     context: &'c Context,
+    /// The value to restore.
     before: bool,
 }
 
@@ -52,7 +57,8 @@ impl Context {
     /// `state` was made by [`State::new`] and lives.
     pub(super) unsafe fn of<'c>(state: *mut ffi::lua_State) -> &'c Self {
         let mut context: *mut c_void = ptr::null_mut();
-        // SAFETY: the allocator's argument is the context, which outlives the state; it is only used by reference.
+        // SAFETY: the allocator's argument is the context, which outlives the state; it is only
+        // used by reference.
         unsafe {
             ffi::lua_getallocf(state, &raw mut context);
             &*context.cast::<Self>()
@@ -70,16 +76,16 @@ impl Context {
         self.panic.borrow_mut().get_or_insert(panic);
     }
 
-    /// Returns whether scripts have allocated all that they may, with `more` bytes.
+    /// Returns whether the allocated bytes and `more` together exceed the limit.
     pub(crate) fn is_out_of_memory(&self, more: usize) -> bool {
         self.memory.get().saturating_add(more) > self.limit.get()
     }
 
-    /// Passes the server to `f`; returns `None` if no script runs, or if the server is in use.
+    /// Calls `f` with the server. Returns `None` if no script runs or the server is in use.
     pub(crate) fn with_host<R>(&self, f: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
         let mut host = self.host.take()?;
-        // SAFETY: `State::call` set the pointer from a `&mut` that lives until the call returns, and the cell is empty
-        // while it is in use.
+        // SAFETY: `State::call` set the pointer from a `&mut` that lives until the call returns,
+        // and the cell is empty while it is in use.
         let result = f(unsafe { host.as_mut() });
         self.host.set(Some(host));
         Some(result)
@@ -95,7 +101,7 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-/// A value that Lua keeps for us.
+/// A reference to a Lua value that the collector does not free, until [`Stack::release`].
 #[derive(Debug)]
 pub(crate) struct Kept(c_int);
 
@@ -106,7 +112,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Creates a state whose scripts may allocate `limit` bytes. Native functions find `state` in the context.
+    /// Creates a state whose scripts may allocate `limit` bytes. Native functions find `state` in
+    /// the context.
     pub(crate) fn new(limit: usize, state: Box<dyn Any>) -> Self {
         let context = Box::new(Context {
             memory: Cell::new(0),
@@ -118,7 +125,8 @@ impl State {
             state,
         });
         let argument = ptr::from_ref::<Context>(&context).cast_mut().cast();
-        // SAFETY: the allocator keeps to Lua's contract; the box gives the context a stable address.
+        // SAFETY: the allocator keeps to Lua's contract; the box gives the context a stable
+        // address.
         let state = unsafe { ffi::lua_newstate(allocate, argument) };
         let state = NonNull::new(state).expect("the allocator does not fail while Rust code runs");
         // SAFETY: the state is valid, and so is the hook.
@@ -133,12 +141,12 @@ impl State {
         self.context.memory.get()
     }
 
-    /// Returns whether more than half of what scripts may allocate is in use, garbage included.
+    /// Returns whether more than half of the limit is allocated, including garbage.
     pub(crate) fn is_half_full(&self) -> bool {
         self.memory() > self.context.limit.get() / 2
     }
 
-    /// Sets the bytes at which scripts run out of memory.
+    /// Sets the maximum number of bytes that scripts may allocate.
     pub(crate) fn set_limit(&mut self, bytes: usize) {
         self.context.limit.set(bytes);
     }
@@ -163,8 +171,8 @@ impl State {
             Library::Os => (c"os", ffi::luaopen_os),
         };
         let state = self.state.as_ptr();
-        // SAFETY: the functions want their name as argument; an empty stack has room for it. They raise no error in a
-        // state without a limit.
+        // SAFETY: the functions take their name as argument, for which an empty stack has room.
+        // They raise no error in a state without a limit.
         unsafe {
             ffi::lua_pushcclosure(state, open, 0);
             ffi::lua_pushstring_(state, name.as_ptr());
@@ -172,7 +180,7 @@ impl State {
         }
     }
 
-    /// Compiles a chunk and pushes its function, or the error.
+    /// Compiles code and pushes its function, or the error. `name` is the code's name in messages.
     pub(crate) fn load(&mut self, name: &str, code: &[u8]) -> Outcome {
         let name = CString::new(name).unwrap_or_default();
         self.context.native.set(false);
@@ -189,19 +197,20 @@ impl State {
         }
     }
 
-    /// Calls the function below its `arguments`, for one result, with the error handler at index 1. While it runs, it can
-    /// reach `host`.
+    /// Calls the function below its `arguments`, and pushes one result, or the error. The error
+    /// handler is at index 1. Native functions can use `host` during the call.
     pub(crate) fn call(&mut self, host: &mut dyn Host, arguments: i32) -> Outcome {
         let host: NonNull<dyn Host + '_> = NonNull::from(host);
-        // SAFETY: only the lifetime changes; the pointer is taken back before this function returns.
+        // SAFETY: only the lifetime changes, and the context drops the pointer before this function
+        // returns.
         let host: NonNull<dyn Host> = unsafe { std::mem::transmute(host) };
         self.context.host.set(Some(host));
         self.context.native.set(false);
-        // SAFETY: the call is protected, so errors end here; no frame of ours is in between.
+        // SAFETY: the call is protected, so errors end here and jump over no Rust frame.
         let status = unsafe { ffi::lua_pcall(self.state.as_ptr(), arguments, 1, 1) };
         self.context.native.set(true);
         self.context.host.set(None);
-        // An interrupt has set a hook for each line.
+        // After an interrupt, the hook runs for each line; here it is set back to counting.
         if self.context.interrupted.take() {
             // SAFETY: the state and the hook are valid.
             unsafe {
@@ -219,7 +228,7 @@ impl State {
         }
     }
 
-    /// Frees all garbage. O(what is in use).
+    /// Frees all garbage. **O(n)** in the allocated memory.
     pub(crate) fn collect(&mut self) {
         // SAFETY: as in `collect_step`.
         unsafe {
@@ -229,7 +238,7 @@ impl State {
 
     /// Runs one step of the collector.
     pub(crate) fn collect_step(&mut self) {
-        // SAFETY: the collector runs no finalizers: no userdata with one exists.
+        // SAFETY: no userdata has a finalizer, so the collector runs no code.
         unsafe {
             ffi::lua_gc(self.state.as_ptr(), ffi::LUA_GCSTEP, 1);
         }
@@ -250,24 +259,27 @@ pub(crate) enum Library {
     Table,
     String,
     Math,
-    /// `os.clock` alone.
+    /// `os` with `os.clock` only.
     Os,
 }
 
 impl Stack<'_> {
-    /// Pops a value, which Lua keeps until it is released.
+    /// Pops a value and returns a reference to it, which is valid until it is released.
     pub(crate) fn keep(&mut self) -> Kept {
         // SAFETY: the value is at the top; the allocator does not fail.
         Kept(unsafe { ffi::luaL_ref(self.state, ffi::LUA_REGISTRYINDEX) })
     }
 
-    /// Pushes a kept value.
+    /// Pushes the value that `kept` refers to.
     pub(crate) fn push_kept(&self, kept: &Kept) {
         self.raw_get_index(ffi::LUA_REGISTRYINDEX, kept.0);
     }
 
-    /// Releases a kept value.
-    #[expect(clippy::needless_pass_by_value, reason = "it is gone")]
+    /// Releases a reference, so that the collector can free the value.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the reference is invalid afterwards"
+    )]
     pub(crate) fn release(&mut self, kept: Kept) {
         // SAFETY: the reference was made by `keep`.
         unsafe { ffi::luaL_unref(self.state, ffi::LUA_REGISTRYINDEX, kept.0) }
@@ -278,7 +290,8 @@ impl Stack<'_> {
         self.push_value(ffi::LUA_GLOBALSINDEX);
     }
 
-    /// Returns the name by which the script has called the running native function, and whether as a method.
+    /// Returns the name by which the script has called the running native function, and whether it
+    /// was called as a method.
     pub(crate) fn running_name(&self) -> (String, bool) {
         // SAFETY: as in `place`.
         unsafe {
@@ -295,9 +308,11 @@ impl Stack<'_> {
         }
     }
 
-    /// Returns the source and the line of the function that runs at a level of the call stack, and whether it is native.
+    /// Returns the source and the line of the function that runs at a level of the call stack, and
+    /// whether it is native.
     pub(crate) fn place(&self, level: i32) -> Option<Place> {
-        // SAFETY: `lua_getinfo` fills what it is asked for, of an activation that `lua_getstack` has found.
+        // SAFETY: `lua_getstack` has found the call, and `lua_getinfo` fills the fields for the
+        // letters `nSl`.
         unsafe {
             let mut debug: ffi::lua_Debug = std::mem::zeroed();
             if ffi::lua_getstack(self.state, level, &raw mut debug) == 0
@@ -314,17 +329,20 @@ impl Stack<'_> {
     }
 }
 
-/// Counts the work of a native function, which ends with an error when the script must.
+/// Counts the steps of a native function that can take long, and ends the function with an error if
+/// the script must end.
 #[derive(Default)]
 pub(crate) struct Work {
+    /// Number of steps since the last check.
     steps: u32,
 }
 
 impl Work {
-    /// Counts a step. `held` is the memory that the function has in use outside of Lua.
+    /// Counts a step. `held` is the number of bytes that the function has allocated outside of Lua.
     ///
     /// # Errors
-    /// Now and then, if the script must stop, or if there is more memory in use than it may have.
+    /// If the script must end ([`Host::interrupt`]), or if more memory is in use than scripts may
+    /// allocate. Only every 10,000th step, and steps with a large `held`, are checked.
     pub(crate) fn step(&mut self, stack: &Stack<'_>, held: usize) -> Result<(), Raise> {
         const STEPS: u32 = 10_000;
         const LARGE: usize = 1 << 20;
@@ -349,17 +367,20 @@ impl Work {
     }
 }
 
-/// Values on the stack that [`interrupts`] needs.
+/// Number of values for which [`interrupts`] needs room on the stack.
 const ROOM: i32 = 6;
 
-/// A place in a script.
+/// The place of a call in a script.
 pub(crate) struct Place {
+    /// Name of the code.
     pub(crate) source: Vec<u8>,
     pub(crate) line: i32,
+    /// Whether the function is a native function.
     pub(crate) native: bool,
 }
 
-/// Called every [`INSTRUCTIONS`], and for each line once the script must stop, so that no `pcall` outlives it.
+/// Lua's hook, called every [`INSTRUCTIONS`] instructions. Once the script must end, it is called
+/// for each line, so that a script cannot continue after a `pcall` that catches the error.
 unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: the state is valid.
     if unsafe { interrupts(state) } {
@@ -368,10 +389,10 @@ unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_De
     }
 }
 
-/// Asks the server whether the script must stop; if so, pushes the error.
+/// Calls [`Host::interrupt`]. If the script must end, pushes the error and returns true.
 ///
 /// # Safety
-/// As [`hook`].
+/// `state` is valid, and no other [`Stack`] of it is in use.
 unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     // SAFETY: the state is valid, and nothing else uses its stack while the hook runs.
     let (context, mut stack) = unsafe { (Context::of(state), Stack::new(state)) };
@@ -379,11 +400,12 @@ unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         context.with_host(|host| host.interrupt()).flatten()
     }));
-    // The hook may run in the middle of a C function, which has little room left.
+    // The hook may run within a C function that has little room left on the stack.
     stack.has_room(ROOM);
     let text = match asked {
         Ok(None) => {
-            // A coroutine that outlives its script, in a library of functions, keeps the hook of its end.
+            // A coroutine in a library of functions can outlive the call in which it was
+            // interrupted. Its hook still runs for each line; here it is set back to counting.
             // SAFETY: the state and the hook are valid.
             unsafe {
                 if ffi::lua_gethookmask(state) & ffi::LUA_MASKLINE != 0 {
@@ -414,7 +436,8 @@ unsafe extern "C" fn allocate(
     old: usize,
     new: usize,
 ) -> *mut c_void {
-    // SAFETY: Lua passes the argument of `lua_newstate`, and blocks that this function returned, with their size.
+    // SAFETY: Lua passes the argument of `lua_newstate`, and blocks that this function returned,
+    // with their size.
     unsafe {
         let context = &*context.cast::<Context>();
         let used = context.memory.get();
@@ -453,5 +476,5 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, ALIGN).expect("Lua's sizes are below isize::MAX")
 }
 
-// SAFETY: a state belongs to no thread in particular, and is used through `&mut` alone.
+// SAFETY: Lua does not bind a state to a thread, and all uses of the state need `&mut`.
 unsafe impl Send for State {}

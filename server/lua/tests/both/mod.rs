@@ -1,6 +1,6 @@
-//! A redis-server and an interpreter, which run the same scripts.
+//! Runs the same scripts in a redis-server and in an [`Interpreter`], and compares the replies.
 
-// Each test program uses a part of it.
+// Each test program uses only some of these functions.
 #![allow(dead_code)]
 
 use punctual_harness::{Launch, Process, Wire};
@@ -10,7 +10,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use sha1::{Digest, Sha1};
 
-/// Returns random numbers of a fresh seed, which `SEED` and, in CI, `PROPTEST_RNG_SEED` set.
+/// Returns a generator with a new seed, or with the seed in the variable `SEED` or
+/// `PROPTEST_RNG_SEED`, which CI sets.
 pub fn random() -> StdRng {
     StdRng::seed_from_u64(punctual_harness::seed(&["SEED", "PROPTEST_RNG_SEED"]))
 }
@@ -39,7 +40,7 @@ impl Host for Commands {
     }
 }
 
-/// A redis-server and an interpreter.
+/// A redis-server and an interpreter to compare with it.
 pub struct Both {
     redis: Wire,
     _process: Process,
@@ -47,7 +48,8 @@ pub struct Both {
 }
 
 impl Both {
-    /// Starts both. Prints a message and returns `None` if redis-server is not installed.
+    /// Starts a redis-server and creates an interpreter. Prints a message and returns `None` if
+    /// redis-server is not installed.
     pub fn start() -> Option<Self> {
         let process = Launch::of("redis-server").options(["--save", ""]);
         let process = process.start_if_installed()?;
@@ -61,8 +63,9 @@ impl Both {
         })
     }
 
-    /// Runs a script with these arguments on both, and asserts that the replies are equal. A script returns one element for
-    /// each argument.
+    /// Runs a script with these arguments on both, and asserts that the replies are equal. The
+    /// script returns one element for each argument, and a failure shows the first argument whose
+    /// elements differ.
     #[track_caller]
     pub fn same<A: AsRef<[u8]>>(&mut self, code: &str, argv: &[A]) {
         let mut words = vec![b"EVAL".as_slice(), code.as_bytes(), b"0"];

@@ -1,4 +1,4 @@
-//! Reading the record of a stream, part by part.
+//! Reading the record of a stream, part by part. [`StreamPart`] describes the parts.
 
 use std::collections::HashSet;
 
@@ -10,23 +10,26 @@ use crate::listpack::Element;
 use crate::source::Source;
 use crate::stream::{Block, ENTRIES_READ_UNKNOWN, StreamId, Totals};
 
-/// Minimum length of a pending entry: ID, time, number of deliveries.
+/// Minimum length in bytes of a group's pending entry: ID, time, number of deliveries.
 const PENDING_LEN_MIN: u64 = 16 + 8 + 1;
+/// Length in bytes of a consumer's pending entry: its ID.
 const OWNED_LEN: u64 = 16;
 
 /// A part of a stream.
 ///
-/// First all blocks, then the totals, then the groups. After each group come its pending entries, then its consumers; after each
-/// consumer, its pending entries.
+/// The order is: all blocks, the totals, the groups. A group is followed by its pending entries and
+/// its consumers. A consumer is followed by its pending entries.
 #[derive(Debug)]
 pub enum StreamPart<'n> {
-    /// Entries, after those of the blocks before. [`Block::live`] may be 0.
+    /// A block of entries, whose IDs are higher than the IDs in the blocks before it.
+    /// [`Block::live`] may be 0.
     Block(Block<&'n [u8]>),
-    /// The totals, which agree with the blocks. [`Totals::first_id`] is that of the blocks, whatever the record says.
+    /// The totals, which agree with the blocks. [`Totals::first_id`] is computed from the blocks;
+    /// the ID in the record is ignored.
     Totals(Totals),
-    /// A consumer group. Its name is unique.
+    /// A consumer group. Its name is unique in the stream.
     Group {
-        /// The name.
+        /// The group's name.
         name: Element<'n>,
         /// The ID of the last entry that was delivered.
         last_id: StreamId,
@@ -35,7 +38,7 @@ pub enum StreamPart<'n> {
     },
     /// A pending entry of the group. The IDs ascend.
     Pending {
-        /// The entry, which may be deleted.
+        /// The ID of the entry. The stream may no longer have the entry.
         id: StreamId,
         /// The time of the last delivery in Unix milliseconds.
         delivered_ms: i64,
@@ -44,44 +47,54 @@ pub enum StreamPart<'n> {
     },
     /// A consumer of the group. Its name is unique in the group.
     Consumer {
-        /// The name.
+        /// The consumer's name.
         name: Element<'n>,
         /// The time of its last attempt to read, in Unix milliseconds.
         seen_ms: i64,
-        /// The time of its last successful read; -1 if none. Servers before 7.2 do not know it: then it is `seen_ms`.
+        /// The time of its last successful read in Unix milliseconds; -1 if it has read nothing.
+        /// Equal to `seen_ms` in records of servers before 7.2, which do not store this time.
         active_ms: i64,
     },
     /// A pending entry of the consumer. Each pending entry of the group comes exactly once.
     Owned {
-        /// The entry.
+        /// The ID of the entry.
         id: StreamId,
-        /// Its position among the pending entries of the group.
+        /// The position of the ID among the pending entries of the group.
         index: usize,
     },
 }
 
-/// The place in a record that is read, and what its checks need.
+/// The position within a stream's record, and the data for checking the record.
 pub(crate) struct Progress {
     kind: Kind,
     stage: Stage,
-    /// Number of blocks, groups, pending entries, consumers and their pending entries that are still to come.
+    /// Number of unread blocks.
     blocks: u64,
+    /// Number of unread groups.
     groups: u64,
+    /// Number of unread pending entries of the current group.
     pending: u64,
+    /// Number of unread consumers of the current group.
     consumers: u64,
+    /// Number of unread pending entries of the current consumer.
     owned: u64,
-    /// Of the blocks.
+    /// Number of entries in the blocks that are not deleted.
     live: u64,
+    /// The ID of the first entry in the blocks that is not deleted.
     first_id: Option<StreamId>,
+    /// The ID of the last entry in the blocks.
     last_id: Option<StreamId>,
     totals: Totals,
-    names: HashSet<Vec<u8>>,
-    /// Of the group.
+    group_names: HashSet<Vec<u8>>,
+    /// Names of the current group's consumers.
     consumer_names: HashSet<Vec<u8>>,
+    /// IDs of the current group's pending entries, in ascending order.
     ids: Vec<StreamId>,
-    /// Whether each of `ids` has a consumer, and how many do.
+    /// For each of `ids`, whether a consumer has the pending entry.
     taken: Vec<bool>,
+    /// Number of true values in `taken`.
     taken_count: usize,
+    /// The last ID that was read of the current consumer's pending entries.
     last_owned: Option<StreamId>,
 }
 
@@ -94,7 +107,7 @@ enum Stage {
     Owned,
 }
 
-/// A part without borrowed data.
+/// A [`StreamPart`] without borrowed data.
 enum Step {
     Block(StreamId, Span, u64),
     Totals,
@@ -105,7 +118,7 @@ enum Step {
 }
 
 impl Progress {
-    /// Starts reading a record.
+    /// Starts reading a record after its key.
     pub(crate) fn open<S: Source>(input: &mut Input<S>, kind: Kind) -> Fallible<Self, S> {
         Ok(Progress {
             kind,
@@ -119,7 +132,7 @@ impl Progress {
             first_id: None,
             last_id: None,
             totals: Totals::default(),
-            names: HashSet::new(),
+            group_names: HashSet::new(),
             consumer_names: HashSet::new(),
             ids: Vec::new(),
             taken: Vec::new(),
@@ -194,7 +207,7 @@ impl Progress {
                 }
                 Stage::Groups if take(&mut self.groups) => {
                     let name = input.string()?;
-                    if !self.names.insert(text(input, name)) {
+                    if !self.group_names.insert(text(input, name)) {
                         return wrong(input, StreamFlaw::GroupName);
                     }
                     let last_id = read_id(input)?;
@@ -298,7 +311,7 @@ impl Progress {
     }
 }
 
-/// Takes one of `left`.
+/// Reduces `left` by one. Returns false, and changes nothing, if it is 0.
 fn take(left: &mut u64) -> bool {
     let some = *left > 0;
     *left -= u64::from(some);
@@ -329,8 +342,9 @@ pub struct Parts<'r, S> {
 impl<S: Source> Parts<'_, S> {
     /// Returns the next part, or `None` at the end.
     ///
-    /// All parts are checked, against each other too, but the last one only when the next one is requested: use the stream
-    /// after `None` only. Memory: the names of groups, and the names and IDs of one group.
+    /// All parts are checked, alone and against each other. The last check happens when the method
+    /// returns `None`, so a caller must not use the stream before. Memory: the names of all groups,
+    /// and the consumers' names and the pending IDs of one group.
     ///
     /// # Errors
     ///

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::entry::{Element, backlen_len};
 
-/// Writes the entry of `element` over all of `place`, which must have its length. **O(length)**.
+/// Writes the entry of `element` over `place`, whose length must be
+/// [`entry_len`](Element::entry_len). **O(length)**.
 ///
 /// Text must be shorter than 4 GiB, the format's limit.
 ///
@@ -57,7 +58,8 @@ fn write_backlen(place: &mut [u8], body: usize) {
         *only = body as u8;
         return;
     }
-    // Most significant group first, the only one without a mark: a backward read stops there.
+    // The first byte holds the most significant group and is the only byte without the mark 0x80,
+    // so a backward read stops there.
     let groups = place.len();
     for (index, byte) in place.iter_mut().enumerate() {
         let group = (body >> (7 * (groups - 1 - index))) as u8 & 0x7F;
@@ -87,19 +89,20 @@ pub fn encode_int(out: &mut Vec<u8>, value: i64) {
     append(out, Element::Int(value));
 }
 
-/// Inserts the entry of `element` at `at`, which must be the start of an entry or the end of the entries. Returns
-/// the end of the new entry. **O(n)** in the bytes after it.
+/// Inserts the entry of `element` at `at`, which must be the start of an entry or the end of all
+/// entries. Returns the end of the new entry. **O(n)** in the bytes after the new entry.
 ///
 /// # Panics
 ///
-/// If `at` is past the end.
+/// If `at` is greater than the length of the entries.
 #[inline]
 pub fn insert(entries: &mut Vec<u8>, at: usize, element: Element<'_>) -> usize {
     replace(entries, at..at, element)
 }
 
-/// Replaces `range`, which must be complete entries, with the entry of `element`. Returns the end of the new entry.
-/// **O(n)** in the bytes after it; **O(1)** if the length stays the same.
+/// Replaces `range`, which must be zero or more complete entries, with the entry of `element`.
+/// Returns the end of the new entry. **O(n)** in the bytes after the new entry; if the length stays
+/// the same, these bytes do not move.
 ///
 /// # Panics
 ///

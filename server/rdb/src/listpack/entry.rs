@@ -1,8 +1,7 @@
-//! The encoding of one entry.
+//! The encoding of one entry: a first byte, the data, and the backlen (see
+//! [`listpack`](crate::listpack)).
 //!
-//! First byte, then data:
-//!
-//! | bits | data |
+//! | first byte | data |
 //! |---|---|
 //! | `0xxxxxxx` | an integer 0..=127 |
 //! | `10xxxxxx` | text of up to 63 bytes |
@@ -17,9 +16,9 @@ use punctual_resp::decimal;
 /// The contents of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element<'a> {
-    /// An integer, which stands for its decimal text.
+    /// The decimal text of an integer.
     Int(i64),
-    /// Any other text.
+    /// Any other text, which may be binary.
     Bytes(&'a [u8]),
 }
 
@@ -27,7 +26,8 @@ impl<'a> Element<'a> {
     /// Returns the stored form of `text`: an integer if it is exactly the decimal text of an `i64`.
     #[inline]
     pub fn of(text: &'a [u8]) -> Self {
-        // Text longer than `i64::MIN` is no integer, and most texts do not start with a digit.
+        // A text longer than the decimal text of `i64::MIN` is not an integer. Most texts do not
+        // start with a digit, so they need no parsing.
         match text {
             [b'0'..=b'9' | b'-', ..] if text.len() <= 20 => match decimal::parse_i64(text) {
                 Some(value) => Element::Int(value),
@@ -37,7 +37,8 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns the same element, with text that is a number as an integer. (Only unusual writers leave such text.)
+    /// Returns the element as [`Element::of`] would make it: an integer if it is the decimal text
+    /// of one. Only unusual writers store such a text as bytes.
     #[inline]
     pub fn canonical(self) -> Self {
         match self {
@@ -53,7 +54,7 @@ impl<'a> Element<'a> {
         len + backlen_len(len)
     }
 
-    /// Returns the length of its text.
+    /// Returns the length of the element's text in bytes.
     #[inline]
     pub fn text_len(self) -> usize {
         match self {
@@ -71,7 +72,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Calls `f` with its text, without allocating.
+    /// Calls `f` with the element's text. Allocates nothing.
     #[inline]
     pub fn with_text<R>(self, f: impl FnOnce(&[u8]) -> R) -> R {
         match self {
@@ -80,7 +81,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Appends its text to `out`.
+    /// Appends the element's text to `out`.
     #[inline]
     pub fn write_text(self, out: &mut Vec<u8>) {
         match self {
@@ -89,7 +90,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns its integer, if it is one. Text of a number that an unusual writer did not encode counts as well.
+    /// Returns the integer whose decimal text the element is, or `None` for any other text.
     #[inline]
     pub fn as_int(self) -> Option<i64> {
         match self {
@@ -98,7 +99,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns the length of encoding and data, without the backlen.
+    /// Returns the length of the *body*: encoding and data, without the backlen.
     #[inline]
     pub(super) fn body_len(self) -> usize {
         match self {
@@ -124,9 +125,9 @@ fn int_body_len(value: i64) -> usize {
     }
 }
 
-/// Returns the number of bytes of the backlen for `body_len`.
+/// Returns the number of bytes of the backlen after a body of `body_len` bytes.
 ///
-/// All limits except the first are one lower than the bits allow, as in Redis.
+/// All limits except the first are one lower than groups of seven bits would allow, as in Redis.
 #[inline]
 pub(super) fn backlen_len(body_len: usize) -> usize {
     match body_len {
@@ -138,7 +139,7 @@ pub(super) fn backlen_len(body_len: usize) -> usize {
     }
 }
 
-/// Reads the backlen that ends before `end`. Returns the body's length and the start of the backlen.
+/// Reads the backlen that ends at `end`. Returns the body's length and the start of the backlen.
 #[inline]
 pub(super) fn backlen_before(entries: &[u8], end: usize) -> Option<(usize, usize)> {
     let mut at = end.checked_sub(1)?;
@@ -220,8 +221,8 @@ pub(super) fn body_at(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)>
     })
 }
 
-/// Returns the entry at `at` and its end, or `None` at the end of the entries (or if no complete entry is there).
-/// **O(1)**.
+/// Returns the entry that starts at `at`, and its end. Returns `None` at the end of the entries, or
+/// if no complete entry starts at `at`. **O(1)**.
 #[inline]
 pub fn next(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     let (element, body) = body_at(entries, at)?;
@@ -229,8 +230,8 @@ pub fn next(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     (end <= entries.len()).then_some((element, end))
 }
 
-/// Returns the entry that ends at `end` and its start, or `None` at the start of the entries (or if no complete entry
-/// ends there). **O(1)**.
+/// Returns the entry that ends at `end`, and its start. Returns `None` at the start of the entries,
+/// or if no complete entry ends at `end`. **O(1)**.
 #[inline]
 pub fn prev(entries: &[u8], end: usize) -> Option<(Element<'_>, usize)> {
     let (body, backlen) = backlen_before(entries, end)?;
@@ -239,14 +240,15 @@ pub fn prev(entries: &[u8], end: usize) -> Option<(Element<'_>, usize)> {
     (found == body).then_some((element, start))
 }
 
-/// Returns the start of the entry that ends at `end`, without looking at the entry itself. **O(1)**.
+/// Returns the start of the entry that ends at `end`. Reads only the entry's backlen. **O(1)**.
 #[inline]
 pub(crate) fn start_before(entries: &[u8], end: usize) -> Option<usize> {
     let (body, backlen) = backlen_before(entries, end)?;
     backlen.checked_sub(body)
 }
 
-/// Returns the length of the entry at `at`, including the backlen, or `None` like [`next`]. **O(1)**.
+/// Returns the length of the entry at `at`, including the backlen. Returns `None` in the same cases
+/// as [`next`]. **O(1)**.
 #[inline]
 pub fn entry_len_at(entries: &[u8], at: usize) -> Option<usize> {
     let body = body_len_at(entries, at)?;
@@ -254,7 +256,8 @@ pub fn entry_len_at(entries: &[u8], at: usize) -> Option<usize> {
     (at + len <= entries.len()).then_some(len)
 }
 
-/// Returns the length of the body at `at` from its first bytes alone; the rest need not be present.
+/// Returns the length of the body at `at`. Reads only the body's header, so the data after the
+/// header may be missing.
 #[inline]
 fn body_len_at(entries: &[u8], at: usize) -> Option<usize> {
     let first = *entries.get(at)?;
@@ -272,10 +275,11 @@ fn body_len_at(entries: &[u8], at: usize) -> Option<usize> {
     })
 }
 
-/// Finds the first entry from `at` on with the text `text`. Returns its start and end. After each entry that does not
-/// match, `skip` entries are skipped: 1 finds a field among fields and values.
+/// Finds the first entry from `at` on with the text `text`, and returns its start and end. After
+/// each entry that does not match, `skip` entries are skipped: with `skip` 1, the function finds a
+/// field among fields and values.
 ///
-/// **O(n)** in entries; only entries of equal encoding and length have their text compared.
+/// **O(n)** in entries. Texts are compared only if the entries have equal lengths.
 #[inline]
 pub fn find(entries: &[u8], mut at: usize, text: &[u8], skip: usize) -> Option<(usize, usize)> {
     let wanted = Element::of(text);

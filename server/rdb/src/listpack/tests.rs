@@ -49,7 +49,7 @@ fn entries_have_the_bytes_of_the_specification() {
 }
 
 #[test]
-fn the_backlen_grows_where_redis_lets_it_grow() {
+fn the_backlen_has_the_length_of_redis() {
     for (len, backlen) in [
         (126, 2),
         (125, 1),
@@ -67,7 +67,7 @@ fn the_backlen_grows_where_redis_lets_it_grow() {
 }
 
 #[test]
-fn a_listpack_from_outside_is_refused_with_the_offset() {
+fn a_damaged_listpack_is_refused_with_the_offset() {
     let mut entries = encoded(b"ab");
     encode(&mut entries, b"5000");
     let good = wrap(&entries, 2);
@@ -91,7 +91,7 @@ fn a_listpack_from_outside_is_refused_with_the_offset() {
     assert_eq!(validate(&good[..6]), Err(corrupt(0, Flaw::Length)));
     assert_eq!(validate(&[6, 0, 0, 0, 0, 0]), Err(corrupt(5, Flaw::End)));
     assert_eq!(validate(&wrap(&[], 0)), Ok(0));
-    // More entries than the count field can hold.
+    // The count field cannot hold the number of these entries.
     let many = [0, 1].repeat(70_000);
     assert_eq!(validate(&wrap(&many, 70_000)), Ok(70_000));
 }

@@ -1,4 +1,5 @@
-//! Complete listpacks: header, count and end mark around the entries, and the checks of untrusted ones.
+//! Complete listpacks: the header and the end mark around the entries, and the checks of untrusted
+//! listpacks.
 
 use std::collections::HashSet;
 
@@ -43,8 +44,8 @@ impl<'a> Listpack<'a> {
         self.entries
     }
 
-    /// Returns true if two entries at multiples of `stride` are equal; 2 compares the fields among fields and values.
-    /// **O(n)**, with memory for as many elements.
+    /// Returns true if two entries at multiples of `stride` are equal. With `stride` 2, the method
+    /// compares the fields among fields and values. **O(n)** in time and memory.
     pub fn has_duplicates(&self, stride: usize) -> bool {
         let mut heads = self.iter().step_by(stride).map(Element::canonical);
         if self.count / stride <= 8 {
@@ -80,7 +81,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Iterates over bare entries. Bytes that are not an entry end the iteration.
+    /// Returns an iterator over bare entries. Bytes that are not an entry end the iteration.
     pub fn new(entries: &'a [u8]) -> Self {
         Entries { bytes: entries }
     }
@@ -111,8 +112,8 @@ impl DoubleEndedIterator for Entries<'_> {
     }
 }
 
-/// Checks a complete untrusted listpack (header, every entry, every backlen, end mark, count) and returns its number of
-/// entries. **O(n)** in entries.
+/// Checks a complete untrusted listpack (header, every entry, every backlen, end mark, count) and
+/// returns its number of entries. **O(n)** in entries.
 ///
 /// # Errors
 ///
@@ -134,7 +135,7 @@ pub fn validate(bytes: &[u8]) -> Result<usize, Corrupt> {
     })?;
     match u16::from_le_bytes([low, high]) {
         COUNT_UNKNOWN => Ok(count),
-        told if usize::from(told) == count => Ok(count),
+        stored if usize::from(stored) == count => Ok(count),
         _ => Err(Corrupt::new(4, Flaw::Count)),
     }
 }
@@ -171,7 +172,7 @@ pub fn validate_entries(entries: &[u8]) -> Result<usize, Corrupt> {
     Ok(count)
 }
 
-/// Returns the length of the listpack around entries of this length.
+/// Returns the length of the listpack around `entries_len` bytes of entries.
 #[inline]
 pub const fn wrapped_len(entries_len: usize) -> usize {
     HEADER_LEN + entries_len + 1
@@ -199,7 +200,7 @@ pub fn wrap_into(out: &mut Vec<u8>, entries: &[u8], count: usize) {
     });
 }
 
-/// Like [`wrap_into`], with entries that `write` appends; `len` is the length of the listpack.
+/// Appends a listpack of `len` bytes, whose `count` entries `write` appends.
 pub(crate) fn wrap_written(
     out: &mut Vec<u8>,
     len: usize,
@@ -217,7 +218,8 @@ pub(crate) fn wrap_written(
     debug_assert_eq!(out.len() - start, len);
 }
 
-/// Appends the listpack of `count` elements, or returns an error if it would exceed 4 GiB, the format's limit.
+/// Appends the listpack of `count` elements. Returns [`Flaw::Length`] if the listpack would exceed
+/// 4 GiB, the format's limit.
 pub(crate) fn wrap_elements<'e>(
     out: &mut Vec<u8>,
     count: usize,

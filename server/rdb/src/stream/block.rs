@@ -6,12 +6,14 @@ use super::entries::{self, DELETED, Entries, Entry, SAME_FIELDS};
 use crate::corrupt::Corrupt;
 use crate::listpack::{self, Element};
 
-/// Maximum length of a block's listpack, and of an entry. The caller keeps to it: a longer block may not be written.
+/// Maximum length in bytes of a block's listpack, and of an entry. The caller must not append more:
+/// writing a block far beyond this length panics.
 pub const BLOCK_LEN_MAX: usize = 1 << 30;
-/// Length of the 0 after the master's fields.
+/// Length in bytes of the 0 after the master's fields.
 pub(super) const MASTER_END_LEN: usize = 2;
 
-/// A block of entries, in a `Vec` or (as read from a snapshot) borrowed.
+/// A block of entries. The bytes are in a `Vec`, or borrowed while a snapshot is read. The format
+/// is described in [`stream`](crate::stream); "the master" is its master entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block<B = Vec<u8>> {
     /// Bare entries of a listpack: the master's fields and its final 0, then the entries.
@@ -22,14 +24,15 @@ pub struct Block<B = Vec<u8>> {
     pub(super) deleted: u32,
     /// Number of elements in `bytes`.
     pub(super) elements: u32,
-    /// Number of the master's fields, and their end in `bytes`.
+    /// Number of the master's fields.
     pub(super) fields: u32,
+    /// End of the master's fields in `bytes`.
     pub(super) fields_end: u32,
 }
 
 impl Block<Vec<u8>> {
-    /// Returns a block with one entry, whose ID is the block's and whose fields are the master's. Reserves `capacity` bytes, or what
-    /// the entry needs.
+    /// Returns a block with one entry, whose ID becomes the block's ID and whose fields become the
+    /// master's fields. Allocates at least `capacity` bytes.
     pub fn new<'p>(
         id: StreamId,
         capacity: usize,
@@ -55,9 +58,10 @@ impl Block<Vec<u8>> {
         block
     }
 
-    /// Appends an entry, whose ID must be higher than all others of the block. Stores its values alone if its fields are the master's.
+    /// Appends an entry, whose ID must be higher than all other IDs of the block. If its fields are
+    /// the master's fields, only its values are stored.
     ///
-    /// **O(1)** in entries (amortized, when `Vec` grows), **O(n)** in the entry's bytes.
+    /// **O(n)** in the entry's bytes, amortized over the growth of the `Vec`; **O(1)** in entries.
     #[inline]
     pub fn append<'p>(
         &mut self,
@@ -90,11 +94,12 @@ impl Block<Vec<u8>> {
         self.last_id = id;
     }
 
-    /// Marks the entry at [`Entry::at`] deleted. Returns false if it is already. **O(1)**.
+    /// Marks the entry at the position [`Entry::at`] as deleted. Returns false if it was already
+    /// deleted. **O(1)**.
     ///
     /// # Panics
     ///
-    /// If no entry starts there.
+    /// If no entry starts at the position.
     pub fn delete(&mut self, at: usize) -> bool {
         let first = self.first();
         let flags = &mut self.bytes[first + at];
@@ -113,7 +118,7 @@ impl Block<Vec<u8>> {
         self.bytes.shrink_to_fit();
     }
 
-    /// Returns the number of bytes for which memory is allocated.
+    /// Returns the number of allocated bytes.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -124,13 +129,13 @@ impl<'b> Block<&'b [u8]> {
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] with the offset into `listpack`: if it is no listpack, has other entries than its master entry says, or if their IDs
-    /// do not grow from `id` on.
+    /// [`Corrupt`] with the offset into `listpack`: if the bytes are not a listpack, if the master
+    /// entry contradicts the entries, or if the IDs do not ascend from `id` on.
     pub fn read(id: StreamId, listpack: &'b [u8]) -> Result<Self, Corrupt> {
         check(id, listpack)
     }
 
-    /// Copies the block. One allocation.
+    /// Copies the block. Makes one allocation.
     pub fn to_owned(&self) -> Block {
         Block {
             bytes: self.bytes.to_vec(),
@@ -146,19 +151,20 @@ impl<'b> Block<&'b [u8]> {
 }
 
 impl<B: AsRef<[u8]>> Block<B> {
-    /// Returns the ID that the entries' IDs are relative to: that of the first entry that was added, deleted or not.
+    /// Returns the block's ID, to which the stored IDs of the entries are relative. It is the ID of
+    /// the first entry that was added, even if that entry is deleted.
     #[inline]
     pub fn id(&self) -> StreamId {
         self.id
     }
 
-    /// Returns the ID of the last entry, deleted or not.
+    /// Returns the ID of the last entry, even if that entry is deleted.
     #[inline]
     pub fn last_id(&self) -> StreamId {
         self.last_id
     }
 
-    /// Returns the number of entries that are not deleted. May be 0.
+    /// Returns the number of entries that are not deleted. It may be 0.
     #[inline]
     pub fn live(&self) -> usize {
         self.live as usize
@@ -204,7 +210,7 @@ impl<B: AsRef<[u8]>> Block<B> {
         self.fields_end as usize + MASTER_END_LEN
     }
 
-    /// Iterates over the entries from either end, deleted ones included.
+    /// Iterates over all entries, including deleted ones, from either end.
     #[inline]
     pub fn entries(&self) -> Entries<'_> {
         let bytes = self.bytes.as_ref();
@@ -217,14 +223,14 @@ impl<B: AsRef<[u8]>> Block<B> {
         )
     }
 
-    /// Returns the entry `id`, deleted or not. **O(n)** in entries.
+    /// Returns the entry `id`, even if it is deleted. **O(n)** in entries.
     pub fn find(&self, id: StreamId) -> Option<Entry<'_>> {
         self.entries()
             .find(|entry| entry.id >= id)
             .filter(|entry| entry.id == id)
     }
 
-    /// Returns true if `fields` are the master's.
+    /// Returns true if `fields` are the master's fields.
     #[inline]
     fn has_fields<'p>(&self, fields: impl ExactSizeIterator<Item = &'p [u8]>) -> bool {
         let mut rest = &self.bytes.as_ref()[..self.fields_end as usize];

@@ -6,18 +6,19 @@ use super::entries::{DELETED, Header, elements};
 use crate::corrupt::{Corrupt, Flaw};
 use crate::listpack::{self, Element, HEADER_LEN, Listpack};
 
-/// A walk over elements that are known to be complete.
+/// A position in the elements of a checked listpack.
 struct Walk<'b> {
     elements: &'b [u8],
     at: usize,
 }
 
 impl<'b> Walk<'b> {
-    /// Returns an error at the present position.
+    /// Returns an error at the current position.
     fn error(&self, flaw: Flaw) -> Corrupt {
         Corrupt::new(HEADER_LEN + self.at, flaw)
     }
 
+    /// Reads the next element. At the end of the listpack, the error is `flaw`.
     fn element(&mut self, flaw: Flaw) -> Result<Element<'b>, Corrupt> {
         let (element, end) =
             listpack::next(self.elements, self.at).ok_or_else(|| self.error(flaw))?;
@@ -81,7 +82,8 @@ pub(super) fn check(id: StreamId, bytes: &[u8]) -> Result<Block<&[u8]>, Corrupt>
         last_id,
         live,
         deleted,
-        // Without the three numbers of the master entry. Each element has two bytes, all of them less than 4 GiB.
+        // The block's bytes lack the three numbers of the master entry. The number fits in 32 bits,
+        // because an element has at least two bytes and a listpack is shorter than 4 GiB.
         elements: whole.count() as u32 - 3,
         fields,
         fields_end: (fields_end - start) as u32,

@@ -3,12 +3,13 @@
 use super::StreamId;
 use crate::listpack::{self, Element};
 
-/// A flag of an entry that is deleted.
+/// The flag of a deleted entry.
 pub(super) const DELETED: u8 = 1;
-/// A flag of an entry with the master's fields.
+/// The flag of an entry with the same fields as the master entry.
 pub(super) const SAME_FIELDS: u8 = 2;
 
-/// Returns the number of elements of an entry, without the last one, which is this number.
+/// Returns the number of elements of an entry, without the last element. The last element stores
+/// this number.
 #[inline]
 pub(super) fn elements(pairs: usize, same_fields: bool) -> usize {
     if same_fields {
@@ -23,14 +24,14 @@ pub(super) struct Header {
     pub(super) flags: u8,
     pub(super) ms: i64,
     pub(super) seq: i64,
-    /// Number of pairs.
+    /// Number of pairs of a field and a value.
     pub(super) count: usize,
-    /// Start of the fields and values.
+    /// Position of the first field or value.
     pub(super) data: usize,
 }
 
 impl Header {
-    /// Reads the start of the entry at `at`, in a block whose master has `fields` fields.
+    /// Reads the start of the entry at `at`, in a block whose master entry has `fields` fields.
     #[inline]
     pub(super) fn read(bytes: &[u8], at: usize, fields: usize) -> Option<Self> {
         let int = |at| match listpack::next(bytes, at) {
@@ -38,7 +39,7 @@ impl Header {
             _ => None,
         };
         let flags = *bytes.get(at)?;
-        // An integer below 128 is its own encoding, with one byte of backlen.
+        // The encoding of an integer below 128 is the integer itself and one byte of backlen.
         if flags > DELETED | SAME_FIELDS {
             return None;
         }
@@ -48,7 +49,7 @@ impl Header {
             (fields, at)
         } else {
             let (count, data) = int(at)?;
-            // Each pair has two elements of at least two bytes.
+            // Each pair has two elements of at least two bytes, so a higher count is wrong.
             let count = usize::try_from(count).ok().filter(|&n| n <= bytes.len())?;
             (count, data)
         };
@@ -80,17 +81,17 @@ impl Header {
 /// An entry of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'b> {
-    /// The ID.
+    /// The entry's ID.
     pub id: StreamId,
-    /// The position in the block, for [`Block::delete`](super::Block::delete).
+    /// The entry's position in the block, for [`Block::delete`](super::Block::delete).
     pub at: usize,
-    /// Whether it is deleted.
+    /// Whether the entry is deleted.
     pub deleted: bool,
     pairs: Pairs<'b>,
 }
 
 impl<'b> Entry<'b> {
-    /// Iterates over its fields and values.
+    /// Iterates over the entry's fields and values.
     #[inline]
     pub fn pairs(&self) -> Pairs<'b> {
         self.pairs
@@ -100,9 +101,11 @@ impl<'b> Entry<'b> {
 /// An iterator over the fields and values of an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs<'b> {
-    /// The master's fields, or `None` if fields precede the values.
+    /// The rest of the master's fields, or `None` if `data` has the fields.
     fields: Option<&'b [u8]>,
+    /// The rest of the values, or of the fields and values.
     data: &'b [u8],
+    /// Number of remaining pairs.
     left: usize,
 }
 
@@ -127,7 +130,7 @@ impl<'b> Iterator for Pairs<'b> {
 
 impl ExactSizeIterator for Pairs<'_> {}
 
-/// Takes the first element off `bytes`.
+/// Removes the first element from `bytes` and returns it.
 #[inline]
 pub(super) fn take<'b>(bytes: &mut &'b [u8]) -> Option<Element<'b>> {
     let (element, end) = listpack::next(bytes, 0)?;
@@ -139,16 +142,21 @@ pub(super) fn take<'b>(bytes: &mut &'b [u8]) -> Option<Element<'b>> {
 #[derive(Clone, Copy, Debug)]
 pub struct Entries<'b> {
     id: StreamId,
-    /// The master's fields, and their number.
+    /// The master's fields.
     fields: &'b [u8],
+    /// Number of the master's fields.
     count: usize,
+    /// All entries of the block.
     bytes: &'b [u8],
+    /// Position of the next entry from the front.
     at: usize,
+    /// End of the next entry from the back.
     end: usize,
 }
 
 impl<'b> Entries<'b> {
-    /// Iterates over the entries of `bytes`. `fields` are the master's fields, `count` their number.
+    /// Returns an iterator over the entries of `bytes`. `fields` are the master's fields, and
+    /// `count` is their number.
     #[inline]
     pub(super) fn new(id: StreamId, fields: &'b [u8], count: usize, bytes: &'b [u8]) -> Self {
         Entries {
@@ -175,7 +183,7 @@ impl<'b> Entries<'b> {
         })
     }
 
-    /// Returns the entry at the front and its end.
+    /// Returns the next entry from the front, and its end.
     #[inline]
     fn front(&self) -> Option<(Entry<'b>, usize)> {
         let header = Header::read(self.bytes, self.at, self.count)?;
@@ -187,7 +195,7 @@ impl<'b> Entries<'b> {
         Some((entry, end + listpack::entry_len_at(self.bytes, end)?))
     }
 
-    /// Returns the entry at the back.
+    /// Returns the next entry from the back.
     #[inline]
     fn back(&self) -> Option<Entry<'b>> {
         let (Element::Int(elements), data_end) = listpack::prev(self.bytes, self.end)? else {

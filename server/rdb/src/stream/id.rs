@@ -4,11 +4,11 @@ use punctual_resp::decimal;
 
 use super::StreamId;
 
-/// Longest text of an ID that is parsed, as in Redis.
+/// Maximum length in bytes of an ID's text, as in Redis. A longer text is refused.
 const TEXT_MAX: usize = 127;
 
 impl StreamId {
-    /// Creates an ID.
+    /// Returns the ID `ms-seq`.
     pub const fn new(ms: u64, seq: u64) -> Self {
         Self { ms, seq }
     }
@@ -31,12 +31,13 @@ impl StreamId {
         }
     }
 
-    /// Returns true for 0-0.
+    /// Returns true if the ID is 0-0.
     pub fn is_zero(self) -> bool {
         self == Self::MIN
     }
 
-    /// Parses `ms-seq`, or `ms` with the sequence number `missing`. As in Redis, the text ends at its first NUL.
+    /// Parses `ms-seq`, or `ms` alone, for which the sequence number is `missing`. As in Redis, the
+    /// text ends at its first NUL.
     ///
     /// ```
     /// use punctual_rdb::stream::StreamId;
@@ -89,7 +90,8 @@ impl StreamId {
     }
 }
 
-/// Parses a number as C's `strtoull` does where it is not canonical: spaces, a sign and leading zeros.
+/// Parses a number as Redis does: a canonical `u64`, or a text with spaces, a sign or leading zeros
+/// as C's `strtoull` parses it. A canonical negative number is refused.
 fn number(text: &[u8]) -> Option<u64> {
     if let Some(number) = decimal::parse_u64(text) {
         return Some(number);

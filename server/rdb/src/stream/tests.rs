@@ -1,4 +1,4 @@
-//! Blocks against a simple model, and bytes that are no block.
+//! Blocks compared with a simple model, and malformed blocks.
 
 use proptest::prelude::*;
 
@@ -81,7 +81,7 @@ proptest! {
         let read = Block::read(block.id(), &listpack).expect("ours").to_owned();
         prop_assert!(read == block);
 
-        // From both ends at once.
+        // Iterates from both ends alternately.
         let (mut entries, mut count) = (block.entries(), 0);
         while entries.next().is_some() {
             count += 1 + usize::from(entries.next_back().is_some());
@@ -147,6 +147,6 @@ fn flaws() {
         let error: Corrupt = read(numbers).unwrap_err();
         assert_eq!(error.reason, flaw, "{numbers:?}");
     }
-    // Below the block's ID.
+    // The entry's ID is below the block's ID.
     assert!(read(&[1, 0, 0, 0, 2, 0, -1, 3]).is_err());
 }

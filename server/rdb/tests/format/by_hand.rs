@@ -1,5 +1,5 @@
-//! Hand-made bytes in forms that current redis-servers no longer write. They still
-//! read them, so redis-server checks them too if it is installed.
+//! Hand-made bytes in encodings that current redis-servers read and no longer write. If
+//! redis-server is installed, the tests compare its result with ours.
 
 use punctual_rdb::ziplist::Ziplist;
 use punctual_rdb::{Corrupt, Error, Flaw, Kind, Meta, Reader, Reason};
@@ -7,7 +7,7 @@ use punctual_rdb::{Corrupt, Error, Flaw, Kind, Meta, Reader, Reason};
 use crate::contents::{Plain, Text, assert_same, restored, sealed, snapshot};
 use crate::server::Server;
 
-/// Returns a ziplist of entries given as encoding and data.
+/// Returns a ziplist. Each of `entries` has an encoding and data, without the previous length.
 pub fn ziplist(entries: &[Vec<u8>]) -> Vec<u8> {
     let mut body = Vec::new();
     let (mut last, mut last_len) = (0, 0usize);
@@ -31,7 +31,7 @@ pub fn ziplist(entries: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// Returns the encoding of a text in a ziplist.
+/// Returns the encoding and data of a text in a ziplist.
 pub fn zip_text(text: &[u8]) -> Vec<u8> {
     let mut out = match text.len() {
         len @ 0..64 => vec![len as u8],
@@ -42,7 +42,8 @@ pub fn zip_text(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns entries of every encoding, an even number of different texts, and their contents.
+/// Returns ziplist entries of every encoding, and their texts. The texts are different, and their
+/// number is even.
 fn entries() -> (Vec<Vec<u8>>, Vec<Text>) {
     let mut entries = vec![
         vec![0xF1],
@@ -76,6 +77,7 @@ fn entries() -> (Vec<Vec<u8>>, Vec<Text>) {
     (entries, texts)
 }
 
+/// Returns the string `bytes` with its length in a snapshot.
 pub fn string(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::from([0x80]);
     out.extend((bytes.len() as u32).to_be_bytes());
@@ -87,7 +89,7 @@ fn bytes(texts: &[&str]) -> Vec<Text> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Returns values in all former encodings.
+/// Returns values in all former encodings: the kind, the bytes, and the contents.
 pub fn old_values() -> Vec<(Kind, Vec<u8>, Plain)> {
     let (zipped, texts) = entries();
     let pairs = || {
@@ -358,7 +360,7 @@ fn hashes_of_redis_7_4() {
 }
 
 #[test]
-fn ziplists_from_outside_are_refused_with_the_offset() {
+fn damaged_ziplists_are_refused_with_the_offset() {
     let good = ziplist(&[zip_text(b"ab"), vec![0xF5]]);
     assert_eq!(Ziplist::new(&good).unwrap().count(), 2);
     let refused = |at: usize, byte: u8| {

@@ -1,4 +1,4 @@
-//! Snapshots and payloads as plain values for comparison.
+//! Reads snapshots and payloads into plain values, which tests compare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -18,7 +18,7 @@ pub enum Plain {
     String(Text),
     List(Vec<Text>),
     Set(BTreeSet<Text>),
-    /// Values and times.
+    /// Fields with their values and expiry times.
     Hash(BTreeMap<Text, (Text, Option<i64>)>),
     Zset(BTreeMap<Text, f64>),
     Stream(PlainStream),
@@ -32,7 +32,7 @@ impl Plain {
             Plain::Set(set) => set.len(),
             Plain::Hash(hash) => hash.len(),
             Plain::Zset(zset) => zset.len(),
-            // An empty stream is a value.
+            // A stream without entries is a value, unlike an empty list.
             Plain::Stream(stream) => stream.entries.len() + 1,
         }
     }
@@ -54,7 +54,8 @@ fn score(text: &[u8]) -> f64 {
 
 /// Reads every item of a value.
 pub fn plain<S: Source>(contents: Contents<'_, S>) -> Result<Plain, Failure<S::Error>> {
-    // An insertion returns whether the item was new: the reader leaves duplicates to its caller.
+    // Whether all items were new. The reader does not check items for duplicates, so this function
+    // does.
     let mut new = true;
     let plain = match contents {
         Contents::String(element) => Plain::String(text(element)),
@@ -160,7 +161,7 @@ pub struct Snapshot {
     pub keys: BTreeMap<(u64, Text), Key>,
     /// The code of the libraries.
     pub libraries: Vec<Text>,
-    /// The skipped records and their names.
+    /// The skipped records: a description, the key, and the type byte.
     pub skipped: Vec<(String, Text, u8)>,
     pub verified: bool,
 }
@@ -199,7 +200,7 @@ pub fn snapshot<S: Source>(mut reader: Reader<S>) -> Result<Snapshot, Failure<S:
     }
 }
 
-/// Reads the keys without any value.
+/// Returns the keys, and skips all values.
 pub fn names<S: Source>(mut reader: Reader<S>) -> Result<Vec<Text>, Failure<S::Error>> {
     let mut names = Vec::new();
     loop {
@@ -211,7 +212,7 @@ pub fn names<S: Source>(mut reader: Reader<S>) -> Result<Vec<Text>, Failure<S::E
     }
 }
 
-/// Reads only the first item of each value.
+/// Reads only the first item of each value. Returns the number of values that have an item.
 pub fn first_items<S: Source>(mut reader: Reader<S>) -> Result<usize, Failure<S::Error>> {
     let mut found = 0;
     loop {
@@ -239,7 +240,7 @@ pub fn restored(payload: &[u8]) -> Result<Plain, Error> {
     Ok(plain(restore.value()?.read()?)?)
 }
 
-/// Returns a payload with a type byte and a value.
+/// Returns the payload of a value of `kind`.
 pub fn sealed(kind: Kind, value: &[u8]) -> Vec<u8> {
     let mut payload = vec![kind.byte()];
     payload.extend_from_slice(value);
@@ -247,7 +248,7 @@ pub fn sealed(kind: Kind, value: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Asserts equality, and on failure prints both sides in short.
+/// Asserts equality. On failure, prints `what` and both sides on one line each.
 #[track_caller]
 pub fn assert_same<T: Debug + PartialEq>(ours: T, theirs: T, what: &dyn Debug) {
     assert!(

@@ -1,4 +1,5 @@
-//! Damaged bytes: no panic, the same result for any block size, and nothing accepted that redis-server refuses.
+//! Damaged bytes. The reader must not panic, must return the same result for any block size, and
+//! must refuse all payloads that redis-server refuses.
 
 use proptest::prelude::*;
 use punctual_harness::Random;
@@ -65,7 +66,7 @@ fn file() -> Vec<u8> {
     file
 }
 
-/// Changes, removes or cuts off some of `bytes`.
+/// Changes, inserts, removes or cuts off some of `bytes`.
 fn damage(bytes: &mut Vec<u8>, changes: &[(prop::sample::Index, u8, u8)]) {
     for (at, how, byte) in changes {
         if bytes.is_empty() {
@@ -156,7 +157,8 @@ fn payloads_are_refused_as_restore_refuses_them() {
     assert_eq!(dump::open(&newer), Err(dump::Refused::Version(13)));
 }
 
-/// We refuse all damage that redis-server refuses with its thorough checks; values that both accept are equal.
+/// The crate must refuse all damaged payloads that redis-server refuses with
+/// `sanitize-dump-payload`. Values that both accept must be equal.
 #[test]
 fn damaged_payloads_beside_redis() {
     let Some(mut server) = Server::start(None) else {
@@ -171,7 +173,7 @@ fn damaged_payloads_beside_redis() {
     for round in 0..4000 {
         let (kind, value) = &values[round % values.len()];
         let mut value = value.clone();
-        // Lengths and encodings are near the start; the middle of long texts matters less.
+        // Lengths and encodings are near the start, so the damage is there as well.
         let at = (random.bits() as usize) % value.len().min(900);
         match random.bits() % 3 {
             0 => value[at] = random.bits() as u8,
@@ -191,8 +193,9 @@ fn damaged_payloads_beside_redis() {
                 );
             }
             (Some(ours), false) => panic!("{kind:?} {at}: redis-server refuses {ours:?}"),
-            // Redis accepts a score that is no number, and reads on into the version and the checksum; it reads a string's
-            // encoding as a length; it checks much less of a stream.
+            // Redis is less strict in four ways. It accepts a score that is not a number. It reads
+            // beyond the value into the version and the checksum. It reads the encoding of a string
+            // as a length. It checks less of a stream.
             (None, true) => match restored(&payload).map_err(|error| error.reason) {
                 Err(Reason::Score | Reason::Truncated | Reason::Length | Reason::Stream(_)) => {
                     stricter += 1;
@@ -215,7 +218,7 @@ fn is_stream(kind: Kind) -> bool {
 
 fn same(ours: &Plain, theirs: Option<&Plain>) -> bool {
     match (ours, theirs) {
-        // Redis believes the record's first ID.
+        // Redis takes the first ID from the record; the crate computes it from the blocks.
         (Plain::Stream(ours), Some(Plain::Stream(theirs))) => {
             let mut theirs = theirs.clone();
             theirs.totals.first_id = ours.totals.first_id;

@@ -1,4 +1,5 @@
-//! Libraries of functions, in snapshots and payloads, both ways.
+//! Libraries of functions in snapshots and payloads: redis-server reads our bytes, and we read its
+//! bytes.
 
 use punctual_rdb::functions::{Restore, Unreadable};
 use punctual_rdb::{Encoder, Reader, VERSION, Writer, dump};
@@ -60,7 +61,7 @@ fn redis_and_we_read_each_other() {
     let mut sorted = libraries();
     sorted.sort();
     assert_eq!(both, sorted);
-    // One library, because Redis dumps several in any order.
+    // Compares one library, because Redis dumps several libraries in any order.
     server.run("FUNCTION DELETE short");
     let mut ours = Vec::new();
     encoder.library(&mut ours, &libraries()[1]);

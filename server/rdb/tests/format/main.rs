@@ -1,4 +1,4 @@
-//! Tests of the format against redis-server, hand-made bytes, and damage.
+//! Tests of the format: compared with redis-server, with hand-made bytes, and with damaged bytes.
 
 mod by_hand;
 mod contents;

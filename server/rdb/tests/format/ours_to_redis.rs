@@ -1,4 +1,4 @@
-//! Our output, read by redis-server 7.0.
+//! redis-server 7.0 reads the output of this crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ fn entries(texts: impl Iterator<Item = Text>) -> Vec<u8> {
     entries
 }
 
-/// Returns values in every encoding that we write, with their bodies.
+/// Returns values in every encoding that the crate writes: the kind, the bytes, and the contents.
 fn values(encoder: &mut Encoder) -> Vec<(Kind, Vec<u8>, Plain)> {
     let mut values = Vec::new();
     for text in texts(20).chain([
@@ -113,7 +113,7 @@ fn values(encoder: &mut Encoder) -> Vec<(Kind, Vec<u8>, Plain)> {
     values
 }
 
-/// Returns a snapshot of values, each with its number as its key.
+/// Returns a snapshot of values. The key of each value is its index.
 fn file(values: &[(Kind, Vec<u8>, Plain)], version: u16, checksum: bool) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, version, checksum);
@@ -186,7 +186,7 @@ fn our_payloads() {
 }
 
 #[test]
-fn strings_are_compressed_where_redis_would() {
+fn strings_are_compressed_in_the_same_cases_as_in_redis() {
     let written = |encoder: &mut Encoder, text: &[u8]| {
         let mut out = Vec::new();
         encoder.string(&mut out, text);

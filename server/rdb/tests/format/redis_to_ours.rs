@@ -1,4 +1,4 @@
-//! The output of redis-server, read by us: every encoding that it can be made to use.
+//! The crate reads the output of redis-server, in every encoding that its settings allow.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ const EXPIRE_MS: i64 = 4_102_444_800_123;
 
 const LIBRARY: &str = "#!lua name=mylib\nredis.register_function('f', function() return 1 end)";
 
-/// Returns integers on both sides of every limit between encodings.
-fn borders() -> Vec<String> {
-    let mut borders: Vec<i64> = vec![0, 1, i64::MAX, i64::MIN];
+/// Returns the integers on both sides of every limit between encodings, as text.
+fn limit_integers() -> Vec<String> {
+    let mut integers: Vec<i64> = vec![0, 1, i64::MAX, i64::MIN];
     for bits in [6, 7, 12, 13, 15, 16, 23, 24, 31, 32, 62] {
         let power = 1i64 << bits;
-        borders.extend([power - 1, power, -power, -power - 1]);
+        integers.extend([power - 1, power, -power, -power - 1]);
     }
-    borders.iter().map(i64::to_string).collect()
+    integers.iter().map(i64::to_string).collect()
 }
 
 /// Creates keys of every type in every encoding.
@@ -32,7 +32,7 @@ fn populate(server: &mut Server) {
     let command = |name: &str, key: &str| vec![name.to_owned(), key.to_owned()];
     let long = |len: usize| "long text ".repeat(len / 10 + 1)[..len].to_owned();
 
-    for (index, number) in borders().into_iter().enumerate() {
+    for (index, number) in limit_integers().into_iter().enumerate() {
         put(vec!["SET".into(), format!("int:{index}"), number]);
     }
     for len in [0, 1, 20, 21, 63, 64, 300, 16383, 16384, 100_000] {
@@ -41,10 +41,11 @@ fn populate(server: &mut Server) {
     for text in ["-0", "007", " 1", "99999999999", "-2147483648", "3.0"] {
         put(vec!["SET".into(), format!("odd:{text}"), text.into()]);
     }
-    // Small collections with all kinds of listpack entries, including backlens of up to three bytes.
+    // Small collections with every encoding of listpack entries, and (in `list:long`) backlens of
+    // up to three bytes.
     let small = || {
         let texts = [0, 1, 63, 64, 121, 122, 125, 126, 127, 128].map(long);
-        borders().into_iter().chain(texts).enumerate()
+        limit_integers().into_iter().chain(texts).enumerate()
     };
     for (index, text) in small() {
         put([command("RPUSH", "list:small"), vec![text.clone()]].concat());
@@ -119,7 +120,7 @@ fn save(server: &mut Server) -> Vec<u8> {
     std::fs::read(server.file("dump.rdb")).expect("a snapshot")
 }
 
-/// Reads a snapshot whole and in blocks, with the same result.
+/// Reads a snapshot in one piece and in blocks, and asserts that the results are equal.
 fn read(bytes: &[u8]) -> Snapshot {
     let whole = snapshot(Reader::new(bytes).deep(true)).expect("a snapshot");
     for (block, len) in [(1, None), (100, Some(bytes.len() as u64)), (1 << 18, None)] {
@@ -274,7 +275,7 @@ fn payloads_of_redis() {
     assert!(listpacks > 5);
 }
 
-/// Encoded again, the entries have the bytes of redis-server.
+/// Asserts that encoding the elements again gives the bytes of redis-server.
 fn same_bytes(theirs: listpack::Listpack<'_>) {
     let mut entries = Vec::new();
     for element in theirs.iter() {

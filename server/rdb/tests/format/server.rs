@@ -1,4 +1,4 @@
-//! A private redis-server with a snapshot.
+//! A private redis-server, which loads a snapshot if the test has one.
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::contents::{Plain, Text};
 use crate::streams;
 
-/// A connection to a server of its own.
+/// A redis-server and a connection to it. Dropping it stops the server.
 pub struct Server {
     wire: Wire,
     _process: Process,
@@ -43,7 +43,7 @@ impl Server {
         })
     }
 
-    /// Returns a file in the server's folder.
+    /// Returns the path of a file in the server's folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -52,7 +52,8 @@ impl Server {
         texts(self.run("KEYS *"))
     }
 
-    /// Returns a key's value by commands, or `None` for types that are not compared.
+    /// Returns a key's value, which it reads with commands such as GET, or `None` for types that
+    /// tests do not compare.
     pub fn value(&mut self, key: &[u8]) -> Option<Plain> {
         let kind = text(self.succeed(&[b"TYPE", key]));
         let mut ask = |command: &[&[u8]]| self.succeed(command);
@@ -83,7 +84,7 @@ impl Server {
         })
     }
 
-    /// Restores a payload to the key `key`. Returns whether it was accepted.
+    /// Restores a payload to the key `key`. Returns whether the server accepted the payload.
     pub fn restore(&mut self, key: &[u8], payload: &[u8]) -> bool {
         let command: [&[u8]; 5] = [b"RESTORE", key, b"0", payload, b"REPLACE"];
         !self.ask(&command).is_error()

@@ -1,4 +1,4 @@
-//! Streams: our blocks and records, and those of redis-server.
+//! Streams: the blocks and records of this crate compared with the ones of redis-server.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -53,7 +53,7 @@ fn live<B: AsRef<[u8]>>(block: &Block<B>) -> Vec<(StreamId, Vec<(Text, Text)>)> 
         .collect()
 }
 
-/// Reads every part.
+/// Reads every part of a stream.
 pub fn plain<S: Source>(mut parts: Parts<'_, S>) -> Result<PlainStream, Failure<S::Error>> {
     let mut stream = PlainStream::default();
     let (mut group, mut consumer) = (Text::new(), Text::new());
@@ -196,7 +196,7 @@ fn field<'v>(values: &'v Value, name: &str) -> &'v Value {
     &found.next().expect("the field")[1]
 }
 
-/// Returns what redis-server tells about a stream.
+/// Returns the stream in the reply to `XINFO STREAM key FULL COUNT 0`.
 pub fn of_server(info: &Value) -> PlainStream {
     let number = |name| int(field(info, name)) as u64;
     PlainStream {
@@ -263,7 +263,7 @@ fn blocks_of(payload: &[u8]) -> Vec<Block> {
     blocks
 }
 
-/// A small number that is often equal to others, as text or as part of one.
+/// Texts that are often equal to each other: letters, integers and longer texts.
 fn texts() -> impl Strategy<Value = Text> {
     prop_oneof![
         4 => (0u8..4).prop_map(|n| vec![b'a' + n]),
@@ -279,7 +279,7 @@ fn pairs() -> impl Strategy<Value = Vec<(Text, Text)>> {
     ]
 }
 
-/// Returns ascending IDs from the steps between them.
+/// Returns ascending IDs; `steps` are the differences between neighbours.
 fn ids(steps: &[(u64, u64)]) -> Vec<StreamId> {
     let mut last = StreamId::MIN;
     let mut next = |&(ms, seq): &(u64, u64)| {
@@ -372,7 +372,7 @@ proptest! {
     }
 }
 
-/// Streams of many shapes, in the order in which proptest makes them.
+/// Returns `count` streams of many shapes, the same in every run.
 fn samples(count: usize) -> Vec<PlainStream> {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut sample = || streams().new_tree(&mut runner).expect("a stream").current();
@@ -399,7 +399,7 @@ fn our_streams_in_redis() {
     }
 }
 
-/// The same commands in redis-server and in our blocks: the same bytes.
+/// The same additions and deletions in redis-server and in a [`Block`] must give the same bytes.
 #[test]
 fn blocks_have_the_bytes_of_redis() {
     let Some(mut server) = Server::start(None) else {
@@ -427,7 +427,7 @@ fn blocks_have_the_bytes_of_redis() {
         }
         let mut ours: Vec<_> = entries.chunks(size).map(block_of).collect();
         for (block, chunk) in ours.iter_mut().zip(entries.chunks(size)) {
-            // The last entry stays, so Redis keeps the node.
+            // Redis removes a node whose entries are all deleted, so the last entry stays.
             for (id, _) in chunk[..chunk.len() - 1].iter().step_by(3) {
                 let at = block.find(*id).expect("an entry").at;
                 assert!(block.delete(at) && !block.delete(at));
@@ -445,13 +445,14 @@ fn blocks_have_the_bytes_of_redis() {
             assert_eq!(a.len(), ours.listpack_len());
             assert!(ours == theirs);
             let contained = payload.windows(a.len()).any(|window| window == a);
-            // Unless Redis has compressed it.
+            // Redis compresses strings longer than 20 bytes, so their bytes may differ.
             assert!(contained || a.len() > 20);
         }
     }
 }
 
-/// Groups, consumers, deletions and trimming in redis-server; then there and back.
+/// Reads streams of redis-server with groups, consumers, deletions and trimming, and restores our
+/// encoding of them in redis-server.
 #[test]
 fn streams_of_redis() {
     let Some(mut server) = Server::start(None) else {
@@ -497,14 +498,14 @@ fn streams_of_redis() {
         assert_same(server.value(b"copy"), Some(theirs.clone()), &compress);
         server.run("XADD copy * next 1");
 
-        // Emptied, it remains.
+        // A stream without entries remains a value.
         server.run("XTRIM copy MAXLEN 0");
         let payload = text(server.run("DUMP copy"));
         assert_same(restored(&payload).ok(), server.value(b"copy"), &compress);
     }
 }
 
-/// A record of redis-server 5, which has no counters.
+/// A record of redis-server 5 has no counters.
 #[test]
 fn records_of_the_first_kind() {
     let pairs = [(b"f".to_vec(), b"v".to_vec())];

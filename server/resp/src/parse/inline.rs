@@ -1,9 +1,14 @@
 //! Inline commands: one line, split at blanks, with quotes.
 //!
-//! The rules are those of Redis's `sdssplitargs`: `"..."` has the escapes `\n \r \t \b \a \xHH`, and any other escaped
-//! character stands for itself; `'...'` has only `\'`; a closing quote must be followed by a blank or the
-//! end. A quote may open in the middle of a word, which it then ends. (A NUL byte, which ends Redis's C
-//! strings and makes its parser wait forever, is an ordinary byte here.)
+//! The rules are the ones of Redis's `sdssplitargs`:
+//!
+//! - `"..."` has the escapes `\n \r \t \b \a \xHH`; any other escaped character stands for itself.
+//! - `'...'` has only the escape `\'`.
+//! - A quote may open in the middle of a word. Its closing quote ends the word, so a blank or the
+//!   end of the line must follow.
+//!
+//! One difference: a NUL byte is an ordinary byte here. In Redis it ends the C string, and the
+//! parser waits for more bytes forever.
 
 use crate::args::Span;
 use crate::error::ProtocolError;
@@ -17,8 +22,8 @@ fn hex(byte: u8) -> Option<u8> {
     (byte as char).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Splits `line` (at most some KiB, no line end) into arguments: appends their bytes to `out` and their ranges in
-/// `out` to `spans`.
+/// Splits `line`, which has no line end, into arguments. Appends their bytes to `out` and their
+/// ranges in `out` to `spans`. `out` must stay below 4 GiB.
 pub(super) fn split(
     line: &[u8],
     out: &mut Vec<u8>,
@@ -51,7 +56,8 @@ fn word<'l>(line: &'l [u8], out: &mut Vec<u8>) -> Result<&'l [u8], ProtocolError
             b' ' | b'\n' | b'\r' | b'\t' => return Ok(rest),
             b'"' => return closed(double_quoted(tail, out)?),
             b'\'' => return closed(single_quoted(tail, out)?),
-            // Vertical tab and form feed separate words only between them, as in Redis.
+            // Vertical tab and form feed count as blanks between words, but not within a word, as
+            // in Redis.
             _ => {
                 out.push(*byte);
                 tail

@@ -1,4 +1,5 @@
-//! The settings, and the functions that read and change them. They outlive the script.
+//! The settings of `cjson`, and the functions with which scripts read and change them. A changed
+//! setting stays for later scripts, as in Redis.
 
 use crate::raw::function::Raise;
 use crate::raw::{Kind, Stack};
@@ -14,13 +15,15 @@ const DECODE_INVALID: usize = 6;
 const PRECISION: usize = 7;
 const KEEP_BUFFER: usize = 8;
 
-/// Settings of a new table.
+/// Settings of a new table of the library, in the order of the indices above.
 pub(super) const DEFAULTS: [i32; 9] = [0, 2, 10, 1000, 1000, 0, 1, 14, 1];
 
-/// What becomes of NaN and infinities.
+/// How `encode` writes NaN and infinities.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Invalid {
+    /// Raises an error.
     Refuse,
+    /// Writes `nan`, `inf` or `-inf`, which are not JSON.
     Write,
     WriteNull,
 }
@@ -28,14 +31,17 @@ pub(super) enum Invalid {
 /// Settings of `encode`.
 #[derive(Clone, Copy)]
 pub(super) struct Encode {
-    /// Writes sparse arrays as objects instead of refusing them.
+    /// Whether sparse arrays are written as objects; otherwise they are an error.
     pub(super) sparse_convert: bool,
-    /// An array with more than `sparse_ratio` places an element is sparse; 0: none is.
+    /// An array is sparse if its greatest index is more than `sparse_ratio` times the number of its
+    /// elements. With 0, no array is sparse.
     pub(super) sparse_ratio: i32,
     /// Arrays up to this length are never sparse.
     pub(super) sparse_safe: i32,
+    /// Maximum number of nested tables.
     pub(super) max_depth: i32,
     pub(super) invalid: Invalid,
+    /// Number of significant digits of numbers.
     pub(super) precision: usize,
 }
 
@@ -61,8 +67,9 @@ impl Encode {
 /// Settings of `decode`.
 #[derive(Clone, Copy)]
 pub(super) struct Decode {
+    /// Maximum number of nested arrays and objects.
     pub(super) max_depth: i32,
-    /// Accepts NaN, infinities, hexadecimal numbers, leading zeros and a plus sign.
+    /// Whether NaN, infinities, hexadecimal numbers, leading zeros and a plus sign are accepted.
     pub(super) invalid: bool,
 }
 
@@ -102,7 +109,8 @@ pub(super) fn encode_number_precision(stack: &mut Stack<'_>) -> Result<i32, Rais
     set_number(stack, 1, PRECISION, 1, 14)
 }
 
-/// Sets what Redis does with its buffer. Ours is kept in any case.
+/// Sets whether Redis keeps its buffer. Here the setting has no effect; buffers up to a limit are
+/// always kept.
 pub(super) fn encode_keep_buffer(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     pad_arguments(stack, 1)?;
     choose(stack, 1, KEEP_BUFFER, SWITCH)
@@ -129,7 +137,7 @@ fn pad_arguments(stack: &Stack<'_>, count: i32) -> Result<(), Raise> {
     Ok(())
 }
 
-/// Sets a number unless the argument is nil, and pushes it.
+/// Sets a number unless the argument is nil, and pushes the setting.
 fn set_number(
     stack: &Stack<'_>,
     at: i32,
@@ -142,7 +150,7 @@ fn set_number(
         let value = stack.check_integer(at)? as i32;
         if !(min..=max).contains(&value) {
             let problem = format!("expected integer between {min} and {max}");
-            // The argument is always called the first.
+            // As in Redis, the message names the first argument for any `at`.
             return Err(stack.argument_error(1, problem));
         }
         cell.set(value);
@@ -151,7 +159,8 @@ fn set_number(
     Ok(1)
 }
 
-/// Sets an option unless the argument is nil, and pushes it: the first two are written as false and true.
+/// Sets an option unless the argument is nil, and pushes the setting. The first option is pushed as
+/// false, the second as true, and a third by its name.
 fn choose(stack: &Stack<'_>, at: i32, setting: usize, options: &[&str]) -> Result<i32, Raise> {
     let cell = &stack.settings()[setting];
     match stack.kind(at) {

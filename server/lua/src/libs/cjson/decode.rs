@@ -1,29 +1,30 @@
-//! JSON text to Lua values.
+//! Converts JSON text to Lua values.
 
 use super::config::Decode;
 use super::{Buffers, number, out_of_memory};
 use crate::raw::Stack;
 use crate::raw::function::Raise;
 
-/// A table that is being filled. It is on the stack, and an object's key above it.
+/// A table that is being filled. It is on the stack; the key of an object's next value is above it.
 pub(crate) enum Open {
-    /// With the index of the next element.
+    /// The index of the next element.
     Array(i32),
     Object,
 }
 
-/// A part of the text. What belongs to it is in the lexer, so that it fits into a register.
+/// The kind of a token. The token's data is in fields of the [`Lexer`], so that a `Token` fits in a
+/// register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Token {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    /// A string without escapes: `from` up to `to` in the text.
+    /// A string without escapes, which is the text from [`Lexer::from`] to [`Lexer::to`].
     Plain,
-    /// A string with escapes, which are replaced in the buffer.
+    /// A string with escapes. [`Lexer::unescaped`] has the string with its escapes replaced.
     Unescaped,
-    /// `value`.
+    /// A number, which is in [`Lexer::value`].
     Number,
     True,
     False,
@@ -31,7 +32,7 @@ enum Token {
     Colon,
     Comma,
     End,
-    /// `problem`.
+    /// An error, which [`Lexer::problem`] describes.
     Error,
 }
 
@@ -86,7 +87,7 @@ struct Decoder<'t> {
 }
 
 impl Decoder<'_> {
-    /// Pushes the value that is all of the text.
+    /// Pushes the value of the whole text.
     fn run(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         let mut token = self.lexer.token();
         loop {
@@ -94,7 +95,8 @@ impl Decoder<'_> {
                 token = first;
                 continue;
             }
-            // A value has been completed.
+            // The value at the top is complete. Adds it to the innermost table, and completes the
+            // tables that end here.
             token = loop {
                 let token = match self.open.last_mut() {
                     None => {
@@ -139,7 +141,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Pushes a value that begins with `token`. If that is a table with elements, returns the first token of the first one.
+    /// Pushes a value that begins with `token`. If the value is a table with elements, pushes an
+    /// empty table and returns the first token of the first element.
     fn push(&mut self, stack: &mut Stack<'_>, token: Token) -> Result<Option<Token>, Raise> {
         match token {
             Token::Plain | Token::Unescaped => stack.push_bytes(self.lexer.text_of(token)),
@@ -182,7 +185,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Makes room for a table that needs `slots` on the stack.
+    /// Makes room for a table that needs `slots` values on the stack, and checks the depth and the
+    /// memory.
     fn descend(&self, stack: &Stack<'_>, slots: i32) -> Result<(), Raise> {
         let depth = self.open.len() as i32 + 1;
         if depth > self.max_depth || !stack.has_room(slots) {
@@ -198,23 +202,24 @@ impl Decoder<'_> {
     }
 }
 
-/// Divides the text into tokens, and holds what belongs to the last one.
+/// Divides the text into tokens, and holds the data of the last token.
 struct Lexer<'t> {
     text: &'t [u8],
-    /// Place of the last token, or of the error in it.
+    /// Position of the last token, or of the error in it.
     at: usize,
-    /// Place behind the last token.
+    /// Position after the last token.
     next: usize,
-    /// The last string without escapes.
+    /// Start of the last string without escapes.
     from: usize,
+    /// End of the last string without escapes.
     to: usize,
     /// The last number.
     value: f64,
-    /// The error.
+    /// The description of an error.
     problem: &'static str,
-    /// Accepts numbers that JSON does not have.
+    /// Whether numbers that JSON does not have are accepted.
     invalid: bool,
-    /// The last string with escapes.
+    /// The last string that had escapes.
     unescaped: &'t mut Vec<u8>,
 }
 
@@ -243,7 +248,7 @@ impl Lexer<'_> {
         token
     }
 
-    /// Takes a string; `next` is at its quote.
+    /// Reads a string; `next` is the position of its opening quote.
     fn string(&mut self) -> Token {
         let start = self.next + 1;
         let mut plain = start;
@@ -272,7 +277,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// Appends the character of an escape; returns its length without the backslash.
+    /// Appends the character of an escape to `unescaped`. `text` starts after the backslash.
+    /// Returns the length of the escape without the backslash.
     fn escape(&mut self, text: &[u8]) -> Result<usize, &'static str> {
         let character = match text.first() {
             Some(b @ (b'"' | b'\\' | b'/')) => *b,
@@ -294,7 +300,7 @@ impl Lexer<'_> {
         Ok(1)
     }
 
-    /// Takes a number that begins with a digit or a minus sign.
+    /// Reads a number.
     fn number(&mut self) -> Token {
         let text = &self.text[self.next..];
         if !self.invalid && is_invalid(text) {
@@ -310,7 +316,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Takes a word, or a number that JSON does not have.
+    /// Reads `true`, `false` or `null`, or a number that JSON does not have.
     fn word(&mut self) -> Token {
         let text = &self.text[self.next..];
         for (word, token) in [
@@ -335,7 +341,7 @@ impl Lexer<'_> {
         Token::Error
     }
 
-    /// Returns the bytes of the last token, a string.
+    /// Returns the bytes of the last token, which is a string.
     fn text_of(&self, token: Token) -> &[u8] {
         if token == Token::Plain {
             &self.text[self.from..self.to]
@@ -367,7 +373,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Returns whether a number that `strtod` may accept is none of JSON's.
+/// Returns whether a text that `strtod` may accept does not start with a number of JSON.
 fn is_invalid(text: &[u8]) -> bool {
     let (text, plus) = match text {
         [b'+', ..] => (text, true),
@@ -383,7 +389,8 @@ fn is_invalid(text: &[u8]) -> bool {
         || begins(b"nan")
 }
 
-/// Returns the character of `uXXXX`, or of a pair of surrogates, and the length.
+/// Returns the character of `uXXXX` or of a surrogate pair `uXXXX\uXXXX`, and the length of that
+/// text.
 fn code_point(text: &[u8]) -> Option<(char, usize)> {
     const LEN: usize = 5;
     let first = code_unit(text)?;

@@ -1,4 +1,4 @@
-//! Lua values to JSON text.
+//! Converts Lua values to JSON text.
 
 use punctual_resp::decimal::write_f64_rounded;
 
@@ -8,9 +8,12 @@ use crate::raw::function::Raise;
 use crate::raw::tables::Place;
 use crate::raw::{Kind, Stack};
 
-/// A table that is being written. It is on the stack, and an object's key above it.
+/// A table whose elements are being written. It is on the stack; the last key of an object is above
+/// it.
 pub(crate) enum Open {
+    /// `written` of the `len` elements are written.
     Array { written: i32, len: i32 },
+    /// The position after the last key.
     Object(Place),
 }
 
@@ -39,7 +42,7 @@ struct Encoder<'b> {
 }
 
 impl Encoder<'_> {
-    /// Pops a value and appends it.
+    /// Pops a value and appends its JSON text to `out`.
     fn run(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         loop {
             match stack.kind(-1) {
@@ -49,7 +52,8 @@ impl Encoder<'_> {
                     stack.pop(1);
                 }
             }
-            // Push the next element of the innermost table; tables without one are complete.
+            // Pushes the next element of the innermost table. A table without further elements is
+            // complete.
             loop {
                 let Some(open) = self.open.last_mut() else {
                     return Ok(());
@@ -85,10 +89,11 @@ impl Encoder<'_> {
         }
     }
 
-    /// Begins the table at the top. Above that of an object goes nil, the key before the first.
+    /// Writes the bracket of the table at the top. For an object, pushes nil, with which an
+    /// iteration of its keys starts.
     fn begin(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         let depth = self.open.len() as i32 + 1;
-        // Nesting also ends where Lua's stack does.
+        // A table for which Lua's stack has no room gives the same error.
         if depth > self.settings.max_depth || !stack.has_room(3) {
             return Err(Raise::message(format!(
                 "Cannot serialise, excessive nesting ({depth})"
@@ -108,7 +113,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Returns the length of the table at the top if it is an array: if it is not empty and all keys are positive integers.
+    /// Returns the length of the table at the top if it is an array: it is not empty, and all keys
+    /// are positive integers.
     fn array_len(&self, stack: &Stack<'_>) -> Result<Option<i32>, Raise> {
         let Some((max, items)) = stack.array_keys() else {
             return Ok(None);
@@ -146,7 +152,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Appends the value at the top, which is no table.
+    /// Appends the value at the top, which is not a table.
     fn write_plain(&mut self, stack: &Stack<'_>, kind: Kind) -> Result<(), Raise> {
         match kind {
             Kind::String => write_string(self.out, stack.bytes(-1).unwrap_or_default()),
@@ -186,7 +192,7 @@ fn cannot(kind: Kind, problem: &str) -> Raise {
     Raise::message(format!("Cannot serialise {}: {problem}", kind.name()))
 }
 
-/// Whether a byte stands for itself in a string.
+/// For each byte, whether it is written unchanged in a string.
 const PLAIN: [bool; 256] = {
     let mut plain = [true; 256];
     let mut byte = 0;
@@ -225,8 +231,8 @@ fn plain_len(text: &[u8]) -> usize {
     len + text[len..].iter().take_while(is_plain).count()
 }
 
-/// Returns the bytes in whole blocks before the first block with a byte that needs an escape. The compiler turns the look at a
-/// block into vector instructions.
+/// Returns the number of bytes in whole blocks before the first block with a byte that needs an
+/// escape. The check of a block compiles to vector instructions.
 fn plain_blocks<const BLOCK: usize>(text: &[u8]) -> usize {
     let needs_escape = |b: u8| (b < 0x20) | (b == b'"') | (b == b'/') | (b == b'\\') | (b == 0x7f);
     let has_one = |block: &&[u8; BLOCK]| block.iter().fold(false, |any, &b| any | needs_escape(b));

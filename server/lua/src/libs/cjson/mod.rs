@@ -1,11 +1,14 @@
-//! The library `cjson`: JSON to Lua values and back, as version 2.1.0 of lua-cjson does it in Redis 7.0.
+//! The library `cjson`: converts JSON to Lua values and back, as lua-cjson 2.1.0 does in Redis 7.0.
 //!
 //! Ground rules:
 //!
-//! - Texts, positions in errors and the state after an error equal those of Redis. Tables are filled in the order of the text,
-//!   one element after the other, because the order of `next` depends on it.
-//! - Nothing recurses: open tables are a list, so only Lua's stack bounds the depth.
-//! - Nothing is built in between: text goes to the stack, and the stack to a buffer, which the next call uses again.
+//! - Results, messages and positions in messages are the same as in Redis. The decoder fills tables
+//!   in the order of the text, one element after the other, because the order of `next` depends on
+//!   the order of insertion.
+//! - The code is not recursive. A list holds the tables that are not complete yet, so only Lua's
+//!   stack limits the depth.
+//! - There is no intermediate form: the decoder pushes values while it reads the text, and the
+//!   encoder appends to a buffer, which the next call reuses.
 
 mod config;
 mod decode;
@@ -15,7 +18,7 @@ mod number;
 use crate::raw::Stack;
 use crate::raw::function::{Native, Raise};
 
-/// Functions in the order in which Redis registers them; `pairs` shows it.
+/// Functions in the order in which Redis registers them, which scripts can see with `pairs`.
 const FUNCTIONS: &[(&str, Native)] = &[
     ("encode", encode::encode),
     ("decode", decode::decode),
@@ -29,20 +32,21 @@ const FUNCTIONS: &[(&str, Native)] = &[
     ("new", new),
 ];
 
-/// Buffers kept from call to call.
+/// Buffers that calls reuse.
 #[derive(Default)]
 pub(crate) struct Buffers {
     /// The JSON text.
     text: Vec<u8>,
-    /// A string without its escapes.
+    /// A string whose escapes are replaced.
     unescaped: Vec<u8>,
-    /// The tables that are open while decoding, and while encoding.
+    /// The tables that the decoder has not completed.
     decoding: Vec<decode::Open>,
+    /// The tables that the encoder has not completed.
     encoding: Vec<encode::Open>,
 }
 
 impl Buffers {
-    /// Passes the interpreter's buffers to `f`, empty.
+    /// Calls `f` with the interpreter's buffers, which are empty.
     fn with<R>(stack: &mut Stack<'_>, f: impl FnOnce(&mut Stack<'_>, &mut Self) -> R) -> R {
         const KEPT: usize = 64 << 10;
         let mut buffers = stack.context().session().json.take();
@@ -58,7 +62,7 @@ impl Buffers {
     }
 }
 
-/// Pushes a table of the library with settings of its own.
+/// Pushes a new table of the library, whose settings are separate from other such tables.
 pub(crate) fn push(stack: &mut Stack<'_>) {
     stack.push_table(0, 0);
     stack.push_settings(config::DEFAULTS);
@@ -75,14 +79,15 @@ pub(crate) fn push(stack: &mut Stack<'_>) {
     stack.raw_set_field(-2, b"_VERSION");
 }
 
+/// `cjson.new()`.
 fn new(stack: &mut Stack<'_>) -> Result<i32, Raise> {
-    // Redis ignores arguments, but they fill the stack.
+    // The function ignores its arguments, but they may have filled the stack.
     stack.ensure(8)?;
     push(stack);
     Ok(1)
 }
 
-/// Returns the error of a script that has used up its memory, with the text of Lua's own.
+/// Returns the error of a script that has used up its memory. The text is Lua's.
 fn out_of_memory(stack: &Stack<'_>) -> Raise {
     stack.push_bytes(b"not enough memory");
     Raise::Top

@@ -1,12 +1,15 @@
-//! Numbers as C's `strtod` takes them from the beginning of a text.
+//! Numbers at the beginning of a text, as C's `strtod` parses them.
 
 use rustc_apfloat::Float as _;
 use rustc_apfloat::ieee::Double;
 
-/// Returns the number at the beginning of `text` and its length; `None` if there is none.
+/// Returns the number at the beginning of `text` and its length, or `None` if `text` does not begin
+/// with a number.
 ///
-/// As glibc in the C locale: an optional sign, then decimal digits with an optional point and exponent, `0x` and hexadecimal
-/// digits with an optional point and `p` exponent, or `inf`, `infinity`, `nan` or `nan(...)` in any case. Rounds correctly.
+/// The syntax is glibc's in the C locale. An optional sign is followed by decimal digits with an
+/// optional point and exponent; by `0x` and hexadecimal digits with an optional point and `p`
+/// exponent; or by `inf`, `infinity`, `nan` or `nan(...)` in upper or lower case. The number is
+/// rounded correctly.
 pub(super) fn scan(text: &[u8]) -> Option<(f64, usize)> {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let negative = text.first() == Some(&b'-');
@@ -20,8 +23,9 @@ pub(super) fn scan(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -value } else { value }, sign + len))
 }
 
-/// Scans a number without exponent whose digits are an integer that a double holds, and at most 15 of them a fraction: a
-/// division of two exact doubles rounds correctly (Clinger, 1990).
+/// Scans a decimal number without exponent, whose digits form an integer of at most 2^53 and of
+/// which at most 15 are after the point. A division of two exact doubles rounds correctly (Clinger,
+/// 1990). Returns `None` for all other numbers.
 fn short(text: &[u8]) -> Option<(f64, usize)> {
     const POWERS: [f64; 16] = [
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -69,7 +73,8 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((f64::from_bits(value.to_bits() as u64), len))
 }
 
-/// Returns the length of the digits, an optional point among them, and an optional exponent.
+/// Returns the length of digits with an optional point among them and an optional exponent, which
+/// starts with the letter `exponent`.
 fn extent(text: &[u8], is_digit: fn(&u8) -> bool, exponent: u8) -> Option<usize> {
     let count =
         |from: usize, is: fn(&u8) -> bool| text[from..].iter().take_while(|b| is(b)).count();
