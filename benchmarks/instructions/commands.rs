@@ -1,5 +1,5 @@
-//! Instructions of commands on the keyspace, counted under Valgrind as the queues' are: without a reader of the log of changes,
-//! and with one.
+//! Instructions of commands on the keyspace, counted under Valgrind as the queues' are: without a
+//! reader of the log of changes, and with one.
 #![allow(missing_docs)] // the macros make items without them
 
 use gungraun::Callgrind;
@@ -9,7 +9,8 @@ use punctual_store::events::{Classes, Silent};
 use punctual_store::{Command, Now, Store, StoreOptions, Turn, command};
 use std::hint::black_box;
 
-/// Number of commands in each benchmark, all of them on one key: the keyspace's hashes differ from run to run.
+/// Number of commands in each benchmark, all of them on one key: the keyspace's hashes differ from
+/// run to run.
 const OPS: usize = 1_000;
 
 /// A keyspace, and the pipeline to run on it.
@@ -63,7 +64,8 @@ fn stage(line: &str, logged: bool) -> Stage {
     }
 }
 
-/// Returns a keyspace with a queue of jobs, and [`OPS`] jobs from JOB ADD to JOB ACK, `at_once` in each step.
+/// Returns a keyspace with a queue of jobs, and [`OPS`] jobs from JOB ADD to JOB ACK, `at_once` in
+/// each step.
 fn jobs(at_once: usize, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,

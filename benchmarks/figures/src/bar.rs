@@ -20,8 +20,9 @@ pub enum Bar {
 }
 
 impl Bar {
-    /// Judges a figure and its ratio. Returns `None` for a bar of ratios if `has_base` is false: there is nothing to compare with.
-    /// A figure that is missing misses its bar. On a `busy` machine the bar is neither met nor missed.
+    /// Judges a figure and its ratio. Returns `None` for a bar of ratios if `has_base` is false:
+    /// there is nothing to compare with. A figure that is missing misses its bar. On a `busy`
+    /// machine the bar is neither met nor missed.
     pub fn judge(
         self,
         value: Option<Spread>,

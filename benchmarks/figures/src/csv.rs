@@ -15,7 +15,8 @@ pub struct Csv {
 }
 
 impl Csv {
-    /// Creates or truncates the file, and writes its head: the names of the columns, separated by commas.
+    /// Creates or truncates the file, and writes its head: the names of the columns, separated by
+    /// commas.
     ///
     /// # Errors
     /// [`Error::File`] if the file cannot be created.

@@ -1,6 +1,7 @@
 //! Output of the benchmarks: tables, CSV files, SVG plots, and the description of the machine.
 //!
-//! `punctual-bench` and the comparison of timers in `benchmarks/timers/`, a workspace of its own, share this crate.
+//! `punctual-bench` and the comparison of timers in `benchmarks/timers/`, a workspace of its own,
+//! share this crate.
 #![forbid(unsafe_code)]
 
 pub mod bar;

@@ -1,6 +1,8 @@
-//! A thread that sleeps beside a run and records how late it wakes, to show whether the machine had time for the run.
+//! A thread that sleeps beside a run and records how late it wakes, to show whether the machine had
+//! time for the run.
 //!
-//! The sleeper is an ordinary thread. If it does not get a processor in time, then neither does the program under test.
+//! The sleeper is an ordinary thread. If it does not get a processor in time, then neither does the
+//! program under test.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +12,8 @@ use std::time::{Duration, Instant};
 /// Duration of each sleep.
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// The 99th percentile of the lateness above which a machine is too busy for a verdict. An idle machine has about
-/// 0.1 ms, most of it the kernel's timer slack.
+/// The 99th percentile of the lateness above which a machine is too busy for a verdict. An idle
+/// machine has about 0.1 ms, most of it the kernel's timer slack.
 pub const LIMIT: Duration = Duration::from_micros(500);
 
 /// Lateness of the sleeps in a part of a run.
@@ -31,7 +33,8 @@ impl Sleeps {
         sorted.into_iter().nth_back(self.0.len() / 100)
     }
 
-    /// Returns true if the machine was too busy for a verdict: the sleeps were late by more than [`LIMIT`].
+    /// Returns true if the machine was too busy for a verdict: the sleeps were late by more than
+    /// [`LIMIT`].
     pub fn late(&self) -> bool {
         self.p99().is_some_and(|late| late > LIMIT)
     }

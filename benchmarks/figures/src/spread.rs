@@ -16,7 +16,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Computes the quartiles, interpolated between measurements. Returns `None` without measurements.
+    /// Computes the quartiles, interpolated between measurements. Returns `None` without
+    /// measurements.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);

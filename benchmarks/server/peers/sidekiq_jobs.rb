@@ -2,8 +2,9 @@
 
 # Sidekiq in `punctual-bench jobs`.
 #
-# `work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT COUNT FIRST SPREAD` adds jobs that are
-# due from the unix time FIRST on, over SPREAD milliseconds; with FIRST 0, at once.
+# `work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT
+# COUNT FIRST SPREAD` adds jobs that are due from the unix time FIRST on, over SPREAD milliseconds;
+# with FIRST 0, at once.
 require "sidekiq"
 
 MODE, PORT, *REST = ENV["PEER"] ? ENV["PEER"].split : ARGV

@@ -1,8 +1,9 @@
-//! The longest stall of a client while a server does something large in the background: `bench snapshot`, and the parts of other
-//! benchmarks that rewrite an append-only file or synchronize a replica.
+//! The longest stall of a client while a server does something large in the background: `bench
+//! snapshot`, and the parts of other benchmarks that rewrite an append-only file or synchronize a
+//! replica.
 //!
-//! One connection sends one GET after the other, another one (optionally) SETs, 16 at a time. The longest GET before and during the
-//! operation is the stall that a client sees.
+//! One connection sends one GET after the other, another one (optionally) SETs, 16 at a time. The
+//! longest GET before and during the operation is the stall that a client sees.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -86,8 +87,8 @@ pub(crate) fn stall(
     Ok(figures)
 }
 
-/// A background operation of a server: its command, and the fields of INFO that are 1 while it runs, `ok` if it succeeded, and
-/// the number of copied bytes.
+/// A background operation of a server: its command, and the fields of INFO that are 1 while it
+/// runs, `ok` if it succeeded, and the number of copied bytes.
 pub(crate) type Operation = [&'static str; 4];
 const BGSAVE: Operation = [
     "BGSAVE",
@@ -114,7 +115,8 @@ pub(crate) fn operation(server: &Server, keys: u64, of: Operation) -> Result<Fig
     Ok(figures)
 }
 
-/// Runs `bench snapshot` and prints the report: BGSAVE, then starts with the file that the reference server has written.
+/// Runs `bench snapshot` and prints the report: BGSAVE, then starts with the file that the
+/// reference server has written.
 pub(crate) fn snapshot(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let keys = common.keys(500_000, 5_000_000);
     let title = format!(

@@ -1,8 +1,9 @@
 //! `bench blocking`: the lateness of timeouts of blocking commands.
 //!
-//! Many clients send BLPOP on missing keys, each with its own timeout, uniformly distributed. A TIME before it returns
-//! the server's time at the start of the command; lateness is the time of reception minus that time and the timeout. One
-//! thread sends and another one receives, so that neither blocks the other.
+//! Many clients send BLPOP on missing keys, each with its own timeout, uniformly distributed. A
+//! TIME before it returns the server's time at the start of the command; lateness is the time of
+//! reception minus that time and the timeout. One thread sends and another one receives, so that
+//! neither blocks the other.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! Cleanup at the end of a run, also after an error or a signal: stops started servers.
 //!
-//! A [`Guard`] runs its action once: when it is dropped, or when the process receives SIGINT, SIGTERM or SIGHUP.
+//! A [`Guard`] runs its action once: when it is dropped, or when the process receives SIGINT,
+//! SIGTERM or SIGHUP.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,8 @@ type Action = Box<dyn FnOnce() + Send>;
 static PENDING: Mutex<(u64, Vec<(u64, Action)>)> = Mutex::new((0, Vec::new()));
 
 fn pending() -> MutexGuard<'static, (u64, Vec<(u64, Action)>)> {
-    // The list is consistent between any two statements, so a panic in another thread leaves it usable.
+    // The list is consistent between any two statements, so a panic in another thread leaves it
+    // usable.
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,7 +1,8 @@
 //! `bench durability`: the cost of the append-only file.
 //!
-//! Every part starts the servers anew with the settings that it measures, and without automatic rewrites. The files are in
-//! the directory for temporary files: the time of an fsync there decides the figures of `appendfsync always`.
+//! Every part starts the servers anew with the settings that it measures, and without automatic
+//! rewrites. The files are in the directory for temporary files: the time of an fsync there decides
+//! the figures of `appendfsync always`.
 
 use std::time::Duration;
 
@@ -164,7 +165,8 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// `appendfsync always`: SETs of clients that wait for each reply, and the GETs of other clients meanwhile.
+/// `appendfsync always`: SETs of clients that wait for each reply, and the GETs of other clients
+/// meanwhile.
 fn always(
     common: &Common,
     programs: &[Program],

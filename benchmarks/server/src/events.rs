@@ -1,7 +1,7 @@
 //! Receives `expired` or `hexpired` events on a separate thread, and measures their lateness.
 //!
-//! The receiver must not add to the lateness: it only reads into a large buffer, takes the time once after each read, and
-//! parses the messages in place.
+//! The receiver must not add to the lateness: it only reads into a large buffer, takes the time
+//! once after each read, and parses the messages in place.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -130,7 +130,8 @@ impl Receiver {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Blocks until all events have arrived or until the unix time `until_ms`. Returns the lateness of the received events.
+    /// Blocks until all events have arrived or until the unix time `until_ms`. Returns the lateness
+    /// of the received events.
     pub(crate) fn wait(self, all: u64, until_ms: u64) -> Result<Late> {
         while self.count() < all && unix_micros() < until_ms * 1000 {
             std::thread::sleep(Duration::from_millis(20));

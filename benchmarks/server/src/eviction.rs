@@ -33,7 +33,8 @@ const EPOCH_MS: u64 = 1_000_000_000_000;
 const SETTLE: Duration = Duration::from_millis(20);
 /// Interval of the looks at the memory.
 const LOOK: Duration = Duration::from_millis(3);
-/// Connections that send the SETs whose CPU is measured; with few, a server mostly pays for waking up.
+/// Connections that send the SETs whose CPU is measured; with few, a server mostly pays for waking
+/// up.
 const WRITERS: u32 = 50;
 /// Duration of the GETs in each state of the store.
 const PROBE: Duration = Duration::from_secs(2);

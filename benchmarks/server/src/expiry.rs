@@ -1,8 +1,10 @@
-//! `bench expiry`: the lateness of events of expired keys, or (`--fields`) of fields of hashes, or (`--timers`) of timers.
+//! `bench expiry`: the lateness of events of expired keys, or (`--fields`) of fields of hashes, or
+//! (`--timers`) of timers.
 //!
-//! Deadlines are uniformly distributed over some seconds, all after the end of loading, and nothing is accessed again. Each name contains
-//! its deadline. A field's event contains only the hash's name, so the name contains the deadline of the first field, and the other
-//! fields are due at equal intervals after it: the n-th event of a hash belongs to its n-th field.
+//! Deadlines are uniformly distributed over some seconds, all after the end of loading, and nothing
+//! is accessed again. Each name contains its deadline. A field's event contains only the hash's
+//! name, so the name contains the deadline of the first field, and the other fields are due at
+//! equal intervals after it: the n-th event of a hash belongs to its n-th field.
 
 use std::time::Duration;
 
@@ -94,8 +96,8 @@ impl Entries {
     }
 }
 
-/// Loads keys or timers with deadlines over a duration, in random order; each takes `weight` times as long as a key of one server.
-/// Returns the first deadline in unix ms.
+/// Loads keys or timers with deadlines over a duration, in random order; each takes `weight` times
+/// as long as a key of one server. Returns the first deadline in unix ms.
 pub(crate) fn load_spread(
     client: &mut Client,
     entries: Entries,

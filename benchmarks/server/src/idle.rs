@@ -1,7 +1,8 @@
 //! `bench server --idle`: the cost of idle connections.
 //!
-//! The servers have a long idle timeout, so that they must track each connection; the cost of a periodic scan of all
-//! connections is visible. CPU is measured over some seconds without the connections, then over as many with them.
+//! The servers have a long idle timeout, so that they must track each connection; the cost of a
+//! periodic scan of all connections is visible. CPU is measured over some seconds without the
+//! connections, then over as many with them.
 
 use std::time::Duration;
 

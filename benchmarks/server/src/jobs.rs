@@ -1,13 +1,16 @@
 //! `bench jobs`: the lateness, the memory and the cost of jobs.
 //!
-//! Late: jobs are due at times that are spread over some seconds, all after the end of loading. One worker waits in JOB TAKE, and
-//! acknowledges what it got when it asks for more. Lateness is the time of reception minus the job's due time.
+//! Late: jobs are due at times that are spread over some seconds, all after the end of loading. One
+//! worker waits in JOB TAKE, and acknowledges what it got when it asks for more. Lateness is the
+//! time of reception minus the job's due time.
 //!
 //! Storm: all these jobs are due in one millisecond, while another client reads keys.
 //!
-//! Memory: the growth of resident memory while delayed jobs with payloads of 100 bytes are added, divided by their number.
+//! Memory: the growth of resident memory while delayed jobs with payloads of 100 bytes are added,
+//! divided by their number.
 //!
-//! Cost: the CPU time of the server's process for a JOB ADD, a JOB TAKE and a JOB ACK, each sixteen at once on 50 connections.
+//! Cost: the CPU time of the server's process for a JOB ADD, a JOB TAKE and a JOB ACK, each sixteen
+//! at once on 50 connections.
 //!
 //! Peers: other people's job queues (`jobs/peers.rs`).
 

@@ -9,8 +9,8 @@ use crate::clock::unix_micros;
 use crate::error::{Error, Result};
 use crate::workload::{key_name, write_digits};
 
-/// Commands per batch: enough to make system calls negligible, few enough for the replies to fit into a socket's
-/// buffer.
+/// Commands per batch: enough to make system calls negligible, few enough for the replies to fit
+/// into a socket's buffer.
 const BATCH: u64 = 512;
 
 /// The value of loaded keys: 16 bytes.
@@ -54,7 +54,8 @@ pub(crate) fn set_keys(client: &mut Client, count: u64) -> Result<()> {
     })
 }
 
-/// Length of the name of a key with a deadline: `pb:`, 13 digits of unix milliseconds, `:`, 9 digits.
+/// Length of the name of a key with a deadline: `pb:`, 13 digits of unix milliseconds, `:`, 9
+/// digits.
 pub(crate) const DUE_NAME: usize = 26;
 
 /// Returns a key's name, which contains its deadline in unix milliseconds and its number.
@@ -74,10 +75,11 @@ pub(crate) fn set_due(deadline_ms: u64, index: u64, out: &mut Vec<u8>) {
 /// Number of keys loaded to measure the server's speed.
 const PROBES: u64 = 20_000;
 
-/// Loads keys with deadlines before the first deadline. `encode` gets the first deadline in unix ms, and an index.
+/// Loads keys with deadlines before the first deadline. `encode` gets the first deadline in unix
+/// ms, and an index.
 ///
-/// The time until the first deadline is two seconds plus twice the time that a small trial suggests for keys that take `weight` times as
-/// long. Returns the first deadline.
+/// The time until the first deadline is two seconds plus twice the time that a small trial suggests
+/// for keys that take `weight` times as long. Returns the first deadline.
 pub(crate) fn load_due(
     client: &mut Client,
     count: u64,

@@ -52,7 +52,8 @@ impl Late {
         self.micros.len()
     }
 
-    /// Returns the milliseconds that this percentage of the expected events did not exceed. Events that did not arrive are infinitely late.
+    /// Returns the milliseconds that this percentage of the expected events did not exceed. Events
+    /// that did not arrive are infinitely late.
     pub(crate) fn ms(&self, percentile: f64) -> f64 {
         let rank = (percentile / 100.0 * self.expected as f64).ceil();
         if self.micros.is_empty() || rank > self.count() as f64 {

@@ -84,7 +84,8 @@ pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<P
     Ok(found)
 }
 
-/// Returns the paths at which punctual may be: the given one, or the one beside this program and the one on the PATH.
+/// Returns the paths at which punctual may be: the given one, or the one beside this program and
+/// the one on the PATH.
 fn punctual_paths(given: Option<&Path>) -> Vec<PathBuf> {
     if let Some(path) = given {
         return vec![path.to_owned()];
@@ -111,7 +112,8 @@ pub(crate) fn start_all(programs: &[Program], settings: &[(&str, &str)]) -> Resu
 }
 
 impl Program {
-    /// Starts a server in a temporary directory, on a free port, without persistence. `settings` precede the user's.
+    /// Starts a server in a temporary directory, on a free port, without persistence. `settings`
+    /// precede the user's.
     pub(crate) fn start(&self, settings: &[(&str, &str)]) -> Result<Server> {
         let own = self
             .settings
@@ -160,8 +162,8 @@ impl Server {
             .ok_or_else(|| Error::Invalid("the server's memory cannot be read".into()))
     }
 
-    /// Returns the server's CPU time since its start, after a moment (`settle`) in which it falls asleep: the kernel accounts for it
-    /// only then.
+    /// Returns the server's CPU time since its start, after a moment (`settle`) in which it falls
+    /// asleep: the kernel accounts for it only then.
     pub(crate) fn cpu(&self, settle: Duration) -> Result<CpuTime> {
         std::thread::sleep(settle);
         CpuTime::of(pid(self.process.id()))
@@ -186,7 +188,8 @@ pub(crate) fn temporary_directory() -> Result<TempDir> {
     made.map_err(Error::system("making a directory"))
 }
 
-/// Returns name and version of a server. Forks keep `redis_version` for compatibility, so their own fields take precedence.
+/// Returns name and version of a server. Forks keep `redis_version` for compatibility, so their own
+/// fields take precedence.
 fn identity(info: &str) -> (String, String) {
     let own = ["punctual", "valkey", "dragonfly"].into_iter();
     let mut own = own.filter_map(|name| Some((name, field(info, &format!("{name}_version"))?)));
@@ -196,7 +199,8 @@ fn identity(info: &str) -> (String, String) {
     (name.into(), version.into())
 }
 
-/// Raises the limit of descriptors to so many clients and the program's other files, as far as the hard limit allows. Servers inherit it.
+/// Raises the limit of descriptors to so many clients and the program's other files, as far as the
+/// hard limit allows. Servers inherit it.
 ///
 /// Returns the `maxclients` of the servers.
 pub(crate) fn allow_clients(clients: u64) -> Result<String> {

@@ -1,19 +1,21 @@
-//! Benchmarks of Redis-compatible servers, and of a program's timers: lateness of expiry and timeouts, server CPU per
-//! command, and memory per key and connection.
+//! Benchmarks of Redis-compatible servers, and of a program's timers: lateness of expiry and
+//! timeouts, server CPU per command, and memory per key and connection.
 //!
 //! `punctual-bench` runs them. Invariants:
 //!
-//! - **A comparison is one run.** Servers are measured one after the other, never at the same time (the machines have
-//!   few cores), and rounds are interleaved, so that other load on the machine affects all of them.
+//! - **A comparison is one run.** Servers are measured one after the other, never at the same time
+//!   (the machines have few cores), and rounds are interleaved, so that other load on the machine
+//!   affects all of them.
 //! - **Cost is the server's own CPU**, read from `/proc`. Requests per second mostly show the load
 //!   generator, which shares the machine with the server.
-//! - **A busy machine gets no verdict.** A thread sleeps beside the run. If its sleeps of a millisecond end late, rows of
-//!   durations and CPU times say `BUSY` in place of `PASS` or `MISS`.
-//! - **No stored results.** Every printed result was measured in that run, and none is derived from a bar.
+//! - **A busy machine gets no verdict.** A thread sleeps beside the run. If its sleeps of a
+//!   millisecond end late, rows of durations and CPU times say `BUSY` in place of `PASS` or `MISS`.
+//! - **No stored results.** Every printed result was measured in that run, and none is derived from
+//!   a bar.
 //! - **Servers are started for the run**, in temporary directories, and stopped at its end.
 //!
-//! The module `sheet` is the frame: rounds, medians, ratios, bars and verdicts. A benchmark is a file that starts servers, measures one
-//! of them once, and lists its bars.
+//! The module `sheet` is the frame: rounds, medians, ratios, bars and verdicts. A benchmark is a
+//! file that starts servers, measures one of them once, and lists its bars.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -65,14 +67,14 @@ use crate::report::Report;
 
 /// Runs `punctual-bench` with the arguments that follow its name.
 ///
-/// Prints tables to standard output and progress to standard error. Blocks until the end of the run, which takes
-/// seconds (`--quick`) to many minutes.
+/// Prints tables to standard output and progress to standard error. Blocks until the end of the
+/// run, which takes seconds (`--quick`) to many minutes.
 ///
 /// # Exit code
 ///
-/// 0 after a complete run; 1 after an error, or if `--strict` is set and a bar was missed or not judged; 2 for invalid arguments;
-/// 128 + the signal's number after SIGINT, SIGTERM or SIGHUP, or SIGPIPE's if the output is closed (started servers
-/// are stopped first).
+/// 0 after a complete run; 1 after an error, or if `--strict` is set and a bar was missed or not
+/// judged; 2 for invalid arguments; 128 + the signal's number after SIGINT, SIGTERM or SIGHUP, or
+/// SIGPIPE's if the output is closed (started servers are stopped first).
 ///
 /// # Examples
 ///

@@ -1,9 +1,10 @@
 //! The load generator: many connections on one thread, a fixed number of commands in flight on
 //! each.
 //!
-//! As in redis-benchmark, a connection sends a batch, waits for all its replies, and sends the next. The generator must
-//! not limit a run: commands are encoded once and only their numbers are rewritten in place, a batch is one `write`,
-//! replies are measured but not decoded, and a short read avoids another system call.
+//! As in redis-benchmark, a connection sends a batch, waits for all its replies, and sends the
+//! next. The generator must not limit a run: commands are encoded once and only their numbers are
+//! rewritten in place, a batch is one `write`, replies are measured but not decoded, and a short
+//! read avoids another system call.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -105,10 +106,11 @@ struct Tally {
     outcome: Outcome,
 }
 
-/// Draws a number below `count` that follows Zipf's law with exponent 1: k with a frequency in proportion to 1 / (k + 1).
+/// Draws a number below `count` that follows Zipf's law with exponent 1: k with a frequency in
+/// proportion to 1 / (k + 1).
 ///
-/// `(count + 1)^u` for an even `u` is in [k + 1, k + 2) with a frequency in proportion to ln(1 + 1 / (k + 1)); rejection makes
-/// that exact. O(1), fewer than 1.5 draws on average.
+/// `(count + 1)^u` for an even `u` is in [k + 1, k + 2) with a frequency in proportion to ln(1 + 1
+/// / (k + 1)); rejection makes that exact. O(1), fewer than 1.5 draws on average.
 fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
     let bound = (count as f64 + 1.0).ln();
     loop {
@@ -123,7 +125,8 @@ fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
 }
 
 impl Generator {
-    /// Opens connections. Each sends one command, so that the server has finished its work for new connections.
+    /// Opens connections. Each sends one command, so that the server has finished its work for new
+    /// connections.
     pub(crate) fn connect(addr: SocketAddr, clients: u32) -> Result<Self> {
         let poll = Poll::new().map_err(Error::system("watching sockets"))?;
         let mut connections = Vec::new();
@@ -316,7 +319,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads the available bytes. A short read has emptied the socket: later bytes cause a new readiness event.
+    /// Reads the available bytes. A short read has emptied the socket: later bytes cause a new
+    /// readiness event.
     fn read(&mut self, inbox: &mut [u8], tally: &mut Tally, addr: SocketAddr) -> Result<()> {
         let broken = Error::broken("reading from", addr);
         loop {

@@ -1,7 +1,7 @@
 //! `bench server --memory`: resident bytes per key, and per member of collections.
 //!
-//! Each measurement starts a fresh server. The result is the growth of resident memory during loading, divided by the
-//! number of keys, members or items; connections are open and used before.
+//! Each measurement starts a fresh server. The result is the growth of resident memory during
+//! loading, divided by the number of keys, members or items; connections are open and used before.
 
 mod loads;
 

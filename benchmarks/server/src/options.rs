@@ -39,7 +39,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Lateness of expiry: keys with different deadlines over --seconds, or with the same one (--storm)
+    /// Lateness of expiry: keys with different deadlines over --seconds, or with the same one
+    /// (--storm)
     Expiry(ExpiryOptions),
     /// Lateness of timeouts of clients (--keys) that wait in BLPOP, from one second to --seconds
     Blocking(Common),
@@ -55,7 +56,8 @@ pub(crate) enum Bench {
     Replication(Common),
     /// A store at its limit of memory: CPU per SET, memory, latency
     Eviction(Common),
-    /// Lateness of entries whose lease or age ends, cost of groups; --tests lease, retention, groups
+    /// Lateness of entries whose lease or age ends, cost of groups; --tests lease, retention,
+    /// groups
     Streams(Common),
     /// Jobs; --tests late, storm, memory, cost, peers
     Jobs(JobsOptions),

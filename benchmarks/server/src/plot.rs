@@ -37,7 +37,8 @@ fn colour(series: usize) -> RGBColor {
     COLOURS[series % COLOURS.len()]
 }
 
-/// Plots the cumulative distribution of lateness: milliseconds on a logarithmic axis, and percent of all events.
+/// Plots the cumulative distribution of lateness: milliseconds on a logarithmic axis, and percent
+/// of all events.
 pub(crate) fn lateness(path: &Path, title: &str, foot: &str, curves: &[Curve]) -> Result<()> {
     let latest = curves
         .iter()
@@ -229,7 +230,8 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
         let plotting = chart.plotting_area();
         for (group, (name, _)) in bars.groups.iter().enumerate() {
             let (x, y) = plotting.map_coordinate(&(group as f64 + 0.5, 0.0));
-            // Pixels of the plotting area are relative to the page's corner, those of the area to its own.
+            // Pixels of the plotting area are relative to the page's corner, those of the area to
+            // its own.
             let (x0, y0) = area.get_base_pixel();
             area.draw(&Text::new(
                 name.as_str(),

@@ -1,4 +1,5 @@
-//! `bench expiry --probe`: the lateness of a few keys among many whose deadlines are far away (redis#15620).
+//! `bench expiry --probe`: the lateness of a few keys among many whose deadlines are far away
+//! (redis#15620).
 //!
 //! A server that samples keys to find due ones meets the few only after it has sampled the many.
 

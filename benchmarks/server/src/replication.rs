@@ -1,7 +1,8 @@
 //! `bench replication`: pairs of a primary and a replica.
 //!
-//! The servers of a pair run at the same time; pairs are measured one after the other. Primaries begin a full sync at once
-//! (`repl-diskless-sync-delay 0`); everything else is as the programs have it by default.
+//! The servers of a pair run at the same time; pairs are measured one after the other. Primaries
+//! begin a full sync at once (`repl-diskless-sync-delay 0`); everything else is as the programs
+//! have it by default.
 
 use std::time::{Duration, Instant};
 
@@ -21,14 +22,16 @@ use crate::report::Report;
 use crate::sheet::{self, Bar, Column, Figures, Sheet};
 use crate::workload::Template;
 
-/// The settings of every server. A replica publishes `del` for an expired key of its primary, whose class is `g`.
+/// The settings of every server. A replica publishes `del` for an expired key of its primary, whose
+/// class is `g`.
 const SETTINGS: [(&str, &str); 2] = [
     ("repl-diskless-sync-delay", "0"),
     ("notify-keyspace-events", "Egx"),
 ];
 /// Time limit of a full sync.
 const SYNC_LIMIT: Duration = Duration::from_secs(600);
-/// Delay after the last acknowledgement, so that the replica sleeps and the kernel updates its CPU time.
+/// Delay after the last acknowledgement, so that the replica sleeps and the kernel updates its CPU
+/// time.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// Runs the benchmark and prints the report.
@@ -146,7 +149,8 @@ fn sync(common: &Common, programs: &[Program], report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// CPU of a replica per SET that it applies. All replicas have the same primary, a redis-server if there is one.
+/// CPU of a replica per SET that it applies. All replicas have the same primary, a redis-server if
+/// there is one.
 fn apply(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let (keys, set) = (100_000, Template::new(&["SET", "key:{n}", "{data}"], 32));
     let source = programs
@@ -187,7 +191,8 @@ fn apply(common: &Common, programs: &[Program], report: &mut Report) -> Result<(
     Ok(())
 }
 
-/// Lateness of expired keys on a replica's own event stream. A replica removes a key when its primary says so.
+/// Lateness of expired keys on a replica's own event stream. A replica removes a key when its
+/// primary says so.
 fn expiry(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let (keys, spread) = (common.keys(50_000, 1_000_000), common.seconds(4, 45));
     // Keys of a redis-server primary expire late on any replica.

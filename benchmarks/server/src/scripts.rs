@@ -31,7 +31,8 @@ const SCRIPTS: &[Script] = &[
         load: LOAD,
         source: "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])",
     },
-    // A sliding window: the log of accepted requests is a sorted set by time. With random times it has about ten of them.
+    // A sliding window: the log of accepted requests is a sorted set by time. With random times it
+    // has about ten of them.
     Script {
         test: "eval_limiter",
         load: LOAD,

@@ -1,7 +1,8 @@
-//! `bench server`: the server's CPU time per command, and (`--threads`) on different numbers of event loops.
+//! `bench server`: the server's CPU time per command, and (`--threads`) on different numbers of
+//! event loops.
 //!
-//! Punctual gets `threads N`, redis `io-threads N` with `io-threads-do-reads`, its nearest equivalent: redis still runs
-//! all commands on one thread.
+//! Punctual gets `threads N`, redis `io-threads N` with `io-threads-do-reads`, its nearest
+//! equivalent: redis still runs all commands on one thread.
 
 use std::time::Duration;
 
@@ -25,8 +26,9 @@ const SETTLE: Duration = Duration::from_millis(5);
 /// Delay after FLUSHALL, in which the server frees the keys.
 const FREED: Duration = Duration::from_millis(200);
 
-/// Bounds on the CPU per command by redis-server's: the commands, the pipeline depths, and the bounds at them. Sorted sets have 100,000
-/// members, a range by scores returns 100 of them, and LINDEX reads the middle of a list. `eval_loop` runs a million steps.
+/// Bounds on the CPU per command by redis-server's: the commands, the pipeline depths, and the
+/// bounds at them. Sorted sets have 100,000 members, a range by scores returns 100 of them, and
+/// LINDEX reads the middle of a list. `eval_loop` runs a million steps.
 type RatioBars = (&'static [&'static str], &'static [(u32, f64)]);
 const CPU_RATIOS: [RatioBars; 7] = [
     (
@@ -53,7 +55,8 @@ const CPU_RATIOS: [RatioBars; 7] = [
     (&["eval_loop"], &[(1, 1.0)]),
 ];
 
-/// Commands on many keys, whose CPU per command of several loops has the bound [`SPREAD_RATIO`] to the CPU of one loop.
+/// Commands on many keys, whose CPU per command of several loops has the bound [`SPREAD_RATIO`] to
+/// the CPU of one loop.
 const SPREAD_TESTS: [&str; 7] = [
     "set",
     "get",
@@ -207,7 +210,8 @@ fn variants(threads: &[u32], programs: &[Program]) -> Result<(Vec<Server>, Vec<C
 }
 
 impl<'a> Bench<'a> {
-    /// Opens the connections. `settle` is the time that the server needs to fall asleep after the last reply.
+    /// Opens the connections. `settle` is the time that the server needs to fall asleep after the
+    /// last reply.
     pub(crate) fn open(
         server: &'a Server,
         clients: u32,

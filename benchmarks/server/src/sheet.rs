@@ -1,8 +1,10 @@
-//! The frame of all benchmarks: rounds on alternating columns, medians and ratios, bars and verdicts.
+//! The frame of all benchmarks: rounds on alternating columns, medians and ratios, bars and
+//! verdicts.
 //!
-//! A benchmark is a list of columns, a function that measures one of them once, and bars. The function returns figures by
-//! name; the unit at the end of a name (`GET p99, ms`) determines how the figure is shown, and whether a busy machine changes it.
-//! Every figure of every round is a line of the CSV file.
+//! A benchmark is a list of columns, a function that measures one of them once, and bars. The
+//! function returns figures by name; the unit at the end of a name (`GET p99, ms`) determines how
+//! the figure is shown, and whether a busy machine changes it. Every figure of every round is a
+//! line of the CSV file.
 
 use std::fmt;
 
@@ -102,8 +104,8 @@ impl Sheet {
 
     /// Measures a case in all columns. `one` gets the column's index and the round.
     ///
-    /// Every other round begins at the last column, so that other load on the machine affects all of them. A server that does not know
-    /// the command of a case has no figures.
+    /// Every other round begins at the last column, so that other load on the machine affects all
+    /// of them. A server that does not know the command of a case has no figures.
     pub(crate) fn measure(
         &mut self,
         report: &mut Report,
@@ -133,7 +135,8 @@ impl Sheet {
         self.add(report, case, bars, &runs)
     }
 
-    /// Adds the figures of a case, by column and round, which were measured since [`Report::begin_case`].
+    /// Adds the figures of a case, by column and round, which were measured since
+    /// [`Report::begin_case`].
     pub(crate) fn add(
         &mut self,
         report: &mut Report,

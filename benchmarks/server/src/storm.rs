@@ -1,7 +1,8 @@
 //! `bench expiry --storm`: all keys expire in one millisecond, while a client reads.
 //!
-//! A separate connection polls DBSIZE to find the time when the last key is expired. The client sends one GET at a time, alternating between
-//! live keys and due keys. Every reply is timed and checked: a due key must exist before its deadline and must not be readable after it.
+//! A separate connection polls DBSIZE to find the time when the last key is expired. The client
+//! sends one GET at a time, alternating between live keys and due keys. Every reply is timed and
+//! checked: a due key must exist before its deadline and must not be readable after it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -224,8 +225,8 @@ fn once(
     Ok((readings, figures))
 }
 
-/// Polls DBSIZE until it has the value from before loading. Returns the ms of that after the deadline (infinite if keys remain), and the
-/// number of remaining keys.
+/// Polls DBSIZE until it has the value from before loading. Returns the ms of that after the
+/// deadline (infinite if keys remain), and the number of remaining keys.
 fn watch(
     client: &mut Client,
     deadline_ms: u64,

@@ -1,11 +1,13 @@
 //! `bench streams`: the lateness of what happens to entries of streams by themselves.
 //!
-//! Lease: a consumer is given entries at a constant rate and never acknowledges them; another one waits in XREADGROUP. A transaction asks the
-//! server for its time, adds entries, and has them delivered by XCLAIM, because XREADGROUP would take over entries whose lease has ended.
-//! Lateness is the time of reception minus that time and the lease.
+//! Lease: a consumer is given entries at a constant rate and never acknowledges them; another one
+//! waits in XREADGROUP. A transaction asks the server for its time, adds entries, and has them
+//! delivered by XCLAIM, because XREADGROUP would take over entries whose lease has ended. Lateness
+//! is the time of reception minus that time and the lease.
 //!
-//! Retention: entries have IDs whose ages end over some seconds, all after the end of loading. They leave in the order of their IDs, and
-//! INFO counts them without touching the stream: lateness is the time of the first INFO that counts an entry minus its end.
+//! Retention: entries have IDs whose ages end over some seconds, all after the end of loading. They
+//! leave in the order of their IDs, and INFO counts them without touching the stream: lateness is
+//! the time of the first INFO that counts an entry minus its end.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,8 +123,8 @@ fn lease(server: &Server, count: u64, duration: Duration) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Adds entries and has them delivered to a consumer, in one transaction a batch. Returns each ID with the server's time of its
-/// delivery in µs.
+/// Adds entries and has them delivered to a consumer, in one transaction a batch. Returns each ID
+/// with the server's time of its delivery in µs.
 fn deliver(client: &mut Client, count: u64, duration_us: u64) -> Result<Vec<(Vec<u8>, u64)>> {
     let mut delivered = Vec::new();
     let begun_us = unix_micros();
@@ -160,7 +162,8 @@ fn deliver(client: &mut Client, count: u64, duration_us: u64) -> Result<Vec<(Vec
     Ok(delivered)
 }
 
-/// Reads the entries that are delivered again, and acknowledges them. Returns the arrival times of each entry.
+/// Reads the entries that are delivered again, and acknowledges them. Returns the arrival times of
+/// each entry.
 fn read_again(
     server: &Server,
     count: u64,
@@ -243,12 +246,14 @@ fn retention(server: &Server, count: u64, spread: Duration) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Returns the number of entries that have left streams by their retention, since the server started.
+/// Returns the number of entries that have left streams by their retention, since the server
+/// started.
 fn left(client: &mut Client) -> Result<u64> {
     client.info_number("stats", "stream_entries_retained_out")
 }
 
-/// Measures the CPU time of an XREADGROUP and the XACK of its entries, and the growth of memory while a consumer reads a whole stream.
+/// Measures the CPU time of an XREADGROUP and the XACK of its entries, and the growth of memory
+/// while a consumer reads a whole stream.
 fn groups(server: &Server, reads: u64, pending: u64) -> Result<Figures> {
     let mut client = server.client()?;
     fill(&mut client, "pb:group", reads * COUNT)?;

@@ -1,11 +1,13 @@
-//! `bench time`: the timers of a program: lateness of sleeps and ticks, and the cost of a poller's timeouts.
+//! `bench time`: the timers of a program: lateness of sleeps and ticks, and the cost of a poller's
+//! timeouts.
 //!
-//! Lateness: each way of waiting has its own thread. The threads sleep nearly all the time, so they run concurrently. A
-//! ticker is compared with the multiples of its period since its start; growing lateness is drift.
+//! Lateness: each way of waiting has its own thread. The threads sleep nearly all the time, so they
+//! run concurrently. A ticker is compared with the multiples of its period since its start; growing
+//! lateness is drift.
 //!
-//! The poller sleeps a thousand times per second, without timeouts or with a timeout armed before and cancelled after
-//! each sleep, in alternating phases of some seconds. The result is the CPU time of the whole process, including the
-//! driver.
+//! The poller sleeps a thousand times per second, without timeouts or with a timeout armed before
+//! and cancelled after each sleep, in alternating phases of some seconds. The result is the CPU
+//! time of the whole process, including the driver.
 
 use std::thread::sleep as std_sleep;
 use std::time::{Duration, Instant};

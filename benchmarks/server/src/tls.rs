@@ -1,8 +1,9 @@
 //! `bench tls`: the server's CPU time per encrypted command and per new encrypted connection.
 //!
-//! The connections of a round send a batch each, then each waits for its replies, which have a fixed size. New connections come
-//! at a constant rate, with a full handshake, a PING and an end each; meanwhile a client on the plain port waits for PINGs,
-//! which shows how long handshakes keep the event loop from its work.
+//! The connections of a round send a batch each, then each waits for its replies, which have a
+//! fixed size. New connections come at a constant rate, with a full handshake, a PING and an end
+//! each; meanwhile a client on the plain port waits for PINGs, which shows how long handshakes keep
+//! the event loop from its work.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +28,8 @@ use crate::report::Report;
 use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::table::thousands;
 
-/// Connections that send GETs, and the pipeline depths with the bounds on the CPU by redis-server's.
+/// Connections that send GETs, and the pipeline depths with the bounds on the CPU by
+/// redis-server's.
 const CLIENTS: usize = 50;
 const CPU_RATIOS: [(u64, &str, f64); 2] = [(1, "GET, P=1, µs", 0.9), (16, "GET, P=16, µs", 0.8)];
 /// New connections a second.

@@ -1,9 +1,11 @@
 //! `bench tracking`: what client-side caching costs the server.
 //!
-//! Clients in tracking mode read keys, and a writer then changes random keys at a steady pace. In the case `own` each client has keys of
-//! its own and reads a key again as soon as its invalidation arrives. In the case `shared` all clients have read the same keys: at first
-//! a write invalidates a key for all of them, and then for those that have read it since; for each write one of
-//! the clients reads a random key. The invalidations that arrive are counted: both servers must send as many.
+//! Clients in tracking mode read keys, and a writer then changes random keys at a steady pace. In
+//! the case `own` each client has keys of its own and reads a key again as soon as its invalidation
+//! arrives. In the case `shared` all clients have read the same keys: at first a write invalidates
+//! a key for all of them, and then for those that have read it since; for each write one of the
+//! clients reads a random key. The invalidations that arrive are counted: both servers must send as
+//! many.
 
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -192,7 +194,8 @@ fn write_keys(server: &Server, shape: Shape, round: u32, progress: &Progress) ->
     Ok(written)
 }
 
-/// Receives invalidations, and reads keys again, until the writer is done and nothing more arrives. Returns the numbers of both.
+/// Receives invalidations, and reads keys again, until the writer is done and nothing more arrives.
+/// Returns the numbers of both.
 fn read_keys(
     addr: SocketAddr,
     shape: Shape,

@@ -1,8 +1,9 @@
 //! The workloads of `bench server`, one row each, and their encoding.
 //!
-//! A row's words may contain placeholders: `{n}` is a random number for each command (12 digits), `{z}` one that follows Zipf's
-//! law, `{i}` the next one, `{data}` the value, `{sha}` the SHA1 of the row's script, `{job}` a JSON text of 1 KB. A word `;` ends one command of a
-//! mix. Everything else is sent literally.
+//! A row's words may contain placeholders: `{n}` is a random number for each command (12 digits),
+//! `{z}` one that follows Zipf's law, `{i}` the next one, `{data}` the value, `{sha}` the SHA1 of
+//! the row's script, `{job}` a JSON text of 1 KB. A word `;` ends one command of a mix. Everything
+//! else is sent literally.
 
 use punctual_resp::encode_command;
 
@@ -23,7 +24,8 @@ pub(crate) enum Draw {
     Next,
 }
 
-/// The placeholders, and the bytes that stand for them while a template is built. No other byte of a template is 1, 2 or 3.
+/// The placeholders, and the bytes that stand for them while a template is built. No other byte of
+/// a template is 1, 2 or 3.
 const DRAWS: [(&str, char, Draw); 3] = [
     ("{n}", '\u{1}', Draw::Even),
     ("{z}", '\u{2}', Draw::Zipf),
@@ -50,7 +52,8 @@ pub(crate) enum Before {
     Nothing,
     /// These keys are removed first, so that each round starts in the same state.
     Without(&'static [&'static str]),
-    /// The keys are removed, and then this command runs for as many values of `{n}` as [`Each`] defines.
+    /// The keys are removed, and then this command runs for as many values of `{n}` as [`Each`]
+    /// defines.
     Filled {
         with: &'static [&'static str],
         each: Each,
@@ -98,7 +101,8 @@ pub(crate) const WORKLOADS: &[Workload] = &[
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(1000), without: &["mylist"] } },
     Workload { name: "lindex", command: &["LINDEX", "mylist", "50000"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(100_000), without: &["mylist"] } },
-    // The cost of pushing and popping does not depend on the list's length; loading it takes some seconds.
+    // The cost of pushing and popping does not depend on the list's length; loading it takes some
+    // seconds.
     Workload { name: "lindex_10m", command: &["LINDEX", "mylist", "5000000"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(10_000_000), without: &["mylist"] } },
     Workload { name: "sadd",   command: &["SADD", "myset", "element:{n}"], before: Without(&["myset"]) },
@@ -123,7 +127,8 @@ pub(crate) const WORKLOADS: &[Workload] = &[
                before: Filled { with: &["XADD", "mystream", "{n}-1", "myfield", "{data}"], each: Each::Key, without: &["mystream"] } },
     Workload { name: "xread_100", command: &["XREAD", "COUNT", "100", "STREAMS", "mystream", "{n}"],
                before: Filled { with: &["XADD", "mystream", "{n}-1", "myfield", "{data}"], each: Each::Key, without: &["mystream"] } },
-    // For several loops: collections under many keys, a mix, one key that all clients use, and frequencies after Zipf's law.
+    // For several loops: collections under many keys, a mix, one key that all clients use, and
+    // frequencies after Zipf's law.
     Workload { name: "lpush_many", command: &["LPUSH", "list:{n}", "{data}"], before: Nothing },
     Workload { name: "zadd_many", command: &["ZADD", "zset:{n}", "{n}", "element:{n}"], before: Nothing },
     Workload { name: "mixed",  before: Nothing, command: &[
@@ -250,7 +255,8 @@ impl Template {
         &self.bytes
     }
 
-    /// Returns `times` commands, to be filled in place: the template's one after the other, from `first` on.
+    /// Returns `times` commands, to be filled in place: the template's one after the other, from
+    /// `first` on.
     pub(crate) fn repeat(&self, first: usize, times: usize) -> Self {
         let mut all = Self {
             bytes: Vec::with_capacity(self.bytes.len() * times),

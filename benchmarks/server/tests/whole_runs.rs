@@ -1,4 +1,5 @@
-//! Small whole runs of the program against real servers; skipped, with a word, where one is not installed.
+//! Small whole runs of the program against real servers; skipped, with a word, where one is not
+//! installed.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -12,7 +13,8 @@ fn run(line: &str) -> Output {
         .unwrap()
 }
 
-/// Runs a benchmark on one kind of server with a CSV file. Returns the file's text; `None` if the server is not installed.
+/// Runs a benchmark on one kind of server with a CSV file. Returns the file's text; `None` if the
+/// server is not installed.
 fn measured(start: &str, line: &str) -> Option<String> {
     let directory = tempfile::tempdir().unwrap();
     let (csv, out) = (directory.path().join("a.csv"), directory.path().display());
@@ -49,7 +51,8 @@ fn expiry_counts_every_key() {
     assert!(value(&csv, "late p50, ms") > 0.0);
 }
 
-/// Punctual has deadlines of fields; the benchmark receives exactly one event per field, none of them early.
+/// Punctual has deadlines of fields; the benchmark receives exactly one event per field, none of
+/// them early.
 #[test]
 fn every_event_of_a_field_is_received() {
     // The program that the workspace's tests have built.

@@ -1,11 +1,13 @@
-//! A timer runtime for quinn: all connections share one wheel, and the wheel sleeps on one tokio timer.
+//! A timer runtime for quinn: all connections share one wheel, and the wheel sleeps on one tokio
+//! timer.
 //!
 //! ```sh
 //! cargo run --release --manifest-path benchmarks/timers/Cargo.toml --example quic -- 100   # connections
 //! ```
 //!
-//! A QUIC connection has one timer and changes its deadline with nearly every packet. Here such a change writes one record
-//! of the wheel. Wakers are woken and dropped after the lock is released, because both may drop timers.
+//! A QUIC connection has one timer and changes its deadline with nearly every packet. Here such a
+//! change writes one record of the wheel. Wakers are woken and dropped after the lock is released,
+//! because both may drop timers.
 
 use std::error::Error;
 use std::future::Future;
@@ -253,7 +255,8 @@ async fn connect(
     })
 }
 
-/// Sends `bytes` through a stream of each connection, one after the other, and waits for the acknowledgements.
+/// Sends `bytes` through a stream of each connection, one after the other, and waits for the
+/// acknowledgements.
 async fn transfer(loopback: &Loopback, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     for (client, server) in &loopback.pairs {
         let sending = async {

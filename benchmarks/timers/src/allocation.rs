@@ -12,7 +12,8 @@ static MOST: AtomicIsize = AtomicIsize::new(0);
 /// The system's allocator with counts.
 pub struct Counted;
 
-/// Returns the bytes that glibc's malloc takes for a block: a header of 8 bytes, and a multiple of 16 in total.
+/// Returns the bytes that glibc's malloc takes for a block: a header of 8 bytes, and a multiple of
+/// 16 in total.
 fn taken(size: usize) -> isize {
     (size + 8).next_multiple_of(16).max(32) as isize
 }

@@ -1,4 +1,5 @@
-//! The bars of `Wheel`, the default choice: limits of its figures, which are set independently of measurements.
+//! The bars of `Wheel`, the default choice: limits of its figures, which are set independently of
+//! measurements.
 
 use std::ops::RangeInclusive;
 
@@ -47,7 +48,8 @@ const BARS: [Limit; 20] = [
     ),
 ];
 
-/// Returns the table of the bars whose figures were measured. If the machine was `busy`, durations get no verdict.
+/// Returns the table of the bars whose figures were measured. If the machine was `busy`, durations
+/// get no verdict.
 pub fn table(results: &Results, busy: bool) -> String {
     let mut table = Table::new(
         4,

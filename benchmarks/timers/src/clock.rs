@@ -1,7 +1,8 @@
 //! Measurement of durations: CPU time of this thread, or the time-stamp counter for short sections.
 //!
-//! Reading the CPU time is a system call of about half a microsecond, so it times batches of milliseconds; other
-//! processes do not disturb it. The counter times shorter sections, many of them, and interrupted ones are left out.
+//! Reading the CPU time is a system call of about half a microsecond, so it times batches of
+//! milliseconds; other processes do not disturb it. The counter times shorter sections, many of
+//! them, and interrupted ones are left out.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct Pace {
     /// Number of operations in a round, if time permits.
     pub operations: usize,
-    /// Maximum duration of a batch. A batch that takes longer is cut short, and its figure covers the completed operations.
+    /// Maximum duration of a batch. A batch that takes longer is cut short, and its figure covers
+    /// the completed operations.
     pub cut_after: Duration,
     /// Maximum duration of the preparation of a round, which is cancelled then.
     pub patience: Duration,
@@ -39,8 +41,8 @@ pub fn cpu() -> Duration {
     cpu_time(ClockId::ThreadCPUTime)
 }
 
-/// Times operations in chunks that double in size, so that the clock is rarely read, but slow operations can still be
-/// cut short.
+/// Times operations in chunks that double in size, so that the clock is rarely read, but slow
+/// operations can still be cut short.
 pub fn batch(operations: usize, cut_after: Duration, mut operation: impl FnMut()) -> Took {
     let (mut done, mut next) = (0, 1);
     let start = cpu();
@@ -139,7 +141,8 @@ impl Sections {
     }
 }
 
-/// Returns the mean of sections of equal work. Sections above ten times the median were interrupted and are left out.
+/// Returns the mean of sections of equal work. Sections above ten times the median were interrupted
+/// and are left out.
 fn undisturbed_mean(sections: &[f64]) -> f64 {
     let median = Spread::of(sections.iter().copied()).map_or(f64::NAN, |spread| spread.median);
     let undisturbed = || sections.iter().filter(|&&section| section <= median * 10.0);

@@ -1,8 +1,8 @@
 //! Comparison of timers: Punctual's queues and those of other libraries in one run.
 //!
-//! `contender` defines the operations of a queue; `ours` and `peers` implement it; `workload` has the workloads, which
-//! `run` runs in rounds; `table` and `bars` show the results. `exactness` checks that the queues fire on time.
-//! `timeouts` is a comparison of futures instead of queues.
+//! `contender` defines the operations of a queue; `ours` and `peers` implement it; `workload` has
+//! the workloads, which `run` runs in rounds; `table` and `bars` show the results. `exactness`
+//! checks that the queues fire on time. `timeouts` is a comparison of futures instead of queues.
 
 mod allocation;
 mod bars;
@@ -32,16 +32,18 @@ static ALLOCATOR: allocation::Counted = allocation::Counted;
 
 /// Timers side by side: Punctual's queues and other people's in one run.
 ///
-/// In each round every contender has its turn, with the same random numbers, in an order that rotates; figures are
-/// medians of the rounds' CPU time, beside them the middle half of the rounds and the ratio to the best peer that is
-/// exact. One tick is one microsecond. On two cores at 2-3 GHz the default run takes about 15 minutes; --quick less
-/// than two; 10M timers are measured only if asked for (--sizes 10M), which takes about an hour and 3 GB of memory.
+/// In each round every contender has its turn, with the same random numbers, in an order that
+/// rotates; figures are medians of the rounds' CPU time, beside them the middle half of the rounds
+/// and the ratio to the best peer that is exact. One tick is one microsecond. On two cores at 2-3
+/// GHz the default run takes about 15 minutes; --quick less than two; 10M timers are measured only
+/// if asked for (--sizes 10M), which takes about an hour and 3 GB of memory.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Options {
     #[command(subcommand)]
     what: Option<What>,
-    /// Numbers of timers, for example 10,1k,100k,10M [default: 1,10,1k,100k,1M; with --quick 1,10,1k,100k]
+    /// Numbers of timers, for example 10,1k,100k,10M [default: 1,10,1k,100k,1M; with --quick
+    /// 1,10,1k,100k]
     #[arg(long, value_delimiter = ',', value_parser = size, global = true)]
     sizes: Vec<usize>,
     /// What to do with them [default: all]

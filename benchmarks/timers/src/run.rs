@@ -1,5 +1,5 @@
-//! Rounds of the comparison. In each round every contender runs once with the same random numbers, in a rotating order,
-//! so that a disturbance of the machine affects all of them.
+//! Rounds of the comparison. In each round every contender runs once with the same random numbers,
+//! in a rotating order, so that a disturbance of the machine affects all of them.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Limits the module to one interpreter per process: statics hold its types and objects of other modules. A second
-//! interpreter would use objects of the first and destroy them at its end.
+//! Limits the module to one interpreter per process: statics hold its types and objects of other
+//! modules. A second interpreter would use objects of the first and destroy them at its end.
 //!
 //! `PyO3` checks only modules that are created directly, which Python does not do.
 
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Claims the module for the current interpreter. Refuses every other interpreter.
 pub(crate) fn claim(_py: Python<'_>) -> PyResult<()> {
     static OWNER: AtomicI64 = AtomicI64::new(-1);
-    // SAFETY: a `Python<'_>` proves that this thread holds the GIL of an interpreter, which lives at least as long.
+    // SAFETY: a `Python<'_>` proves that this thread holds the GIL of an interpreter, which lives
+    // at least as long.
     let current = unsafe { PyInterpreterState_GetID(PyInterpreterState_Get()) };
     match OWNER.compare_exchange(-1, current, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(()),

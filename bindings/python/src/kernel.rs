@@ -1,5 +1,5 @@
-//! The kernel's clocks, read through the C library. rustix reads them from a page that Valgrind hides, which ends the
-//! program.
+//! The kernel's clocks, read through the C library. rustix reads them from a page that Valgrind
+//! hides, which ends the program.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,8 @@ pub(crate) fn monotonic() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Returns the same time some milliseconds late, at a fifth of the cost: the kernel updates it at intervals.
+/// Returns the same time some milliseconds late, at a fifth of the cost: the kernel updates it at
+/// intervals.
 #[inline]
 pub(crate) fn coarse() -> u64 {
     #[cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! `punctual._punctual`: one flat native module. The package's Python modules export each name, and the stubs
-//! (`python/punctual/_punctual.pyi`) have the types.
+//! `punctual._punctual`: one flat native module. The package's Python modules export each name, and
+//! the stubs (`python/punctual/_punctual.pyi`) have the types.
 
 #![deny(unsafe_code)]
 

@@ -77,8 +77,9 @@ module Work
     %i[after_cancel after_fire].map { |work| medians(filled.transform_values { |group| -> { send(work, group) } }) }
   end
 
-  # A million timeouts armed and cancelled without a poll: milliseconds of the first poll, and memory after it to before; then
-  # a million live and polled, then cancelled: milliseconds of the first poll.
+  # A million timeouts armed and cancelled without a poll: milliseconds of the first poll, and
+  # memory after it to before; then a million live and polled, then cancelled: milliseconds of the
+  # first poll.
   def million(name)
     group = Object.const_get(name).new
     group.after(1e6) { nil }

@@ -2,7 +2,8 @@
 
 # What Punctual is compared with, besides the gem timers and the standard library.
 module Peers
-  # The algorithm of timers 4.3 and 4.4, and of io-event: a binary heap of handles; a cancelled one stays until it is first.
+  # The algorithm of timers 4.3 and 4.4, and of io-event: a binary heap of handles; a cancelled one
+  # stays until it is first.
   class LazyHeapGroup
     # A timer and its handle in one.
     class Timer

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A Fiber scheduler whose timers are Punctual::EventTimers: `sleep`, `Timeout.timeout`, queues and reads with timeouts are
-# events of one loop.
+# A Fiber scheduler whose timers are Punctual::EventTimers: `sleep`, `Timeout.timeout`, queues and
+# reads with timeouts are events of one loop.
 #
 #   ruby -I lib examples/fiber_scheduler.rb
 

@@ -2,13 +2,15 @@
 
 require_relative "punctual/version"
 
-# Deadlines, exact and nearly free: timers, priority queues, Go's time API, timeouts, and a Redis-compatible server for tests.
+# Deadlines, exact and nearly free: timers, priority queues, Go's time API, timeouts, and a
+# Redis-compatible server for tests.
 #
 # Times and intervals are numbers of seconds everywhere.
 module Punctual
   pure = ENV.fetch("PUNCTUAL_PURE", "")
-  # Whether the native extension is loaded. Without it (no compiler when the gem was installed, another Ruby than CRuby, or
-  # `PUNCTUAL_PURE=1` in the environment) the same classes are pure Ruby.
+  # Whether the native extension is loaded. Without it (no compiler when the gem was installed,
+  # another Ruby than CRuby, or `PUNCTUAL_PURE=1` in the environment) the same classes are pure
+  # Ruby.
   NATIVE =
     begin
       %w[1 true yes].include?(pure) ? false : require("punctual/punctual")

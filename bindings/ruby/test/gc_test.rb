@@ -2,7 +2,8 @@
 
 require_relative "test_helper"
 
-# The garbage collector at every allocation, objects that move, and objects that only the extension refers to.
+# The garbage collector at every allocation, objects that move, and objects that only the extension
+# refers to.
 class GcTest < Minitest::Test
   def teardown
     GC.stress = false

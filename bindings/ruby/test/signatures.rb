@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Compares the names of sig/punctual.rbs with what the gem has: every public method has a signature, and every signature a
-# method. Where the gem rbs is, the file is also parsed and its types are resolved.
+# Compares the names of sig/punctual.rbs with what the gem has: every public method has a signature,
+# and every signature a method. Where the gem rbs is, the file is also parsed and its types are
+# resolved.
 
 require "punctual"
 

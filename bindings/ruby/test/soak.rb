@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Random operations on every class against models, for so many seconds; now and then the collector moves objects.
+# Random operations on every class against models, for so many seconds; now and then the collector
+# moves objects.
 #
 #   ruby -Ilib test/soak.rb 600
 

@@ -2,7 +2,8 @@
 
 require_relative "test_helper"
 
-# Real timers are waited for, and no test asks how late they are; everything else jumps a virtual clock.
+# Real timers are waited for, and no test asks how late they are; everything else jumps a virtual
+# clock.
 class TimeTest < Minitest::Test
   Time = Punctual::Time
 

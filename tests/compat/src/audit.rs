@@ -18,7 +18,8 @@ const QUESTIONS: [&[&str]; 4] = [
     &["OBJECT", "ENCODING"],
 ];
 
-/// Limits of small sets, sorted sets and lists: longest element, number of elements, bytes of a list.
+/// Limits of small sets, sorted sets and lists: longest element, number of elements, bytes of a
+/// list.
 const SMALL_ELEMENT_MAX: usize = 64;
 const SMALL_SET_MAX: usize = 128;
 const SMALL_LIST_MAX: usize = 8192;
@@ -47,8 +48,8 @@ fn value_of(kind: &Value, key: &[u8]) -> Option<Command> {
     })
 }
 
-/// Returns whether a key's encoding is right for its type and value, because the oracle's own small sets and lists have
-/// other encodings.
+/// Returns whether a key's encoding is right for its type and value, because the oracle's own small
+/// sets and lists have other encodings.
 fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) -> bool {
     let Value::Simple(kind) = kind else {
         return true;
@@ -142,7 +143,8 @@ fn keys(
     Ok(None)
 }
 
-/// Compares all databases over `pair`, which must be otherwise unused. `Ok(None)` if they are equal.
+/// Compares all databases over `pair`, which must be otherwise unused. `Ok(None)` if they are
+/// equal.
 ///
 /// # Errors
 /// A [`LinkError`] if a server does not reply.
@@ -172,10 +174,11 @@ pub fn audit(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Findin
     Ok(None)
 }
 
-/// Audits, then gives A's keys the deadlines of B's, so that the tolerance can be small again after a stall.
+/// Audits, then gives A's keys the deadlines of B's, so that the tolerance can be small again after
+/// a stall.
 ///
-/// Only for deadlines that differ by less than the tolerance. The commands go to both servers, so that both publish
-/// the same events.
+/// Only for deadlines that differ by less than the tolerance. The commands go to both servers, so
+/// that both publish the same events.
 ///
 /// # Errors
 /// A [`LinkError`] if a server does not reply.

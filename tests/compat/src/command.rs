@@ -84,7 +84,8 @@ impl fmt::Display for Command {
     }
 }
 
-/// Bytes in the syntax of `redis-cli`: plain if that is unambiguous, otherwise quoted with `\xHH` escapes.
+/// Bytes in the syntax of `redis-cli`: plain if that is unambiguous, otherwise quoted with `\xHH`
+/// escapes.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(pub &'a [u8]);
 

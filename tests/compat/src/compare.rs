@@ -1,9 +1,11 @@
 //! Decides when two replies count as equal.
 //!
-//! Replies must be equal in type and bytes, unless the command is in the table of [`Rule::of`]. A rule
-//! applies only to the type of reply that it names: errors, nulls and unexpected types are still compared exactly.
+//! Replies must be equal in type and bytes, unless the command is in the table of [`Rule::of`]. A
+//! rule applies only to the type of reply that it names: errors, nulls and unexpected types are
+//! still compared exactly.
 //!
-//! The [`Judge`] compares replies that depend on several commands: replies of EXEC, samples of a collection.
+//! The [`Judge`] compares replies that depend on several commands: replies of EXEC, samples of a
+//! collection.
 
 mod collections;
 mod judge;
@@ -44,7 +46,8 @@ impl Tolerance {
         self.longest_exchange = self.longest_exchange.max(elapsed);
     }
 
-    /// Returns true if it is the minimum: nothing stalled since the beginning, or since the deadlines were aligned.
+    /// Returns true if it is the minimum: nothing stalled since the beginning, or since the
+    /// deadlines were aligned.
     pub fn is_least(&self) -> bool {
         2 * self.longest_exchange <= LEAST_TOLERANCE
     }
@@ -65,7 +68,8 @@ pub enum Rule {
     Milliseconds,
     /// Seconds, rounded from milliseconds within the tolerance.
     Seconds,
-    /// A deadline in milliseconds: within the tolerance, but exact if it was given as an absolute time.
+    /// A deadline in milliseconds: within the tolerance, but exact if it was given as an absolute
+    /// time.
     DeadlineMs,
     /// A deadline in seconds, by the same rule.
     DeadlineSeconds,
@@ -75,14 +79,15 @@ pub enum Rule {
     Extent,
     /// The same number of random elements; the [`Judge`] checks that they exist.
     Sample,
-    /// Equal except for the digits of scores: 7.0 writes seventeen, 7.2 the shortest text, or all digits of a whole
-    /// number.
+    /// Equal except for the digits of scores: 7.0 writes seventeen, 7.2 the shortest text, or all
+    /// digits of a whole number.
     Scores,
     /// The name of an encoding; 7.2 has compact lists and sets that 7.0 lacks.
     Encoding,
     /// Pairs of name and value in any order, as a map or as a flat array.
     PairsInAnyOrder,
-    /// One page of SCAN, whose size depends on the hash table. Whole iterations are compared elsewhere.
+    /// One page of SCAN, whose size depends on the hash table. Whole iterations are compared
+    /// elsewhere.
     ScanPage,
     /// The same type of value: memory, ids, times, the server's own texts.
     Kind,
@@ -132,8 +137,8 @@ impl Rule {
             "INFO" if sub() == "KEYSPACE" && command.args().len() == 2 => Rule::Keyspace,
             "INFO" => Rule::Kind,
             "OBJECT" => match sub().as_str() {
-                // Values that redis shares (integers below 10,000) have the idle time of their last use by any
-                // key, and how often a value is shared is up to the server.
+                // Values that redis shares (integers below 10,000) have the idle time of their last
+                // use by any key, and how often a value is shared is up to the server.
                 "IDLETIME" | "REFCOUNT" => Rule::Kind,
                 "ENCODING" => Rule::Encoding,
                 _ => Rule::Exact,

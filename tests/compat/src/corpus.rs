@@ -1,16 +1,20 @@
 //! A fixed corpus of scripts, whose replies from two servers must be the same bytes.
 //!
-//! The entries are in `corpus/*.txt`. A line `= SCRIPT` is an entry by itself: `EVAL SCRIPT 0`. Any other entry starts
-//! with a line `=== NAME`, and has these lines:
+//! The entries are in `corpus/*.txt`. A line `= SCRIPT` is an entry by itself: `EVAL SCRIPT 0`. Any
+//! other entry starts with a line `=== NAME`, and has these lines:
 //!
-//! - `> COMMAND ...`: a command in the syntax of redis-cli. An argument `$` stands for the lines below it.
+//! - `> COMMAND ...`: a command in the syntax of redis-cli. An argument `$` stands for the lines
+//!   below it.
 //! - `! stricter: REASON`: where the replies differ, ours must be an error.
-//! - `! unsafe: REASON`: redis-server 7.0 would crash, stall or leak memory, so only ours is asked, and must refuse.
-//! - `! ours: REASON`: redis-server's reply is wrong or a matter of its internals, so only ours is asked.
-//! - `< REPLY`: our reply to the command before, in the notation of [`show`]; without it, an entry that asks only
-//!   ours expects an error, or any reply if it is `ours`.
+//! - `! unsafe: REASON`: redis-server 7.0 would crash, stall or leak memory, so only ours is asked,
+//!   and must refuse.
+//! - `! ours: REASON`: redis-server's reply is wrong or a matter of its internals, so only ours is
+//!   asked.
+//! - `< REPLY`: our reply to the command before, in the notation of [`show`]; without it, an entry
+//!   that asks only ours expects an error, or any reply if it is `ours`.
 //!
-//! Lines that start with `##` are headings. An entry runs on a new connection, without keys, scripts and functions.
+//! Lines that start with `##` are headings. An entry runs on a new connection, without keys,
+//! scripts and functions.
 
 use punctual_resp::{Limits, Parser, Value, decode, encode_command};
 
@@ -203,7 +207,8 @@ pub fn run(
     Ok(None)
 }
 
-/// Returns true if the replies are the same bytes, except for the digits of doubles: ours are those of 7.2.
+/// Returns true if the replies are the same bytes, except for the digits of doubles: ours are those
+/// of 7.2.
 fn same(ours: Option<&Vec<u8>>, theirs: Option<&Vec<u8>>) -> bool {
     let (Some(ours), Some(theirs)) = (ours, theirs) else {
         return false;

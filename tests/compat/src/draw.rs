@@ -3,10 +3,10 @@
 //! Nothing here or in the generators reads a clock or a reply, so a seed gives the same stream
 //! on every machine and on every run.
 //!
-//! Three groups of keys bound the memory and time of both servers: plain keys have small
-//! values, `big:*` keys may grow to tens of kilobytes, and `lcs:*` keys have texts short
-//! enough for the quadratic LCS and are written by no other command. In addition each type has its own
-//! keys ([`Kind`]), which other families rarely use.
+//! Three groups of keys bound the memory and time of both servers: plain keys have small values,
+//! `big:*` keys may grow to tens of kilobytes, and `lcs:*` keys have texts short enough for the
+//! quadratic LCS and are written by no other command. In addition each type has its own keys
+//! ([`Kind`]), which other families rarely use.
 
 mod collections;
 mod pool;
@@ -76,7 +76,8 @@ impl Draw {
         unreachable!("the draw lies below the sum of the weights")
     }
 
-    /// Returns a key of any group except `lcs:*`: in four of five calls one of the first eight, rarely one of a type.
+    /// Returns a key of any group except `lcs:*`: in four of five calls one of the first eight,
+    /// rarely one of a type.
     pub fn key(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=77 => KEYS[self.count(0..=7)].to_vec(),
@@ -146,7 +147,8 @@ impl Draw {
             .collect()
     }
 
-    /// Returns a text of up to 60 letters from an alphabet of four, so that common subsequences are long.
+    /// Returns a text of up to 60 letters from an alphabet of four, so that common subsequences are
+    /// long.
     pub fn lcs_text(&mut self) -> Vec<u8> {
         let length = self.count(0..=60);
         (0..length)
@@ -226,8 +228,9 @@ impl Draw {
         }
     }
 
-    /// Returns a relative TTL in units of `1 / per_second` seconds: far in the future, in the past or invalid;
-    /// never one that could expire during the stream, and never one that falls in the absolute band.
+    /// Returns a relative TTL in units of `1 / per_second` seconds: far in the future, in the past
+    /// or invalid; never one that could expire during the stream, and never one that falls in the
+    /// absolute band.
     pub fn ttl(&mut self, per_second: i64) -> Vec<u8> {
         match self.between(0..=99) {
             0..=69 => (self.between(2_000..=100_000) * per_second)
@@ -241,8 +244,8 @@ impl Draw {
                 .as_bytes()
                 .to_vec(),
             83..=87 => {
-                // Valid and extremely far. Randomised: two equal TTLs given within a millisecond on one side
-                // only would make GT and LT reply differently.
+                // Valid and extremely far. Randomised: two equal TTLs given within a millisecond on
+                // one side only would make GT and LT reply differently.
                 let farthest = if per_second == 1 {
                     9_223_370_000_000_000
                 } else {
@@ -268,7 +271,8 @@ impl Draw {
         }
     }
 
-    /// Returns an absolute deadline in units of `1 / per_second` seconds: in the band, in the past or invalid.
+    /// Returns an absolute deadline in units of `1 / per_second` seconds: in the band, in the past
+    /// or invalid.
     pub fn deadline(&mut self, per_second: i64) -> Vec<u8> {
         match self.between(0..=99) {
             0..=79 => {
@@ -368,7 +372,8 @@ impl Draw {
     }
 }
 
-/// Returns true if `argument` is one of the keys of the generators, to distinguish keys from options in reports.
+/// Returns true if `argument` is one of the keys of the generators, to distinguish keys from
+/// options in reports.
 pub fn is_drawn_key(argument: &[u8]) -> bool {
     [KEYS, BIG_KEYS, LCS_KEYS, LEXES, WEIGHTS]
         .into_iter()

@@ -1,8 +1,9 @@
 //! Keyspace events and messages, received by a connection that subscribes to everything.
 //!
-//! Events must come in the same order on both servers, except `expired`: the time at which a server notices
-//! a passed deadline is its own choice (ours notices at once), so these events are compared as a
-//! multiset, once a command has accessed every expired key. The lookups of SORT have no order either.
+//! Events must come in the same order on both servers, except `expired`: the time at which a server
+//! notices a passed deadline is its own choice (ours notices at once), so these events are compared
+//! as a multiset, once a command has accessed every expired key. The lookups of SORT have no order
+//! either.
 
 use std::collections::BTreeMap;
 
@@ -101,8 +102,8 @@ impl Events {
         }
     }
 
-    /// Returns the command that ends a sequence for [`Events::collect`]. Send it last on the connection whose events
-    /// are compared.
+    /// Returns the command that ends a sequence for [`Events::collect`]. Send it last on the
+    /// connection whose events are compared.
     #[must_use]
     pub fn fence(&mut self) -> Command {
         self.fences += 1;
@@ -195,7 +196,8 @@ fn is_expired(value: &Value) -> bool {
     Message::of(value).is_some_and(|message| message.is_expired())
 }
 
-/// Returns true if it is the event of a failed lookup by SORT. Sets have no order, so neither have these events.
+/// Returns true if it is the event of a failed lookup by SORT. Sets have no order, so neither have
+/// these events.
 fn is_missed_weight(value: &Value) -> bool {
     let Some(message) = Message::of(value) else {
         return false;

@@ -1,9 +1,11 @@
-//! Many clients that send random commands to one server, which may neither end nor leave a client without a reply.
+//! Many clients that send random commands to one server, which may neither end nor leave a client
+//! without a reply.
 //!
-//! [`grammar`] draws commands from the server's own description of their arguments. Sessions send them in pipelines, transactions and
-//! scripts and wait for each reply; other connections come and go without waiting; some connections only send GET, to notice an event
-//! loop that stands still. A silence is reported with everything that helps to find its cause.
-//! Replies are not judged: the comparison with redis-server does that.
+//! [`grammar`] draws commands from the server's own description of their arguments. Sessions send
+//! them in pipelines, transactions and scripts and wait for each reply; other connections come and
+//! go without waiting; some connections only send GET, to notice an event loop that stands still. A
+//! silence is reported with everything that helps to find its cause. Replies are not judged: the
+//! comparison with redis-server does that.
 
 mod client;
 pub mod grammar;
@@ -39,12 +41,13 @@ pub struct Options {
     pub address: SocketAddr,
     /// A server whose COMMAND DOCS describes the arguments; by default the tested one.
     pub documented: Option<SocketAddr>,
-    /// Determines the commands of each connection, but not the order in which the server gets those of different ones.
+    /// Determines the commands of each connection, but not the order in which the server gets those
+    /// of different ones.
     pub seed: u64,
     /// Length of the run.
     pub duration: Duration,
-    /// Time without any byte from the server after which a client counts as forgotten. No command of the grammar blocks for longer
-    /// than a tenth of a second.
+    /// Time without any byte from the server after which a client counts as forgotten. No command
+    /// of the grammar blocks for longer than a tenth of a second.
     pub silence: Duration,
     /// Number of sessions.
     pub sessions: u64,
@@ -84,8 +87,8 @@ struct Run<'o> {
     failures: Mutex<Vec<String>>,
 }
 
-/// Runs until the time is over, `ended` returns true, or there are too many failures. `threads_of` describes the server's threads for
-/// reports.
+/// Runs until the time is over, `ended` returns true, or there are too many failures. `threads_of`
+/// describes the server's threads for reports.
 ///
 /// # Errors
 /// A [`LinkError`] while the grammar is read.
@@ -235,8 +238,9 @@ impl Run<'_> {
         locked(&self.asked).is_some_and(|asked| asked.elapsed() > SLOW)
     }
 
-    /// Connections that do not wait for replies. None come while the server is slow: it would have ever more commands of clients
-    /// that are gone, and late replies would be no sign of a client that it has forgotten.
+    /// Connections that do not wait for replies. None come while the server is slow: it would have
+    /// ever more commands of clients that are gone, and late replies would be no sign of a client
+    /// that it has forgotten.
     fn come_and_go(&self) {
         let mut draw = self.draw(1 << 20);
         let mut parked = Vec::new();

@@ -1,8 +1,8 @@
 //! The stream: weighted random commands of every family, in acts that can be compared.
 //!
 //! A [`Generator`] is a pure function of its seed, its protocol and its families: it never reads a
-//! reply or a clock. Commands are grouped in [`Act`]s because some results can only be compared as a whole:
-//! an iteration of SCAN, a phase in which keys expire, a pub/sub session.
+//! reply or a clock. Commands are grouped in [`Act`]s because some results can only be compared as
+//! a whole: an iteration of SCAN, a phase in which keys expire, a pub/sub session.
 
 mod bitmaps;
 mod blocking;
@@ -137,8 +137,8 @@ fn named(draw: &mut Draw, name: &str) -> Command {
     Command::new(draw.case(name))
 }
 
-/// Number of commands per pipeline. Large enough to be fast, small enough that relative TTLs are set within a few
-/// milliseconds of each other on the two servers.
+/// Number of commands per pipeline. Large enough to be fast, small enough that relative TTLs are
+/// set within a few milliseconds of each other on the two servers.
 const PIPELINE: usize = 200;
 
 /// An endless stream of acts.
@@ -180,8 +180,8 @@ impl Generator {
         }
     }
 
-    /// Omits some commands from the stream's pipelines, named as in `strlen` or `client|info`. A known
-    /// difference would otherwise hide later ones.
+    /// Omits some commands from the stream's pipelines, named as in `strlen` or `client|info`. A
+    /// known difference would otherwise hide later ones.
     #[must_use]
     pub fn without(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.without = names
@@ -411,7 +411,8 @@ mod tests {
         }
     }
 
-    /// The result of SPOP differs: it takes all, or the rest is deleted before any command reads it.
+    /// The result of SPOP differs: it takes all, or the rest is deleted before any command reads
+    /// it.
     #[test]
     fn no_command_reads_the_rest_of_a_random_pop() {
         let mut generator =

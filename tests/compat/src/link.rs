@@ -13,8 +13,8 @@ use crate::command::Command;
 /// Maximum time to wait for a reply.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Requests up to this size fit in the socket buffers even if the server does not read; larger ones are written
-/// by a separate thread while this one reads, so that the two ends cannot deadlock.
+/// Requests up to this size fit in the socket buffers even if the server does not read; larger ones
+/// are written by a separate thread while this one reads, so that the two ends cannot deadlock.
 const WRITE_INLINE_MAX: usize = 32 * 1024;
 
 /// One of the two servers.
@@ -160,8 +160,8 @@ impl Link {
         self.read()
     }
 
-    /// Closes the sending side and returns the rest of the server's output, undecoded. A reset counts as the end,
-    /// because a server that closes with unread input causes one.
+    /// Closes the sending side and returns the rest of the server's output, undecoded. A reset
+    /// counts as the end, because a server that closes with unread input causes one.
     ///
     /// # Errors
     /// [`LinkError::Silent`] if the server does not close, [`LinkError::Io`].
@@ -216,7 +216,8 @@ pub struct Exchange {
     pub replies: Vec<(Value, Value)>,
     /// The reason for missing replies, if any.
     pub failure: Option<LinkError>,
-    /// Time from the first byte sent to the last byte received. Both servers ran every command within it.
+    /// Time from the first byte sent to the last byte received. Both servers ran every command
+    /// within it.
     pub elapsed: Duration,
 }
 
@@ -296,7 +297,8 @@ impl Pair {
         }
     }
 
-    /// Reads from each side everything up to and including the first value for which `last` returns true.
+    /// Reads from each side everything up to and including the first value for which `last` returns
+    /// true.
     ///
     /// # Errors
     /// Any [`LinkError`] except `Connect`.

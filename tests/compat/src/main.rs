@@ -1,4 +1,5 @@
-//! `punctual-compat --a 127.0.0.1:6379 --b 127.0.0.1:6380`: compares two servers with the same random commands.
+//! `punctual-compat --a 127.0.0.1:6379 --b 127.0.0.1:6380`: compares two servers with the same
+//! random commands.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -37,8 +38,8 @@ struct Arguments {
     /// Commands to omit, separated by commas, as in strlen or client|info
     #[arg(long, value_name = "COMMAND", value_delimiter = ',')]
     without: Vec<String>,
-    /// Continue after a difference with the next seed, up to this many streams, and report each command's first
-    /// difference
+    /// Continue after a difference with the next seed, up to this many streams, and report each
+    /// command's first difference
     #[arg(long, value_name = "STREAMS", default_value_t = 1)]
     streams: u64,
     /// Do not compare keyspace events; to avoid pub/sub sessions too, omit the family pubsub

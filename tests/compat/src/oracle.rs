@@ -9,7 +9,8 @@ use punctual_harness::{Launch, LaunchError, Process};
 use crate::generate::ALL_EVENTS;
 use crate::link::{Link, Side};
 
-/// A private redis-server: it saves nothing, uses a temporary directory, and is killed when dropped.
+/// A private redis-server: it saves nothing, uses a temporary directory, and is killed when
+/// dropped.
 #[derive(Debug)]
 pub struct Oracle(Process);
 

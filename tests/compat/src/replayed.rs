@@ -1,4 +1,5 @@
-//! Comparison of two servers that must hold the same data: one has applied the log of changes of the other.
+//! Comparison of two servers that must hold the same data: one has applied the log of changes of
+//! the other.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -11,7 +12,8 @@ use crate::link::{Link, LinkError, Side};
 
 /// Number of databases; redis's default.
 const DATABASES: usize = 16;
-/// Number of comparisons before a difference counts: a key may fall due between the questions to both servers.
+/// Number of comparisons before a difference counts: a key may fall due between the questions to
+/// both servers.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -20,15 +22,18 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub enum Groups {
     /// All that XINFO GROUPS tells.
     Whole,
-    /// Names, last delivered IDs and numbers of pending entries. The log of redis-server 7.0 loses the other fields: a consumer
-    /// that got nothing yet, and at times the number of entries read, and so the lag.
+    /// Names, last delivered IDs and numbers of pending entries. The log of redis-server 7.0 loses
+    /// the other fields: a consumer that got nothing yet, and at times the number of entries read,
+    /// and so the lag.
     Delivered,
 }
 
-/// Returns the members and scores of a sorted set, the digest and the groups of a stream, and the digest of any other value.
+/// Returns the members and scores of a sorted set, the digest and the groups of a stream, and the
+/// digest of any other value.
 ///
-/// redis-server keeps the scores of small sorted sets as text. After a full sync a replica may show 0 for the -0 of its
-/// primary, and 0.10000000000000001 for 0.1. The digest of a stream has its entries alone.
+/// redis-server keeps the scores of small sorted sets as text. After a full sync a replica may show
+/// 0 for the -0 of its primary, and 0.10000000000000001 for 0.1. The digest of a stream has its
+/// entries alone.
 fn value(link: &mut Link, key: &[u8], compared: Groups) -> Result<String, LinkError> {
     let kind = link.ask(&Command::new("TYPE").arg(key))?;
     match kind.as_bytes() {
@@ -118,8 +123,8 @@ fn only(
     Ok(text)
 }
 
-/// Compares all keys of two servers: names, deadlines, and values by DEBUG DIGEST-VALUE. Returns the first differences, which
-/// have lasted for two seconds.
+/// Compares all keys of two servers: names, deadlines, and values by DEBUG DIGEST-VALUE. Returns
+/// the first differences, which have lasted for two seconds.
 ///
 /// # Errors
 /// A [`LinkError`] if a server does not reply.

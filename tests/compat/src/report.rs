@@ -80,7 +80,8 @@ pub struct Finding {
     pub b: String,
     /// The affected keys.
     pub keys: Vec<Vec<u8>>,
-    /// Commands that show the difference after the preceding ones; `None` if replaying commands cannot show it.
+    /// Commands that show the difference after the preceding ones; `None` if replaying commands
+    /// cannot show it.
     pub probes: Option<Vec<Command>>,
 }
 
@@ -97,7 +98,8 @@ pub struct Difference {
     pub finding: Finding,
     /// The last commands on the same keys, with their numbers.
     pub recent: Vec<(u64, Command)>,
-    /// The shortest list found of commands that show the difference on two empty servers; may be empty.
+    /// The shortest list found of commands that show the difference on two empty servers; may be
+    /// empty.
     pub repro: Vec<Command>,
 }
 

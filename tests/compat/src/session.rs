@@ -1,9 +1,10 @@
 //! A pub/sub session's frames, normalised to an order on which two servers can agree.
 //!
-//! Frames are compared as sequences, because their number per command depends on the subscriptions. Three things
-//! have no defined order: which of several matching patterns delivers first, which channel an UNSUBSCRIBE
-//! of everything leaves first (both follow a hash table with a random seed), and, in RESP3, whether a message that a
-//! connection publishes to itself comes before or after the reply.
+//! Frames are compared as sequences, because their number per command depends on the subscriptions.
+//! Three things have no defined order: which of several matching patterns delivers first, which
+//! channel an UNSUBSCRIBE of everything leaves first (both follow a hash table with a random seed),
+//! and, in RESP3, whether a message that a connection publishes to itself comes before or after the
+//! reply.
 
 use punctual_resp::Value;
 

@@ -1,8 +1,8 @@
 //! Minimising a difference: finds the preceding commands that are needed for it.
 //!
-//! Both servers are emptied and receive a candidate list on fresh connections; a list that still shows a difference
-//! replaces the list it was cut from. Chunks are removed, half the list first, single commands last (delta
-//! debugging: Zeller and Hildebrandt, 2002).
+//! Both servers are emptied and receive a candidate list on fresh connections; a list that still
+//! shows a difference replaces the list it was cut from. Chunks are removed, half the list first,
+//! single commands last (delta debugging: Zeller and Hildebrandt, 2002).
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,9 @@ const GLOBAL: [&str; 10] = [
     "FUNCTION",
 ];
 
-/// Returns the shortest list found that starts with commands of `history`, ends with `probes` and shows a difference on
-/// emptied servers, or `None` if the whole history shows none. The state of both servers is lost.
+/// Returns the shortest list found that starts with commands of `history`, ends with `probes` and
+/// shows a difference on emptied servers, or `None` if the whole history shows none. The state of
+/// both servers is lost.
 pub fn shrink<'s>(
     addresses: Addresses,
     protocol: Protocol,
@@ -54,7 +55,8 @@ fn replayable(command: &Command) -> Option<Command> {
     match (command.name().as_str(), command.word(1).as_str()) {
         // Replies are not suppressed in a replay.
         ("CLIENT", "REPLY") => None,
-        // SPOP takes random members, and the command that deletes the rest may be missing from a list.
+        // SPOP takes random members, and the command that deletes the rest may be missing from a
+        // list.
         ("SPOP", _) => None,
         // A new connection starts in the first database.
         ("QUIT", _) => Some(Command::of(&["SELECT", "0"])),

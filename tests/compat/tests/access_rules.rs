@@ -1,8 +1,9 @@
 //! Random rules of ACL SETUSER and random commands, to Punctual and to a real redis-server.
 //!
-//! The replies of SETUSER, the fields of GETUSER and every reply of DRYRUN must be equal, and DRYRUN must say what happens
-//! when the user sends the command. GETUSER prints the rules of commands as 7.2 does, which 7.0 does not, so the printed
-//! commands are compared by what they allow. `PUNCTUAL_COMMANDS=100000` sets the number of commands.
+//! The replies of SETUSER, the fields of GETUSER and every reply of DRYRUN must be equal, and
+//! DRYRUN must say what happens when the user sends the command. GETUSER prints the rules of
+//! commands as 7.2 does, which 7.0 does not, so the printed commands are compared by what they
+//! allow. `PUNCTUAL_COMMANDS=100000` sets the number of commands.
 
 use punctual_compat::Command;
 use punctual_compat::Oracle;
@@ -72,7 +73,8 @@ const WORDS: &[&str] = &[
     ">",
     "10",
 ];
-/// Commands whose keys are found in another way if the arguments are wrong, and those with more arguments since 7.2.
+/// Commands whose keys are found in another way if the arguments are wrong, and those with more
+/// arguments since 7.2.
 const NOT_AT_RANDOM: &[&str] = &[
     "pfmerge",
     "migrate",

@@ -1,4 +1,5 @@
-//! Random commands of many connections for a few seconds. `PUNCTUAL_SEED` sets the seed; the binary `argument_fuzz` runs for longer.
+//! Random commands of many connections for a few seconds. `PUNCTUAL_SEED` sets the seed; the binary
+//! `argument_fuzz` runs for longer.
 
 use std::time::Duration;
 

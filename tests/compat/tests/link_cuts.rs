@@ -1,7 +1,8 @@
-//! A replica whose link is cut at random moments while its primary executes random commands of all families: in the end both
-//! have the same data.
+//! A replica whose link is cut at random moments while its primary executes random commands of all
+//! families: in the end both have the same data.
 //!
-//! `PUNCTUAL_LINK_CUTS` is the number of cuts of each pair, `PUNCTUAL_SEED` the seed of commands and cuts.
+//! `PUNCTUAL_LINK_CUTS` is the number of cuts of each pair, `PUNCTUAL_SEED` the seed of commands
+//! and cuts.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -73,9 +74,10 @@ impl Node {
 
 /// Returns whether a redis-server may not get, or not execute, on a link what a command changes.
 ///
-/// As a primary: scripts can ask for that, and a BITFIELD that adds zeros to a string but sets no number is not replicated. As a
-/// replica: SORT takes numbers for unreadable if a command just before it read one that a double cannot hold exactly, such as
-/// 1e-320, because redis-server does not clear `errno`; then nothing is stored.
+/// As a primary: scripts can ask for that, and a BITFIELD that adds zeros to a string but sets no
+/// number is not replicated. As a replica: SORT takes numbers for unreadable if a command just
+/// before it read one that a double cannot hold exactly, such as 1e-320, because redis-server does
+/// not clear `errno`; then nothing is stored.
 fn may_differ(command: &Command, of_redis: bool, to_redis: bool) -> bool {
     let says = |what: &str| {
         let within = |arg: &Vec<u8>| {

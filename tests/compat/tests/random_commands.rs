@@ -1,8 +1,8 @@
-//! Compares Punctual with a real redis-server: the same random commands, in RESP2 and in RESP3, with one event
-//! loop and with four.
+//! Compares Punctual with a real redis-server: the same random commands, in RESP2 and in RESP3,
+//! with one event loop and with four.
 //!
-//! `PUNCTUAL_SEED=17` replays one stream. `PUNCTUAL_COMMANDS=500000` sets the number of commands of all families, and
-//! `PUNCTUAL_SCRIPTS=500000` that of the family `scripts`.
+//! `PUNCTUAL_SEED=17` replays one stream. `PUNCTUAL_COMMANDS=500000` sets the number of commands of
+//! all families, and `PUNCTUAL_SCRIPTS=500000` that of the family `scripts`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -59,8 +59,8 @@ fn run(options: &Options, threads: usize) -> BTreeMap<Family, u64> {
     summary.families
 }
 
-/// Runs streams of the seeds in both protocols and with one loop and four, of `commands` in total; `families` limits what they
-/// draw.
+/// Runs streams of the seeds in both protocols and with one loop and four, of `commands` in total;
+/// `families` limits what they draw.
 fn streams(commands: u64, families: Option<&[Family]>) {
     let seeds = match number("PUNCTUAL_SEED") {
         Some(seed) => vec![seed],

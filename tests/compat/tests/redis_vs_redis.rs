@@ -94,8 +94,8 @@ fn a_wrong_side_effect_is_detected_and_shown_by_few_commands() {
     assert!((1..=4).contains(&difference.repro.len()), "{difference}");
 }
 
-/// One command is replaced by another that works at the other end of the list; tested in pipelines and with blocked
-/// clients.
+/// One command is replaced by another that works at the other end of the list; tested in pipelines
+/// and with blocked clients.
 #[test]
 fn a_wrong_end_is_detected() {
     for (taken, by, family) in [
@@ -123,7 +123,8 @@ fn a_wrong_end_is_detected() {
     }
 }
 
-/// Another client changes A while the stream runs. Each change affects only the state, or a message.
+/// Another client changes A while the stream runs. Each change affects only the state, or a
+/// message.
 #[test]
 fn changes_by_another_client_are_detected() {
     let changes: [(&[&str], &[Family]); 4] = [
@@ -161,7 +162,8 @@ fn changes_by_another_client_are_detected() {
     }
 }
 
-/// A deadline that is off by half a second is detected although deadlines are compared with a tolerance.
+/// A deadline that is off by half a second is detected although deadlines are compared with a
+/// tolerance.
 #[test]
 fn a_late_deadline_is_detected() {
     let (a, b) = (oracle(&[]), oracle(&[]));

@@ -1,5 +1,6 @@
-//! The log of changes replays to the same data: after random commands of all families, a real redis-server that has followed as
-//! a replica, and both servers started with the append-only file, have the same data and the same deadlines.
+//! The log of changes replays to the same data: after random commands of all families, a real
+//! redis-server that has followed as a replica, and both servers started with the append-only file,
+//! have the same data and the same deadlines.
 //!
 //! `PUNCTUAL_SEED=17` replays one stream, `PUNCTUAL_COMMANDS=500000` sets the number of commands.
 
@@ -61,7 +62,8 @@ fn whoever_replays_the_log_has_the_same_data() {
         let mut options = Options::new(seed, commands, Protocol::Resp2);
         // redis-server 7.0 knows no deadlines of fields.
         options.families.remove(&Family::Fields);
-        // The oracle has no replica, and CONFIG RESETSTAT would set the number of full synchronizations to 0.
+        // The oracle has no replica, and CONFIG RESETSTAT would set the number of full
+        // synchronizations to 0.
         options.without = ["role", "wait", "waitaof", "config"]
             .map(str::to_owned)
             .into();

@@ -1,7 +1,8 @@
-//! Sends the corpus of scripts to Punctual and to a real redis-server and compares the raw replies, in RESP2 and RESP3,
-//! with one event loop and with four.
+//! Sends the corpus of scripts to Punctual and to a real redis-server and compares the raw replies,
+//! in RESP2 and RESP3, with one event loop and with four.
 //!
-//! `PUNCTUAL_CORPUS=libraries` runs the files whose name contains that text, and prints every difference in any case.
+//! `PUNCTUAL_CORPUS=libraries` runs the files whose name contains that text, and prints every
+//! difference in any case.
 
 use std::path::Path;
 
@@ -29,8 +30,8 @@ fn files() -> Vec<(String, Vec<Entry>)> {
     files
 }
 
-/// Runs all entries that `wanted` selects, and panics with all differences. `servers` returns the addresses after a
-/// server has ended, and at first.
+/// Runs all entries that `wanted` selects, and panics with all differences. `servers` returns the
+/// addresses after a server has ended, and at first.
 fn run(mut servers: impl FnMut() -> Addresses, what: &str, wanted: impl Fn(&Entry) -> bool) {
     let mut addresses = servers();
     let mut differences = Vec::new();

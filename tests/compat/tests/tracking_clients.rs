@@ -1,8 +1,10 @@
 //! Clients with client-side caches in random modes, to Punctual and to a real redis-server.
 //!
-//! Random reads and writes of all families are sent by clients that change their modes of tracking. After every few commands each client must have
-//! been told the same keys by both servers. Messages are compared as multisets for each client: the servers may divide the keys of
-//! BCAST mode into messages as they like. `PUNCTUAL_COMMANDS=100000` sets the number of commands, `PUNCTUAL_SEED` replays a seed.
+//! Random reads and writes of all families are sent by clients that change their modes of tracking.
+//! After every few commands each client must have been told the same keys by both servers. Messages
+//! are compared as multisets for each client: the servers may divide the keys of BCAST mode into
+//! messages as they like. `PUNCTUAL_COMMANDS=100000` sets the number of commands, `PUNCTUAL_SEED`
+//! replays a seed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -36,7 +38,8 @@ const FAMILIES: [Family; 11] = [
     Family::Sort,
     Family::Keys,
 ];
-/// Commands with a result or an effect of their own on each server, and those that would change the client.
+/// Commands with a result or an effect of their own on each server, and those that would change the
+/// client.
 const OMITTED: &[&str] = &[
     "spop",
     "swapdb",
@@ -49,8 +52,8 @@ const OMITTED: &[&str] = &[
     "hello",
     "reset",
 ];
-/// Options of commands whose keys might expire during the run; and BITFIELD's FAIL, for which redis-server may make a string longer without
-/// telling anyone.
+/// Options of commands whose keys might expire during the run; and BITFIELD's FAIL, for which
+/// redis-server may make a string longer without telling anyone.
 const OMITTED_OPTIONS: &[&str] = &["ex", "px", "exat", "pxat", "fail"];
 
 /// What a client has been told since the last comparison: keys, or `*` for all of them.

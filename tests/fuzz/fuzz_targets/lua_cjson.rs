@@ -1,7 +1,8 @@
 //! Passes any bytes to `cjson` of scripts.
 //!
-//! Nothing may panic. Any string, encoded and decoded, is the same string. A value that was decoded can be encoded, unless it has
-//! a number that JSON does not have; decoded again, the text gives a value that encodes and decodes to itself.
+//! Nothing may panic. Any string, encoded and decoded, is the same string. A value that was decoded
+//! can be encoded, unless it has a number that JSON does not have; decoded again, the text gives a
+//! value that encodes and decodes to itself.
 #![no_main]
 
 mod lua;

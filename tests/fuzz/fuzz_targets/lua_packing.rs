@@ -1,7 +1,8 @@
 //! Passes any bytes to `cmsgpack`, `struct` and `bit` of scripts.
 //!
-//! Nothing may panic. Values that were unpacked can be packed; after that they keep their size, unpacked and packed again. Fields of a structure that were
-//! unpacked by a format can be packed by it; then they unpack to the same values.
+//! Nothing may panic. Values that were unpacked can be packed; after that they keep their size,
+//! unpacked and packed again. Fields of a structure that were unpacked by a format can be packed by
+//! it; then they unpack to the same values.
 #![no_main]
 
 mod lua;

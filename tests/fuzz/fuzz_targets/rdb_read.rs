@@ -1,7 +1,8 @@
 //! Passes any bytes to the reader of snapshots, to RESTORE and to the compact encodings.
 //!
-//! None may panic. A snapshot has the same contents whole and in blocks, whether its values are read or skipped; a
-//! checked listpack or block of a stream walks the same way in both directions and, written again, has the same elements.
+//! None may panic. A snapshot has the same contents whole and in blocks, whether its values are
+//! read or skipped; a checked listpack or block of a stream walks the same way in both directions
+//! and, written again, has the same elements.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

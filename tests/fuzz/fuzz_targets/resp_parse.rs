@@ -49,8 +49,8 @@ fn commands(stream: &[u8], piece: usize, limits: &Limits) {
     for command in &whole.0 {
         encode_command(&mut again, &command.as_args().iter().collect::<Vec<_>>());
     }
-    // With the default limits, because an inline command may have more and longer arguments than `limits`
-    // allow in a multibulk.
+    // With the default limits, because an inline command may have more and longer arguments than
+    // `limits` allow in a multibulk.
     let expected = (whole.0, Ok(0));
     assert_eq!(
         feed(std::iter::once(&again[..]), &Limits::default()),

@@ -1,4 +1,5 @@
-//! Runs random rows with random arguments by `Turn::run`; the module `rows` of the store's tests checks each command.
+//! Runs random rows with random arguments by `Turn::run`; the module `rows` of the store's tests
+//! checks each command.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,14 @@
 //! What tests and benchmarks of several crates start and ask.
 //!
-//! - [`Launch`] starts a redis-server, or a program that takes its options; a [`Process`] is killed on drop.
+//! - [`Launch`] starts a redis-server, or a program that takes its options; a [`Process`] is killed
+//!   on drop.
 //! - [`Proxy`] is a link between servers that a test cuts.
-//! - [`Wire`] is a blocking client that speaks RESP. It panics when a server breaks a promise; its `try_` functions do not.
+//! - [`Wire`] is a blocking client that speaks RESP. It panics when a server breaks a promise; its
+//!   `try_` functions do not.
 //! - [`Random`] has the same numbers on every machine; [`seed`] is what to start it with in a test.
 //!
-//! The crate depends on `punctual-resp` only, so that the tests of every other crate may depend on it.
+//! The crate depends on `punctual-resp` only, so that the tests of every other crate may depend on
+//! it.
 #![forbid(unsafe_code)]
 
 mod process;
@@ -36,7 +39,8 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("it is bound").port()
 }
 
-/// Raises this process's limit of open files to `wanted` or the hard limit, and returns the new limit. Children inherit it.
+/// Raises this process's limit of open files to `wanted` or the hard limit, and returns the new
+/// limit. Children inherit it.
 ///
 /// # Panics
 /// If the operating system refuses.
@@ -53,7 +57,8 @@ pub fn raise_open_file_limit(wanted: u64) -> u64 {
     possible
 }
 
-/// Returns the number in an environment variable, with which a run of a test may be made longer or repeated.
+/// Returns the number in an environment variable, with which a run of a test may be made longer or
+/// repeated.
 ///
 /// # Panics
 /// If the variable is set to what is no number.

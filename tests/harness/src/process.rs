@@ -22,8 +22,8 @@ const POLL: Duration = Duration::from_millis(2);
 /// How a program shows that it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// Its standard output says that it accepts connections, after it has loaded its data. No other process on the port is
-    /// mistaken for it.
+    /// Its standard output says that it accepts connections, after it has loaded its data. No other
+    /// process on the port is mistaken for it.
     Logged,
     /// It accepts connections, perhaps while it loads.
     Listens,
@@ -124,7 +124,8 @@ impl Launch {
         Ok(self.start_with(|_| ())?.0)
     }
 
-    /// Starts the program as [`Launch::start`] does, and calls `begun` before the process is ready. Returns the call's result too.
+    /// Starts the program as [`Launch::start`] does, and calls `begun` before the process is ready.
+    /// Returns the call's result too.
     ///
     /// # Errors
     /// A [`LaunchError`], which quotes the program's output.
@@ -142,7 +143,8 @@ impl Launch {
         }
     }
 
-    /// Starts redis-server or another program. Prints a message and returns `None` if it is not installed.
+    /// Starts redis-server or another program. Prints a message and returns `None` if it is not
+    /// installed.
     ///
     /// # Panics
     /// If the program does not start.
@@ -239,7 +241,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Returns a file or folder in its temporary folder, which is its `dir` unless the options set another.
+    /// Returns a file or folder in its temporary folder, which is its `dir` unless the options set
+    /// another.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -255,7 +258,8 @@ impl Process {
         self.running.0.id()
     }
 
-    /// Returns its log so far: what it has written to its standard output and to `server.log` in its folder.
+    /// Returns its log so far: what it has written to its standard output and to `server.log` in
+    /// its folder.
     pub fn log(&self) -> String {
         ["stdout", "server.log"]
             .map(|name| self.read(name))
@@ -398,7 +402,8 @@ pub fn last_lines(path: &Path) -> String {
     tail.map(|line| format!("  | {line}\n")).collect()
 }
 
-/// Returns the resident memory of a process in bytes; `None` if it has ended or the system is not Linux.
+/// Returns the resident memory of a process in bytes; `None` if it has ended or the system is not
+/// Linux.
 pub fn resident_bytes(id: u32) -> Option<u64> {
     memory(id, "VmRSS:")
 }

@@ -27,15 +27,16 @@ impl Random {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Returns a number from 1 to 2^bits - 1, each bit length equally likely. `bits` is from 1 to 64.
+    /// Returns a number from 1 to 2^bits - 1, each bit length equally likely. `bits` is from 1 to
+    /// 64.
     pub fn length(&mut self, bits: u64) -> u64 {
         let bits = self.below(bits);
         1 << bits | self.below(1 << bits)
     }
 }
 
-/// Returns the seed of a test's random numbers, and prints it: the number in the first of these environment variables that is
-/// set, or a fresh seed.
+/// Returns the seed of a test's random numbers, and prints it: the number in the first of these
+/// environment variables that is set, or a fresh seed.
 ///
 /// # Panics
 /// If the variable is set to what is no number.

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Sidekiq: jobs, scheduled jobs with its own poller, retries, dead jobs, bulk, queues in order, its API, shutdown with a running
-# job.
-# Packages: ruby-sidekiq
+# Sidekiq: jobs, scheduled jobs with its own poller, retries, dead jobs, bulk, queues in order, its
+# API, shutdown with a running job. Packages: ruby-sidekiq
 require "sidekiq"
 require "sidekiq/api"
 require "rbconfig"

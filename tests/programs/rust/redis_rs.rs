@@ -1,5 +1,5 @@
-//! redis-rs: types, pipelines, transactions, scripts, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking, RESP2, RESP3, tokio,
-//! reconnection.
+//! redis-rs: types, pipelines, transactions, scripts, EVAL, EVALSHA, FCALL, pub/sub, scans,
+//! blocking, RESP2, RESP3, tokio, reconnection.
 //!
 //! Packages: redis
 

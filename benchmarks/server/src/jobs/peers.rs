@@ -1,8 +1,10 @@
-//! `bench jobs --tests peers`: other people's job queues on redis-server, and our clients, as their users run them.
+//! `bench jobs --tests peers`: other people's job queues on redis-server, and our clients, as their
+//! users run them.
 //!
-//! Each is two programs: one adds jobs, and the other one works, ten at a time (Celery: a process for each core, as always). They know
-//! nothing of the benchmark but a file, to which each handler appends how late it begins. The file's length tells when all are
-//! done. The servers are fresh, one after the other, without persistence.
+//! Each is two programs: one adds jobs, and the other one works, ten at a time (Celery: a process
+//! for each core, as always). They know nothing of the benchmark but a file, to which each handler
+//! appends how late it begins. The file's length tells when all are done. The servers are fresh,
+//! one after the other, without persistence.
 //!
 //! The programs are compiled in; their packages are where `scripts/setup job-peers` puts them.
 
@@ -25,7 +27,8 @@ use crate::options::{JobsOptions, Kind};
 use crate::report::Report;
 use crate::sheet::{Bar, Column, Figures, Sheet};
 
-/// Jobs that pass before the measurement: they prove that a worker works, and tell how long adding takes.
+/// Jobs that pass before the measurement: they prove that a worker works, and tell how long adding
+/// takes.
 const FIRST_JOBS: u64 = 500;
 /// Time before the first delayed job is due, beside twice the time that adding is expected to take.
 const LEAD: Duration = Duration::from_secs(5);

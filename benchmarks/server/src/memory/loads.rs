@@ -110,7 +110,8 @@ impl Writer {
         }
     }
 
-    /// Writes the number into the value's last digits, after a letter: values are distinct and no integers.
+    /// Writes the number into the value's last digits, after a letter: values are distinct and no
+    /// integers.
     fn number(&mut self, index: u64) {
         let digits = self.value.len() - 11;
         write_digits(&mut self.value[digits..], index);

@@ -1,13 +1,15 @@
-//! `tokio_util::time::DelayQueue` 0.7.20: a hierarchical wheel (6 levels of 64 slots, 1 ms ticks) of linked lists over
-//! a slab, with one tokio `Sleep` that waits for the next slot.
+//! `tokio_util::time::DelayQueue` 0.7.20: a hierarchical wheel (6 levels of 64 slots, 1 ms ticks)
+//! of linked lists over a slab, with one tokio `Sleep` that waits for the next slot.
 //!
-//! It rounds deadlines up to its tick and never fires early; late by less than one tick. Timers of one tick fire in
-//! any order. Its keys are bare slab indexes: a stale key affects the timer that has that record now. The next
-//! deadline comes from `peek`, which walks the first occupied slot, however full.
+//! It rounds deadlines up to its tick and never fires early; late by less than one tick. Timers of
+//! one tick fire in any order. Its keys are bare slab indexes: a stale key affects the timer that
+//! has that record now. The next deadline comes from `peek`, which walks the first occupied slot,
+//! however full.
 //!
-//! It reads the time from tokio's timer driver, so each queue here has a current-thread runtime with a paused clock.
-//! `fire` advances that clock when a new millisecond has begun, within `block_on`, which also runs the driver. That
-//! costs some hundreds of nanoseconds and counts as part of `fire`: a real program pays for the driver's turn instead.
+//! It reads the time from tokio's timer driver, so each queue here has a current-thread runtime
+//! with a paused clock. `fire` advances that clock when a new millisecond has begun, within
+//! `block_on`, which also runs the driver. That costs some hundreds of nanoseconds and counts as
+//! part of `fire`: a real program pays for the driver's turn instead.
 
 use std::cell::Cell;
 use std::mem;
@@ -61,7 +63,8 @@ impl Default for Delayed {
 }
 
 impl Delayed {
-    /// Makes this queue's runtime the current one, which calls of the queue require, and returns the instant `at`.
+    /// Makes this queue's runtime the current one, which calls of the queue require, and returns
+    /// the instant `at`.
     fn instant(&self, at: u64) -> Instant {
         if CURRENT.get() != self.number {
             enter(&self.runtime, self.number);
@@ -72,8 +75,8 @@ impl Delayed {
 
 #[cold]
 fn enter(runtime: &Runtime, number: u64) {
-    // Guards must be dropped in reverse order, which queues dropped in any order cannot guarantee, so they are leaked.
-    // The next queue enters on top.
+    // Guards must be dropped in reverse order, which queues dropped in any order cannot guarantee,
+    // so they are leaked. The next queue enters on top.
     mem::forget(runtime.enter());
     CURRENT.set(number);
 }

@@ -1,5 +1,5 @@
-//! No queue. It shows the cost of the harness (random numbers and the array of handles) and of one access to a
-//! record of 24 bytes, which every queue needs. Its timers never fire.
+//! No queue. It shows the cost of the harness (random numbers and the array of handles) and of one
+//! access to a record of 24 bytes, which every queue needs. Its timers never fire.
 
 use crate::contender::{Contender, Role};
 

@@ -1,9 +1,10 @@
-//! The crate `dary_heap` 0.3 with lazy deletion over a slab with generations: the fastest of the usual designs,
-//! written with care.
+//! The crate `dary_heap` 0.3 with lazy deletion over a slab with generations: the fastest of the
+//! usual designs, written with care.
 //!
-//! The heap is 4-ary; an entry is one number of 16 bytes: deadline, index, generation. Cancelling increments the generation
-//! of the record, whose dead entry is dropped when it reaches the top; re-arming also pushes another entry. When dead
-//! entries outnumber live timers (and a floor for small heaps), the heap is swept and rebuilt in O(n).
+//! The heap is 4-ary; an entry is one number of 16 bytes: deadline, index, generation. Cancelling
+//! increments the generation of the record, whose dead entry is dropped when it reaches the top;
+//! re-arming also pushes another entry. When dead entries outnumber live timers (and a floor for
+//! small heaps), the heap is swept and rebuilt in O(n).
 //!
 //! Exact; equal deadlines fire in any order. Stale handles are refused until the generation wraps.
 

@@ -1,12 +1,13 @@
 //! A single-level wheel with sorted slots: neqo's old timer, rewritten from its description.
 //!
-//! 16,384 slots of 4 ms, so a span of 65.536 s. A slot is a vector sorted by deadline. Adding finds the slot by
-//! division and the position by binary search; removing needs the deadline, and finds the run of equal deadlines by
-//! binary search. The next deadline is found by a walk from the cursor to the first slot that is not empty. Exact, in
-//! order, equal deadlines in any order.
+//! 16,384 slots of 4 ms, so a span of 65.536 s. A slot is a vector sorted by deadline. Adding finds
+//! the slot by division and the position by binary search; removing needs the deadline, and finds
+//! the run of equal deadlines by binary search. The next deadline is found by a walk from the
+//! cursor to the first slot that is not empty. Exact, in order, equal deadlines in any order.
 //!
-//! A handle is (deadline, payload), as in neqo, so a stale one may match an equal timer armed later. The original
-//! asserts that deadlines lie within its span; here a tree holds those beyond, which costs nothing while it is empty.
+//! A handle is (deadline, payload), as in neqo, so a stale one may match an equal timer armed
+//! later. The original asserts that deadlines lie within its span; here a tree holds those beyond,
+//! which costs nothing while it is empty.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -20,7 +21,8 @@ const SLOTS: usize = 16_384;
 /// Span of all slots, in microseconds.
 const SPAN: u64 = GRANULARITY * SLOTS as u64;
 
-/// Deadline and payload. The payload distinguishes timers of equal deadline, as a connection does in neqo.
+/// Deadline and payload. The payload distinguishes timers of equal deadline, as a connection does
+/// in neqo.
 type Timer = (u64, u64);
 
 pub struct SortedSlots {
@@ -44,7 +46,8 @@ impl Default for SortedSlots {
 }
 
 impl SortedSlots {
-    /// Returns the slot of a deadline, or `None` beyond the span. Deadlines that have passed are in the current slot.
+    /// Returns the slot of a deadline, or `None` beyond the span. Deadlines that have passed are in
+    /// the current slot.
     fn slot(&mut self, deadline: u64) -> Option<&mut Vec<Timer>> {
         let ahead = deadline.saturating_sub(self.start);
         let slot = (self.cursor + (ahead / GRANULARITY) as usize) % SLOTS;

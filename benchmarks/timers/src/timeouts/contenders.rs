@@ -65,7 +65,8 @@ contender!(
 );
 
 contender!(
-    /// A wheel for each worker of a runtime that is built with `enable_alt_timer`, which needs `--cfg tokio_unstable`.
+    /// A wheel for each worker of a runtime that is built with `enable_alt_timer`, which needs
+    /// `--cfg tokio_unstable`.
     TokioAlternative,
     "tokio, enable_alt_timer",
     tokio::time::error::Elapsed,
@@ -75,7 +76,8 @@ contender!(
 );
 
 contender!(
-    /// A tree per thread, of alarms that all timeouts of the same 10 ms share. No alarm is removed before its time.
+    /// A tree per thread, of alarms that all timeouts of the same 10 ms share. No alarm is removed
+    /// before its time.
     Pingora,
     "pingora-timeout",
     pingora_timeout::Elapsed,

@@ -1,6 +1,7 @@
 //! Comparison of timeouts in async programs: `timeout` and `sleep` of Punctual, tokio and pingora.
 //!
-//! `contenders` has the libraries, `workload` the operations; this file runs the rounds and shows the results.
+//! `contenders` has the libraries, `workload` the operations; this file runs the rounds and shows
+//! the results.
 
 mod contenders;
 mod workload;

@@ -1,7 +1,8 @@
 //! Workloads of the comparison of timeouts, on every thread of a runtime at once.
 //!
-//! They measure the CPU time of the whole process, which includes the thread that fires the timers. Futures are
-//! polled by hand within one poll of a task, so that no scheduler runs between two polls.
+//! They measure the CPU time of the whole process, which includes the thread that fires the timers.
+//! Futures are polled by hand within one poll of a task, so that no scheduler runs between two
+//! polls.
 
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
@@ -43,7 +44,8 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Returns the figure of a round: CPU nanoseconds per operation, or processors in use at a fixed rate.
+    /// Returns the figure of a round: CPU nanoseconds per operation, or processors in use at a
+    /// fixed rate.
     pub fn figure(self, took: &Took) -> f64 {
         match self {
             Workload::Rate { .. } => took.cpu.as_secs_f64() / took.wall.as_secs_f64(),
@@ -80,7 +82,8 @@ pub struct Took {
 }
 
 impl Took {
-    /// Returns the nanoseconds of `time` per operation, if `threads` threads spent that time at once.
+    /// Returns the nanoseconds of `time` per operation, if `threads` threads spent that time at
+    /// once.
     pub fn nanos(&self, time: Duration, threads: usize) -> f64 {
         time.as_nanos() as f64 * threads as f64 / self.operations as f64
     }
@@ -110,8 +113,8 @@ pub fn round<C: Contender>(
     seed: u64,
 ) -> Took {
     let ended = Arc::new(AtomicBool::new(false));
-    // As in a server, no queue is empty and every driver has an earlier deadline to wake up for. Otherwise tokio
-    // would write to an eventfd at each arming.
+    // As in a server, no queue is empty and every driver has an earlier deadline to wake up for.
+    // Otherwise tokio would write to an eventfd at each arming.
     let ticker = runtime.spawn({
         let ended = ended.clone();
         async move {

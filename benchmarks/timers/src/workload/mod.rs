@@ -1,8 +1,8 @@
-//! The workloads. Each round builds a new queue, so that rounds are alike and only one queue is in memory. Building is
-//! not timed, and part of the work warms the queue up, untimed.
+//! The workloads. Each round builds a new queue, so that rounds are alike and only one queue is in
+//! memory. Building is not timed, and part of the work warms the queue up, untimed.
 //!
-//! Deadlines are uniform in 1 ms..60 s unless said otherwise. An operation on a random timer also costs a random
-//! number and an access to the array of handles, as the row "floor" shows.
+//! Deadlines are uniform in 1 ms..60 s unless said otherwise. An operation on a random timer also
+//! costs a random number and an access to the array of handles, as the row "floor" shows.
 
 mod memory;
 mod sections;
@@ -117,7 +117,8 @@ struct Filled<C: Contender> {
 }
 
 impl<C: Contender> Filled<C> {
-    /// Returns a queue with `size` timers, or `None` if arming them took too long. Arming them is not timed.
+    /// Returns a queue with `size` timers, or `None` if arming them took too long. Arming them is
+    /// not timed.
     fn with(size: usize, pace: &Pace, mut deadline: impl FnMut() -> u64) -> Option<Self> {
         let start = cpu();
         let mut filled = Filled {

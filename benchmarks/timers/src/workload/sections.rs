@@ -1,4 +1,5 @@
-//! Workloads that begin with an empty queue. With few timers a section uses several queues, which stay in the cache.
+//! Workloads that begin with an empty queue. With few timers a section uses several queues, which
+//! stay in the cache.
 
 use std::hint::black_box;
 
@@ -9,8 +10,8 @@ use crate::clock::{Pace, Sections, cpu};
 use crate::contender::Contender;
 use crate::results::{Figure, Sample};
 
-/// From this number of timers on, arming begins with a new queue, which has to grow. Fewer timers are armed in queues
-/// that have grown, like those of a program that rarely arms a timer.
+/// From this number of timers on, arming begins with a new queue, which has to grow. Fewer timers
+/// are armed in queues that have grown, like those of a program that rarely arms a timer.
 const GROWS_FROM: usize = 256;
 
 /// Minimum number of timers in a section: enough for the counter's resolution.
@@ -57,8 +58,8 @@ pub fn arm<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<V
     ])
 }
 
-/// Fires N timers: advances the clock by milliseconds, and stops only where a timer is due. The payload is the
-/// deadline, so that checking the order reads no other memory.
+/// Fires N timers: advances the clock by milliseconds, and stops only where a timer is due. The
+/// payload is the deadline, so that checking the order reads no other memory.
 pub fn fire<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let mut queues = queues::<C>(size);
     let mut sections = Sections::of(size * queues.len());

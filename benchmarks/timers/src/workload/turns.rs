@@ -15,8 +15,8 @@ const MOST: u64 = 64 * MS;
 /// Factor by which questions exceed other operations in number, because they are cheap.
 const QUESTIONS: usize = 8;
 
-/// Returns the number of operations that change one of N timers: at least N in a round, so that the round includes
-/// deferred work of the queue (sweeping, compaction).
+/// Returns the number of operations that change one of N timers: at least N in a round, so that the
+/// round includes deferred work of the queue (sweeping, compaction).
 fn touching(size: usize, pace: &Pace) -> usize {
     pace.operations.max(size)
 }
@@ -43,7 +43,8 @@ pub fn later<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option
 /// Re-arms a random one of N timers a little earlier.
 pub fn earlier<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     rearm::<C>(Figure::RearmEarlier, size, random, pace, |deadline, by| {
-        // A deadline that cannot be earlier moves to the far end: one move in a thousand with only a few timers.
+        // A deadline that cannot be earlier moves to the far end: one move in a thousand with only
+        // a few timers.
         deadline
             .checked_sub(by)
             .filter(|&at| at > MS)
@@ -91,7 +92,8 @@ pub fn far_slot<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Opt
     Some(vec![Sample::timing(Figure::NextFarSlot, next, wrong)])
 }
 
-/// Times a question. Its closure hides the queue from the compiler, which would otherwise ask only once.
+/// Times a question. Its closure hides the queue from the compiler, which would otherwise ask only
+/// once.
 fn ask(pace: &Pace, mut question: impl FnMut() -> Option<u64>) -> Took {
     timed(pace.operations * QUESTIONS, pace, || {
         black_box(question());
@@ -115,13 +117,14 @@ pub fn churn<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option
     Some(vec![Sample::timing(Figure::NextChurn, took, faults)])
 }
 
-/// A QUIC endpoint with N connections: each packet re-arms the timer of its connection, 10..300 ms ahead; then the
-/// endpoint asks for the next deadline.
+/// A QUIC endpoint with N connections: each packet re-arms the timer of its connection, 10..300 ms
+/// ahead; then the endpoint asks for the next deadline.
 pub fn quic<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
     let (mut now, mut early) = (0, 0);
     let mut due: Vec<u64> = Vec::with_capacity(1024);
-    // The same number of turns for any number of timers, because the number of due timers grows with the turns.
+    // The same number of turns for any number of timers, because the number of due timers grows
+    // with the turns.
     let took = timed(pace.operations, pace, || {
         now += 1;
         let at = random.usize(..size);

@@ -71,7 +71,8 @@ impl Asyncio {
         ending::call(self.extract_stack.bind(py), &PyTuple::new(py, [frame])?)
     }
 
-    /// Binds the function of this name of `asyncio.TimerHandle` to one of our handles: it uses only attributes.
+    /// Binds the function of this name of `asyncio.TimerHandle` to one of our handles: it uses only
+    /// attributes.
     pub(super) fn function<'py>(
         &self,
         py: Python<'py>,

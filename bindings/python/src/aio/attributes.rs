@@ -1,8 +1,8 @@
-//! Attributes of a loop that arming depends on. asyncio keeps its state in the loop's `__dict__`, where looking up
-//! three names would cost more than arming does.
+//! Attributes of a loop that arming depends on. asyncio keeps its state in the loop's `__dict__`,
+//! where looking up three names would cost more than arming does.
 //!
-//! So `LoopTimers` observes every assignment. asyncio assigns when it creates or closes a loop and when it sets debug
-//! mode; programs, mostly tests, override `time` or `call_at` of a loop.
+//! So `LoopTimers` observes every assignment. asyncio assigns when it creates or closes a loop and
+//! when it sets debug mode; programs, mostly tests, override `time` or `call_at` of a loop.
 
 #![allow(unsafe_code, reason = "the generic assignment has no safe form")]
 
@@ -142,14 +142,16 @@ pub(super) fn delete<'py>(
     Ok(())
 }
 
-/// Sets or deletes an attribute as `object` does; `object.__setattr__` refuses to for a class that overrides it.
+/// Sets or deletes an attribute as `object` does; `object.__setattr__` refuses to for a class that
+/// overrides it.
 fn generic(
     timers: &Bound<'_, LoopTimers>,
     name: &Bound<'_, PyAny>,
     value: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let value = value.map_or(std::ptr::null_mut(), Bound::as_ptr);
-    // SAFETY: all three objects are borrowed for the call, only the last may be null, and the GIL is held.
+    // SAFETY: all three objects are borrowed for the call, only the last may be null, and the GIL
+    // is held.
     let done = unsafe { ffi::PyObject_GenericSetAttr(timers.as_ptr(), name.as_ptr(), value) };
     if done == 0 {
         Ok(())

@@ -93,7 +93,8 @@ impl LoopTimers {
     }
 }
 
-/// Converts a delay that Python can add to a float; rejects types that only convert to one, such as `Decimal`.
+/// Converts a delay that Python can add to a float; rejects types that only convert to one, such as
+/// `Decimal`.
 #[inline]
 fn plain_seconds(delay: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if let Ok(delay) = delay.cast_exact::<PyFloat>() {
@@ -127,9 +128,11 @@ impl LoopTimers {
 
     /// Calls `callback(*args)` in `delay` seconds; returns a handle that can be cancelled. O(1).
     ///
-    /// The call is never early. Callbacks with equal times run in the order in which they were armed.
+    /// The call is never early. Callbacks with equal times run in the order in which they were
+    /// armed.
     ///
-    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the delay is None, `ValueError` if it is NaN.
+    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the delay is None, `ValueError`
+    /// if it is NaN.
     #[pyo3(signature = (delay, callback, *args, context=None))]
     fn call_later<'py>(
         slf: &Bound<'py, Self>,
@@ -163,11 +166,14 @@ impl LoopTimers {
         slf.call_method(intern!(py, "call_at"), positional, Some(&keywords))
     }
 
-    /// Calls `callback(*args)` at `when`, a time of `loop.time()`; returns a handle that can be cancelled. O(1).
+    /// Calls `callback(*args)` at `when`, a time of `loop.time()`; returns a handle that can be
+    /// cancelled. O(1).
     ///
-    /// The call is never early. Callbacks with equal times run in the order in which they were armed.
+    /// The call is never early. Callbacks with equal times run in the order in which they were
+    /// armed.
     ///
-    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the time is None, `ValueError` if it is NaN.
+    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the time is None, `ValueError`
+    /// if it is NaN.
     #[pyo3(signature = (when, callback, *args, context=None))]
     fn call_at<'py>(
         slf: &Bound<'py, Self>,
@@ -188,10 +194,12 @@ impl LoopTimers {
         Self::arm(slf, when.extract()?, given, call)
     }
 
-    /// Does nothing: asyncio counts cancelled handles in its heap, but the wheel removes them at once.
+    /// Does nothing: asyncio counts cancelled handles in its heap, but the wheel removes them at
+    /// once.
     fn _timer_handle_cancelled(&self, _handle: &Bound<'_, PyAny>) {}
 
-    /// Moves due handles to `_ready` in the order of their deadlines, at most one iteration's share.
+    /// Moves due handles to `_ready` in the order of their deadlines, at most one iteration's
+    /// share.
     fn _move_due(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, timers) = (slf.py(), slf.get().timers.get());
         let Some(wakeup) = timers.next_wakeup(py) else {

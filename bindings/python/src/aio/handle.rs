@@ -1,5 +1,5 @@
-//! `TimerHandle`: the result of `call_later`. It passes for asyncio's: `isinstance` accepts it, and `repr` and
-//! comparison are asyncio's own functions on its attributes.
+//! `TimerHandle`: the result of `call_later`. It passes for asyncio's: `isinstance` accepts it, and
+//! `repr` and comparison are asyncio's own functions on its attributes.
 
 use super::asyncio::Asyncio;
 use super::base::LoopTimers;
@@ -15,7 +15,8 @@ use pyo3::{PyTraverseError, intern, prelude::*};
 
 /// A callback that a loop calls at a time of its clock.
 ///
-/// `loop.call_later` and `loop.call_at` return it. Use `asyncio.TimerHandle` in annotations and `isinstance`.
+/// `loop.call_later` and `loop.call_at` return it. Use `asyncio.TimerHandle` in annotations and
+/// `isinstance`.
 #[pyclass(frozen, weakref, module = "punctual.aio")]
 pub(crate) struct TimerHandle {
     timers: Py<LoopTimers>,
@@ -23,7 +24,8 @@ pub(crate) struct TimerHandle {
     body: GilLock<Body>,
 }
 
-/// Programs may have millions of handles, so flags are encoded in the fields, and rare state lies in [`Rare`].
+/// Programs may have millions of handles, so flags are encoded in the fields, and rare state lies
+/// in [`Rare`].
 struct Body {
     /// Key in the wheel; `UNARMED` unless the handle is armed.
     key: TimerKey,

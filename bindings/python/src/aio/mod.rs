@@ -13,12 +13,13 @@
 //!
 //! Ground rules:
 //!
-//! - The GIL is the lock. Cells are locked for a few instructions in which no Python code runs; objects that leave a
-//!   cell are dropped outside, since a `__del__` may call the loop.
-//! - A handle is in the wheel exactly while it is armed, and the wheel owns a reference to it. Cancellation removes it
-//!   at once.
-//! - An iteration of the loop moves a bounded number of due handles to asyncio's `_ready`, after the selector's events,
-//!   so no iteration takes long. The remaining handles follow in order in the next iterations.
+//! - The GIL is the lock. Cells are locked for a few instructions in which no Python code runs;
+//!   objects that leave a cell are dropped outside, since a `__del__` may call the loop.
+//! - A handle is in the wheel exactly while it is armed, and the wheel owns a reference to it.
+//!   Cancellation removes it at once.
+//! - An iteration of the loop moves a bounded number of due handles to asyncio's `_ready`, after
+//!   the selector's events, so no iteration takes long. The remaining handles follow in order in
+//!   the next iterations.
 //! - Nothing fires before the loop's own clock reaches its deadline.
 
 mod asyncio;

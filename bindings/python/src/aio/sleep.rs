@@ -1,8 +1,9 @@
-//! `Sleep`: replaces the `select` method of a loop's selector. asyncio sees no timers, so it would wait only for
-//! events; `Sleep` also waits for the next deadline.
+//! `Sleep`: replaces the `select` method of a loop's selector. asyncio sees no timers, so it would
+//! wait only for events; `Sleep` also waits for the next deadline.
 //!
-//! A long sleep has two parts. First, `select` wakes at once for an event, but its timeout is precise only to a
-//! millisecond, and the kernel may extend it by a thousandth. The rest is a nap, which ends on time.
+//! A long sleep has two parts. First, `select` wakes at once for an event, but its timeout is
+//! precise only to a millisecond, and the kernel may extend it by a thousandth. The rest is a nap,
+//! which ends on time.
 
 use super::base::LoopTimers;
 use super::clock;
@@ -18,7 +19,8 @@ use std::time::Duration;
 /// The longest wait that asyncio requests from a selector: 24 hours.
 const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
 
-/// A sleep up to this long is one nap. A longer one that ends with a timer costs one more system call.
+/// A sleep up to this long is one nap. A longer one that ends with a timer costs one more system
+/// call.
 const NAP: u64 = 4_000_000;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -31,7 +33,8 @@ pub(crate) struct Sleep {
     wheel: Py<Timers>,
     /// The selector's original method.
     select: Py<PyAny>,
-    /// The selector's descriptor, if `ppoll` on it is more precise than `select`, and tells the same.
+    /// The selector's descriptor, if `ppoll` on it is more precise than `select`, and tells the
+    /// same.
     fd: Option<RawFd>,
 }
 
@@ -40,8 +43,8 @@ impl Sleep {
         self.select_for(&PyFloat::new(py, seconds))
     }
 
-    /// Returns the events that are there, after a nap of `time`. Most turns of a busy loop find none, and `select`, which
-    /// is written in Python, takes longer to say so than the system call.
+    /// Returns the events that are there, after a nap of `time`. Most turns of a busy loop find
+    /// none, and `select`, which is written in Python, takes longer to say so than the system call.
     fn select_after<'py>(&self, py: Python<'py>, time: Duration) -> PyResult<Bound<'py, PyAny>> {
         match self.fd {
             Some(fd) if !nap(py, fd, time)? => Ok(PyList::empty(py).into_any()),

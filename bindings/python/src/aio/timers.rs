@@ -1,7 +1,7 @@
 //! `Timers`: the wheel of a loop, and its clock.
 //!
-//! asyncio also sees it in place of its heap (`loop._scheduled`). It has a length and yields the handles, but is false
-//! in a condition: asyncio serves its heap only if `self._scheduled` is true.
+//! asyncio also sees it in place of its heap (`loop._scheduled`). It has a length and yields the
+//! handles, but is false in a condition: asyncio serves its heap only if `self._scheduled` is true.
 
 use super::clock;
 use super::handle::TimerHandle;
@@ -12,8 +12,8 @@ use pyo3::gc::PyVisit;
 use pyo3::types::{PyIterator, PyList};
 use pyo3::{PyTraverseError, prelude::*};
 
-/// Largest number of handles that become ready in one iteration. It bounds the delay of socket events, and spreads the
-/// cost of an iteration, some 10 us with its system call.
+/// Largest number of handles that become ready in one iteration. It bounds the delay of socket
+/// events, and spreads the cost of an iteration, some 10 us with its system call.
 pub(super) const BATCH: usize = 256;
 
 /// Work limit in the wheel per iteration: due handles and entries that cascade, some 10 ns each.
@@ -27,8 +27,8 @@ const NEVER: u64 = u64::MAX;
 
 /// The armed timers of a loop: `loop._scheduled` of `punctual.aio.EventLoop`.
 ///
-/// For inspection only: it has a length and yields the handles in no particular order. It is always false, because
-/// asyncio would otherwise use it as its heap.
+/// For inspection only: it has a length and yields the handles in no particular order. It is always
+/// false, because asyncio would otherwise use it as its heap.
 #[pyclass(frozen, weakref, module = "punctual.aio")]
 pub(crate) struct Timers {
     state: GilLock<State>,
@@ -110,7 +110,8 @@ impl Timers {
         self.state.with(py, |state| state.queue.next_wakeup())
     }
 
-    /// Removes the handles due at `now` in the order of their deadlines, at most one iteration's share.
+    /// Removes the handles due at `now` in the order of their deadlines, at most one iteration's
+    /// share.
     pub(super) fn take_due(&self, py: Python<'_>, now: u64) -> Vec<Py<TimerHandle>> {
         // A program's own clock may return any time.
         let now = now.min(END);
@@ -127,7 +128,8 @@ impl Timers {
         due
     }
 
-    /// Releases some of the memory that a large number of timers has left. Called when no timer is armed.
+    /// Releases some of the memory that a large number of timers has left. Called when no timer is
+    /// armed.
     #[inline]
     pub(super) fn release_memory(&self, py: Python<'_>) {
         self.state.with(py, |state| {

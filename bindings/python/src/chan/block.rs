@@ -2,14 +2,15 @@
 //!
 //! # Ground rules
 //!
-//! - Everything but the sleep itself runs under the GIL. Only the driver's thread uses channels without it. Locks are
-//!   taken in the order GIL, channel.
-//! - A blocked thread uses no processor time. On the main thread a signal ends the sleep: the kernel delivers the
-//!   process's signals to this thread, and they interrupt a futex. Then Python's handlers run, and their exceptions
-//!   propagate. A signal that arrives between the last check and the sleep, or on another thread, is found by a poll
-//!   after 13 ms, 130 ms, and every 1.3 s from then on; these times do not coincide with those of tickers.
-//! - An operation that ends with an exception has received and sent nothing: it leaves the channels before handlers
-//!   run, and rejoins them afterwards.
+//! - Everything but the sleep itself runs under the GIL. Only the driver's thread uses channels
+//!   without it. Locks are taken in the order GIL, channel.
+//! - A blocked thread uses no processor time. On the main thread a signal ends the sleep: the
+//!   kernel delivers the process's signals to this thread, and they interrupt a futex. Then
+//!   Python's handlers run, and their exceptions propagate. A signal that arrives between the last
+//!   check and the sleep, or on another thread, is found by a poll after 13 ms, 130 ms, and every
+//!   1.3 s from then on; these times do not coincide with those of tickers.
+//! - An operation that ends with an exception has received and sent nothing: it leaves the channels
+//!   before handlers run, and rejoins them afterwards.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};

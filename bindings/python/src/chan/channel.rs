@@ -2,13 +2,15 @@
 //!
 //! # Ground rules
 //!
-//! - One mutex guards all state. It is held for a few instructions, never while anything blocks, wakes or is dropped.
-//!   Leftover items are returned, so that the caller drops them.
-//! - A blocked operation has an entry with a [`Waiter`] in the queue of each of its channels. The thread that completes
-//!   the waiter removes the entry that won; the waiting thread removes the others. Entries whose waiter has ended are
-//!   skipped and left to their thread, since they may contain an item.
-//! - Receivers wait only while the buffer is empty and the channel is open, senders only while the buffer is full and
-//!   the channel is open. Registration checks this under the same lock, so no wake-up is lost.
+//! - One mutex guards all state. It is held for a few instructions, never while anything blocks,
+//!   wakes or is dropped. Leftover items are returned, so that the caller drops them.
+//! - A blocked operation has an entry with a [`Waiter`] in the queue of each of its channels. The
+//!   thread that completes the waiter removes the entry that won; the waiting thread removes the
+//!   others. Entries whose waiter has ended are skipped and left to their thread, since they may
+//!   contain an item.
+//! - Receivers wait only while the buffer is empty and the channel is open, senders only while the
+//!   buffer is full and the channel is open. Registration checks this under the same lock, so no
+//!   wake-up is lost.
 //! - An empty channel without waiters has no allocation of its own.
 
 use std::collections::VecDeque;
@@ -27,7 +29,8 @@ struct State<T> {
     closed: bool,
 }
 
-/// Timers have a buffer of one item, and most other channels of none or one. The box keeps these small.
+/// Timers have a buffer of one item, and most other channels of none or one. The box keeps these
+/// small.
 #[allow(clippy::box_collection)]
 enum Buffer<T> {
     One(Option<T>),

@@ -1,4 +1,5 @@
-//! Items of channels: Python objects, or plain values, which the driver's thread sends without the GIL.
+//! Items of channels: Python objects, or plain values, which the driver's thread sends without the
+//! GIL.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -132,7 +133,8 @@ fn expected(what: &str, object: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("type mismatch: expect {what}, got {found}"))
 }
 
-/// Replaces a `TypeError` from the conversion; any other exception comes from the object and propagates.
+/// Replaces a `TypeError` from the conversion; any other exception comes from the object and
+/// propagates.
 fn mismatch(what: &str, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyTypeError>(object.py()) {
         expected(what, object)

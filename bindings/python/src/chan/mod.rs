@@ -1,6 +1,7 @@
 //! Channels: `chan`, `select`, `default`, `nilchan`.
 //!
-//! - `channel` is a channel's state and `waiter` a waiting operation; both are independent of Python.
+//! - `channel` is a channel's state and `waiter` a waiting operation; both are independent of
+//!   Python.
 //! - `item` is the type of a channel's items.
 //! - `block` blocks without the GIL, and handles signals meanwhile.
 //! - `object` and `select` are the Python API; `view` links a timer to its channel's object.

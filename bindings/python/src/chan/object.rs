@@ -16,21 +16,23 @@ use crate::time::{Ticker, Timer};
 /// A channel after Go's, for passing items between threads.
 ///
 /// `chan(size)` buffers up to `size` items. With the default of 0 a sender waits for its receiver.
-/// Waiting threads are served first come, first served. A wait releases the GIL, and Ctrl-C ends it.
+/// Waiting threads are served first come, first served. A wait releases the GIL, and Ctrl-C ends
+/// it.
 ///
 /// `dtype` is the type of the items, by pygolang's names: `object` (the default), `"C.double"` (or
 /// `float`), `"C.int"`, `"C.bool"`, `"C.structZ"`. Sending anything else raises `TypeError`.
 ///
 /// Iteration receives items until the channel is closed. `len` is the number of buffered items.
 ///
-/// A thread of the parent process that waits on a channel does not exist in the child after a fork: the
-/// child neither sends to it nor receives from it.
+/// A thread of the parent process that waits on a channel does not exist in the child after a fork:
+/// the child neither sends to it nor receives from it.
 #[pyclass(frozen, name = "chan", module = "punctual")]
 pub(crate) struct Chan {
     link: Link,
 }
 
-/// Location of the channel. A timer's channel lies in the timer, which lives as long as its channel.
+/// Location of the channel. A timer's channel lies in the timer, which lives as long as its
+/// channel.
 enum Link {
     Own(Box<Channel<Item>>, Dtype),
     Timer(Py<Timer>),
@@ -148,8 +150,8 @@ pub(super) fn sent_on_closed() -> PyErr {
     PanicError::new_err("send on closed channel")
 }
 
-/// Returns the number of receivers and senders that wait on a channel, for tests; each case of a select
-/// counts.
+/// Returns the number of receivers and senders that wait on a channel, for tests; each case of a
+/// select counts.
 #[pyfunction]
 #[pyo3(signature = (channel, /))]
 pub(super) fn _waiting(channel: &Bound<'_, Chan>) -> (usize, usize) {
@@ -184,8 +186,8 @@ impl Chan {
 
     /// Sends an item. Blocks while no receiver waits and the buffer is full.
     ///
-    /// Raises `PanicError` if the channel is closed, before or during the wait, and `TypeError` if the
-    /// item does not have the channel's type.
+    /// Raises `PanicError` if the channel is closed, before or during the wait, and `TypeError` if
+    /// the item does not have the channel's type.
     #[pyo3(signature = (item, /))]
     fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = item.py();
@@ -204,7 +206,8 @@ impl Chan {
 
     /// Receives an item. Blocks until there is one.
     ///
-    /// Returns the type's zero (`None`, 0.0, 0 or False) at once if the channel is closed and empty.
+    /// Returns the type's zero (`None`, 0.0, 0 or False) at once if the channel is closed and
+    /// empty.
     pub(crate) fn recv(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.receive(py)? {
             Some(item) => Ok(item),
@@ -224,8 +227,8 @@ impl Chan {
 
     /// Closes the channel. Buffered items can still be received; sends are no longer possible.
     ///
-    /// Raises `PanicError` if the channel is already closed or is the nil channel. Waiting senders get a
-    /// `PanicError`.
+    /// Raises `PanicError` if the channel is already closed or is the nil channel. Waiting senders
+    /// get a `PanicError`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match self.current(py).map(Channel::close) {
             Some(Ok(())) => Ok(()),

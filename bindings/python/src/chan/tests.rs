@@ -1,4 +1,5 @@
-//! Channels used by plain threads instead of Python's, which also produces the interleavings that the GIL excludes.
+//! Channels used by plain threads instead of Python's, which also produces the interleavings that
+//! the GIL excludes.
 
 #![allow(dead_code)] // the class needs more than these tests
 
@@ -240,7 +241,8 @@ fn a_fork_has_no_waiting_operations() {
     assert_eq!(other.close(), Ok(()));
 }
 
-/// Every item arrives once, even if threads send and receive plainly or by selects on both channels in both directions.
+/// Every item arrives once, even if threads send and receive plainly or by selects on both channels
+/// in both directions.
 #[test]
 fn concurrent_operations_lose_and_duplicate_nothing() {
     const THREADS: usize = 4;

@@ -1,6 +1,7 @@
 //! The link from a timer to the object of its channel.
 //!
-//! The object keeps the timer alive, so the timer must not keep the object alive; but `timer.c is timer.c` must hold.
+//! The object keeps the timer alive, so the timer must not keep the object alive; but `timer.c is
+//! timer.c` must hold.
 
 #![allow(unsafe_code)]
 
@@ -43,8 +44,8 @@ impl View {
     ) -> PyResult<Bound<'py, Chan>> {
         let address = self.0.get(py);
         if address != NEVER && address != GONE {
-            // SAFETY: the object is a `Chan` and not freed: its `Drop` calls `forget` under the GIL, which has been
-            // held since its last reference was dropped.
+            // SAFETY: the object is a `Chan` and not freed: its `Drop` calls `forget` under the
+            // GIL, which has been held since its last reference was dropped.
             return Ok(unsafe { Bound::from_borrowed_ptr(py, address.0).cast_into_unchecked() });
         }
         let chan = Bound::new(py, make())?;

@@ -1,8 +1,9 @@
 //! Conversion of Python numbers to ticks of the queues.
 //!
-//! A tick contains the bits of a float, arranged so that they sort like the floats. So a deadline may have any unit and
-//! is returned unchanged, and the queues, which compare ticks, never round. Other numbers are converted to floats: a
-//! deadline rounds up and a reading of the clock rounds down, so nothing fires early.
+//! A tick contains the bits of a float, arranged so that they sort like the floats. So a deadline
+//! may have any unit and is returned unchanged, and the queues, which compare ticks, never round.
+//! Other numbers are converted to floats: a deadline rounds up and a reading of the clock rounds
+//! down, so nothing fires early.
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -73,7 +74,8 @@ fn rounded(number: &Bound<'_, PyAny>, rounding: Rounding) -> PyResult<f64> {
         }
         Err(error) => return Err(error),
     };
-    // Python compares its numbers exactly. Numbers that do not compare with floats are used as converted.
+    // Python compares its numbers exactly. Numbers that do not compare with floats are used as
+    // converted.
     let outcome = match rounding {
         Rounding::Up => number.gt(nearest),
         Rounding::Down => number.lt(nearest),

@@ -54,7 +54,8 @@ pub(super) fn start_error(error: StartError) -> PyErr {
     }
 }
 
-/// Creates an `OSError` with the system's number, so that Python picks the subclass, such as `PermissionError`.
+/// Creates an `OSError` with the system's number, so that Python picks the subclass, such as
+/// `PermissionError`.
 fn os_error(error: &io::Error, text: &str) -> PyErr {
     match error.raw_os_error() {
         // Python shows the number itself.

@@ -1,5 +1,5 @@
-//! The queue between a server's log and a Python thread. The server's threads never run Python, and never wait for the
-//! reader.
+//! The queue between a server's log and a Python thread. The server's threads never run Python, and
+//! never wait for the reader.
 
 use parking_lot::{Condvar, Mutex};
 use punctual_server::log::{Level, Logger};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Capacity of the queue; further lines are only counted.
 const LINES_MAX: usize = 10_000;
 
-/// The lines of a server's log. Iteration yields `(level, message)`, with a level of Python's `logging`, blocks for
-/// more, and ends when the server has stopped.
+/// The lines of a server's log. Iteration yields `(level, message)`, with a level of Python's
+/// `logging`, blocks for more, and ends when the server has stopped.
 #[pyclass(frozen, module = "punctual._punctual")]
 pub(super) struct LogLines {
     log: Arc<Log>,

@@ -1,8 +1,9 @@
 //! The embedded server, for `python/punctual/server.py`.
 //!
-//! Ground rules: the server's threads never run Python. A method that waits for them releases the GIL first, and only
-//! then locks the server. A fork has the server's memory but not its threads: methods check the process id before they
-//! lock, because another thread may have held the lock during the fork.
+//! Ground rules: the server's threads never run Python. A method that waits for them releases the
+//! GIL first, and only then locks the server. A fork has the server's memory but not its threads:
+//! methods check the process id before they lock, because another thread may have held the lock
+//! during the fork.
 
 mod errors;
 mod log;
@@ -153,7 +154,8 @@ impl NativeServer {
             })
     }
 
-    /// Starts the server unless it runs. Returns whether it did. The log goes to `log` until the server stops.
+    /// Starts the server unless it runs. Returns whether it did. The log goes to `log` until the
+    /// server stops.
     #[pyo3(signature = (log=None))]
     fn start(&self, py: Python<'_>, log: Option<Bound<'_, LogLines>>) -> PyResult<bool> {
         // First of all, so that the reader sees the log's end even if the start fails.

@@ -2,11 +2,12 @@
 //!
 //! # Ground rules
 //!
-//! - `fire` runs on the driver's thread, without the GIL, and must never take it. It sends plain floats into channels.
-//!   A function call is a job, which another thread runs with the GIL.
-//! - An alarm points to its timer without keeping it alive. Dropping a timer disarms it first, so the timer of an armed
-//!   alarm exists; after `disarm` returns, no `fire` is running.
-//! - An alarm that owns an object is dropped with the GIL and outside the shard's lock: `disarm` returns it.
+//! - `fire` runs on the driver's thread, without the GIL, and must never take it. It sends plain
+//!   floats into channels. A function call is a job, which another thread runs with the GIL.
+//! - An alarm points to its timer without keeping it alive. Dropping a timer disarms it first, so
+//!   the timer of an armed alarm exists; after `disarm` returns, no `fire` is running.
+//! - An alarm that owns an object is dropped with the GIL and outside the shard's lock: `disarm`
+//!   returns it.
 
 #![allow(unsafe_code)]
 
@@ -41,8 +42,8 @@ unsafe impl<T: Sync> Send for Pinned<T> {}
 
 impl<T> Pinned<T> {
     fn get(&self) -> &T {
-        // SAFETY: a timer is the content of a Python object, which does not move. Its `Drop` disarms the alarm, after
-        // which nobody calls this.
+        // SAFETY: a timer is the content of a Python object, which does not move. Its `Drop`
+        // disarms the alarm, after which nobody calls this.
         unsafe { self.0.as_ref() }
     }
 }
@@ -122,8 +123,8 @@ impl<T> ProcessLocal<T> {
 pub(super) type Armed = ProcessLocal<Handle>;
 
 impl Armed {
-    /// Returns the handle unless it belongs to a parent process, whose driver is a different one. The child keeps
-    /// virtual clocks.
+    /// Returns the handle unless it belongs to a parent process, whose driver is a different one.
+    /// The child keeps virtual clocks.
     #[inline]
     pub(super) fn handle(self, driver: &TimeDriver) -> Option<Handle> {
         if driver.is_virtual() {

@@ -1,11 +1,14 @@
 //! Calls of the timers' functions.
 //!
-//! On the system's clock, workers run the functions: one worker takes the GIL once and runs the queue; another takes
-//! over if a function blocks it (see [`Workers`]). On a virtual clock, `advance` calls them one by one.
+//! On the system's clock, workers run the functions: one worker takes the GIL once and runs the
+//! queue; another takes over if a function blocks it (see [`Workers`]). On a virtual clock,
+//! `advance` calls them one by one.
 //!
-//! An exception of a function is reported through `threading.excepthook`, as for a thread that it ends.
+//! An exception of a function is reported through `threading.excepthook`, as for a thread that it
+//! ends.
 //!
-//! At the end of the interpreter nothing waits for these threads, as with daemon threads; see [`ending`].
+//! At the end of the interpreter nothing waits for these threads, as with daemon threads; see
+//! [`ending`].
 
 use std::time::Duration;
 
@@ -43,9 +46,9 @@ pub(super) fn workers(py: Python<'_>) -> Workers<Job> {
     .with_stall(stall)
 }
 
-/// A worker that waits for the GIL within a function looks blocked, so the delay grows with the number of workers. It
-/// grows slowly, because blocking functions come in hundreds. A new worker must get the GIL before the next one starts,
-/// so functions that compute limit the growth.
+/// A worker that waits for the GIL within a function looks blocked, so the delay grows with the
+/// number of workers. It grows slowly, because blocking functions come in hundreds. A new worker
+/// must get the GIL before the next one starts, so functions that compute limit the growth.
 fn stall(workers: usize) -> Duration {
     const USUAL: Duration = Duration::from_micros(100);
     USUAL * (1 << workers.saturating_sub(2).min(3))

@@ -57,8 +57,8 @@ impl Clock {
         }
     }
 
-    /// Returns the reading at a tick of the driver: seconds since 1970, or since the virtual clock's start. Needs no
-    /// GIL.
+    /// Returns the reading at a tick of the driver: seconds since 1970, or since the virtual
+    /// clock's start. Needs no GIL.
     #[inline]
     pub(super) fn seconds(&self, tick: u64) -> f64 {
         match &self.0 {
@@ -78,8 +78,8 @@ struct System {
     origin: u64,
 }
 
-/// Returns the driver of the system's clock, created on first use in each process. A parent's driver is abandoned: its
-/// threads do not exist here.
+/// Returns the driver of the system's clock, created on first use in each process. A parent's
+/// driver is abandoned: its threads do not exist here.
 #[inline]
 fn system(py: Python<'_>) -> System {
     static SYSTEM: GilCell<Option<System>> = GilCell::new(None);
@@ -112,7 +112,8 @@ fn system(py: Python<'_>) -> System {
 static PARENT: GilCell<Option<(System, u64)>> = GilCell::new(None);
 
 impl System {
-    /// Returns true if a deadline is so far away that a clock some milliseconds behind suffices for comparisons.
+    /// Returns true if a deadline is so far away that a clock some milliseconds behind suffices for
+    /// comparisons.
     #[inline]
     fn is_far(self, deadline: u64) -> bool {
         const FAR: u64 = 1_000_000_000;
@@ -143,8 +144,8 @@ fn origin(driver: &TimeDriver) -> u64 {
         .map_or(0, |(_, origin)| origin)
 }
 
-/// Returns the number of ticks since a deadline of the system's driver, or `None` before it. A parent's deadline has
-/// passed if it had passed at the fork, and is otherwise meaningless.
+/// Returns the number of ticks since a deadline of the system's driver, or `None` before it. A
+/// parent's deadline has passed if it had passed at the fork, and is otherwise meaningless.
 #[inline]
 pub(super) fn late(py: Python<'_>, deadline: ProcessLocal<u64>) -> Option<u64> {
     #[cold]
@@ -179,7 +180,8 @@ pub(super) fn wall() -> f64 {
     }
 }
 
-/// Returns the reading of the system's clock `late` nanoseconds ago, rounded up so that it is never earlier.
+/// Returns the reading of the system's clock `late` nanoseconds ago, rounded up so that it is never
+/// earlier.
 pub(super) fn wall_before(late: u64) -> f64 {
     let then = SystemTime::now() - Duration::from_nanos(late);
     match then.duration_since(SystemTime::UNIX_EPOCH) {

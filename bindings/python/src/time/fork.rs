@@ -1,12 +1,14 @@
 //! Forks: the child has its parent's memory, but only the thread that forked.
 //!
-//! `fork` calls these hooks on the forking thread, which holds the GIL in Python's `os.fork`. (`os.register_at_fork` is
-//! too early: other Python hooks run after it, and other threads between them.)
+//! `fork` calls these hooks on the forking thread, which holds the GIL in Python's `os.fork`.
+//! (`os.register_at_fork` is too early: other Python hooks run after it, and other threads between
+//! them.)
 //!
-//! - Before the fork, no new `fire` of the driver's thread may start, and running ones are awaited. They never need the
-//!   GIL. So it is with threads that create their state (see `thread_state`). All other threads use channels under the GIL, so none does now.
-//! - In the child the fork count increases. Values marked with the old count (the driver, handles of timers, waiting
-//!   threads) belong to another process, and are neither used nor dropped.
+//! - Before the fork, no new `fire` of the driver's thread may start, and running ones are awaited.
+//!   They never need the GIL. So it is with threads that create their state (see `thread_state`).
+//!   All other threads use channels under the GIL, so none does now.
+//! - In the child the fork count increases. Values marked with the old count (the driver, handles
+//!   of timers, waiting threads) belong to another process, and are neither used nor dropped.
 
 #![allow(unsafe_code)]
 
@@ -31,8 +33,9 @@ pub(super) fn forked_at() -> Option<Instant> {
 pub(super) struct NoFork(());
 
 impl NoFork {
-    /// Blocks until a running fork has finished. The forking thread must not wait for the caller otherwise: the caller is
-    /// a `fire`, or a worker that holds nothing. Neither may take the GIL before it drops this.
+    /// Blocks until a running fork has finished. The forking thread must not wait for the caller
+    /// otherwise: the caller is a `fire`, or a worker that holds nothing. Neither may take the GIL
+    /// before it drops this.
     #[inline]
     pub(super) fn enter() -> Self {
         loop {
@@ -77,8 +80,8 @@ extern "C" fn child() {
 pub(super) fn register_hooks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the hooks are stateless functions, and this module is never unloaded. The child's hook uses only
-        // atomics, so it may run in the child of a multithreaded process.
+        // SAFETY: the hooks are stateless functions, and this module is never unloaded. The child's
+        // hook uses only atomics, so it may run in the child of a multithreaded process.
         let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
         assert_eq!(refused, 0, "no memory for the hooks of fork");
     });

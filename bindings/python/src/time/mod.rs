@@ -2,7 +2,8 @@
 //!
 //! - `alarm` has the alarms that the driver fires, and their rules; `callback` calls functions.
 //! - `timer`, `ticker` and `sleep` are the Python API; `clock` and `virtual_time` are its clocks.
-//! - `fork` synchronizes forks with the driver's thread; `thread_state` keeps workers from forks while they attach.
+//! - `fork` synchronizes forks with the driver's thread; `thread_state` keeps workers from forks
+//!   while they attach.
 
 mod alarm;
 mod callback;
@@ -19,8 +20,8 @@ use pyo3::prelude::*;
 pub(crate) use ticker::Ticker;
 pub(crate) use timer::Timer;
 
-/// Returns the time in seconds: since 1970 as `time.time()` does, or the reading of the virtual clock in
-/// effect.
+/// Returns the time in seconds: since 1970 as `time.time()` does, or the reading of the virtual
+/// clock in effect.
 ///
 /// Use it for display and logs: it jumps when the system's clock is set. Timers and `sleep` use the
 /// monotonic clock.

@@ -10,8 +10,9 @@ use crate::chan::Signals;
 
 /// Blocks for `dt` seconds; returns at once if `dt` is 0 or less, and never if it is infinite.
 ///
-/// Releases the GIL. A signal does not shorten the sleep, but its handler runs, and an exception of the
-/// handler ends it. Under `VirtualTime` it blocks until another thread has advanced the clock that far.
+/// Releases the GIL. A signal does not shorten the sleep, but its handler runs, and an exception of
+/// the handler ends it. Under `VirtualTime` it blocks until another thread has advanced the clock
+/// that far.
 ///
 /// Raises `ValueError` if `dt` is NaN.
 #[pyfunction]

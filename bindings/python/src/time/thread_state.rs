@@ -1,8 +1,9 @@
 //! Python's state of a worker's thread, created where no fork can meet it.
 //!
-//! A thread that attaches to the interpreter creates its state first, under a lock of the interpreter but without the GIL. Before
-//! Python 3.12, the child of a fork at that moment waits for this lock forever. So there the state is created ahead, while forks
-//! wait. It lasts for one attachment, as it would otherwise.
+//! A thread that attaches to the interpreter creates its state first, under a lock of the
+//! interpreter but without the GIL. Before Python 3.12, the child of a fork at that moment waits
+//! for this lock forever. So there the state is created ahead, while forks wait. It lasts for one
+//! attachment, as it would otherwise.
 
 #![allow(
     unsafe_code,
@@ -32,10 +33,12 @@ impl Owner {
         Owner(unsafe { ffi::PyInterpreterState_Get() })
     }
 
-    /// Creates this thread's state, unless it has one or needs none. The thread must not be attached. Returns what the
-    /// thread must drop while it is attached, so that the state ends with the attachment.
+    /// Creates this thread's state, unless it has one or needs none. The thread must not be
+    /// attached. Returns what the thread must drop while it is attached, so that the state ends
+    /// with the attachment.
     pub(super) fn create_state(self) -> Option<Created> {
-        // SAFETY: these may be called at any time. As in an attachment, a check that the interpreter lives is the best there is.
+        // SAFETY: these may be called at any time. As in an attachment, a check that the
+        // interpreter lives is the best there is.
         let skip = self.0.is_null()
             || unsafe {
                 ffi::Py_IsInitialized() == 0 || !ffi::PyGILState_GetThisThreadState().is_null()
@@ -56,7 +59,8 @@ pub(super) struct Created(());
 impl Created {
     /// Has the state end with the attachment.
     pub(super) fn end_with_attachment(self, _py: Python<'_>) {
-        // SAFETY: the thread is attached, so its state counts as attached twice: once from its creation.
+        // SAFETY: the thread is attached, so its state counts as attached twice: once from its
+        // creation.
         unsafe { ffi::PyGILState_Release(PyGILState_STATE::PyGILState_LOCKED) };
     }
 }

@@ -12,9 +12,9 @@ use crate::chan::{Chan, Channel, Dtype, Item, View};
 
 /// Sends the time into its channel `c` every `dt` seconds until it is stopped.
 ///
-/// If the receiver is slow, ticks are skipped: the channel holds at most one. Ticks do not drift: each
-/// is due at a multiple of `dt` after the start. A ticker stops when nothing references it or its
-/// channel; in the child of a fork, the parent's tickers are stopped.
+/// If the receiver is slow, ticks are skipped: the channel holds at most one. Ticks do not drift:
+/// each is due at a multiple of `dt` after the start. A ticker stops when nothing references it or
+/// its channel; in the child of a fork, the parent's tickers are stopped.
 ///
 /// Raises `ValueError` if `dt` is 0 or less, or NaN.
 #[pyclass(frozen, name = "Ticker", module = "punctual.time")]
@@ -131,8 +131,8 @@ impl Drop for Ticker {
 
 /// Returns a channel that receives the time every `dt` seconds: `Ticker(dt).c`.
 ///
-/// The ticker stops only when the channel is no longer referenced. If `dt` is 0 or less, returns the nil
-/// channel, which never receives. Raises `ValueError` if `dt` is NaN.
+/// The ticker stops only when the channel is no longer referenced. If `dt` is 0 or less, returns
+/// the nil channel, which never receives. Raises `ValueError` if `dt` is NaN.
 #[pyfunction]
 pub(super) fn tick(py: Python<'_>, dt: Seconds) -> PyResult<Bound<'_, Chan>> {
     match ticks(dt)? {

@@ -2,16 +2,16 @@
 //!
 //! # Ground rules
 //!
-//! - On the system's clock, a timer with a channel is a mere deadline until a thread waits for it, as in Go
-//!   since 1.23. Every use of the channel (receive, send, select, close, length) first compares the deadline
-//!   with the clock ([`Timer::send_if_due`]). If it has passed, the time goes into the channel, as if it had
-//!   been there all along.
+//! - On the system's clock, a timer with a channel is a mere deadline until a thread waits for it,
+//!   as in Go since 1.23. Every use of the channel (receive, send, select, close, length) first
+//!   compares the deadline with the clock ([`Timer::send_if_due`]). If it has passed, the time goes
+//!   into the channel, as if it had been there all along.
 //! - A thread that must wait joins the channel's queue, then arms the timer in the driver
-//!   ([`Timer::arm_in_driver`]). A reset arms it at once if the queue has a receiver. All this is one step
-//!   under the GIL, so no thread waits for a timer that the driver lacks. A sender arms it as well, so the
-//!   channel of an unarmed timer is empty.
-//! - The alarm stays armed until the timer fires or is stopped: otherwise a select in a loop would arm and
-//!   disarm it in each iteration.
+//!   ([`Timer::arm_in_driver`]). A reset arms it at once if the queue has a receiver. All this is
+//!   one step under the GIL, so no thread waits for a timer that the driver lacks. A sender arms it
+//!   as well, so the channel of an unarmed timer is empty.
+//! - The alarm stays armed until the timer fires or is stopped: otherwise a select in a loop would
+//!   arm and disarm it in each iteration.
 //! - On a virtual clock the driver has all timers: it counts them and fires them in order.
 //! - The driver's thread uses only the channel. Everything else happens under the GIL.
 
@@ -26,15 +26,16 @@ use crate::gil::GilCell;
 
 /// Fires once, `dt` seconds from now: sends the time into its channel `c`, or calls `f`.
 ///
-/// The time is `now()`, a float of seconds: that of firing if a thread was waiting, otherwise that of the
-/// deadline. `dt` is a number of seconds. If it is 0 or less the timer fires at once, if it is infinite,
-/// never. The clock is monotonic: setting the system's time does not affect timers.
+/// The time is `now()`, a float of seconds: that of firing if a thread was waiting, otherwise that
+/// of the deadline. `dt` is a number of seconds. If it is 0 or less the timer fires at once, if it
+/// is infinite, never. The clock is monotonic: setting the system's time does not affect timers.
 ///
-/// With `f` the timer sends nothing, and its `c` is the nil channel. `f` is called without arguments on a
-/// thread of a pool, so a slow function delays no other timer. Its exceptions go to `threading.excepthook`.
+/// With `f` the timer sends nothing, and its `c` is the nil channel. `f` is called without
+/// arguments on a thread of a pool, so a slow function delays no other timer. Its exceptions go to
+/// `threading.excepthook`.
 ///
-/// A timer with a channel is disarmed when nothing references it or its channel; one with a function fires
-/// nevertheless. In the child of a fork, the parent's timers are disarmed.
+/// A timer with a channel is disarmed when nothing references it or its channel; one with a
+/// function fires nevertheless. In the child of a fork, the parent's timers are disarmed.
 ///
 /// Raises `ValueError` if `dt` is NaN, `TypeError` if `f` is not callable.
 #[pyclass(frozen, name = "Timer", module = "punctual.time")]
@@ -50,8 +51,8 @@ pub(crate) struct Timer {
 enum State {
     /// Not armed: stopped, never armed, or due with its time already sent.
     Off,
-    /// Due at this tick, which may have passed; no thread waits, the channel is empty, and the driver does
-    /// not have it. Arming and stopping it cost two readings of the clock.
+    /// Due at this tick, which may have passed; no thread waits, the channel is empty, and the
+    /// driver does not have it. Arming and stopping it cost two readings of the clock.
     Deadline(ProcessLocal<u64>),
     /// Armed in the driver, which may have fired it.
     Armed(Armed),
@@ -141,7 +142,8 @@ impl Timer {
         }
     }
 
-    /// Arms the timer in the driver. Called when a thread waits in the channel's queue or is about to send.
+    /// Arms the timer in the driver. Called when a thread waits in the channel's queue or is about
+    /// to send.
     pub(crate) fn arm_in_driver(&self, py: Python<'_>) {
         if let State::Deadline(deadline) = self.state.get(py)
             && let Some(deadline) = deadline.get()
@@ -175,7 +177,8 @@ impl Timer {
             State::Deadline(deadline) => clock::is_future(py, deadline),
             State::Armed(armed) => {
                 let driver = self.clock.driver(py);
-                // Drops the alarm's reference to `f` here, with the GIL and outside the shard's lock.
+                // Drops the alarm's reference to `f` here, with the GIL and outside the shard's
+                // lock.
                 let alarm = armed
                     .handle(driver)
                     .and_then(|handle| driver.disarm(handle));
@@ -219,8 +222,8 @@ impl Timer {
         Timer::start(py, ticks(dt)?, f)
     }
 
-    /// The channel that receives the time; for a timer with a function, the nil channel, which is never
-    /// ready.
+    /// The channel that receives the time; for a timer with a function, the nil channel, which is
+    /// never ready.
     #[getter]
     fn c<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Chan>> {
         let py = slf.py();
@@ -236,8 +239,8 @@ impl Timer {
 
     /// Disarms the timer. Returns whether it was armed.
     ///
-    /// Afterwards the channel is empty, even if the timer had fired, so there is nothing to drain. Does not
-    /// wait for a function that is already running.
+    /// Afterwards the channel is empty, even if the timer had fired, so there is nothing to drain.
+    /// Does not wait for a function that is already running.
     fn stop(&self, py: Python<'_>) -> bool {
         if let State::Deadline(deadline) = self.state.get(py)
             && clock::is_future(py, deadline)
@@ -252,8 +255,9 @@ impl Timer {
 
     /// Arms the timer again, to fire `dt` seconds from now. Its own function may call this.
     ///
-    /// The timer must have fired or been stopped: otherwise raises `PanicError` and changes nothing. Removes
-    /// an unreceived time from the channel first. Raises `ValueError` if `dt` is NaN.
+    /// The timer must have fired or been stopped: otherwise raises `PanicError` and changes
+    /// nothing. Removes an unreceived time from the channel first. Raises `ValueError` if `dt` is
+    /// NaN.
     fn reset(&self, py: Python<'_>, dt: Seconds) -> PyResult<()> {
         let dt = ticks(dt)?;
         if self.is_armed(py) {
@@ -310,8 +314,8 @@ pub(super) fn after<'py>(py: Python<'py>, dt: Seconds) -> PyResult<Bound<'py, Ch
 
 /// Calls `f` without arguments `dt` seconds from now: `Timer(dt, f)`.
 ///
-/// The call happens even if the returned timer is dropped. Raises `ValueError` if `dt` is NaN, `TypeError` if
-/// `f` is not callable.
+/// The call happens even if the returned timer is dropped. Raises `ValueError` if `dt` is NaN,
+/// `TypeError` if `f` is not callable.
 #[pyfunction]
 pub(super) fn after_func<'py>(
     py: Python<'py>,

@@ -13,9 +13,9 @@ use crate::gil::GilCell;
 
 /// A clock that moves only when advanced; for tests, which jump instead of sleeping.
 ///
-/// As a context manager it replaces the system's clock for all of `punctual.time` in all threads: for
-/// `now`, for `sleep`, and for timers created meanwhile, which keep this clock. `start` is the initial
-/// reading in seconds.
+/// As a context manager it replaces the system's clock for all of `punctual.time` in all threads:
+/// for `now`, for `sleep`, and for timers created meanwhile, which keep this clock. `start` is the
+/// initial reading in seconds.
 ///
 /// >>> from punctual.time import Timer, VirtualTime
 /// >>> with VirtualTime() as clock:
@@ -122,12 +122,12 @@ impl VirtualTime {
         });
     }
 
-    /// Advances the clock by `seconds`, from deadline to deadline: each timer fires at its own time, in
-    /// order. Functions run in this thread before the next timer fires. Timers that they arm fire as
-    /// well if they fall due.
+    /// Advances the clock by `seconds`, from deadline to deadline: each timer fires at its own
+    /// time, in order. Functions run in this thread before the next timer fires. Timers that they
+    /// arm fire as well if they fall due.
     ///
-    /// Exceptions of a function go to `threading.excepthook`, except KeyboardInterrupt, which is raised
-    /// at the end.
+    /// Exceptions of a function go to `threading.excepthook`, except KeyboardInterrupt, which is
+    /// raised at the end.
     ///
     /// Raises `ValueError` for a negative number or NaN, and `RuntimeError` if the clock is already
     /// being advanced, by a function that it called or by another thread.

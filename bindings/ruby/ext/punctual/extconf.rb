@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes a Makefile that builds the native extension with cargo. Where that cannot be (no Rust, another Ruby than CRuby), the
-# Makefile does nothing, and the gem is pure Ruby.
+# Writes a Makefile that builds the native extension with cargo. Where that cannot be (no Rust,
+# another Ruby than CRuby), the Makefile does nothing, and the gem is pure Ruby.
 
 require "rbconfig"
 

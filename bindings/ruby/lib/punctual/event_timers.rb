@@ -3,8 +3,8 @@
 module Punctual
   # Timers of an event loop: the interface of `IO::Event::Timers`.
   #
-  # Times are those of {#now}, the monotonic clock, in seconds. A loop waits for {#wait_interval} seconds, then calls {#fire}.
-  # Everything is O(1), and a cancelled timer leaves nothing behind.
+  # Times are those of {#now}, the monotonic clock, in seconds. A loop waits for {#wait_interval}
+  # seconds, then calls {#fire}. Everything is O(1), and a cancelled timer leaves nothing behind.
   #
   # @example
   #   timers = Punctual::EventTimers.new
@@ -99,8 +99,9 @@ module Punctual
       schedule(now + offset.to_f, block)
     end
 
-    # Returns the seconds until the next timer is due: negative if it is overdue, nil without timers. After tens of thousands of
-    # timers were cancelled, the result may be too small: a loop that wakes early fires nothing and asks again.
+    # Returns the seconds until the next timer is due: negative if it is overdue, nil without
+    # timers. After tens of thousands of timers were cancelled, the result may be too small: a loop
+    # that wakes early fires nothing and asks again.
     #
     # @return [Float, nil]
     def wait_interval(now = self.now)
@@ -115,8 +116,9 @@ module Punctual
       ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
     end
 
-    # Fires all timers that are due, in the order of their times. Timers that blocks schedule for the past fire at the next
-    # call. If a block raises, the timers that are still due stay, and fire at the next call.
+    # Fires all timers that are due, in the order of their times. Timers that blocks schedule for
+    # the past fire at the next call. If a block raises, the timers that are still due stay, and
+    # fire at the next call.
     #
     # @return [nil]
     def fire(now = self.now)

@@ -4,11 +4,11 @@ require_relative "jobs/queue"
 require_relative "jobs/worker"
 
 module Punctual
-  # Queues of jobs and their workers, over a Redis client that is connected to a Punctual server. A client is anything that
-  # has `call`: `Redis` of redis-rb, or `RedisClient`.
+  # Queues of jobs and their workers, over a Redis client that is connected to a Punctual server. A
+  # client is anything that has `call`: `Redis` of redis-rb, or `RedisClient`.
   #
-  # A job is leased to one worker at a time. It is tried again if its block raises, or if the worker goes away; docs/jobs.md of
-  # the repository has the rules. It is pure Ruby.
+  # A job is leased to one worker at a time. It is tried again if its block raises, or if the worker
+  # goes away; docs/jobs.md of the repository has the rules. It is pure Ruby.
   #
   # @example
   #   Punctual::Jobs::Queue.new(Redis.new, "mails").add("welcome:17", delay: 60)

@@ -3,10 +3,12 @@
 module Punctual
   # A priority queue: a d-ary heap whose least score is first. The API of the gem d_heap.
   #
-  # Scores are what `<=>` compares: integers of any size, floats, times, strings, any Comparable. Among equal scores, the value
-  # that was pushed first is popped first. Push and pop take O(log n); memory shrinks after popping.
+  # Scores are what `<=>` compares: integers of any size, floats, times, strings, any Comparable.
+  # Among equal scores, the value that was pushed first is popped first. Push and pop take O(log n);
+  # memory shrinks after popping.
   #
-  # A comparison that raises changes nothing. A frozen queue is shareable between Ractors if what is in it is.
+  # A comparison that raises changes nothing. A frozen queue is shareable between Ractors if what is
+  # in it is.
   #
   # @example
   #   queue = Punctual::PriorityQueue.new
@@ -24,11 +26,10 @@ module Punctual
     MAX_D = 128
 
     # @!method push(value, score = value)
-    #   Adds a value. Without a score, its score is what the queue's block returns for it, or the value itself.
-    #   @return [self]
-    #   @raise [ArgumentError] if the score is NaN, or cannot be compared
-    #   @raise [FrozenError]
-    #   @raise [RuntimeError] in a comparison of the same queue, or while one runs in another thread
+    #   Adds a value. Without a score, its score is what the queue's block returns for it, or the
+    #   value itself. @return [self] @raise [ArgumentError] if the score is NaN, or cannot be
+    #   compared @raise [FrozenError] @raise [RuntimeError] in a comparison of the same queue, or
+    #   while one runs in another thread
 
     # @!method <<(value)
     #   Adds a value with the score of the queue's block, or the value itself as its score.
@@ -75,10 +76,9 @@ module Punctual
     # @!method d
     #   @return [Integer] children of each node
 
-    # @param d [Integer] children of each node, 2 to {MAX_D}; more of them speed up push and slow down pop
-    # @param capacity [Integer] values to allocate memory for
-    # @yieldparam value [Object] a value that is pushed without a score
-    # @yieldreturn [Object] its score
+    # @param d [Integer] children of each node, 2 to {MAX_D}; more of them speed up push and slow
+    # down pop @param capacity [Integer] values to allocate memory for @yieldparam value [Object] a
+    # value that is pushed without a score @yieldreturn [Object] its score
     def initialize(d: DEFAULT_D, capacity: 0, &block)
       raise ArgumentError, "d: #{d.inspect} is not between 2 and #{MAX_D}" unless d.is_a?(Integer) && d.between?(2, MAX_D)
       unless capacity.is_a?(Integer) && capacity.between?(0, 1 << 32)
@@ -119,8 +119,8 @@ module Punctual
       nil
     end
 
-    # Yields each value and its score, in order, and keeps them. O(n log n). The block may change the queue, and sees the
-    # values that were there at first.
+    # Yields each value and its score, in order, and keeps them. O(n log n). The block may change
+    # the queue, and sees the values that were there at first.
     #
     # @return [self, Enumerator]
     def each_with_score(&block)
@@ -135,7 +135,8 @@ module Punctual
       "#<#{self.class} size=#{size}>"
     end
 
-    # A queue of different values, whose scores can be looked up and changed, and which can be removed: O(log n).
+    # A queue of different values, whose scores can be looked up and changed, and which can be
+    # removed: O(log n).
     #
     # Values are compared as keys of a Hash are.
     #

@@ -4,7 +4,8 @@ require "rspec/core"
 require_relative "server"
 
 module Punctual
-  # For RSpec: groups and examples tagged `:punctual` have a server of their own, with a virtual clock.
+  # For RSpec: groups and examples tagged `:punctual` have a server of their own, with a virtual
+  # clock.
   #
   # @example
   #   require "punctual/rspec"

@@ -5,11 +5,12 @@ require_relative "../punctual"
 module Punctual
   # A Redis-compatible server in this process, on threads of its own. Any Redis client talks to it.
   #
-  # Its threads never touch Ruby: a client in this process may wait for it without a deadlock. It makes and loads no snapshot
-  # unless it is given `dir`, `dbfilename` or `save`, and writes no log unless it is given `logfile`. It needs the native
-  # extension.
+  # Its threads never touch Ruby: a client in this process may wait for it without a deadlock. It
+  # makes and loads no snapshot unless it is given `dir`, `dbfilename` or `save`, and writes no log
+  # unless it is given `logfile`. It needs the native extension.
   #
-  # A fork of this process may connect to the server, but only the process that started it can stop or ask it.
+  # A fork of this process may connect to the server, but only the process that started it can stop
+  # or ask it.
   #
   # @example
   #   Punctual::Server.open(clock: :virtual) do |server|
@@ -40,13 +41,13 @@ module Punctual
       end
     end
 
-    # @param port [Integer, nil] the TCP port; 0: any free one when it starts; nil: none
-    # @param threads [Integer] event loops
-    # @param clock [Symbol] `:virtual`: a clock that stands still until {#advance} or {#set_time} moves it; it begins at the
+    # @param port [Integer, nil] the TCP port; 0: any free one when it starts; nil: none @param
+    # threads [Integer] event loops @param clock [Symbol] `:virtual`: a clock that stands still
+    # until {#advance} or {#set_time} moves it; it begins at the
     #   machine's time
     # @param options any directive of redis.conf, with underscores for dashes: `maxclients: 100`,
-    #   `notify_keyspace_events: "Ex"`, `unixsocket: path`, `bind: ["127.0.0.1", "::1"]`. It listens on 127.0.0.1 alone unless
-    #   `bind` says otherwise.
+    #   `notify_keyspace_events: "Ex"`, `unixsocket: path`, `bind: ["127.0.0.1", "::1"]`. It listens
+    #   on 127.0.0.1 alone unless `bind` says otherwise.
     # @raise [ArgumentError] if an option is not known, or has a wrong value
     # @raise [NotImplementedError] in pure Ruby
     def initialize(port: 0, threads: 1, clock: :real, **options)
@@ -67,8 +68,8 @@ module Punctual
       @clock = @native.virtual? ? :virtual : :real
     end
 
-    # Starts the server, if it does not run; it serves when this returns. A server that is started again is empty, listens on
-    # the same port as before, and begins at the machine's time.
+    # Starts the server, if it does not run; it serves when this returns. A server that is started
+    # again is empty, listens on the same port as before, and begins at the machine's time.
     #
     # @return [self]
     # @raise [SystemCallError] if an address is in use, or may not be listened on
@@ -78,8 +79,8 @@ module Punctual
       self
     end
 
-    # Stops the server, if it runs: connections are closed and the port is free when this returns. Does nothing in a fork of
-    # the process that started it.
+    # Stops the server, if it runs: connections are closed and the port is free when this returns.
+    # Does nothing in a fork of the process that started it.
     #
     # @return [nil]
     def stop

@@ -7,8 +7,8 @@ require_relative "time/ticker"
 module Punctual
   # Go's time API on `Thread::Queue`.
   #
-  # A timer is no thread: all of them share one that sleeps exactly until the next deadline. Nothing is early. After a fork, the
-  # parent's timers do not fire in the child, and new ones work.
+  # A timer is no thread: all of them share one that sleeps exactly until the next deadline. Nothing
+  # is early. After a fork, the parent's timers do not fire in the child, and new ones work.
   #
   # @example
   #   answer = Thread::Queue.new
@@ -28,7 +28,8 @@ module Punctual
         Timer.new(seconds).c
       end
 
-      # Returns a queue that gets the time every so many seconds, for ever. A slow receiver misses ticks.
+      # Returns a queue that gets the time every so many seconds, for ever. A slow receiver misses
+      # ticks.
       #
       # @param seconds [Numeric] more than 0
       # @return [Thread::Queue]
@@ -36,7 +37,8 @@ module Punctual
         Ticker.new(seconds).c
       end
 
-      # Calls the block after so many seconds, in a thread of a pool. What it raises goes to `$stderr`.
+      # Calls the block after so many seconds, in a thread of a pool. What it raises goes to
+      # `$stderr`.
       #
       # @return [Timer] its `c` is nil
       def after_func(seconds, &block)
@@ -60,7 +62,8 @@ module Punctual
         Clock.current.now
       end
 
-      # Puts a virtual clock in force for the block, in all threads: it stands still until it is advanced.
+      # Puts a virtual clock in force for the block, in all threads: it stands still until it is
+      # advanced.
       #
       # @yieldparam clock [VirtualClock]
       def virtual(&)

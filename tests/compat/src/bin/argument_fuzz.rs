@@ -1,5 +1,6 @@
-//! `argument_fuzz --server target/debug/punctual --seconds 600`: random commands to one server, which may neither end nor leave a
-//! client without a reply. A failure prints everything that is known of it, and the exit code is then 1.
+//! `argument_fuzz --server target/debug/punctual --seconds 600`: random commands to one server,
+//! which may neither end nor leave a client without a reply. A failure prints everything that is
+//! known of it, and the exit code is then 1.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -11,7 +12,8 @@ use clap::Parser;
 use punctual_compat::Oracle;
 use punctual_compat::fuzz::{self, Options, grammar};
 
-/// Settings of the started server: values stay small, and no client makes it keep gigabytes of replies.
+/// Settings of the started server: values stay small, and no client makes it keep gigabytes of
+/// replies.
 const SETTINGS: &[&str] = &[
     "--proto-max-bulk-len",
     "1mb",
@@ -40,7 +42,8 @@ struct Arguments {
     /// A server whose COMMAND DOCS describes the arguments; by default the tested one
     #[arg(long, value_name = "ADDRESS")]
     documented: Option<SocketAddr>,
-    /// Number of event loops of the started server; 0 leaves out the option, which redis-server does not know
+    /// Number of event loops of the started server; 0 leaves out the option, which redis-server
+    /// does not know
     #[arg(long, default_value_t = 4)]
     threads: u32,
     /// Length of the run
@@ -145,7 +148,8 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     Ok(fine)
 }
 
-/// Returns, for each thread of a process, its name, for how long it has run and waited for a processor, and where it sleeps.
+/// Returns, for each thread of a process, its name, for how long it has run and waited for a
+/// processor, and where it sleeps.
 fn threads_of(pid: u32) -> String {
     let folder = std::fs::read_dir(format!("/proc/{pid}/task"));
     let tasks = folder.into_iter().flatten().flatten().map(|task| {

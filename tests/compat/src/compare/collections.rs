@@ -5,7 +5,8 @@ use punctual_resp::{Value, decimal};
 use super::{Rule, sorted};
 use crate::command::Command;
 
-/// Returns the rule for a geo search: sorted results must be equal, others have the order of the index.
+/// Returns the rule for a geo search: sorted results must be equal, others have the order of the
+/// index.
 pub(super) fn of_search(command: &Command) -> Rule {
     let has = |option: &str| (1..command.args().len()).any(|at| command.word(at) == option);
     if has("STORE") || has("STOREDIST") {
@@ -19,8 +20,8 @@ pub(super) fn of_search(command: &Command) -> Rule {
     }
 }
 
-/// Returns the rule for SORT: unsorted results have the order of the collection, and C's comparison treats
-/// texts that differ only after a NUL as equal.
+/// Returns the rule for SORT: unsorted results have the order of the collection, and C's comparison
+/// treats texts that differ only after a NUL as equal.
 pub(super) fn of_sort(command: &Command) -> Rule {
     let words: Vec<String> = (2..command.args().len())
         .map(|at| command.word(at))
@@ -113,7 +114,8 @@ fn nested_pairs(items: &[Value]) -> Option<Vec<(&Value, &Value)>> {
         .collect()
 }
 
-/// Returns the contents of a listing: the names of SMEMBERS, the names with values of HGETALL and ZRANGE WITHSCORES.
+/// Returns the contents of a listing: the names of SMEMBERS, the names with values of HGETALL and
+/// ZRANGE WITHSCORES.
 fn pairs_of(whole: &Value) -> Option<Vec<(&Value, Option<&Value>)>> {
     Some(match whole {
         Value::Set(items) => items.iter().map(|item| (item, None)).collect(),
@@ -148,9 +150,10 @@ pub(super) fn same_scores(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Returns true if both texts are the same number and `a` is written like in 7.2: usually with fewer digits, but whole
-/// numbers with all of theirs, and others with many digits with an exponent. Both zeros are equal: small sorted sets
-/// lose the sign of -0, and SORT makes them large.
+/// Returns true if both texts are the same number and `a` is written like in 7.2: usually with
+/// fewer digits, but whole numbers with all of theirs, and others with many digits with an
+/// exponent. Both zeros are equal: small sorted sets lose the sign of -0, and SORT makes them
+/// large.
 fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
     let zero = |text: &[u8]| text == b"0" || text == b"-0";
     if zero(a) && zero(b) {
@@ -167,14 +170,14 @@ fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
 
 /// Compares encodings; `a` is ours, in which small lists and small sets of texts are listpacks.
 pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
-    // SORT makes a skiplist of every sorted set that it sorts; 7.4 makes room for deadlines before it checks whether
-    // the fields exist.
+    // SORT makes a skiplist of every sorted set that it sorts; 7.4 makes room for deadlines before
+    // it checks whether the fields exist.
     let others: [&[u8]; 4] = [b"quicklist", b"hashtable", b"skiplist", b"listpackex"];
     a == b || (a == b"listpack" && others.contains(&b))
 }
 
-/// Compares replies about consumer groups: times of deliveries and idle times may differ by some seconds. They count from
-/// commands of the stream, and are otherwise of 1970.
+/// Compares replies about consumer groups: times of deliveries and idle times may differ by some
+/// seconds. They count from commands of the stream, and are otherwise of 1970.
 pub(super) fn same_deliveries(a: &Value, b: &Value) -> bool {
     const BY_MS: u64 = 20_000;
     /// From here on, a number is a unix time in ms.

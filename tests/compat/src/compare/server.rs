@@ -1,4 +1,5 @@
-//! Replies about the server, the connection and the commands, reduced to the parts common to two versions.
+//! Replies about the server, the connection and the commands, reduced to the parts common to two
+//! versions.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +43,8 @@ pub(super) fn client_info(line: &[u8]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns per command: name, arity, flags as a set, first key, last key, step, categories as a set. Tips, key
-/// specifications and subcommands differ between the versions.
+/// Returns per command: name, arity, flags as a set, first key, last key, step, categories as a
+/// set. Tips, key specifications and subcommands differ between the versions.
 pub(super) fn command_info(value: &Value) -> Option<Vec<String>> {
     value
         .as_slice()?

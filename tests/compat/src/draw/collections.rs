@@ -56,8 +56,8 @@ impl Kind {
 }
 
 impl Draw {
-    /// Returns a key of some type, except those that only their own commands write: HyperLogLogs could become corrupt,
-    /// and scores that are not coordinates all decode to one point.
+    /// Returns a key of some type, except those that only their own commands write: HyperLogLogs
+    /// could become corrupt, and scores that are not coordinates all decode to one point.
     pub fn typed_key(&mut self) -> Vec<u8> {
         let shared = &Kind::ALL[..Kind::ALL.len() - 2];
         let kind = shared[self.count(0..=shared.len() - 1)];
@@ -99,8 +99,8 @@ impl Draw {
         (0..count).map(|_| self.key_of(kind)).collect()
     }
 
-    /// Returns a key of sorted sets whose scores are all equal, for commands that keep them so. Rarely a key with
-    /// a text.
+    /// Returns a key of sorted sets whose scores are all equal, for commands that keep them so.
+    /// Rarely a key with a text.
     pub fn lex_key(&mut self) -> Vec<u8> {
         if self.chance(5) {
             self.lcs_key()
@@ -125,8 +125,8 @@ impl Draw {
         (0..count).map(|_| self.element()).collect()
     }
 
-    /// Returns enough distinct elements for a collection to leave its compact form, or nearly: integers, or short
-    /// words.
+    /// Returns enough distinct elements for a collection to leave its compact form, or nearly:
+    /// integers, or short words.
     pub fn many_elements(&mut self) -> Vec<Vec<u8>> {
         let count = self.weighted(&[
             (3, 100_usize),
@@ -186,7 +186,8 @@ impl Draw {
         }
     }
 
-    /// Returns a rank or an index: usually near the ends, often beyond, sometimes a boundary case or invalid.
+    /// Returns a rank or an index: usually near the ends, often beyond, sometimes a boundary case
+    /// or invalid.
     pub fn index(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=79 => self.between(-12..=12).to_string().into_bytes(),
@@ -239,7 +240,8 @@ impl Draw {
         }
     }
 
-    /// Returns a longitude: usually in a region of a few degrees, sometimes anywhere, sometimes out of range.
+    /// Returns a longitude: usually in a region of a few degrees, sometimes anywhere, sometimes out
+    /// of range.
     pub fn longitude(&mut self) -> Vec<u8> {
         self.degrees(
             13,

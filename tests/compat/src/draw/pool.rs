@@ -55,7 +55,8 @@ pub(super) const WEIGHTS: &[&[u8]] = &[
     b"w_0", b"w_1", b"w_2", b"w_3", b"w_a", b"w_b", b"w_", b"wh_0", b"wh_1", b"wh_a", b"wh_b",
 ];
 
-/// Elements, members and fields: few, so that collections overlap; near the limits of the compact forms.
+/// Elements, members and fields: few, so that collections overlap; near the limits of the compact
+/// forms.
 pub(super) const ELEMENTS: &[&[u8]] = &[
     b"a",
     b"b",

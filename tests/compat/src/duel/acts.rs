@@ -63,7 +63,8 @@ impl Duel<'_> {
         agree(self.events.collect()?)
     }
 
-    /// Sends steps and compares their replies. `unrecorded` steps follow and do not count as commands of the stream.
+    /// Sends steps and compares their replies. `unrecorded` steps follow and do not count as
+    /// commands of the stream.
     fn replies(&mut self, steps: &[Step], unrecorded: &[Step]) -> Result<(), Stop> {
         let exchange = self.send(steps, unrecorded);
         self.compare(steps, unrecorded, exchange)
@@ -203,7 +204,8 @@ impl Duel<'_> {
     }
 
     fn expiry_phase(&mut self, phase: &ExpiryPhase) -> Result<(), Stop> {
-        // Short TTLs expire at another moment each time, so nothing here can be replayed command by command.
+        // Short TTLs expire at another moment each time, so nothing here can be replayed command by
+        // command.
         let with_phase_context = |stop| match stop {
             Stop::Found(finding) => Stop::from(Finding {
                 headline: format!("{}, while short TTLs ran out", finding.headline),
@@ -229,8 +231,8 @@ impl Duel<'_> {
             .map_err(with_phase_context)
     }
 
-    /// Handles a stall of the machine while short TTLs were being set: it is unknown which keys have expired. Deletes
-    /// all of them and discards their events.
+    /// Handles a stall of the machine while short TTLs were being set: it is unknown which keys
+    /// have expired. Deletes all of them and discards their events.
     fn discard_phase(&mut self, phase: &ExpiryPhase) -> Result<(), Stop> {
         self.summary.void_expiry_phases += 1;
         thread::sleep(Duration::from_millis(phase.wait_ms));

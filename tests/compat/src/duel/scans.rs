@@ -45,7 +45,8 @@ impl Duel<'_> {
     }
 }
 
-/// Returns all entries of an iteration: keys, members, or names with their values. An error is an entry too.
+/// Returns all entries of an iteration: keys, members, or names with their values. An error is an
+/// entry too.
 fn iterate(link: &mut Link, scan: &Scan) -> Result<BTreeSet<String>, Stop> {
     let mut cursor = b"0".to_vec();
     let mut seen = BTreeSet::new();

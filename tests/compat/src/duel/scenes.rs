@@ -13,7 +13,8 @@ use crate::report::{Finding, show};
 /// Maximum time until a server starts a command, or notices that a connection is closed.
 const NOTICE: Duration = Duration::from_secs(30);
 
-/// The argument of a PING sent after every blocking command; its reply shows that the block has ended.
+/// The argument of a PING sent after every blocking command; its reply shows that the block has
+/// ended.
 const AFTER_BLOCK: &str = "after-block";
 
 /// One connection to each server.
@@ -136,7 +137,8 @@ impl Duel<'_> {
         let ids = client.ids;
         let name = command.name().to_lowercase();
         let has_started = |line: &str| {
-            // CLIENT LIST shows the last command before it blocks, and the flag only while it blocks.
+            // CLIENT LIST shows the last command before it blocks, and the flag only while it
+            // blocks.
             let blocked = line
                 .split(' ')
                 .filter_map(|field| field.strip_prefix("flags="))
@@ -173,7 +175,8 @@ impl Duel<'_> {
         Ok(())
     }
 
-    /// Compares whether the clients were still blocked. Does nothing for a client that does not block.
+    /// Compares whether the clients were still blocked. Does nothing for a client that does not
+    /// block.
     fn unblock(
         &mut self,
         state: &mut SceneState,

@@ -1,4 +1,5 @@
-//! Clients of the fuzzer: sessions that expect every reply, and short-lived connections that close at any point.
+//! Clients of the fuzzer: sessions that expect every reply, and short-lived connections that close
+//! at any point.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -186,13 +187,15 @@ pub(super) fn batch(draw: &mut Draw, grammar: &Grammar) -> Vec<Command> {
         commands.push(Command::of(&["RESET"]));
     }
     if commands.iter().any(|command| command.name() == "EXEC") {
-        // CLIENT REPLY takes replies out of the array of EXEC, in Redis too: the rest of the array would never come.
+        // CLIENT REPLY takes replies out of the array of EXEC, in Redis too: the rest of the array
+        // would never come.
         commands.retain(|command| !sets_replies(command));
     }
     commands
 }
 
-/// Commands for which a client waits until it closes; the marks are those of the grammar's templates.
+/// Commands for which a client waits until it closes; the marks are those of the grammar's
+/// templates.
 const FOR_EVER: &str = "\
 BLPOP $list $list 0
 BLMOVE $list $list LEFT LEFT 0

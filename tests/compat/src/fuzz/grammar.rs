@@ -1,7 +1,9 @@
-//! Random commands from a server's own description: COMMAND names the commands, COMMAND DOCS their arguments.
+//! Random commands from a server's own description: COMMAND names the commands, COMMAND DOCS their
+//! arguments.
 //!
-//! A command without described arguments gets words for its arity, with keys where COMMAND has keys. `TEMPLATES` adds commands
-//! whose arguments need a meaning: scripts, rules, timers, jobs, settings.
+//! A command without described arguments gets words for its arity, with keys where COMMAND has
+//! keys. `TEMPLATES` adds commands whose arguments need a meaning: scripts, rules, timers, jobs,
+//! settings.
 
 use punctual_resp::Value;
 
@@ -30,11 +32,13 @@ pfselftest: takes seconds
 script|debug: makes the connection a debugger, which has no replies
 ";
 
-/// Commands that are sent at a fiftieth of the rate: they undo the work of the others, close connections, or take long.
+/// Commands that are sent at a fiftieth of the rate: they undo the work of the others, close
+/// connections, or take long.
 const RARE: &str = "acl|deluser acl|setuser auth bgrewriteaof bgsave client|kill flushall flushdb function|flush \
     function|restore hello monitor notify|del quit reset save script|flush swapdb";
 
-/// Commands with meaning. `$` marks a random word of [`words::marked`]; `$command` and `$script` are several.
+/// Commands with meaning. `$` marks a random word of [`words::marked`]; `$command` and `$script`
+/// are several.
 const TEMPLATES: &str = "\
 $script
 $script
@@ -129,7 +133,8 @@ pub struct Grammar {
 }
 
 impl Grammar {
-    /// Asks a server for its commands, and `documented` for their arguments, which may be another server.
+    /// Asks a server for its commands, and `documented` for their arguments, which may be another
+    /// server.
     ///
     /// # Errors
     /// Any [`LinkError`].
@@ -207,7 +212,8 @@ impl Grammar {
         self.fill(draw, template)
     }
 
-    /// Returns a command with the arguments that the server describes, sometimes with some wrong ones.
+    /// Returns a command with the arguments that the server describes, sometimes with some wrong
+    /// ones.
     fn described(&self, draw: &mut Draw) -> Command {
         let all = match draw.chance(2) && !self.rare.is_empty() {
             true => &self.rare,
@@ -247,7 +253,8 @@ impl Grammar {
         command
     }
 
-    /// Returns EVAL with a script that runs random commands, counts for some milliseconds, or fails.
+    /// Returns EVAL with a script that runs random commands, counts for some milliseconds, or
+    /// fails.
     fn script(&self, draw: &mut Draw) -> Command {
         let steps = draw.weighted(&[(6, 100_i64), (2, 20_000), (1, 100_000)]);
         let text = match draw.between(0..=7) {

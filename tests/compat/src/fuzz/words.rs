@@ -3,8 +3,8 @@
 use crate::command::Command;
 use crate::draw::{Draw, Kind};
 
-/// Returns a word for an argument of this type and name, after `token`; sometimes an extreme or a wrong one, but never a time for which
-/// a command would block for long.
+/// Returns a word for an argument of this type and name, after `token`; sometimes an extreme or a
+/// wrong one, but never a time for which a command would block for long.
 pub(super) fn of(draw: &mut Draw, group: &str, name: &str, kind: &str, token: &str) -> Vec<u8> {
     if name == "timeout" || token == "block" {
         return timeout(draw, kind);
@@ -93,8 +93,8 @@ pub(super) fn any(draw: &mut Draw) -> Vec<u8> {
     }
 }
 
-/// Returns an empty, very long, binary or very large word, but no number that a server could take for a size or a number of elements
-/// to return.
+/// Returns an empty, very long, binary or very large word, but no number that a server could take
+/// for a size or a number of elements to return.
 pub(super) fn extreme(draw: &mut Draw) -> Vec<u8> {
     match draw.between(0..=49) {
         0 => draw.big_value(),

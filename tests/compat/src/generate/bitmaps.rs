@@ -74,7 +74,8 @@ fn get_bit(draw: &mut Draw, steps: &mut Vec<Step>) {
     );
 }
 
-/// Creates the key if an argument may be wrong: 7.2 checks the arguments before the key, 7.0 after it.
+/// Creates the key if an argument may be wrong: 7.2 checks the arguments before the key, 7.0 after
+/// it.
 fn key_for(draw: &mut Draw, sound: bool, steps: &mut Vec<Step>) -> Vec<u8> {
     if sound {
         return draw.key_of(Kind::Bits);

@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: payloads of every readable encoding, wrong ones, and all options.
 //!
-//! The replies of DUMP differ, because servers encode values in different ways. Whether one server reads the payloads
-//! of the other is a separate act, [`Carry`].
+//! The replies of DUMP differ, because servers encode values in different ways. Whether one server
+//! reads the payloads of the other is a separate act, [`Carry`].
 
 use super::named;
 use crate::command::Step;
@@ -21,8 +21,8 @@ pub(super) fn carry(draw: &mut Draw) -> Carry {
     }
 }
 
-/// Payloads: the type, the value, two bytes of version, eight of checksum. The checksums are correct unless
-/// stated.
+/// Payloads: the type, the value, two bytes of version, eight of checksum. The checksums are
+/// correct unless stated.
 const PAYLOADS: &[&[u8]] = &[
     // A text.
     b"\x00\x05hello\x0a\x00cr\xdfve4 \x0a",

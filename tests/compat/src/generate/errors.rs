@@ -193,7 +193,8 @@ fn mangle(draw: &mut Draw, command: &mut Command, alone: bool) {
             }
         }
         1 => {
-            // From the second argument on: a doubled key would turn a value into a key, or a key into a TTL.
+            // From the second argument on: a doubled key would turn a value into a key, or a key
+            // into a TTL.
             if let Some(last) = args.get(2..).and_then(<[_]>::last).cloned() {
                 args.push(last);
             }

@@ -39,8 +39,9 @@ fn set_deadline(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = Command::new(draw.case(name))
         .arg(draw.any_key())
         .arg(deadline);
-    // GT and LT only with deadlines that differ by more than the skew of the two servers: the values are far
-    // apart, and equal ones are in the absolute band, where both sides have the same millisecond.
+    // GT and LT only with deadlines that differ by more than the skew of the two servers: the
+    // values are far apart, and equal ones are in the absolute band, where both sides have the same
+    // millisecond.
     for _ in 0..draw.weighted(&[(10, 0), (9, 1), (2, 2), (1, 3)]) {
         let option = draw.pick(&["NX", "XX", "GT", "LT", "NX", "XX", "GT", "LT", "KEEPTTL"]);
         command.push(draw.case(option));

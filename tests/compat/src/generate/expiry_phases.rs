@@ -26,8 +26,8 @@ pub struct ExpiryPhase {
 /// A way to give one key of a phase its short TTL.
 type Arm = fn(&mut Draw, &[u8], &str, &mut Vec<Step>);
 
-/// Each of these ends with a short TTL and gets the same replies whether or not the key expires at once:
-/// the short TTL comes last.
+/// Each of these ends with a short TTL and gets the same replies whether or not the key expires at
+/// once: the short TTL comes last.
 const ARMS: &[Arm] = &[
     |_, key, ttl_ms, steps| {
         steps.push(

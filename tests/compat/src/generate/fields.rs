@@ -1,7 +1,7 @@
 //! Deadlines of hash fields, new in Redis 7.4: generated only for a sufficiently new oracle.
 //!
-//! Relative deadlines are removed within their group: after a stall, the deadlines of keys are aligned on both servers,
-//! those of fields are not.
+//! Relative deadlines are removed within their group: after a stall, the deadlines of keys are
+//! aligned on both servers, those of fields are not.
 
 use super::{Maker, named};
 use crate::command::{Command, Step};

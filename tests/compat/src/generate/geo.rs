@@ -129,8 +129,8 @@ fn push_shape(draw: &mut Draw, command: &mut Command) {
     command.push(unit(draw));
 }
 
-/// Options for the form and the order of results. ANY takes the first matches of the index, so its result is never
-/// stored.
+/// Options for the form and the order of results. ANY takes the first matches of the index, so its
+/// result is never stored.
 fn push_options(draw: &mut Draw, command: &mut Command, shows: bool) {
     if draw.chance(55) {
         let order = draw.pick(&["ASC", "DESC"]);

@@ -1,6 +1,7 @@
 //! HyperLogLogs. Their bytes are compared too, by GET and by the audit.
 //!
-//! No other command writes to their keys: ours refuses corrupt ones at once, Redis often only when it reads the flaw.
+//! No other command writes to their keys: ours refuses corrupt ones at once, Redis often only when
+//! it reads the flaw.
 
 use super::named;
 use crate::command::{Command, Step};

@@ -36,8 +36,8 @@ pub struct Session {
 /// Commands of the subscribed connection, and messages that others publish afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Sent on the session's connection. The number of frames depends on the state, so they are compared as one
-    /// sequence.
+    /// Sent on the session's connection. The number of frames depends on the state, so they are
+    /// compared as one sequence.
     pub commands: Vec<Command>,
     /// Sent on the main connection afterwards.
     pub publish: Vec<Step>,

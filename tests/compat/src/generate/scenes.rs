@@ -1,7 +1,8 @@
 //! Scenes: several connections, some of which block while others run commands.
 //!
-//! A scene uses its own databases, which are empty before and after it, so it is independent of the rest. Its moves are
-//! made one after the other. The moves determine which clients block, but only the servers decide which are served.
+//! A scene uses its own databases, which are empty before and after it, so it is independent of the
+//! rest. Its moves are made one after the other. The moves determine which clients block, but only
+//! the servers decide which are served.
 
 use super::{blocking, named};
 use crate::command::Command;
@@ -67,8 +68,9 @@ fn keys(draw: &mut Draw, most: usize) -> Vec<Vec<u8>> {
 struct SceneKind {
     /// Whether the values are sorted sets; otherwise lists.
     zsets: bool,
-    /// Whether whole collections are stored; otherwise keys sometimes have values of other types. Not both: Redis does
-    /// not serve blocked clients when a stored collection replaces a value of another type.
+    /// Whether whole collections are stored; otherwise keys sometimes have values of other types.
+    /// Not both: Redis does not serve blocked clients when a stored collection replaces a value of
+    /// another type.
     stores: bool,
 }
 
@@ -83,9 +85,9 @@ impl SceneKind {
 
 /// Returns a scene in which several clients block on lists or sorted sets, and others push and pop.
 ///
-/// A client that blocks on several keys is served from the key that was filled first in 7.0, and from the first
-/// non-empty key in 7.2, or refused if that has another type. So either each client blocks on one key, or only one key
-/// is filled at a time.
+/// A client that blocks on several keys is served from the key that was filled first in 7.0, and
+/// from the first non-empty key in 7.2, or refused if that has another type. So either each client
+/// blocks on one key, or only one key is filled at a time.
 pub(super) fn queue(draw: &mut Draw) -> Scene {
     let single = draw.chance(60);
     let waiters = draw.count(1..=4);
@@ -238,7 +240,8 @@ fn change(draw: &mut Draw, kind: SceneKind) -> Command {
     }
 }
 
-/// Returns a scene in which one connection watches keys, another may change them, and the first runs EXEC.
+/// Returns a scene in which one connection watches keys, another may change them, and the first
+/// runs EXEC.
 pub(super) fn watch(draw: &mut Draw) -> Scene {
     let mut moves = Vec::new();
     for _ in 0..draw.between(1..=4) {

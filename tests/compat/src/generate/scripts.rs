@@ -1,7 +1,8 @@
 //! Scripts and functions: EVAL and its relatives, the cache of scripts, libraries of functions.
 //!
-//! Scripts call commands of the other families and pass values through every conversion. Whatever depends on an address,
-//! on time or on the order of a hash table is reduced in the script itself, so that replies can be compared exactly.
+//! Scripts call commands of the other families and pass values through every conversion. Whatever
+//! depends on an address, on time or on the order of a hash table is reduced in the script itself,
+//! so that replies can be compared exactly.
 
 mod bodies;
 mod libraries;
@@ -188,7 +189,8 @@ fn called(draw: &mut Draw) -> Vec<Command> {
     steps
         .into_iter()
         .map(|step| step.command)
-        // See `differences`: they need a command before them, which a read-only script does not run.
+        // See `differences`: they need a command before them, which a read-only script does not
+        // run.
         .filter(|command| !matches!(&*command.name(), "BITCOUNT" | "BITPOS"))
         .collect()
 }

@@ -128,10 +128,12 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(2) {
         command.push("NOSUCH");
     }
-    // Converts a sorted set to a skiplist now; parsing a nearly zero score may set C's `errno` meanwhile.
+    // Converts a sorted set to a skiplist now; parsing a nearly zero score may set C's `errno`
+    // meanwhile.
     let converts = Command::new("SORT_RO").arg(&command.args()[1]).arg("ALPHA");
     steps.push(converts.into());
-    // Its number clears an `errno` left by that, or by a number that another command could not parse; a replica reads it too.
+    // Its number clears an `errno` left by that, or by a number that another command could not
+    // parse; a replica reads it too.
     let clears = ["ZINCRBY", "sorts", "1", "m"];
     steps.push(Command::of(&clears).into());
     steps.push(command.into());

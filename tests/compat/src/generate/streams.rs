@@ -1,7 +1,7 @@
 //! Stream commands.
 //!
-//! IDs are given, never taken from a clock, and idle times are either tiny or enormous (an entry delivered at a TIME of
-//! 1970), so that both servers make the same choices.
+//! IDs are given, never taken from a clock, and idle times are either tiny or enormous (an entry
+//! delivered at a TIME of 1970), so that both servers make the same choices.
 
 mod scene;
 

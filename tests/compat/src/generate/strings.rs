@@ -26,7 +26,8 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }
 
-/// Appends an option that sets a deadline, with its argument. Returns true if the deadline is absolute.
+/// Appends an option that sets a deadline, with its argument. Returns true if the deadline is
+/// absolute.
 fn push_deadline(draw: &mut Draw, command: &mut Command) -> bool {
     let (option, absolute, per_second) = draw.weighted(&[
         (3, ("EX", false, 1)),

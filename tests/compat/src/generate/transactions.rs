@@ -1,11 +1,12 @@
-//! MULTI, EXEC, DISCARD and WATCH on the main connection; a transaction always ends within its group.
+//! MULTI, EXEC, DISCARD and WATCH on the main connection; a transaction always ends within its
+//! group.
 
 use super::{Family, named};
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Appends one transaction, or a single command that belongs in one. `data` appends a group of any other
-/// family.
+/// Appends one transaction, or a single command that belongs in one. `data` appends a group of any
+/// other family.
 pub(super) fn commands(
     draw: &mut Draw,
     data: &mut dyn FnMut(&mut Draw, &mut Vec<Step>),
@@ -97,8 +98,8 @@ fn watched(
     transaction(draw, data, steps);
 }
 
-/// Returns true if commands of the family may be in a transaction: each must get one reply, whatever the state
-/// of the connection.
+/// Returns true if commands of the family may be in a transaction: each must get one reply,
+/// whatever the state of the connection.
 pub(super) fn may_be_queued(family: Family) -> bool {
     matches!(
         family,

@@ -2,8 +2,8 @@
 
 use crate::draw::Draw;
 
-/// One conversation on a fresh connection: the pieces are sent one after the other, then the sending side is
-/// closed. The server's whole output until it closes its side is compared.
+/// One conversation on a fresh connection: the pieces are sent one after the other, then the
+/// sending side is closed. The server's whole output until it closes its side is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wire {
     /// Sent in order, with a flush after each.
@@ -95,8 +95,8 @@ pub(super) fn conversation(draw: &mut Draw) -> Wire {
             bytes.resize(length + start.len() - 4, b'1');
         }
         7 if draw.chance(30) => {
-            // Requests of a browser are cut off without a reply. Sent alone, because it is a race in redis itself
-            // whether replies to earlier requests are still sent.
+            // Requests of a browser are cut off without a reply. Sent alone, because it is a race
+            // in redis itself whether replies to earlier requests are still sent.
             bytes.clear();
             bytes.extend_from_slice(draw.pick(&[
                 &b"POST / HTTP/1.1\r\n"[..],

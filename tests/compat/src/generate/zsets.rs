@@ -208,7 +208,8 @@ fn push_combination(draw: &mut Draw, command: &mut Command, weighs: bool, shows:
                 command.push(draw.case("WEIGHTS"));
                 let missing = usize::from(draw.chance(4));
                 for _ in missing..keys.len() {
-                    // Small ones: the order in which large ones are added would show in the last digits.
+                    // Small ones: the order in which large ones are added would show in the last
+                    // digits.
                     let weight = match draw.between(0..=9) {
                         0..=7 => draw
                             .pick(&["0", "1", "2", "-1", "0.5", "10"])

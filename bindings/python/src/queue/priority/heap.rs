@@ -1,7 +1,7 @@
 //! The engine's binary heap with comparisons that run Python code and may raise.
 //!
-//! An operation first finds the new place of an entry: comparisons may fail, and the heap does not change. Then it moves the
-//! entry to the new place, which cannot fail.
+//! An operation first finds the new place of an entry: comparisons may fail, and the heap does not
+//! change. Then it moves the entry to the new place, which cannot fail.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,8 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::rank::Priority;
 
-/// Number of children per entry: two need the fewest comparisons, which dominate when Python compares.
+/// Number of children per entry: two need the fewest comparisons, which dominate when Python
+/// compares.
 const ARITY: usize = 2;
 
 /// An entry of the heap.
@@ -123,7 +124,8 @@ impl Heap {
         self.find(py, (priority, NonZeroU32::MAX), place, self.len())
     }
 
-    /// Changes the priority of the entry at `place`, moves the entry to the place `to`, and returns the old priority.
+    /// Changes the priority of the entry at `place`, moves the entry to the place `to`, and returns
+    /// the old priority.
     pub(super) fn change(&mut self, place: usize, priority: Priority, to: usize) -> Py<PyAny> {
         let old = self.entries.reset_at(place, to, ranked(priority));
         old.priority.into_object()
@@ -141,7 +143,8 @@ impl Heap {
         })
     }
 
-    /// Returns true if `a` precedes `b`. Equal entries keep their order, so only a lesser younger one precedes.
+    /// Returns true if `a` precedes `b`. Equal entries keep their order, so only a lesser younger
+    /// one precedes.
     #[inline]
     fn is_before(
         &self,

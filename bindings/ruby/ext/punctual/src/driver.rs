@@ -1,9 +1,9 @@
 //! `Punctual::Driver`: the engine's driver for Ruby. `lib/punctual/time` stands on it.
 //!
-//! The driver's thread knows numbers only: it puts those of alarms that fall due into a list, and wakes the Ruby thread that
-//! waits there. That thread takes the alarms' targets, which are in a table that only threads with the interpreter's lock use.
-//! So an alarm is armed exactly as long as its target is in the table, and whoever takes it out, by `disarm` or by `take`, is
-//! the only one.
+//! The driver's thread knows numbers only: it puts those of alarms that fall due into a list, and
+//! wakes the Ruby thread that waits there. That thread takes the alarms' targets, which are in a
+//! table that only threads with the interpreter's lock use. So an alarm is armed exactly as long as
+//! its target is in the table, and whoever takes it out, by `disarm` or by `take`, is the only one.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -269,8 +269,8 @@ impl RubyDriver {
         rb_self.driver.next_deadline().map(seconds::of_tick)
     }
 
-    /// Moves a virtual clock to the next deadline, or to `limit` if that is earlier, and returns the numbers of alarms that
-    /// fall due then.
+    /// Moves a virtual clock to the next deadline, or to `limit` if that is earlier, and returns
+    /// the numbers of alarms that fall due then.
     fn step(ruby: &Ruby, rb_self: Own<Self>, limit: Value) -> Result<Vec<u64>, Error> {
         let limit = seconds::reading(seconds::parse(ruby, limit, "the time")?);
         let to = rb_self

@@ -32,8 +32,8 @@ unsafe extern "C" fn interrupt<U: Fn()>(unblock: *mut c_void) {
 
 /// Calls `function` without the interpreter's lock. `function` must not touch Ruby.
 ///
-/// When Ruby wants to interrupt the thread, it calls `unblock`, on any thread, which should end `function`. Returns `None` if
-/// the thread was interrupted before `function` began.
+/// When Ruby wants to interrupt the thread, it calls `unblock`, on any thread, which should end
+/// `function`. Returns `None` if the thread was interrupted before `function` began.
 pub(crate) fn release<R, U: Fn() + Sync>(
     _ruby: &Ruby,
     function: impl FnOnce() -> R,
@@ -48,8 +48,8 @@ pub(crate) fn release<R, U: Fn() + Sync>(
             function: Some(function),
             result: None,
         };
-        // SAFETY: the thread has the lock, as `Ruby` proves. `call` and `data` outlive the call. This variant raises
-        // nothing, so no Rust frame is jumped over.
+        // SAFETY: the thread has the lock, as `Ruby` proves. `call` and `data` outlive the call.
+        // This variant raises nothing, so no Rust frame is jumped over.
         unsafe {
             rb_sys::rb_thread_call_without_gvl2(
                 Some(run::<F, R>),
@@ -70,12 +70,14 @@ pub(crate) fn release<R, U: Fn() + Sync>(
     )
 }
 
-/// Calls `function` without the interpreter's lock. It takes a moment only, and signals wait for it.
+/// Calls `function` without the interpreter's lock. It takes a moment only, and signals wait for
+/// it.
 pub(crate) fn release_briefly<R>(ruby: &Ruby, function: impl FnOnce() -> R) -> R {
     let mut function = Some(function);
     loop {
         let result = release(ruby, || function.take().map(|function| function()), &|| ());
-        // Interrupted before it began: signals are handled, if they raise, when the caller returns to Ruby.
+        // Interrupted before it began: signals are handled, if they raise, when the caller returns
+        // to Ruby.
         if let Some(Some(result)) = result {
             return result;
         }

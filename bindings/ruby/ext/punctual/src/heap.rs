@@ -1,7 +1,9 @@
-//! A d-ary heap of Ruby values, in the order of scores, and of equal scores in the order of insertion.
+//! A d-ary heap of Ruby values, in the order of scores, and of equal scores in the order of
+//! insertion.
 //!
-//! Scores with ranks are compared as numbers, other scores by Ruby, which may fail. So an operation first finds the
-//! new place of the entry that moves, without a change of the heap, and then moves the entry to the new place.
+//! Scores with ranks are compared as numbers, other scores by Ruby, which may fail. So an operation
+//! first finds the new place of the entry that moves, without a change of the heap, and then moves
+//! the entry to the new place.
 //!
 //! A heap with slots also knows the place of each entry, for removal and rescoring.
 
@@ -61,7 +63,8 @@ pub(crate) struct Heap {
 
 /// Entries that a heap can have.
 pub(crate) const MAX_LEN: usize = u32::MAX as usize - 1;
-/// Memory of so many entries is kept: up to 64 KiB while entries are popped, up to 1 MiB by `clear`.
+/// Memory of so many entries is kept: up to 64 KiB while entries are popped, up to 1 MiB by
+/// `clear`.
 const KEEP: usize = 2048;
 const KEEP_CLEARED: usize = 32_768;
 
@@ -115,7 +118,8 @@ impl Heap {
         (entry.slot() == slot).then_some(place)
     }
 
-    /// Prepares the heap for `score`, and returns its rank. Ranks may change; the order of entries does not.
+    /// Prepares the heap for `score`, and returns its rank. Ranks may change; the order of entries
+    /// does not.
     #[inline]
     pub(crate) fn admit(&mut self, ruby: &Ruby, score: Value) -> i64 {
         if self.entries.is_empty() {
@@ -269,7 +273,8 @@ impl Heap {
         }
     }
 
-    /// Updates moved references. Ranks of objects are constant, and other scores do not move or keep their value.
+    /// Updates moved references. Ranks of objects are constant, and other scores do not move or
+    /// keep their value.
     pub(crate) fn compact(&mut self, compactor: &Compactor) {
         for entry in &mut self.entries {
             entry.score = compactor.location(entry.score);
@@ -278,7 +283,8 @@ impl Heap {
     }
 }
 
-/// Finds the places of entries that move. Comparisons may run Ruby code, and the heap does not change meanwhile.
+/// Finds the places of entries that move. Comparisons may run Ruby code, and the heap does not
+/// change meanwhile.
 pub(crate) struct Finder<'a> {
     pub(crate) ruby: &'a Ruby,
     pub(crate) heap: &'a Shareable<Heap>,

@@ -1,7 +1,7 @@
 //! Objects of the extension's own classes.
 //!
-//! magnus checks the type of such an object inside `rb_protect`, at each use. `Own` checks it once and raises nothing, which
-//! halves what a short method takes.
+//! magnus checks the type of such an object inside `rb_protect`, at each use. `Own` checks it once
+//! and raises nothing, which halves what a short method takes.
 
 #![allow(unsafe_code)]
 
@@ -35,8 +35,8 @@ impl<T: TypedData> Own<T> {
         self.value
     }
 
-    /// Tells the collector that this object has stored `value`. Immediate values (small integers, symbols, nil) are no
-    /// objects, and Ruby's own barrier does not accept them.
+    /// Tells the collector that this object has stored `value`. Immediate values (small integers,
+    /// symbols, nil) are no objects, and Ruby's own barrier does not accept them.
     #[inline]
     pub(crate) fn stored(self, value: Value) {
         if !rb_sys::SPECIAL_CONST_P(value.as_raw()) {
@@ -74,7 +74,8 @@ impl<T: TypedData> TryConvert for Own<T> {
         let raw = value.as_raw();
         // `DataType` is a transparent wrapper.
         let expected = from_ref(T::data_type()).cast::<rb_data_type_t>();
-        // SAFETY: `raw` is a live object on the stack; each check allows the next one to look further into it.
+        // SAFETY: `raw` is a live object on the stack; each check allows the next one to look
+        // further into it.
         let matches = unsafe {
             !rb_sys::SPECIAL_CONST_P(raw)
                 && rb_sys::RB_BUILTIN_TYPE(raw) == rb_sys::ruby_value_type::RUBY_T_DATA
@@ -105,7 +106,8 @@ impl<T: TypedData> Deref for Own<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the object's type was checked, and Ruby frees the data with the object only, which is on the stack.
+        // SAFETY: the object's type was checked, and Ruby frees the data with the object only,
+        // which is on the stack.
         unsafe { &*rb_sys::RTYPEDDATA_GET_DATA(self.value.as_raw()).cast::<T>() }
     }
 }

@@ -1,4 +1,5 @@
-//! `Punctual::PriorityQueue`: the calls that change or read the heap. `lib/punctual/priority_queue.rb` has the others.
+//! `Punctual::PriorityQueue`: the calls that change or read the heap.
+//! `lib/punctual/priority_queue.rb` has the others.
 
 use std::cmp::Ordering;
 

@@ -12,11 +12,12 @@ pub(crate) fn declare_safe() {
 
 /// Data of a Ruby object that is shareable once it is frozen.
 ///
-/// Until then a single Ractor has the object, and of its threads only the one with the lock runs. A frozen object is only read.
+/// Until then a single Ractor has the object, and of its threads only the one with the lock runs. A
+/// frozen object is only read.
 pub(crate) struct Shareable<T>(UnsafeCell<T>);
 
-// SAFETY: several Ractors have frozen objects only, whose data nobody changes: `change` is called after a check for that. (The
-// collector, which updates references, stops all Ractors.)
+// SAFETY: several Ractors have frozen objects only, whose data nobody changes: `change` is called
+// after a check for that. (The collector, which updates references, stops all Ractors.)
 unsafe impl<T: Send> Sync for Shareable<T> {}
 
 impl<T> Shareable<T> {
@@ -27,15 +28,17 @@ impl<T> Shareable<T> {
     /// Reads the data. `f` must run no Ruby code, and allocate no Ruby object.
     #[inline]
     pub(crate) fn look<R>(&self, f: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: no `change` is going on: see the type; and `change` runs no Ruby code that could lead here.
+        // SAFETY: no `change` is going on: see the type; and `change` runs no Ruby code that could
+        // lead here.
         f(unsafe { &*self.0.get() })
     }
 
-    /// Changes the data of an object that is not frozen. `f` must run no Ruby code, and allocate no Ruby object.
+    /// Changes the data of an object that is not frozen. `f` must run no Ruby code, and allocate no
+    /// Ruby object.
     #[inline]
     pub(crate) fn change<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: a single Ractor has the object, this thread has its lock until `f` returns, and neither `look` nor
-        // `change` leads here.
+        // SAFETY: a single Ractor has the object, this thread has its lock until `f` returns, and
+        // neither `look` nor `change` leads here.
         f(unsafe { &mut *self.0.get() })
     }
 }

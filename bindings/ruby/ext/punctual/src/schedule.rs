@@ -1,4 +1,5 @@
-//! `Punctual::Schedule`: Ruby objects with deadlines on the engine's wheel. Timers and event timers stand on it.
+//! `Punctual::Schedule`: Ruby objects with deadlines on the engine's wheel. Timers and event timers
+//! stand on it.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,8 +15,8 @@ use crate::seconds;
 #[derive(Default)]
 pub(crate) struct Timers {
     wheel: RefCell<Wheel<Opaque<Value>>>,
-    /// The earliest tick of a new deadline. While timers fire, it lies after their time, so that a callback which arms a
-    /// timer for the past does not keep the loop busy for ever.
+    /// The earliest tick of a new deadline. While timers fire, it lies after their time, so that a
+    /// callback which arms a timer for the past does not keep the loop busy for ever.
     earliest: Cell<u64>,
     /// Cancelled timers whose entries may still lie in the wheel, for new timers to take over.
     cancelled: Cell<usize>,
@@ -53,8 +54,9 @@ impl Timers {
         self.wheel.borrow().len()
     }
 
-    /// Returns the seconds of the earliest deadline; after a crowd was cancelled, a lower bound. To find the exact deadline the
-    /// wheel would pass over all entries of the crowd, which takes milliseconds.
+    /// Returns the seconds of the earliest deadline; after a crowd was cancelled, a lower bound. To
+    /// find the exact deadline the wheel would pass over all entries of the crowd, which takes
+    /// milliseconds.
     pub(crate) fn first(&self) -> Option<f64> {
         let mut wheel = self.wheel.borrow_mut();
         let cancelled = self.cancelled.get();
@@ -69,7 +71,8 @@ impl Timers {
         first.map(seconds::of_tick)
     }
 
-    /// Takes out each object that is due and passes it on, until a call fails. The other objects stay.
+    /// Takes out each object that is due and passes it on, until a call fails. The other objects
+    /// stay.
     pub(crate) fn fire(
         &self,
         ruby: &Ruby,
@@ -92,7 +95,8 @@ impl Timers {
     /// All objects, in no order.
     pub(crate) fn objects(&self, ruby: &Ruby) -> Result<RArray, Error> {
         let objects = ruby.ary_new_capa(self.len());
-        // The array has room for all of them: pushing allocates nothing, so no collection starts meanwhile.
+        // The array has room for all of them: pushing allocates nothing, so no collection starts
+        // meanwhile.
         for (_, _, &object) in self.wheel.borrow().iter() {
             objects.push(ruby.get_inner(object))?;
         }

@@ -1,7 +1,7 @@
 //! Scores: how a heap compares them.
 //!
-//! Integers and floats become ranks, 64-bit numbers of the same order, which Rust compares. Everything else is compared by
-//! `<=>`, which may run Ruby code and fail.
+//! Integers and floats become ranks, 64-bit numbers of the same order, which Rust compares.
+//! Everything else is compared by `<=>`, which may run Ruby code and fail.
 
 use std::cmp::Ordering;
 
@@ -44,7 +44,8 @@ impl Kind {
         }
     }
 
-    /// Returns the score's rank; `None` if this kind has none for it. Objects all have the same rank.
+    /// Returns the score's rank; `None` if this kind has none for it. Objects all have the same
+    /// rank.
     #[inline]
     pub(crate) fn rank(self, score: Value) -> Option<i64> {
         match self {
@@ -72,7 +73,8 @@ fn float_rank(score: Value) -> Option<i64> {
     Some(bits ^ (((bits >> 63) as u64) >> 1) as i64)
 }
 
-/// Rejects what has no place in any order: NaN, and objects that cannot be compared with themselves.
+/// Rejects what has no place in any order: NaN, and objects that cannot be compared with
+/// themselves.
 #[inline]
 pub(crate) fn check(ruby: &Ruby, score: Value) -> Result<(), Error> {
     if Fixnum::from_value(score).is_some() {

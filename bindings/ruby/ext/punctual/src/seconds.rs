@@ -1,7 +1,7 @@
 //! Ruby's seconds as ticks of a nanosecond.
 //!
-//! Deadlines and readings are rounded to the nearest nanosecond, so a timer is due when the clock shows the time at which the
-//! timer says it is due.
+//! Deadlines and readings are rounded to the nearest nanosecond, so a timer is due when the clock
+//! shows the time at which the timer says it is due.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! `Punctual::NativeServer`: the server inside the process, for `lib/punctual/server.rb`.
 //!
-//! The server's threads never touch Ruby. What waits for them releases the interpreter's lock first, and takes the lock on the
-//! server only after that. A fork has the memory of a server but none of its threads, so every call checks the process first.
+//! The server's threads never touch Ruby. What waits for them releases the interpreter's lock
+//! first, and takes the lock on the server only after that. A fork has the memory of a server but
+//! none of its threads, so every call checks the process first.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -81,8 +82,8 @@ impl NativeServer {
         self.is_virtual
     }
 
-    /// Whether this process is a fork of the one that started it. Nobody holds the lock in a fork's first moment but threads
-    /// that do not exist here.
+    /// Whether this process is a fork of the one that started it. Nobody holds the lock in a fork's
+    /// first moment but threads that do not exist here.
     fn is_inherited(&self) -> bool {
         self.state
             .try_lock()

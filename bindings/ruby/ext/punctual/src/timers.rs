@@ -1,4 +1,5 @@
-//! `Punctual::Timers::Group` and `Timer`: the calls that programs make often. `lib/punctual/timers` has the others, in Ruby.
+//! `Punctual::Timers::Group` and `Timer`: the calls that programs make often. `lib/punctual/timers`
+//! has the others, in Ruby.
 
 use std::cell::Cell;
 use std::time::Instant;

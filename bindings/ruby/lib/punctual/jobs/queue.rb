@@ -16,15 +16,15 @@ module Punctual
 
       # Adds a job. Times are numbers of seconds, which are rounded to milliseconds.
       #
-      # @param payload [String]
-      # @param id [String, nil] 1 to 512 bytes; without one the server chooses a number
-      # @param priority [Integer, nil] the greatest is first
-      # @param retry [Integer, nil] attempts after the first one; 25 by default
-      # @param backoff [(Numeric, Numeric), nil] the time between two attempts: the first one, doubled with each attempt, at
+      # @param payload [String] @param id [String, nil] 1 to 512 bytes; without one the server
+      # chooses a number @param priority [Integer, nil] the greatest is first @param retry [Integer,
+      # nil] attempts after the first one; 25 by default @param backoff [(Numeric, Numeric), nil]
+      # the time between two attempts: the first one, doubled with each attempt, at
       #   most the second one
-      # @param jitter [Integer, nil] the time between two attempts is shorter by up to so many percent
-      # @param dead [String, nil] the queue where the job goes after its last attempt
-      # @param times [Numeric, ::Time] `delay:` or `at:`: when it is due; `unique:`: the ID stays taken so long; `lease:`, `ttl:`,
+      # @param jitter [Integer, nil] the time between two attempts is shorter by up to so many
+      # percent @param dead [String, nil] the queue where the job goes after its last attempt @param
+      # times [Numeric, ::Time] `delay:` or `at:`: when it is due; `unique:`: the ID stays taken so
+      # long; `lease:`, `ttl:`,
       #   `keep:` as in docs/jobs.md
       # @return [String, nil] the job's ID; nil if it is taken
       def add(payload, id: nil, priority: nil, retry: nil, backoff: nil, jitter: nil, dead: nil, **times)

@@ -4,8 +4,8 @@ module Punctual
   module Jobs
     # Calls a block for each job of some queues, in threads. Queues that are named first come first.
     #
-    # Each thread has a connection, on which it waits for a job, and one more thread renews the leases of the jobs that run. A
-    # lost connection is made again.
+    # Each thread has a connection, on which it waits for a job, and one more thread renews the
+    # leases of the jobs that run. A lost connection is made again.
     class Worker
       # Longest wait for a job, in milliseconds, after which a thread looks whether it was stopped.
       BLOCK = 1000
@@ -14,8 +14,8 @@ module Punctual
       SIGNALS = %w[TERM INT].freeze
       private_constant :BLOCK, :PAUSE, :SIGNALS
 
-      # @param queues [Array<String>]
-      # @param connect [#call] returns a new Redis client; called for each thread, and after a connection was lost. Its time
+      # @param queues [Array<String>] @param connect [#call] returns a new Redis client; called for
+      # each thread, and after a connection was lost. Its time
       #   limit for replies must be longer than a second.
       # @param threads [Integer] jobs that run at the same time
       # @param lease [Numeric] seconds after which another worker gets a job if this one is gone
@@ -35,7 +35,8 @@ module Punctual
         # The jobs that run, by their threads.
         @running = {}
         @stopped = false
-        # What ends `run`: nil, or the error of a thread. A signal's handler may push, but not lock a mutex.
+        # What ends `run`: nil, or the error of a thread. A signal's handler may push, but not lock
+        # a mutex.
         @ends = Thread::Queue.new
       end
 
@@ -47,8 +48,9 @@ module Punctual
         nil
       end
 
-      # Works until {#stop}. In the main thread, SIGTERM and SIGINT call that. Jobs that have not ended after the grace are given
-      # up, which counts as a failed attempt, and their threads are killed.
+      # Works until {#stop}. In the main thread, SIGTERM and SIGINT call that. Jobs that have not
+      # ended after the grace are given up, which counts as a failed attempt, and their threads are
+      # killed.
       #
       # @return [nil]
       # @raise [StandardError] the server refuses JOB TAKE: it has no jobs, or a key is no queue
@@ -80,7 +82,8 @@ module Punctual
 
       def finish(threads)
         ends = monotonic + @grace
-        # A thread without a job ends by itself, and must not be killed: a reply on its way may have a job.
+        # A thread without a job ends by itself, and must not be killed: a reply on its way may have
+        # a job.
         threads.each { |thread| thread.join(0.01) until !thread.alive? || (monotonic > ends && job_of(thread)) }
         late = threads.select(&:alive?)
         jobs = late.filter_map { |thread| job_of(thread) }

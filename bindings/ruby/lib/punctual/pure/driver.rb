@@ -87,7 +87,8 @@ module Punctual
       @schedule.first_time
     end
 
-    # Moves a virtual clock to the next deadline, or to `limit` if that is earlier, and returns what falls due then.
+    # Moves a virtual clock to the next deadline, or to `limit` if that is earlier, and returns what
+    # falls due then.
     def step(limit)
       @lock.synchronize do
         @time = [[@schedule.first_time || limit, limit].min, @time].max

@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
 module Punctual
-  # The calls of {PriorityQueue} that the native extension has in Rust: a d-ary heap in parallel arrays.
+  # The calls of {PriorityQueue} that the native extension has in Rust: a d-ary heap in parallel
+  # arrays.
   #
-  # An operation compares first, and changes the heap only then: a comparison that raises changes nothing.
+  # An operation compares first, and changes the heap only then: a comparison that raises changes
+  # nothing.
   class PriorityQueue
     # @return [Integer] children of each node
     attr_reader :d

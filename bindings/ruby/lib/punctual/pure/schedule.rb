@@ -3,14 +3,15 @@
 require_relative "seconds"
 
 module Punctual
-  # Objects with deadlines: a 4-heap that knows each object's place, so a cancelled one leaves at once.
+  # Objects with deadlines: a 4-heap that knows each object's place, so a cancelled one leaves at
+  # once.
   #
-  # A new object stays outside the heap until somebody asks for the first one: most timeouts are cancelled before that, and
-  # what is due at once never enters the heap.
+  # A new object stays outside the heap until somebody asks for the first one: most timeouts are
+  # cancelled before that, and what is due at once never enters the heap.
   #
-  # Objects have `place=` and `order`, which the schedule sets. Deadlines lie in arrays of their own: comparing numbers of one
-  # array is quicker than asking objects. A place is an index of the heap, or -1 and less of the new ones, or from {DUE} on of
-  # those that are about to fire.
+  # Objects have `place=` and `order`, which the schedule sets. Deadlines lie in arrays of their
+  # own: comparing numbers of one array is quicker than asking objects. A place is an index of the
+  # heap, or -1 and less of the new ones, or from {DUE} on of those that are about to fire.
   #
   # @api private
   class Schedule
@@ -178,7 +179,8 @@ module Punctual
       end
     end
 
-    # Whether an object is due before the one at a place. Equal deadlines are due in the order of insertion.
+    # Whether an object is due before the one at a place. Equal deadlines are due in the order of
+    # insertion.
     def before?(time, object, place)
       other = @times[place]
       time < other || (time == other && object.order < @objects[place].order)

@@ -2,7 +2,8 @@
 
 module Punctual
   module Time
-    # A driver, and a Ruby thread that delivers what falls due. Targets have `fire(clock)`, which must not block.
+    # A driver, and a Ruby thread that delivers what falls due. Targets have `fire(clock)`, which
+    # must not block.
     #
     # @api private
     class Clock
@@ -104,8 +105,8 @@ module Punctual
       end
     end
 
-    # A clock that stands still until {#advance} moves it. Timers fire at their own times, in order, on the thread that
-    # advances; functions run there too.
+    # A clock that stands still until {#advance} moves it. Timers fire at their own times, in order,
+    # on the thread that advances; functions run there too.
     #
     # @example A test that does not sleep
     #   Punctual::Time.virtual do |clock|
@@ -165,7 +166,8 @@ module Punctual
       end
     end
 
-    # Threads that run functions. One of them does while functions are quick; a function that blocks holds up no other.
+    # Threads that run functions. One of them does while functions are quick; a function that blocks
+    # holds up no other.
     #
     # @api private
     class Workers

@@ -2,8 +2,8 @@
 
 module Punctual
   module Time
-    # Sends the time into its queue every so many seconds. A slow receiver misses ticks: the queue holds one at most, and the
-    # ticks do not drift.
+    # Sends the time into its queue every so many seconds. A slow receiver misses ticks: the queue
+    # holds one at most, and the ticks do not drift.
     class Ticker
       # @return [Thread::Queue]
       attr_reader :c

@@ -4,7 +4,8 @@ module Punctual
   module Time
     # Sends the time into its queue once, or calls a block.
     class Timer
-      # @return [Thread::Queue, nil] gets the time when the timer fires; nil if the timer has a block
+      # @return [Thread::Queue, nil] gets the time when the timer fires; nil if the timer has a
+      # block
       attr_reader :c
 
       # Makes a timer and arms it. O(1).

@@ -4,13 +4,14 @@ require "timeout"
 require_relative "../time"
 
 module Punctual
-  # The standard library's `Timeout`, on the engine's driver: a timeout that is not needed costs a microsecond, however many
-  # others are pending.
+  # The standard library's `Timeout`, on the engine's driver: a timeout that is not needed costs a
+  # microsecond, however many others are pending.
   module Timeout
     # What is raised by default.
     Error = ::Timeout::Error
 
-    # Ends a block from outside. It is thrown, so the block cannot rescue it, but runs its `ensure` clauses.
+    # Ends a block from outside. It is thrown, so the block cannot rescue it, but runs its `ensure`
+    # clauses.
     #
     # @api private
     class Expiry < Exception # rubocop:disable Lint/InheritException -- a block's `rescue => e` must not catch it
@@ -71,8 +72,8 @@ module Punctual
 
     # Calls the block, and raises if that takes longer than so many seconds.
     #
-    # If `klass` is given, the block can rescue it; otherwise it cannot rescue what ends it. With a Fiber scheduler that has
-    # `timeout_after`, that is used.
+    # If `klass` is given, the block can rescue it; otherwise it cannot rescue what ends it. With a
+    # Fiber scheduler that has `timeout_after`, that is used.
     #
     # @param seconds [Numeric, nil] nil and 0: no limit
     # @param klass [Class, nil] what to raise

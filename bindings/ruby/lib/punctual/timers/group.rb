@@ -3,7 +3,8 @@
 require "set"
 
 module Punctual
-  # The API of the gem timers 4.x. `require "punctual/timers"` defines it as `::Timers` too, if that gem is not loaded.
+  # The API of the gem timers 4.x. `require "punctual/timers"` defines it as `::Timers` too, if that
+  # gem is not loaded.
   #
   # A timer is armed, fired and cancelled in O(1), and a cancelled one leaves nothing behind.
   module Timers
@@ -28,22 +29,22 @@ module Punctual
       #   @raise [TypeError] if the interval is no number
 
       # @!method every(interval, recur = true)
-      #   Calls the block every `interval` seconds. O(1).
-      #   @param interval [Numeric] seconds
-      #   @param recur [Boolean, :strict] `:strict` counts from the last deadline, so that delays do not add up; `true` counts
+      #   Calls the block every `interval` seconds. O(1). @param interval [Numeric] seconds @param
+      #   recur [Boolean, :strict] `:strict` counts from the last deadline, so that delays do not
+      #   add up; `true` counts
       #     from the time at which the group fires
       #   @return [Timer]
 
       # @!method wait_interval(offset = current_offset)
-      #   Returns the seconds until the next timer is due: negative if it is overdue, nil without timers. O(1) amortised.
-      #   After tens of thousands of timers were cancelled, the result may be too small: a loop that wakes early fires nothing
-      #   and asks again, as {#wait} does.
+      #   Returns the seconds until the next timer is due: negative if it is overdue, nil without
+      #   timers. O(1) amortised. After tens of thousands of timers were cancelled, the result may
+      #   be too small: a loop that wakes early fires nothing and asks again, as {#wait} does.
       #   @return [Float, nil]
 
       # @!method fire(offset = current_offset)
-      #   Fires all timers that are due, in the order of their deadlines. Timers that callbacks arm for the past fire at the
-      #   next call. If a callback raises, the timers that are still due stay, and fire at the next call.
-      #   @return [nil]
+      #   Fires all timers that are due, in the order of their deadlines. Timers that callbacks arm
+      #   for the past fire at the next call. If a callback raises, the timers that are still due
+      #   stay, and fire at the next call. @return [nil]
 
       # @!method current_offset
       #   Returns the group's time in seconds.
@@ -71,7 +72,8 @@ module Punctual
 
       # Waits for the next timer and fires what is due.
       #
-      # A block stands for `sleep`: it gets the seconds to wait, or nil to wait for ever, and may return early.
+      # A block stands for `sleep`: it gets the seconds to wait, or nil to wait for ever, and may
+      # return early.
       #
       # @return [nil]
       def wait

@@ -2,7 +2,8 @@
 
 module Punctual
   module Timers
-    # A block that a group calls at a time. It is armed, or paused, or it has fired or was cancelled; {#reset} arms it again.
+    # A block that a group calls at a time. It is armed, or paused, or it has fired or was
+    # cancelled; {#reset} arms it again.
     #
     # @example Inactivity: each message puts the timeout off.
     #   group = Punctual::Timers::Group.new
@@ -20,8 +21,8 @@ module Punctual
       #   @return [nil]
 
       # @!method reset(offset = group.current_offset)
-      #   Arms the timer anew, for its interval after `offset`. O(1). Works on a timer that has fired, and in its own block.
-      #   @return [nil]
+      #   Arms the timer anew, for its interval after `offset`. O(1). Works on a timer that has
+      #   fired, and in its own block. @return [nil]
 
       # @!method fire(offset = group.current_offset)
       #   Calls the block now. A recurring timer is armed anew; another one is not armed any more.

@@ -4,7 +4,8 @@ module Punctual
   module Timers
     # Work that is repeated while time remains.
     class Wait
-      # Calls the block while time remains: with the remaining seconds, or with nil, for ever, if there is no limit.
+      # Calls the block while time remains: with the remaining seconds, or with nil, for ever, if
+      # there is no limit.
       #
       # @param duration [Numeric, nil] seconds
       def self.for(duration, &)

@@ -126,7 +126,8 @@ impl Script {
             .collect()
     }
 
-    /// Returns an expression for an argument of a command: a literal, or an element of KEYS or ARGV.
+    /// Returns an expression for an argument of a command: a literal, or an element of KEYS or
+    /// ARGV.
     fn argument(&mut self, draw: &mut Draw, bytes: &[u8]) -> String {
         let text = std::str::from_utf8(bytes).unwrap_or_default();
         if draw.chance(30)
@@ -169,7 +170,8 @@ fn statement(draw: &mut Draw, script: &mut Script) -> String {
     }
 }
 
-/// Calls a group of commands of another family, and keeps of each reply what both servers must agree on.
+/// Calls a group of commands of another family, and keeps of each reply what both servers must
+/// agree on.
 fn commands(draw: &mut Draw, script: &mut Script) -> String {
     let commands = called(draw);
     let alone = commands.len() == 1;
@@ -189,7 +191,8 @@ fn commands(draw: &mut Draw, script: &mut Script) -> String {
         };
         let call = script.call(draw, function, &command);
         let kept = match Rule::of(&command) {
-            // A set of sets is in the order of addresses, and versions write doubles with other digits.
+            // A set of sets is in the order of addresses, and versions write doubles with other
+            // digits.
             Rule::Exact if command.name() == "COMMAND" || command.name().starts_with("GEO") => {
                 "show(r)"
             }
@@ -204,7 +207,8 @@ fn commands(draw: &mut Draw, script: &mut Script) -> String {
             Rule::Scores => "scores(r)",
             _ => "type(r)",
         };
-        // A table with a loop of its own is not among replies, but a double that JSON cannot express is.
+        // A table with a loop of its own is not among replies, but a double that JSON cannot
+        // express is.
         let kept = if kept.starts_with("cjson") {
             "select(2, pcall(cjson.encode, r))"
         } else {
