@@ -64,9 +64,10 @@ impl<T> GilCell<Option<Py<T>>> {
 
 /// A value that is changed in place under the GIL.
 ///
-/// A `Mutex` would cost two atomic exchanges per few nanoseconds of work. Closures passed to `with`
-/// must not run Python code; drop objects that leave the value afterwards. A violation panics,
-/// because the lock is marked while in use.
+/// Its uses take a few nanoseconds, and a `Mutex` would add two atomic exchanges to each. Closures
+/// passed to `with` must not run Python code: objects that a closure takes out of the value are
+/// dropped after `with` has returned. A use within a use panics, because the lock is marked while
+/// in use.
 pub(crate) struct GilLock<T> {
     busy: Cell<bool>,
     value: UnsafeCell<T>,

@@ -1,4 +1,5 @@
-//! `LoopTimers`: a base of our event loop that precedes asyncio's and arms timers in its place.
+//! `LoopTimers`: a base class of our event loop. It precedes asyncio's loop in the order of the
+//! base classes, so its methods arm the timers.
 
 use super::asyncio::Asyncio;
 use super::attributes::{self, Attributes};
@@ -37,7 +38,8 @@ impl LoopTimers {
         Ok(clock::reading_of_floats(now, resolution))
     }
 
-    /// Arms a handle for `when`; `given` is the original object if it is not the same float.
+    /// Arms a handle for `when`. `given` is the object that the caller passed as the time, unless
+    /// it was a plain float.
     #[inline]
     fn arm<'py>(
         slf: &Bound<'py, Self>,
@@ -93,8 +95,8 @@ impl LoopTimers {
     }
 }
 
-/// Converts a delay that Python can add to a float; rejects types that only convert to one, such as
-/// `Decimal`.
+/// Returns a delay that is a float or an int as a float, and `None` for other types. A `Decimal`,
+/// for example, converts to a float, but Python cannot add it to one.
 #[inline]
 fn plain_seconds(delay: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if let Ok(delay) = delay.cast_exact::<PyFloat>() {
@@ -198,8 +200,8 @@ impl LoopTimers {
     /// once.
     fn _timer_handle_cancelled(&self, _handle: &Bound<'_, PyAny>) {}
 
-    /// Moves due handles to `_ready` in the order of their deadlines, at most one iteration's
-    /// share.
+    /// Moves due handles to `_ready` in the order of their deadlines, at most
+    /// [`BATCH`](super::timers::BATCH) of them.
     fn _move_due(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, timers) = (slf.py(), slf.get().timers.get());
         let Some(wakeup) = timers.next_wakeup(py) else {

@@ -13,26 +13,24 @@ use super::item::{Dtype, Item};
 use super::waiter::Outcome;
 use crate::time::{Ticker, Timer};
 
-/// A channel after Go's, for passing items between threads.
-///
-/// `chan(size)` buffers up to `size` items. With the default of 0 a sender waits for its receiver.
-/// Waiting threads are served first come, first served. A wait releases the GIL, and Ctrl-C ends
-/// it.
+/// A channel like those of Go, for passing items between threads. /// /// `chan(size)` buffers up
+/// to `size` items. With the default of 0 a sender waits for its receiver. Waiting threads are
+/// served in the order in which they began to wait. A wait releases the GIL, and Ctrl-C ends it.
 ///
 /// `dtype` is the type of the items, by pygolang's names: `object` (the default), `"C.double"` (or
 /// `float`), `"C.int"`, `"C.bool"`, `"C.structZ"`. Sending anything else raises `TypeError`.
 ///
 /// Iteration receives items until the channel is closed. `len` is the number of buffered items.
 ///
-/// A thread of the parent process that waits on a channel does not exist in the child after a fork:
-/// the child neither sends to it nor receives from it.
+/// After a fork, threads of the parent process that wait on a channel do not exist in the child:
+/// the child neither sends to them nor receives from them.
 #[pyclass(frozen, name = "chan", module = "punctual")]
 pub(crate) struct Chan {
     link: Link,
 }
 
-/// Location of the channel. A timer's channel lies in the timer, which lives as long as its
-/// channel.
+/// Location of the channel. A timer contains its channel; the `Chan` of that channel keeps the
+/// timer alive.
 enum Link {
     Own(Box<Channel<Item>>, Dtype),
     Timer(Py<Timer>),
@@ -70,8 +68,8 @@ impl Chan {
         Ok(all[at.unwrap_or(0)].clone_ref(py))
     }
 
-    /// Returns the channel, or `None` for the nil channel. Readers of its items use
-    /// [`current`](Chan::current).
+    /// Returns the channel, or `None` for the nil channel. Code that looks at its items calls
+    /// [`current`](Chan::current) instead.
     fn channel(&self) -> Option<&Channel<Item>> {
         match &self.link {
             Link::Own(channel, _) => Some(channel),
@@ -89,7 +87,7 @@ impl Chan {
         }
     }
 
-    /// Returns the channel, after its timer, if due, has sent the time.
+    /// Returns the channel. If it belongs to a due timer, the timer first sends the time.
     fn current(&self, py: Python<'_>) -> Option<&Channel<Item>> {
         if let Some(timer) = self.timer() {
             timer.send_if_due(py);
@@ -123,7 +121,7 @@ impl Chan {
         }
     }
 
-    /// Returns the value that a receive from the closed channel gets.
+    /// Returns the value that a receive from the closed channel yields.
     pub(super) fn zero(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.dtype().zero() {
             Some(item) => item.into_object(py),

@@ -27,7 +27,7 @@ impl Default {
     }
 }
 
-/// A case as the caller passed it.
+/// A parsed argument of `select`.
 enum CaseArg<'py> {
     Recv(Bound<'py, Chan>),
     /// `recv_`, with Go's "comma ok".

@@ -1,7 +1,6 @@
-//! The link from a timer to the object of its channel.
-//!
-//! The object keeps the timer alive, so the timer must not keep the object alive; but `timer.c is
-//! timer.c` must hold.
+//! The link from a timer to the Python object of its channel, `timer.c`. //! //! The object keeps
+//! the timer alive, so the timer must not keep the object alive. Nevertheless `timer.c is timer.c`
+//! must hold, so the timer has a weak reference.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +12,7 @@ use crate::gil::GilCell;
 /// Weak reference to the channel's object.
 pub(crate) struct View(GilCell<Address>);
 
-/// Address of the object, or one of the two constants below.
+/// Address of the object, or one of the constants [`NEVER`] and [`GONE`].
 #[derive(Clone, Copy, PartialEq)]
 struct Address(*mut pyo3::ffi::PyObject);
 
