@@ -140,8 +140,13 @@ impl TimerHandle {
         let mut first = [Some(context), Some(callback)];
         let args = args.bind(py);
         let call = (0..args.len() + 2).map(|place| match first.get_mut(place) {
-            Some(first) => first.take().expect("each place is visited once").into_bound(py),
-            None => args.get_item(place - 2).expect("the range ends with the arguments"),
+            Some(first) => first
+                .take()
+                .expect("each place is visited once")
+                .into_bound(py),
+            None => args
+                .get_item(place - 2)
+                .expect("the range ends with the arguments"),
         });
         PyTuple::new(py, call).map(Some)
     }
