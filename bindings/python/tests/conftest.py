@@ -1,4 +1,4 @@
-"""Support for tests: starting threads, waiting until they block, programs that end by themselves."""
+"""Support for tests: threads, waiting until they block, programs that end by themselves."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_signals_end_a_sleep(deadline: float) -> None:
         def again() -> None:
             loop.call_later(deadline, again)
 
-        # Set by a callback, so that a busy machine does not deliver the signal before the loop runs.
+        # Set by a callback, so that no busy machine delivers the signal before the loop runs.
         loop.call_soon(signal.setitimer, signal.ITIMER_REAL, 0.01)
         again()
         with pytest.raises(KeyboardInterrupt):

@@ -1,6 +1,6 @@
-//! Forks. A child has the memory of its parent, and of its threads only the one that forked.
+//! Counts forks. A child process has its parent's memory, but only the thread that forked.
 
-#![allow(unsafe_code, reason = "a hook of the system")]
+#![allow(unsafe_code, reason = "a hook of `fork`")]
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,8 +11,8 @@ extern "C" fn child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns how many forks led from the first process to this one: it differs between parent and
-/// child.
+/// Returns the number of forks between the first process and this one. The numbers of a parent and
+/// its child differ.
 #[inline]
 pub(crate) fn count() -> u32 {
     static WATCH: Once = Once::new();
