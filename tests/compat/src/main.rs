@@ -20,19 +20,19 @@ struct Arguments {
     /// The server under test
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379")]
     a: SocketAddr,
-    /// The reference server; a private redis-server is started if none is given
+    /// The reference server; without this option, a private redis-server is started
     #[arg(long, value_name = "ADDRESS")]
     b: Option<SocketAddr>,
     /// Number of commands to send in each protocol
     #[arg(long, default_value_t = 100_000)]
     commands: u64,
-    /// Seed of the stream to replay; a fresh one is chosen and printed if none is given
+    /// Seed of the stream; without this option, a random seed is chosen and printed
     #[arg(long)]
     seed: Option<u64>,
     /// Protocol of the connections
     #[arg(long, value_enum, default_value = "both")]
     resp: Resp,
-    /// Families to draw from, separated by commas; a wrong name lists them all
+    /// Families of commands to draw from, separated by commas; a wrong name prints a list of all
     #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
     family: Vec<Family>,
     /// Commands to omit, separated by commas, as in strlen or client|info
@@ -42,10 +42,10 @@ struct Arguments {
     /// command's first difference
     #[arg(long, value_name = "STREAMS", default_value_t = 1)]
     streams: u64,
-    /// Do not compare keyspace events; to avoid pub/sub sessions too, omit the family pubsub
+    /// Do not compare keyspace events (the family pubsub still has pub/sub sessions)
     #[arg(long)]
     no_events: bool,
-    /// Report a difference as found, without minimising it
+    /// Report a difference without minimising it
     #[arg(long)]
     no_shrink: bool,
 }
@@ -139,7 +139,7 @@ fn stream(
     let style = ProgressStyle::with_template(
         "{prefix} {bar:40} {human_pos}/{human_len} commands, {per_sec}, {eta} left",
     )?;
-    // Shown only if standard error is a terminal.
+    // The bar is shown only if standard error is a terminal.
     let bar = ProgressBar::new(arguments.commands)
         .with_style(style)
         .with_prefix(protocol.to_string());

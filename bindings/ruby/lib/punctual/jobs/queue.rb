@@ -25,8 +25,7 @@ module Punctual
       # @param jitter [Integer, nil] shortens the time between two attempts by up to this percentage
       # @param dead [String, nil] the queue to which the job moves after its last attempt has failed
       # @param times [Numeric, ::Time] `delay:` or `at:`, the time at which the job is due;
-      #   `unique:`,
-      #   the time for which no other job can have the ID; `lease:`, `ttl:` and `keep:` as in
+      #   `unique:`, the time for which no other job can have the ID; `lease:`, `ttl:` and `keep:` as in
       #   docs/jobs.md
       # @return [String, nil] the job's ID; nil if a job with this ID exists
       def add(payload, id: nil, priority: nil, retry: nil, backoff: nil, jitter: nil, dead: nil, **times)
