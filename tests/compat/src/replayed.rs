@@ -20,9 +20,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The compared part of a stream's consumer groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Groups {
-    /// All fields of XINFO GROUPS. Whole, Names, last delivered IDs and numbers of pending entries.
-    /// The log of redis-server 7.0 does not preserve the other fields: consumers without entries,
-    /// and sometimes the number of entries read, and so the lag.
+    /// All fields of XINFO GROUPS.
+    Whole,
+    /// Names, last delivered IDs and numbers of pending entries. The log of redis-server 7.0 does not
+    /// preserve the other fields: consumers without entries, and sometimes the number of entries read,
+    /// and so the lag.
     Delivered,
 }
 

@@ -39,8 +39,9 @@ pub struct Session {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     /// Commands on the session's connection. The number of replies depends on the subscriptions, so
-    /// the replies are compared as one sequence. pub commands: Vec<Command>, Commands on the main
-    /// connection afterwards.
+    /// the replies are compared as one sequence.
+    pub commands: Vec<Command>,
+    /// Commands on the main connection afterwards.
     pub publish: Vec<Step>,
 }
 
