@@ -15,8 +15,8 @@ pub(crate) struct CpuTime(HashMap<u64, u64>);
 impl CpuTime {
     /// Returns the CPU time of all threads of `pid`; `None` if it is not a process on this machine.
     ///
-    /// The kernel updates a thread's CPU time when the thread goes to sleep, so call it while the
-    /// server is idle.
+    /// The kernel updates a thread's CPU time when the thread goes to sleep, so call this function
+    /// while the server is idle.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         let mut threads = HashMap::new();
         let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).ok()?;
