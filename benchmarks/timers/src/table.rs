@@ -72,7 +72,7 @@ pub fn figure(results: &Results, figure: Figure) -> String {
 
 /// Returns the table of the check of exactness.
 pub fn exactness(results: &Results) -> String {
-    let mut head = vec!["keeping to the time (counts of faults)"];
+    let mut head = vec!["exactness (numbers of faults)"];
     head.extend(["tick us", "early", "disorder", "late", "lost", "next"]);
     head.extend(["timed runs", "fired", "exact"]);
     let mut table = Table::new(1, head);

@@ -65,7 +65,7 @@ pub struct Summary {
     pub expiry_phases: u64,
     /// Number of these phases without a comparison, because the machine stalled.
     pub void_expiry_phases: u64,
-    /// Number of alignments of deadlines after a stall; see [`audit::align`].
+    /// Number of alignments of deadlines after a stall; see [`crate::audit::align`].
     pub stalls: u64,
     /// The maximum tolerance for deadlines in milliseconds.
     pub tolerance_ms: i64,
