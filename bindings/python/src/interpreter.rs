@@ -1,7 +1,9 @@
 //! Limits the module to one interpreter per process: statics hold the module's types and objects of
 //! other modules. A second interpreter would use objects of the first interpreter and destroy them
-//! at its end. //! //! `PyO3` makes the same check only in `ModuleDef::make_module`, which a Python
-//! `import` does not call.
+//! at its end.
+//!
+//! `PyO3` makes the same check only in `ModuleDef::make_module`, which a Python `import` does not
+//! call.
 
 #![allow(unsafe_code, reason = "PyO3 has no safe form of these functions")]
 

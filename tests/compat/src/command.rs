@@ -57,7 +57,7 @@ impl Command {
         self.word(0)
     }
 
-    /// Returns the argument at `index` in capitals, or an empty string if there is none.
+    /// Returns the argument at `index` in capitals, or an empty string if it is absent.
     pub fn word(&self, index: usize) -> String {
         self.args
             .get(index)

@@ -85,7 +85,7 @@ pub enum DuelError {
         seed: u64,
         /// Number of commands sent before.
         number: u64,
-        /// The cause.
+        /// Why the connection failed.
         source: LinkError,
     },
 }

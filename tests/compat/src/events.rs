@@ -150,8 +150,8 @@ impl Events {
         self.read_to_fence().map(drop)
     }
 
-    /// Returns the `expired` events that only one server has published so far, or `None` if there
-    /// are none.
+    /// Returns the `expired` events that only one server has published so far, or `None` if they
+    /// published the same.
     pub fn unsettled(&self) -> Option<Finding> {
         if self.expired.is_empty() {
             return None;

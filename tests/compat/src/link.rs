@@ -40,42 +40,42 @@ impl fmt::Display for Side {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The connection failed.
+    /// The server did not accept a connection.
     #[error("cannot connect to server {side} at {address}: {source}")]
     Connect {
-        /// The server.
+        /// The server at the other end.
         side: Side,
         /// Its address.
         address: SocketAddr,
-        /// The cause.
+        /// Why it failed.
         source: io::Error,
     },
     /// The server closed the connection.
     #[error("server {side} closed the connection")]
     Closed {
-        /// The server.
+        /// The server at the other end.
         side: Side,
     },
     /// The server sent nothing while a reply was due.
     #[error("server {side} did not answer within {} s", SILENCE.as_secs())]
     Silent {
-        /// The server.
+        /// The server at the other end.
         side: Side,
     },
     /// Reading or writing failed for another reason.
     #[error("connection to server {side}: {source}")]
     Io {
-        /// The server.
+        /// The server at the other end.
         side: Side,
-        /// The cause.
+        /// Why it failed.
         source: io::Error,
     },
     /// The bytes are not RESP.
     #[error("server {side} sent bytes that are not RESP: {source}")]
     Malformed {
-        /// The server.
+        /// The server at the other end.
         side: Side,
-        /// The cause.
+        /// Why the bytes cannot be decoded.
         source: DecodeError,
     },
 }

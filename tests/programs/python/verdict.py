@@ -45,7 +45,7 @@ def until(condition, seconds=15):
 
 
 def start(words, *more):
-    """Starts Python with the words of a line and `more`; the output goes to the program's output."""
+    """Starts Python with the words of a line and `more`. The process inherits the output."""
     return subprocess.Popen([sys.executable, *words.split(), *more])
 
 

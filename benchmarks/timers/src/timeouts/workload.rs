@@ -223,7 +223,7 @@ fn arm_and_drop<C: Contender>(
             runtime.spawn(async move {
                 let mut waiting = Vec::with_capacity(each);
                 for _ in 0..each {
-                    // These deadlines are later than those of the measured timers.
+                    // These deadlines are later than all deadlines of measured timers.
                     let time = some_time(&mut random) + Duration::from_secs(60);
                     let mut sleep = Box::pin(C::sleep(time));
                     poll_fn(|cx| {

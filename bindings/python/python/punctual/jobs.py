@@ -493,4 +493,5 @@ class AsyncWorker:
         if late:
             await asyncio.wait(late, timeout=_REPORT_TIMEOUT)
         if self._reporting is not None:
-            await asyncio.wait([self._reporting], timeout=max(0, end - time.monotonic()) + _REPORT_TIMEOUT)
+            timeout = max(0, end - time.monotonic()) + _REPORT_TIMEOUT
+            await asyncio.wait([self._reporting], timeout=timeout)

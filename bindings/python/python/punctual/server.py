@@ -352,8 +352,8 @@ def _stop_dropped(native: NativeServer, log_thread: threading.Thread | None, sho
     if native.is_running():
         native.stop()
         if log_thread is not None:
-            # A thread that writes to the log while the interpreter ends may crash the interpreter. The
-            # # wait has a limit, because this thread may hold a lock that the log thread needs: the
-            # # garbage collector may call this function anywhere.
+            # A thread that writes to the log while the interpreter ends may crash the interpreter.
+            # The wait has a limit, because this thread may hold a lock that the log thread needs:
+            # the garbage collector may call this function anywhere.
             log_thread.join(1)
         warnings.warn(f"not stopped: {shown}", ResourceWarning, stacklevel=2)

@@ -1,6 +1,7 @@
 //! Sleeps with microsecond precision: `ppoll` on the descriptor of the loop's epoll, which is
-//! readable when the epoll has an event. //! //! `epoll_wait` itself counts milliseconds, and
-//! Python rounds timeouts up to the next one.
+//! readable when the epoll has an event.
+//!
+//! `epoll_wait` itself counts milliseconds, and Python rounds timeouts up to the next one.
 
 #![allow(unsafe_code, reason = "Python gives descriptors as numbers")]
 

@@ -82,7 +82,7 @@ impl Sleep {
         self.select_after(py, Duration::from_nanos(left))
     }
 
-    /// Returns the pending events of a loop with a virtual clock. If there are none, moves the
+    /// Returns the pending events of a loop with a virtual clock. If no event is pending, moves the
     /// clock to `deadline` at once.
     fn jump<'py>(
         &self,

@@ -13,9 +13,11 @@ use super::item::{Dtype, Item};
 use super::waiter::Outcome;
 use crate::time::{Ticker, Timer};
 
-/// A channel like those of Go, for passing items between threads. /// /// `chan(size)` buffers up
-/// to `size` items. With the default of 0 a sender waits for its receiver. Waiting threads are
-/// served in the order in which they began to wait. A wait releases the GIL, and Ctrl-C ends it.
+/// A channel like those of Go, for passing items between threads.
+///
+/// `chan(size)` buffers up to `size` items. With the default of 0 a sender waits for its receiver.
+/// Waiting threads are served in the order in which they began to wait. A wait releases the GIL,
+/// and Ctrl-C ends it.
 ///
 /// `dtype` is the type of the items, by pygolang's names: `object` (the default), `"C.double"` (or
 /// `float`), `"C.int"`, `"C.bool"`, `"C.structZ"`. Sending anything else raises `TypeError`.

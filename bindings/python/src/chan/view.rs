@@ -1,6 +1,7 @@
-//! The link from a timer to the Python object of its channel, `timer.c`. //! //! The object keeps
-//! the timer alive, so the timer must not keep the object alive. Nevertheless `timer.c is timer.c`
-//! must hold, so the timer has a weak reference.
+//! The link from a timer to the Python object of its channel, `timer.c`.
+//!
+//! The object keeps the timer alive, so the timer must not keep the object alive. Nevertheless
+//! `timer.c is timer.c` must hold, so the timer has a weak reference.
 
 #![allow(unsafe_code)]
 
@@ -35,7 +36,7 @@ impl View {
         self.0.get(py) == NEVER
     }
 
-    /// Returns the object; creates it with `make` if there is none.
+    /// Returns the object. Creates it with `make` if it does not exist.
     pub(crate) fn object<'py>(
         &self,
         py: Python<'py>,

@@ -2,8 +2,10 @@
 //!
 //! On the system's clock, workers call the functions: one worker takes the GIL once and calls the
 //! functions in the queue; another worker takes over if a function blocks (see [`Workers`]). On a
-//! virtual clock, `advance` calls the functions one by one. //! //! An exception of a function is
-//! reported through `threading.excepthook`, like an exception that ends a thread.
+//! virtual clock, `advance` calls the functions one by one.
+//!
+//! An exception of a function is reported through `threading.excepthook`, like an exception that
+//! ends a thread.
 //!
 //! The interpreter does not wait for the workers when it ends, as with daemon threads; see
 //! [`ending`].

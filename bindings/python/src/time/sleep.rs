@@ -9,9 +9,10 @@ use super::timer::Timer;
 use crate::chan::Signals;
 
 /// Blocks for `dt` seconds. Returns at once if `dt` is 0 or less, and never if `dt` is infinite.
-/// /// /// Releases the GIL. A signal does not shorten the sleep, but its handler runs, and an
-/// exception of the handler ends the sleep. Under `VirtualTime`, `sleep` blocks until another
-/// thread has advanced the clock by `dt`.
+///
+/// Releases the GIL. A signal does not shorten the sleep, but its handler runs, and an exception of
+/// the handler ends the sleep. Under `VirtualTime`, `sleep` blocks until another thread has
+/// advanced the clock by `dt`.
 ///
 /// Raises `ValueError` if `dt` is NaN.
 #[pyfunction]

@@ -1,8 +1,9 @@
-//! Python's thread state of a worker, created while no fork can run. //! //! A thread that attaches
-//! to the interpreter first creates its thread state, under a lock of the interpreter but without
-//! the GIL. Before Python 3.12, the child of a fork at that moment waits for this lock forever. So
-//! on these versions a worker creates its state in a separate step, guarded by [`NoFork`], before
-//! it attaches. The state lasts for one attachment, as usual.
+//! Python's thread state of a worker, created while no fork can run.
+//!
+//! A thread that attaches to the interpreter first creates its thread state, under a lock of the
+//! interpreter but without the GIL. Before Python 3.12, the child of a fork at that moment waits
+//! for this lock forever. So on these versions a worker creates its state in a separate step,
+//! guarded by [`NoFork`], before it attaches. The state lasts for one attachment, as usual.
 
 #![allow(
     unsafe_code,

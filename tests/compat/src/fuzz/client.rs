@@ -195,7 +195,7 @@ pub(super) fn batch(draw: &mut Draw, grammar: &Grammar) -> Vec<Command> {
     commands
 }
 
-/// Commands that block forever; the words with `$` are those of the grammar's templates.
+/// Commands that block forever. Words with `$` mean the same as in the grammar's templates.
 const FOR_EVER: &str = "\
 BLPOP $list $list 0
 BLMOVE $list $list LEFT LEFT 0

@@ -23,7 +23,7 @@ __all__ = ["EventLoop", "EventLoopPolicy", "install", "new_event_loop", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on demand: Python 3.14 warns about policies, and 3.16 has none.
+    # Imported on demand: Python 3.14 warns about policies, and 3.16 lacks them.
     if name not in ("EventLoopPolicy", "install"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

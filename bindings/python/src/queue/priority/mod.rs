@@ -6,8 +6,8 @@
 //!   so an operation that raises changes nothing.
 //! - A comparison that uses its own queue raises RuntimeError (see `lock`). Other threads wait for
 //!   the lock with the GIL released.
-//! //! - Otherwise the rules of timer queues apply: no Python object is created or dropped under
-//! the lock.
+//! - Otherwise the rules of timer queues apply: no Python object is created or dropped under the
+//!   lock.
 
 mod heap;
 mod lock;

@@ -12,7 +12,7 @@ const SHOW: &str = "local function show(v) local t = type(v) if t == 'table' the
     v ~= v and 'nan' or string.format('%.17g', v) end if t == 'string' then return '\"' .. v .. '\"' end if t == 'nil' or t == \
     'boolean' then return tostring(v) end return v == cjson.null and 'null' or t end";
 
-/// A Lua function that sorts the elements of a reply whose order is that of a hash table.
+/// A Lua function that sorts the elements of a reply that come in the order of a hash table.
 const BAG: &str = "local function bag(r) local a = {} for k, v in pairs(r.map or r.set or r) do a[#a + 1] = (type(k) == \
     'number' and '' or show(k)) .. show(v) end table.sort(a) return a end";
 
@@ -20,7 +20,7 @@ const BAG: &str = "local function bag(r) local a = {} for k, v in pairs(r.map or
 const PAIRS: &str = "local function twos(r) if r.map then return bag(r) end local a = {} for i = 1, #r, 2 do a[#a + 1] = \
     show(r[i]) .. show(r[i + 1]) end table.sort(a) return a end";
 
-/// A Lua function that removes the digits in which versions differ from the numbers of a reply.
+/// A Lua function that removes the digits that depend on the version from the numbers of a reply.
 const SCORES: &str = "local function scores(r) if type(r) == 'table' then if r.double then return scores(r.double) end local \
     a = {} for i, v in ipairs(r) do a[i] = scores(v) end return a end local n = tonumber(r) return n and show(n + 0) or r end";
 
