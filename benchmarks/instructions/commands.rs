@@ -9,9 +9,11 @@ use punctual_store::events::{Classes, Silent};
 use punctual_store::{Command, Now, Store, StoreOptions, Turn, command};
 use std::hint::black_box;
 
-/// Number of commands in each benchmark. All commands use one key, because the hashes of keys
-/// differ from run to run.
+/// Number of commands in each benchmark. All commands use one key.
 const OPS: usize = 1_000;
+
+/// Seed of the keyspaces. Hashes, and so the counts, are the same in each run.
+const SEED: u64 = 1;
 
 /// A keyspace, and the encoded commands to run on it.
 struct Stage {
@@ -48,6 +50,8 @@ fn stage(line: &str, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
+        seed: SEED,
+        nap: std::thread::sleep,
     });
     let mut command = Vec::new();
     if line.starts_with("get") || line.starts_with("pexpire") {
@@ -70,6 +74,8 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
+        seed: SEED,
+        nap: std::thread::sleep,
     });
     let (mut pipeline, payload) = (Vec::new(), "p".repeat(100));
     // IDs and tokens come from one sequence of numbers, which begins at the time in µs.
@@ -95,6 +101,8 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
+        seed: SEED,
+        nap: std::thread::sleep,
     });
     store.set_logged(logged);
     let mut pause = Vec::new();

@@ -1,11 +1,11 @@
-//! Sets the shared library's soname, and keeps the library loaded once it is.
+//! Sets the soname of the shared library, and a flag by which `dlclose` does not unload it.
 
 use std::env::var;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let part = |name: &str| var(name).unwrap_or_default();
-    // Before 1.0 every minor version may break the ABI, so the soname contains it.
+    // Before 1.0, every minor version may break the ABI, so the soname contains the minor version.
     let (major, minor) = (
         part("CARGO_PKG_VERSION_MAJOR"),
         part("CARGO_PKG_VERSION_MINOR"),
@@ -18,7 +18,7 @@ fn main() {
     match part("CARGO_CFG_TARGET_OS").as_str() {
         "linux" | "android" | "freebsd" | "netbsd" | "openbsd" | "dragonfly" | "illumos" => {
             println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libpunctual.so.{abi}");
-            // Its threads run its code until the process ends, so dlclose must not unmap it.
+            // The library's threads run until the process ends, so dlclose must not unload it.
             println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         }
         "macos" | "ios" => {

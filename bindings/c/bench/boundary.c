@@ -1,9 +1,10 @@
-/* The cost of the C library: arming and cancelling a timer among `live` others; creating and freeing a timer with a
- * function; stopping and resetting it.
+/* Measures the C library: arming and cancelling a timer while `live` other timers are armed,
+ * creating and freeing a timer with a function, and stopping and resetting such a timer.
  *
  *   cc -O2 boundary.c $(pkg-config --cflags --libs punctual) -o boundary && ./boundary
  *
- * `make bench-timers ARGS="--contender wheel --workload steady"` prints the same for Rust ("arm + cancel"). */
+ * `make bench-timers ARGS="--contender wheel --workload steady"` measures arming and cancelling in
+ * Rust ("arm + cancel"). */
 
 #define _POSIX_C_SOURCE 199309L
 
@@ -39,7 +40,7 @@ static double arm_and_cancel(int live) {
 
 static void nothing(void *argument) { (void)argument; }
 
-static double made_and_freed(void) {
+static double create_and_free(void) {
   double best = 1e18;
   int round, n;
   for (round = 0; round < ROUNDS; ++round) {
@@ -51,7 +52,7 @@ static double made_and_freed(void) {
   return best;
 }
 
-static double stopped_and_reset(void) {
+static double stop_and_reset(void) {
   punctual_timer *timer = punctual_after_func(10000000000, nothing, NULL, NULL);
   double best = 1e18;
   int round, n;
@@ -73,7 +74,7 @@ int main(void) {
   size_t n;
   for (n = 0; n < sizeof live / sizeof *live; ++n)
     printf("C: arm and cancel with %7d live: %5.1f ns\n", live[n], arm_and_cancel(live[n]));
-  printf("C: punctual_after_func and free:      %5.1f ns\n", made_and_freed());
-  printf("C: punctual_timer_stop and reset:     %5.1f ns\n", stopped_and_reset());
+  printf("C: punctual_after_func and free:      %5.1f ns\n", create_and_free());
+  printf("C: punctual_timer_stop and reset:     %5.1f ns\n", stop_and_reset());
   return 0;
 }

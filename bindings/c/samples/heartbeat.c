@@ -1,5 +1,5 @@
-/* A connection that is closed after 50 ms without a heartbeat. Five heartbeats arrive, one every 10 ms.
- * It runs on the real clock and takes a tenth of a second. */
+/* A connection that is closed after 50 ms without a heartbeat. Five heartbeats arrive, one every
+ * 10 ms. The program runs on the real clock and takes a tenth of a second. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -18,7 +18,7 @@ struct connection {
   int closed;
 };
 
-/* Runs on a thread of the library, as every callback does. */
+/* Runs on a thread of the library, like every callback. */
 static void close_connection(void *argument) {
   struct connection *connection = argument;
   pthread_mutex_lock(&connection->lock);
@@ -30,7 +30,7 @@ static void close_connection(void *argument) {
 static void receive_heartbeat(void *argument) {
   struct connection *connection = argument;
   pthread_mutex_lock(&connection->lock);
-  /* If the timer can still be stopped, re-arm it: the connection stays open. */
+  /* If the timer has not fired yet, re-arm it: the connection stays open. */
   if (punctual_timer_stop(connection->timeout)) punctual_timer_reset(connection->timeout, 50 * ms);
   if (++connection->heartbeats == 5) punctual_ticker_stop(connection->heartbeat);
   pthread_mutex_unlock(&connection->lock);

@@ -1,4 +1,5 @@
-// A worker that collects lines and writes batches: of four lines, or when the first has waited for 20 ms.
+// A worker that collects lines and writes them in batches: when it has four lines, or when the first
+// line of the batch has waited for 20 ms.
 
 #include <punctual.hpp>
 
@@ -15,7 +16,7 @@ namespace {
 
 void write_batches(channel<std::string> lines, channel<std::size_t> written) {
   std::vector<std::string> batch;
-  channel<punctual::time::time_point> flush;  // nil, so never ready, while there is nothing to flush
+  channel<punctual::time::time_point> flush;  // the nil channel, which is never ready, while the batch is empty
   bool open = true;
 
   const auto write = [&] {
@@ -51,7 +52,7 @@ int main() {
   std::size_t total = 0;
 
   for (int n = 0; n < 6; ++n) lines.send("line " + std::to_string(n));
-  while (total < 6) total += *written.recv();  // one batch of four, the others after the delay
+  while (total < 6) total += *written.recv();  // a batch of four lines, and after the delay a batch of two
   lines.send("line 6");
   lines.close();
   while (const auto count = written.recv()) total += *count;

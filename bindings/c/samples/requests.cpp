@@ -1,4 +1,4 @@
-// The timeouts of an event loop, with requests owned by the wheel.
+// Retries of an event loop. The wheel owns the requests that wait for their next attempt.
 
 #include <punctual/wheel.hpp>
 

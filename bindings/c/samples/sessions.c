@@ -1,5 +1,6 @@
-/* Sessions that end after ten minutes without use. They lie in an array, so their timers are fields of it, and the raw wheel
- * stores 12 bytes for each. A use costs one store, without a call of the wheel. */
+/* Sessions that end after ten minutes without use. The sessions are in an array and contain their
+ * timers, so the raw wheel stores only 12 bytes per session. To use a session costs one store, and
+ * no call of the wheel. */
 
 #include <punctual.h>
 #include <stdio.h>
@@ -9,13 +10,13 @@ enum { SESSIONS = 1000, IDLE_S = 600 };
 
 struct session {
   uint64_t ends_s;
-  uint32_t generation; /* generation of its current entry; changes at each end */
+  uint32_t generation; /* generation of the current entry in the wheel; changes when the session ends */
   bool open;
 };
 
 static struct session sessions[SESSIONS];
 
-/* Tells the wheel whether an entry is current, and its deadline. */
+/* Returns whether an entry of the wheel is current, and writes the deadline of its session. */
 static bool deadline(void *owner, uint32_t index, uint32_t generation, uint64_t *deadline) {
   const struct session *session = (const struct session *)owner + index;
   if (!session->open || session->generation != generation) return false;
@@ -47,7 +48,7 @@ int main(void) {
     ++sessions[due.index].generation;
     ++ended;
   }
-  printf("%u sessions ended, %zu go on\n", ended, punctual_raw_wheel_len(wheel));
+  printf("%u sessions ended, %zu are still open\n", ended, punctual_raw_wheel_len(wheel));
   n = punctual_raw_wheel_len(wheel) == SESSIONS / 2 && ended == SESSIONS / 4 ? 0 : 1;
   punctual_raw_wheel_free(wheel);
   return (int)n;

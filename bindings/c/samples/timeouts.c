@@ -1,5 +1,5 @@
-/* An event loop with a timeout of one second per request. Here its clock is a number, so that it runs at once;
- * a real program uses the milliseconds of CLOCK_MONOTONIC. */
+/* An event loop with a timeout of one second per request. Its clock is a number, so that the
+ * program ends at once; a real program uses the milliseconds of CLOCK_MONOTONIC. */
 
 #include <inttypes.h>
 #include <punctual.h>
@@ -24,9 +24,9 @@ int main(void) {
 
   while (punctual_wheel_len(timeouts) > 0) {
     punctual_wheel_timer due;
-    size_t budget = 1000; /* then the loop serves its sockets, even if more is due */
+    size_t budget = 1000; /* when it is used up, the loop serves its sockets */
 
-    now_ms += 100; /* poll(sockets, until punctual_wheel_next_wakeup) */
+    now_ms += 100; /* a real program calls poll() until punctual_wheel_next_wakeup */
     for (n = 0; n < count; ++n) {
       if (requests[n].answered_ms <= now_ms && punctual_wheel_remove(timeouts, requests[n].timeout, NULL) == PUNCTUAL_OK)
         printf("%s was answered in time\n", requests[n].name);

@@ -1,17 +1,18 @@
-//! Stops panics at the C boundary.
+//! Stops panics before they unwind into C.
 
 use crate::Status;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Returns the result of `body`, or `refusal` if it panics, after the panic's message was printed.
+/// Returns the result of `body`, or `refusal` if `body` panics. The panic hook prints the message.
 ///
-/// State left behind by a panic may be wrong but is sound: the queues are safe Rust.
+/// After a panic the state may be wrong, but it is sound, because the queues are safe Rust.
 #[inline]
 pub(crate) fn guarded<R>(refusal: R, body: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(refusal)
 }
 
-/// Returns the result of `body` for an object behind a nullable pointer.
+/// Calls `body` with the object behind a nullable pointer. Returns an error for NULL and for a
+/// panic.
 #[inline]
 pub(crate) fn on<T>(object: Option<T>, body: impl FnOnce(T) -> Status) -> Status {
     match object {

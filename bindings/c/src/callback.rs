@@ -1,33 +1,35 @@
-//! A caller's function with its argument, called on threads of the library.
+//! A function of the program with its argument, which threads of the library call.
 //!
-//! `"C-unwind"`: a C++ exception from a callback reaches `catch_unwind`, which ends the process with a message. Through
-//! `"C"` unwinding would be undefined.
+//! The functions have the ABI `"C-unwind"`: a C++ exception that a callback throws reaches
+//! `catch_unwind`, which ends the process with a message. With the ABI `"C"`, unwinding would be
+//! undefined behaviour.
 
 use std::ffi::c_void;
 
 /// A function that is called with its argument.
 pub type Function = Option<unsafe extern "C-unwind" fn(argument: *mut c_void)>;
 
-/// A function, its argument, and the destructor that runs after the last call.
+/// A function, its argument, and the destructor of the argument, which runs after the last call.
 pub(crate) struct Callback {
     function: unsafe extern "C-unwind" fn(*mut c_void),
     argument: *mut c_void,
     destroy: Function,
 }
 
-// SAFETY: the caller of `new` promised that any thread may call the function and `destroy`, and the argument is only
-// passed to them.
+// SAFETY: the caller of `new` guarantees that any thread may call the function and `destroy`, and
+// only these use the argument.
 unsafe impl Send for Callback {}
-// SAFETY: as above; each function that takes a callback documents whether calls may overlap.
+// SAFETY: as above. Each exported function that takes a callback documents whether calls may
+// overlap.
 unsafe impl Sync for Callback {}
 
 impl Callback {
-    /// Returns `None` without a function, after destroying the argument.
+    /// Returns the callback. If `function` is NULL, destroys the argument and returns `None`.
     ///
     /// # Safety
     ///
-    /// Until `destroy` is called, any thread may call `function` with `argument`. Any thread may call `destroy` with
-    /// it, once.
+    /// Until `destroy` is called, any thread may call `function` with `argument`. Any thread may
+    /// call `destroy` with `argument`, once.
     pub(crate) unsafe fn new(
         function: Function,
         argument: *mut c_void,
@@ -40,7 +42,7 @@ impl Callback {
                 destroy,
             }),
             (None, Some(destroy)) => {
-                // SAFETY: the caller passed it for this argument, which nothing else uses.
+                // SAFETY: the caller passed `destroy` for this argument, which nothing else uses.
                 unsafe { destroy(argument) };
                 None
             }
@@ -49,7 +51,7 @@ impl Callback {
     }
 
     pub(crate) fn call(&self) {
-        // SAFETY: promised to `new`.
+        // SAFETY: the caller of `new` guarantees this.
         unsafe { (self.function)(self.argument) }
     }
 }
@@ -57,7 +59,7 @@ impl Callback {
 impl Drop for Callback {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
-            // SAFETY: promised to `new`; no further call is possible.
+            // SAFETY: the caller of `new` guarantees this, and no further call is possible.
             unsafe { destroy(self.argument) }
         }
     }

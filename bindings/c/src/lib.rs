@@ -1,14 +1,15 @@
-//! The C ABI of Punctual: the source of `include/punctual.h`, which cbindgen generates.
+//! The C ABI of Punctual. cbindgen generates `include/punctual.h` from this crate.
 //!
 //! Ground rules
 //!
-//! - `unsafe` is limited to the boundary: exported names, callbacks, the caller's arrays. A nullable
-//!   pointer is an `Option` of a reference or a box, so that the rest is safe Rust. Each function
-//!   documents what the caller must guarantee.
-//! - A panic never crosses the boundary (`boundary`): it becomes [`Status::Panicked`], or the value that
-//!   means failure in the function's return type.
-//! - A null pointer gets an error and is never dereferenced.
-//! - The documentation here is written for C: it becomes the comments of the header.
+//! - `unsafe` is limited to exported names, callbacks, and pointers and arrays of the caller.
+//!   Nearly all functions take a nullable pointer as an `Option` of a reference or a box, so the
+//!   rest is safe Rust. Each function documents what the caller must guarantee.
+//! - A panic never unwinds into C: `boundary` converts it to [`Status::Panicked`], or to the value
+//!   that means failure in the function's return type.
+//! - For a null pointer to an object, a function returns an error.
+//! - The documentation of public items is written for C programmers, because it becomes the
+//!   comments of the header.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 

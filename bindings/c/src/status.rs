@@ -1,28 +1,30 @@
-//! Status codes of functions that return more than a value.
+//! Status codes, which most functions return.
 
 use std::ffi::{CStr, c_char, c_int};
 
-/// The result of a call. 0 is success; some of the others are ordinary results, the rest are errors.
+/// The result of a call. 0 is success. PUNCTUAL_IDLE, PUNCTUAL_BUSY and PUNCTUAL_STALE are ordinary
+/// results; all other numbers are errors.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Success.
     Ok = 0,
-    /// Nothing is due, or no such object exists.
+    /// Nothing is due, or no timer is armed.
     Idle = 1,
-    /// The budget is exhausted; more may be due.
+    /// The budget is used up; more timers may be due.
     Busy = 2,
     /// The key's timer has fired or was removed, or the key was never valid.
     Stale = 3,
     /// A required pointer is NULL.
     Null = 4,
-    /// The timer is armed; it must be stopped or expired.
+    /// The timer is armed. It must first be stopped or fire.
     Armed = 5,
-    /// A callback used the object that called it, which is not allowed.
+    /// A callback called a function of the object that runs the callback, which is not allowed.
     Reentered = 6,
-    /// A defect of the library, whose message went to stderr. Do nothing with the object except free it.
+    /// A defect of the library, which has printed a message to stderr. The only allowed use of the
+    /// object is to free it.
     Panicked = 7,
-    /// The timer belongs to the process of which this one is a fork.
+    /// The timer belongs to the parent process, of which this process is a fork.
     Forked = 8,
 }
 
@@ -55,7 +57,8 @@ impl Status {
     ];
 }
 
-/// Returns the description of a status: a static string, never NULL, not to be freed. Accepts any number.
+/// Returns the description of a status as a static string, which is never NULL. Do not free it.
+/// Accepts any number.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

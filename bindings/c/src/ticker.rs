@@ -1,10 +1,10 @@
-//! `punctual_ticker`: a function called periodically.
+//! `punctual_ticker`: calls a function periodically.
 //!
 //! Ground rules
 //!
-//! - A ticker re-arms its timer after each call, for the next multiple of the period. So calls never overlap, ticks
-//!   during a call are skipped, and ticks do not drift.
-//! - State is shared and dropped as in [`time`](crate::time): `state` is never locked while foreign code runs.
+//! - A ticker re-arms its timer after each call of its function, for the next multiple of the
+//!   period. So calls never overlap, ticks during a call are skipped, and ticks do not drift.
+//! - No thread holds the lock of `state` while it calls the function or drops the timer.
 
 use crate::boundary::guarded;
 use crate::callback::{Callback, Function};
@@ -18,23 +18,23 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A function that is called periodically: the result of punctual_ticker_new.
-pub struct FuncTicker {
+/// A ticker that calls a function periodically. Created by punctual_ticker_new.
+pub struct Ticker {
     shared: Arc<Shared>,
     clock: TimerClock,
 }
 
 struct Shared {
     callback: Callback,
-    /// Greater than zero.
+    /// Time between two ticks, greater than zero.
     period: Duration,
     state: Mutex<State>,
 }
 
 struct State {
-    /// `None` once the ticker is stopped.
+    /// `None` after the ticker was stopped.
     timer: Option<Timer>,
-    /// Present or last deadline of the timer.
+    /// Current deadline of the timer, or its last deadline if it is not armed.
     due: Instant,
 }
 
@@ -54,19 +54,21 @@ impl Shared {
         let State { timer, due } = &mut *state;
         if let (Some(timer), Some(next)) = (timer, next) {
             *due = next;
-            // No other thread arms it.
+            // Cannot fail: the timer has fired, and no other thread arms it.
             let _ = timer.reset(next.saturating_duration_since(now));
         }
     }
 
-    /// Stops the ticker. After this, no call starts, except one that has already passed its check of the timer.
+    /// Stops the ticker, and returns true unless it was stopped before. Afterwards no call of the
+    /// function starts, except a call on a thread that has passed the check in `on_tick`.
     fn stop(&self) -> bool {
         let disarmed = self.state().timer.take();
         disarmed.is_some() // dropped here, with no lock held
     }
 }
 
-/// Returns the first multiple of `period` from `due` that lies after `now`; `None` if it overflows.
+/// Returns the first of the instants `due + n * period`, n from 1, that is after `now`, or `None`
+/// if it overflows.
 fn next_tick(due: Instant, period: Duration, now: Instant) -> Option<Instant> {
     let nanos = |time| TickScale::NANOSECOND.deadline(time);
     let late = now.saturating_duration_since(due);
@@ -76,15 +78,18 @@ fn next_tick(due: Instant, period: Duration, now: Instant) -> Option<Instant> {
     }
 }
 
-/// Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: ticks during a
-/// call are skipped, and ticks stay at multiples of the period. (On a virtual clock the calls happen within
-/// punctual_virtual_time_advance.) The function may stop and free the ticker. It must not throw or longjmp.
+/// Calls `function(argument)` at every period from now, on a thread of the library. On a virtual
+/// clock, punctual_virtual_time_advance makes the calls. Calls never overlap: ticks during a call
+/// are skipped, and other ticks stay at multiples of the period. The function may stop and free the
+/// ticker. It must not throw or longjmp.
 ///
-/// The library takes ownership of `argument`, even if the call fails: when the ticker was freed and no call is running,
-/// any thread calls `destroy`, if not NULL, with it.
+/// The library takes ownership of `argument`, even if punctual_ticker_new fails. When the ticker is
+/// freed and no call of the function is running, a thread calls `destroy(argument)`, if `destroy`
+/// is not NULL.
 ///
-/// Returns the ticker; free it with punctual_ticker_free. Returns NULL if `period_ns` is not positive, `function` is
-/// NULL, the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
+/// Returns the ticker. Free it with punctual_ticker_free. Returns NULL if `period_ns` is not
+/// positive, if `function` is NULL, if the library's thread cannot be started, or if this process
+/// is a fork (punctual_time_is_forked).
 ///
 /// Threads: any.
 ///
@@ -97,8 +102,8 @@ pub unsafe extern "C" fn punctual_ticker_new(
     function: Function,
     argument: *mut c_void,
     destroy: Function,
-) -> Option<Box<FuncTicker>> {
-    // SAFETY: the caller promises the same here.
+) -> Option<Box<Ticker>> {
+    // SAFETY: the caller of this function guarantees the same.
     let callback = unsafe { Callback::new(function, argument, destroy) }?;
     guarded(None, || {
         let period = duration(period_ns);
@@ -114,33 +119,36 @@ pub unsafe extern "C" fn punctual_ticker_new(
                 due: time::now(),
             }),
         });
-        let falls_due = shared.clone();
-        // Locked, because the timer may fire before it is stored.
+        let on_due = shared.clone();
+        // Locks the state until the timer is stored in it, because the timer may fire before.
         let mut state = shared.state();
         state.due = state.due.checked_add(period)?;
-        state.timer = Some(time::after_func(period, move || falls_due.on_tick()));
+        state.timer = Some(time::after_func(period, move || on_due.on_tick()));
         drop(state);
-        Some(Box::new(FuncTicker { shared, clock }))
+        Some(Box::new(Ticker { shared, clock }))
     })
 }
 
-/// Stops a ticker permanently. A call that has started, or is starting on another thread, continues; no other follows.
+/// Stops a ticker permanently. A call that is running, or is about to start on another thread,
+/// continues; no later call follows.
 ///
-/// Returns true if this call stopped it, false if it was stopped before or `ticker` is NULL.
+/// Returns true if this call stopped the ticker, and false if the ticker was stopped before or
+/// `ticker` is NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_ticker_stop(ticker: Option<&FuncTicker>) -> bool {
+pub extern "C" fn punctual_ticker_stop(ticker: Option<&Ticker>) -> bool {
     guarded(false, || {
         ticker.is_some_and(|ticker| !ticker.clock.is_lost() && ticker.shared.stop())
     })
 }
 
-/// Stops a ticker and frees it. A running call continues, and the argument is destroyed after it. NULL is allowed.
+/// Stops a ticker and frees it. A running call of the function continues, and then the argument is
+/// destroyed. NULL is allowed.
 ///
-/// Threads: any, including the function; no use afterwards.
+/// Threads: any, including the ticker's function. Do not use the ticker afterwards.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_ticker_free(ticker: Option<Box<FuncTicker>>) {
+pub extern "C" fn punctual_ticker_free(ticker: Option<Box<Ticker>>) {
     guarded((), || match ticker {
         Some(lost) if lost.clock.is_lost() => mem::forget(lost),
         Some(ticker) => {

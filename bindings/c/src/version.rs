@@ -9,7 +9,8 @@ pub const VERSION_MINOR: u32 = 1;
 /// Patch version of this header.
 pub const VERSION_PATCH: u32 = 0;
 
-/// Returns the version of the loaded library as major * 1000000 + minor * 1000 + patch, like PUNCTUAL_VERSION.
+/// Returns the version of the loaded library as major * 1000000 + minor * 1000 + patch, like
+/// PUNCTUAL_VERSION.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -17,7 +18,7 @@ pub extern "C" fn punctual_version() -> u32 {
     VERSION_MAJOR * 1_000_000 + VERSION_MINOR * 1_000 + VERSION_PATCH
 }
 
-/// Returns the version of the loaded library, such as "0.1.0": a static string, not to be freed.
+/// Returns the version of the loaded library, such as "0.1.0", as a static string. Do not free it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -31,7 +32,7 @@ mod tests {
 
     #[test]
     fn the_version_of_the_header_equals_that_of_the_package() {
-        // cbindgen reads only numbers, so the constants repeat the package's version.
+        // cbindgen reads only literal numbers, so the constants repeat the package's version.
         let version = format!("{VERSION_MAJOR}.{VERSION_MINOR}.{VERSION_PATCH}");
         assert_eq!(version, env!("CARGO_PKG_VERSION"));
     }

@@ -1,32 +1,35 @@
-//! `punctual_virtual_time`: a clock that moves only when advanced.
+//! `punctual_virtual_time`: a clock that moves only when the program advances it.
 
 use crate::Status;
 use crate::boundary::{guarded, on};
 use crate::time::{duration, origin, since_origin};
-use punctual::time::{Entered, VirtualTime};
+use punctual::time::{self, Entered};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-/// A clock for tests: it moves only by punctual_virtual_time_advance, and timers fire at their own times, in order.
-/// Nothing sleeps. It is in effect on the threads that have entered it; a timer keeps the clock that was in effect when
-/// it was created.
-pub struct VirtualClock {
-    time: VirtualTime,
+/// A clock for tests. It moves only by punctual_virtual_time_advance and
+/// punctual_virtual_time_advance_to_next, and timers fire at their own times, in order, without
+/// real waiting. The clock is in effect on the threads that have entered it. A timer keeps the
+/// clock that was in effect when it was created.
+pub struct VirtualTime {
+    time: time::VirtualTime,
 }
 
 thread_local! {
-    /// The clocks that this thread has entered and not left, the latest last. The addresses only serve as identities.
-    static ENTERED: RefCell<Vec<(*const VirtualClock, Entered)>> = const { RefCell::new(Vec::new()) };
-    /// True while this thread is in `punctual_virtual_time_advance`, which calls callbacks.
+    /// The clocks that this thread has entered and not left, the latest last. The pointers serve
+    /// only to identify the clocks.
+    static ENTERED: RefCell<Vec<(*const VirtualTime, Entered)>> = const { RefCell::new(Vec::new()) };
+    /// True while this thread advances a virtual clock, which calls callbacks.
     static ADVANCING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns true while a callback of a virtual clock runs on this thread.
+/// Returns true if this thread runs a callback of a virtual clock.
 pub(crate) fn is_advancing() -> bool {
     ADVANCING.get()
 }
 
-/// Returns true if this thread uses a virtual clock. A thread that is ending may have left all of them.
+/// Returns true if a virtual clock is in effect on this thread. While the thread ends, it may have
+/// left all virtual clocks.
 pub(crate) fn is_in_force() -> bool {
     is_advancing()
         || ENTERED
@@ -34,8 +37,11 @@ pub(crate) fn is_in_force() -> bool {
             .unwrap_or(false)
 }
 
-/// Advances a clock; refuses to within a callback of a clock.
-fn advancing(clock: Option<&VirtualClock>, advance: impl FnOnce(&VirtualTime) -> Status) -> Status {
+/// Advances a clock. Returns an error in a callback of a virtual clock.
+fn advance_clock(
+    clock: Option<&VirtualTime>,
+    advance: impl FnOnce(&time::VirtualTime) -> Status,
+) -> Status {
     let Some(clock) = clock else {
         return Status::Null;
     };
@@ -47,37 +53,37 @@ fn advancing(clock: Option<&VirtualClock>, advance: impl FnOnce(&VirtualTime) ->
     status
 }
 
-/// Creates a virtual clock that starts at the real clock's present time; free it with punctual_virtual_time_free.
-/// Returns NULL only because of a defect.
+/// Creates a virtual clock that starts at the current time of the real clock. Free it with
+/// punctual_virtual_time_free. Returns NULL only after a defect of the library.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_virtual_time_new() -> Option<Box<VirtualClock>> {
+pub extern "C" fn punctual_virtual_time_new() -> Option<Box<VirtualTime>> {
     guarded(None, || {
-        origin(); // not after the clock's start
-        Some(Box::new(VirtualClock {
-            time: VirtualTime::new(),
+        origin(); // before the clock's start
+        Some(Box::new(VirtualTime {
+            time: time::VirtualTime::new(),
         }))
     })
 }
 
-/// Frees a virtual clock. Threads that have entered it keep using it until they leave or end, and timers on it keep it
-/// alive as well. NULL is allowed.
+/// Frees a virtual clock. Threads that have entered the clock use it until they leave it or end,
+/// and its timers keep it alive until they are freed. NULL is allowed.
 ///
-/// Threads: any; no use afterwards, except to leave it.
+/// Threads: any. Do not use the clock afterwards, except to leave it.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_virtual_time_free(clock: Option<Box<VirtualClock>>) {
+pub extern "C" fn punctual_virtual_time_free(clock: Option<Box<VirtualTime>>) {
     guarded((), || drop(clock));
 }
 
-/// Puts the clock into effect for this thread: for reading the time, sleeping and new timers. When the thread leaves
-/// it, the previous clock is in effect again.
+/// Puts the clock into effect on the calling thread: for the current time, sleeping and new timers.
+/// When the thread leaves the clock, the previous clock is in effect again.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_virtual_time_enter(clock: Option<&VirtualClock>) -> Status {
+pub extern "C" fn punctual_virtual_time_enter(clock: Option<&VirtualTime>) -> Status {
     on(clock, |clock| {
         let entered = clock.time.enter();
         ENTERED.with_borrow_mut(|entries| entries.push((ptr::from_ref(clock), entered)));
@@ -85,13 +91,14 @@ pub extern "C" fn punctual_virtual_time_enter(clock: Option<&VirtualClock>) -> S
     })
 }
 
-/// Undoes this thread's latest punctual_virtual_time_enter of the clock, which may have been freed since.
+/// Undoes the calling thread's latest punctual_virtual_time_enter of the clock. The clock may have
+/// been freed since.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE if the thread has not entered it, PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_STALE if the thread has not entered the clock, or PUNCTUAL_NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualClock) -> Status {
+pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualTime) -> Status {
     if clock.is_null() {
         return Status::Null;
     }
@@ -101,8 +108,8 @@ pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualClock) -> Sta
             let place = entries.iter().rposition(|&(entered, _)| entered == clock);
             place.map(|place| entries.remove(place))
         });
-        // Dropped outside of the borrow: the last thread to leave drops the clock's timers and destroys their
-        // arguments.
+        // `left` is dropped after the borrow has ended: the last thread that leaves a freed clock
+        // drops the clock's timers and destroys their arguments.
         match left {
             Ok(Some(_)) => Status::Ok,
             // A thread that is ending leaves its clocks automatically.
@@ -111,7 +118,8 @@ pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualClock) -> Sta
     })
 }
 
-/// Returns whether the calling thread uses a virtual clock, as callbacks of one do.
+/// Returns whether a virtual clock is in effect on the calling thread. This is so in callbacks of a
+/// virtual clock.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -119,8 +127,8 @@ pub extern "C" fn punctual_time_is_virtual() -> bool {
     is_in_force()
 }
 
-/// Returns whether the calling thread runs a callback of a virtual clock. It must not wait for that clock, which stands
-/// still until the callback returns.
+/// Returns whether the calling thread runs a callback of a virtual clock. A callback must not wait
+/// for its clock, which stands still until the callback returns.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -128,39 +136,42 @@ pub extern "C" fn punctual_time_is_advancing() -> bool {
     is_advancing()
 }
 
-/// Returns the time of a virtual clock, on the scale of punctual_now_ns; 0 if `clock` is NULL.
+/// Returns the time of a virtual clock in nanoseconds since the origin of punctual_now_ns, or 0 if
+/// `clock` is NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_virtual_time_now_ns(clock: Option<&VirtualClock>) -> i64 {
+pub extern "C" fn punctual_virtual_time_now_ns(clock: Option<&VirtualTime>) -> i64 {
     guarded(0, || {
         clock.map_or(0, |clock| since_origin(clock.time.now()))
     })
 }
 
-/// Advances a virtual clock by `ns` nanoseconds, or by 0 if `ns` is negative. It moves from deadline to deadline: each
-/// timer fires at its own time, on the calling thread, including timers that functions arm meanwhile.
+/// Advances a virtual clock by `ns` nanoseconds, or by 0 if `ns` is negative. The clock stops at
+/// each deadline on the way, and each timer fires at its own time, on the calling thread. Timers
+/// that the called functions arm meanwhile also fire, if they are due before the end of the
+/// advance.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in a callback of a virtual clock.
 ///
-/// Threads: any; concurrent calls run one after another.
+/// Threads: any. Concurrent calls run one after another.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_virtual_time_advance(clock: Option<&VirtualClock>, ns: i64) -> Status {
-    advancing(clock, |time| {
+pub extern "C" fn punctual_virtual_time_advance(clock: Option<&VirtualTime>, ns: i64) -> Status {
+    advance_clock(clock, |time| {
         time.advance(duration(ns));
         Status::Ok
     })
 }
 
-/// Advances a virtual clock to its earliest deadline and fires the timers due then.
+/// Advances a virtual clock to its earliest deadline and fires the timers that are due then.
 ///
-/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in a callback of a
-/// virtual clock.
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in
+/// a callback of a virtual clock.
 ///
-/// Threads: any; concurrent calls run one after another.
+/// Threads: any. Concurrent calls run one after another.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_virtual_time_advance_to_next(clock: Option<&VirtualClock>) -> Status {
-    advancing(clock, |time| {
+pub extern "C" fn punctual_virtual_time_advance_to_next(clock: Option<&VirtualTime>) -> Status {
+    advance_clock(clock, |time| {
         if time.advance_to_next() {
             Status::Ok
         } else {
@@ -169,23 +180,24 @@ pub extern "C" fn punctual_virtual_time_advance_to_next(clock: Option<&VirtualCl
     })
 }
 
-/// Returns the number of armed timers and sleeping threads of a virtual clock; 0 if `clock` is NULL.
+/// Returns the number of armed timers and sleeping threads of a virtual clock, or 0 if `clock` is
+/// NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_virtual_time_pending(clock: Option<&VirtualClock>) -> usize {
+pub extern "C" fn punctual_virtual_time_pending(clock: Option<&VirtualTime>) -> usize {
     guarded(0, || clock.map_or(0, |clock| clock.time.pending()))
 }
 
-/// Blocks until a virtual clock has at least `count` armed timers and sleeping threads. Use it before an advance, to
-/// wait for another thread's sleep.
+/// Blocks until a virtual clock has at least `count` armed timers and sleeping threads. Call it
+/// before an advance, to wait until another thread sleeps.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_virtual_time_wait_for_pending(
-    clock: Option<&VirtualClock>,
+    clock: Option<&VirtualTime>,
     count: usize,
 ) -> Status {
     on(clock, |clock| {
@@ -199,20 +211,20 @@ mod tests {
     use super::*;
     use crate::ticker::{punctual_ticker_free, punctual_ticker_new};
     use crate::time::{
-        FuncTimer, punctual_after_func, punctual_sleep_ns, punctual_timer_detach,
-        punctual_timer_free, punctual_timer_reset, punctual_timer_stop,
+        Timer, punctual_after_func, punctual_sleep_ns, punctual_timer_detach, punctual_timer_free,
+        punctual_timer_reset, punctual_timer_stop,
     };
     use std::ffi::c_void;
     use std::ptr::NonNull;
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// Data recorded by callbacks, which access it by address as in C.
+    /// Data that callbacks record. They get its address as their argument, as in C.
     #[derive(Default)]
     struct Seen {
         calls: Cell<u32>,
         destroyed: Cell<u32>,
-        timer: Cell<Option<NonNull<FuncTimer>>>,
+        timer: Cell<Option<NonNull<Timer>>>,
     }
 
     impl Seen {
@@ -222,7 +234,7 @@ mod tests {
     }
 
     fn seen<'a>(argument: *mut c_void) -> &'a Seen {
-        // SAFETY: the tests pass the address of a value that outlives its timers.
+        // SAFETY: the tests pass the address of a `Seen` that outlives its timers.
         unsafe { &*argument.cast::<Seen>() }
     }
 
@@ -237,10 +249,10 @@ mod tests {
     }
 
     unsafe extern "C-unwind" fn free_timer(argument: *mut c_void) {
-        // SAFETY: as the function requires.
+        // SAFETY: the argument is the address of a `Seen`.
         unsafe { call(argument) };
         let seen = seen(argument);
-        // SAFETY: the test gave up ownership.
+        // SAFETY: the test leaked the box, so this is its only owner.
         let timer = seen
             .timer
             .take()
@@ -254,7 +266,7 @@ mod tests {
     }
 
     unsafe extern "C-unwind" fn wait_for_itself(argument: *mut c_void) {
-        // SAFETY: as the function requires.
+        // SAFETY: the argument is the address of a `Seen`.
         unsafe { call(argument) };
         assert!(punctual_time_is_virtual());
         assert_eq!(punctual_sleep_ns(1), Status::Reentered);

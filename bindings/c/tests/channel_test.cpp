@@ -1,4 +1,4 @@
-// punctual::channel<T> and select. Tests join threads and never sleep.
+// Tests of punctual::channel<T> and select. They join threads and never sleep.
 
 #include <punctual/channel.hpp>
 
@@ -138,7 +138,7 @@ TEST(Select, PerformsAReadyCase) {
   EXPECT_THROW(once(), punctual::closed_channel);
 }
 
-// A select in the global namespace, such as select(2), does not conflict.
+// punctual::select does not conflict with a select in the global namespace, such as select(2).
 using namespace punctual;
 
 TEST(Select, AcceptsOnlyCases) {

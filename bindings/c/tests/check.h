@@ -1,4 +1,4 @@
-/* CHECK(condition): prints the location of a failure and exits. */
+/* CHECK(condition): if the condition is false, prints the location and aborts. */
 #ifndef CHECK_H
 #define CHECK_H
 

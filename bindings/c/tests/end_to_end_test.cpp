@@ -1,4 +1,4 @@
-// The real clock and the library's threads. Only this test sleeps.
+// Tests on the real clock with the library's threads. Only these tests sleep.
 
 #include <punctual.hpp>
 
@@ -15,8 +15,8 @@ namespace time = punctual::time;
 using namespace std::chrono_literals;
 using punctual::channel;
 
-/// Time limit for events that must happen; a busy machine may delay them.
-constexpr auto patience = 60s;
+/// Time limit for events that must happen, long enough for a busy machine.
+constexpr auto time_limit = 60s;
 
 TEST(EndToEnd, NoTimerFiresEarly) {
   const auto start = time::now();
@@ -26,7 +26,7 @@ TEST(EndToEnd, NoTimerFiresEarly) {
   EXPECT_GE(std::chrono::steady_clock::now() - steady, 5ms);
 
   time::timer timer(10ms);
-  const auto sent = timer.c().recv_for(patience);
+  const auto sent = timer.c().recv_for(time_limit);
   ASSERT_TRUE(sent);
   EXPECT_GE(*sent - start, 15ms);
   EXPECT_EQ(timer.c().recv_for(5ms), std::nullopt);
@@ -39,26 +39,26 @@ TEST(EndToEnd, ABlockedCallbackDelaysNoOther) {
     out.send(1);
   });
   const auto free = time::after_func(2ms, [=] { out.send(2); });
-  EXPECT_EQ(out.recv_for(patience), 2);
+  EXPECT_EQ(out.recv_for(time_limit), 2);
   gate.send(0);
-  EXPECT_EQ(out.recv_for(patience), 1);
+  EXPECT_EQ(out.recv_for(time_limit), 1);
 }
 
 TEST(EndToEnd, ATickerTicksUntilItIsStopped) {
   const auto start = time::now();
   time::ticker ticker(2ms);
   for (int n = 1; n <= 5; ++n) {
-    const auto ticked = ticker.c().recv_for(patience);
+    const auto ticked = ticker.c().recv_for(time_limit);
     ASSERT_TRUE(ticked);
     EXPECT_GE((*ticked - start).count(), time::duration(2ms * n).count());
   }
   ticker.stop();
   EXPECT_EQ(ticker.c().recv_for(10ms), std::nullopt);
   auto endless = time::tick(1ms);
-  EXPECT_TRUE(endless.recv_for(patience));
+  EXPECT_TRUE(endless.recv_for(time_limit));
 }
 
-/// Stops race with firing: the result of a stop must be correct, and no value may follow it.
+/// Stops timers while they fire: the result of a stop must be correct, and no value may come after it.
 TEST(EndToEnd, AStopReturnsTheCorrectResultAtAnyMoment) {
   std::vector<std::thread> threads;
   std::atomic<int> stopped{0}, fired{0};

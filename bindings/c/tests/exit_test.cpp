@@ -1,5 +1,5 @@
-// A program and its threads end while timers are armed. Static and thread-local owners use the library in their destructors.
-// The program must exit with 0, and not hang.
+// A program and its threads end while timers are armed. Static and thread-local objects use the
+// library in their destructors. The program must exit with 0, and must not hang.
 
 #include "check.h"
 
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 std::atomic<int> goodbyes{0};
 
-/// Operations that a late destructor may perform.
+/// An object whose destructor uses the library while a thread or the program ends.
 struct goodbye {
   bool used = false;
   ~goodbye() {
@@ -34,7 +34,7 @@ struct goodbye {
 thread_local goodbye of_thread;
 goodbye of_program;
 
-// Destroyed in reverse order, after main and after the thread-local destructors of its thread.
+// Destroyed in reverse order, after main has returned and its thread-local objects are destroyed.
 time::timer never(1h);
 time::ticker often(100us);
 std::vector<time::timer> several;
@@ -44,17 +44,17 @@ std::vector<time::timer> several;
 int main() {
   of_program.used = true;
   std::thread([] {
-    of_thread.used = true; // before the library's own state of this thread, which thus goes first
+    of_thread.used = true; // before the library creates its state of this thread, which is thus destroyed first
     time::virtual_time clock;
     {
       const auto here = clock.enter();
       time::after(1s);
     }
     time::virtual_time other;
-    static thread_local std::optional<time::virtual_time::entered> never_left; // but by the end of the thread
-    never_left.emplace(other);
+    static thread_local std::optional<time::virtual_time::entered> left_late;
+    left_late.emplace(other);
     CHECK(punctual_time_is_virtual());
-    never_left.reset();
+    left_late.reset();
   }).join();
   CHECK(goodbyes == 1);
 

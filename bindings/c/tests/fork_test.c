@@ -1,4 +1,5 @@
-/* The child of a fork refuses timers on the real clock and leaves its parent's alone; everything else works. */
+/* Tests of the child of a fork: the library refuses timers on the real clock there, and does not
+ * touch the parent's timers. Virtual clocks, sleeping and wheels work. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -15,14 +16,14 @@ static void add(void *count) { ++*(int *)count; }
 
 static void ignore(void *argument) { (void)argument; }
 
-/* Returns whether a child completes the work. The child ends by a signal, because a leak check at its end would report memory of
- * its parent's threads. */
+/* Returns whether `work` completes in a child process. The child then ends by a signal, because a
+ * leak check at a normal end would report the memory of its parent's threads. */
 static bool child_can(void (*work)(void)) {
   int status = -1;
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    alarm(60); /* a time limit instead of a hang */
+    alarm(60); /* ends the child if it hangs */
     work();
     raise(SIGKILL);
   }
@@ -67,7 +68,7 @@ static void everything_else_works(void) {
   punctual_wheel_free(wheel);
 }
 
-static void a_child_is_told(void) { CHECK(child_can(real_timers_are_refused)); }
+static void a_child_refuses_real_timers(void) { CHECK(child_can(real_timers_are_refused)); }
 
 static void a_child_has_virtual_clocks_and_wheels(void) { CHECK(child_can(everything_else_works)); }
 
@@ -79,14 +80,14 @@ static void first_timer_of_a_child(void) {
   punctual_timer_free(first);
 }
 
-static void who_forks_before_the_first_timer_has_timers_on_both_sides(void) { CHECK(child_can(first_timer_of_a_child)); }
+static void after_a_fork_before_the_first_timer_both_processes_have_timers(void) { CHECK(child_can(first_timer_of_a_child)); }
 
 int main(void) {
-  RUN(who_forks_before_the_first_timer_has_timers_on_both_sides);
+  RUN(after_a_fork_before_the_first_timer_both_processes_have_timers);
   timer = punctual_after_func(3600 * second, ignore, &freed, add);
-  ticker = punctual_ticker_new(1000, ignore, &freed, add); /* it holds its locks often */
+  ticker = punctual_ticker_new(1000, ignore, &freed, add); /* ticks often, so that a lock may be held during the fork */
   CHECK(timer != NULL && ticker != NULL);
-  RUN(a_child_is_told);
+  RUN(a_child_refuses_real_timers);
   RUN(a_child_has_virtual_clocks_and_wheels);
   CHECK(!punctual_time_is_forked());
   CHECK(punctual_timer_stop(timer));

@@ -9,7 +9,7 @@ fn the_header_is_current() {
     let config =
         cbindgen::Config::from_file(here.join("cbindgen.toml")).expect("cbindgen.toml is valid");
     let mut builder = cbindgen::Builder::new().with_config(config);
-    // By file, to define the header's order and to avoid `cargo metadata`.
+    // Adds the files one by one, to define the order of the header and to avoid `cargo metadata`.
     for module in MODULES {
         builder = builder.with_src(here.join("src").join(format!("{module}.rs")));
     }
@@ -20,9 +20,10 @@ fn the_header_is_current() {
         .write(&mut written);
     let written = String::from_utf8(written)
         .expect("the header is UTF-8")
-        // cbindgen prefixes values with their enum's name; the header uses the library's.
+        // cbindgen prefixes the values with the name of their enum. The header uses the
+        // library's name.
         .replace("PUNCTUAL_STATUS_", "PUNCTUAL_")
-        // Rust's heading of the caller's obligations.
+        // Removes Rust's heading of the guarantees that the caller must give.
         .replace(" * # Safety\n *\n", "");
 
     let header = here.join("include/punctual.h");
@@ -41,7 +42,7 @@ fn the_header_is_current() {
     );
 }
 
-/// Modules in the order of the header.
+/// Files of `src/`, in the order of the header.
 const MODULES: [&str; 11] = [
     "version",
     "status",

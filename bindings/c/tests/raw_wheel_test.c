@@ -1,4 +1,4 @@
-/* punctual_raw_wheel: sessions that contain their timers. */
+/* Tests of punctual_raw_wheel, with sessions that contain their timers. */
 
 #include "check.h"
 
@@ -18,15 +18,15 @@ struct sessions {
   struct session all[SESSIONS];
   punctual_raw_wheel *wheel;
   uint32_t armings;
-  bool meddle; /* whether a callback uses the wheel */
-  punctual_status met;
+  bool use_wheel; /* whether the callback uses the wheel */
+  punctual_status refused;
 };
 
 static bool deadline(void *owner, uint32_t index, uint32_t generation, uint64_t *tick) {
   struct sessions *sessions = owner;
   struct session *session = &sessions->all[index];
-  if (sessions->meddle) {
-    sessions->met = punctual_raw_wheel_insert(sessions->wheel, 1, 1, 1);
+  if (sessions->use_wheel) {
+    sessions->refused = punctual_raw_wheel_insert(sessions->wheel, 1, 1, 1);
     CHECK(punctual_raw_wheel_len(sessions->wheel) == 0);
     CHECK(punctual_raw_wheel_forget(sessions->wheel) == PUNCTUAL_REENTERED);
     CHECK(punctual_raw_wheel_pop_due(sessions->wheel, 1, NULL) == PUNCTUAL_REENTERED);
@@ -86,7 +86,7 @@ static void fired(struct sessions *sessions, const punctual_raw_due *due) {
   ++session->generation;
 }
 
-static void sessions_are_cancelled_put_off_and_fire(void) {
+static void sessions_are_cancelled_rearmed_and_fire(void) {
   struct sessions *sessions = open_sessions(true);
   punctual_raw_due due;
   uint64_t tick = 0;
@@ -95,7 +95,7 @@ static void sessions_are_cancelled_put_off_and_fire(void) {
   arm(sessions, 2, 300);
   arm(sessions, 3, 300);
   CHECK(punctual_raw_wheel_len(sessions->wheel) == 4);
-  arm(sessions, 0, 300); /* later, after the others */
+  arm(sessions, 0, 300); /* re-armed later: fires after 2 and 3 */
   cancel(sessions, 1);
   CHECK(punctual_raw_wheel_next_wakeup(sessions->wheel, &tick) == PUNCTUAL_OK && tick <= 300);
   CHECK(punctual_raw_wheel_next_deadline(sessions->wheel, &tick) == PUNCTUAL_OK && tick == 300);
@@ -133,11 +133,11 @@ static void random_sessions_fire_in_order_and_once(bool ordered) {
       now += 100;
       last = 0;
       while (punctual_raw_wheel_poll(sessions->wheel, now, &budget, &due) == PUNCTUAL_OK) {
-        uint32_t of = sessions->all[due.index].order;
+        uint32_t number = sessions->all[due.index].order;
         CHECK(due.deadline <= now && due.deadline >= last);
-        CHECK(!ordered || due.deadline > last || of > last_order);
+        CHECK(!ordered || due.deadline > last || number > last_order);
         last = due.deadline;
-        last_order = of;
+        last_order = number;
         fired(sessions, &due);
       }
     }
@@ -156,22 +156,22 @@ static void random_sessions_fire_in_order_and_once(bool ordered) {
 }
 
 static void random_sessions_with_an_order(void) { random_sessions_fire_in_order_and_once(true); }
-static void random_sessions_without_one(void) { random_sessions_fire_in_order_and_once(false); }
+static void random_sessions_without_an_order(void) { random_sessions_fire_in_order_and_once(false); }
 
 static void a_callback_that_uses_its_wheel_is_refused(void) {
   struct sessions *sessions = open_sessions(false);
   punctual_raw_due due;
   arm(sessions, 0, 10);
-  sessions->meddle = true;
+  sessions->use_wheel = true;
   CHECK(punctual_raw_wheel_pop_due(sessions->wheel, 10, &due) == PUNCTUAL_OK && due.index == 0);
-  CHECK(sessions->met == PUNCTUAL_REENTERED);
-  sessions->meddle = false;
+  CHECK(sessions->refused == PUNCTUAL_REENTERED);
+  sessions->use_wheel = false;
   CHECK(punctual_raw_wheel_len(sessions->wheel) == 0);
   CHECK(punctual_raw_wheel_clear(sessions->wheel) == PUNCTUAL_OK);
   close_sessions(sessions);
 }
 
-static void null_is_answered(void) {
+static void null_is_an_error(void) {
   punctual_raw_timers table = {NULL, NULL, NULL};
   size_t budget = 1;
   CHECK(punctual_raw_wheel_new(NULL) == NULL);
@@ -188,10 +188,10 @@ static void null_is_answered(void) {
 }
 
 int main(void) {
-  RUN(sessions_are_cancelled_put_off_and_fire);
+  RUN(sessions_are_cancelled_rearmed_and_fire);
   RUN(random_sessions_with_an_order);
-  RUN(random_sessions_without_one);
+  RUN(random_sessions_without_an_order);
   RUN(a_callback_that_uses_its_wheel_is_refused);
-  RUN(null_is_answered);
+  RUN(null_is_an_error);
   return 0;
 }

@@ -1,5 +1,5 @@
-// Many threads on the real clock and the library's threads, mainly for ThreadSanitizer. Tests wait for events, not for time
-// to pass.
+// Stress tests with many threads on the real clock, mainly for ThreadSanitizer. They wait for events,
+// not for time to pass.
 
 #include <punctual.hpp>
 
@@ -22,7 +22,7 @@ using punctual::on_send;
 
 constexpr int threads_at_once = 4;
 constexpr int rounds = 200;
-constexpr auto patience = 60s;
+constexpr auto time_limit = 60s;
 
 template <class Work>
 void at_once(Work work) {
@@ -35,12 +35,12 @@ TEST(Stress, TimersOfAllKindsAreCreatedStoppedResetAndDestroyed) {
   const auto calls = std::make_shared<std::atomic<int>>(0);
   at_once([&](int thread) {
     for (int n = 0; n < rounds; ++n) {
-      const std::chrono::microseconds soon((n * 7 + thread * 3) % 50);
-      time::timer timer(soon);
-      time::timer func = time::after_func(soon, [calls, text = std::string(50, 'x')] { *calls += text.size() == 50; });
-      const auto once = time::after(soon);
-      time::ticker ticker(1us + soon);
-      const auto endless = time::tick(1us + soon);
+      const std::chrono::microseconds delay((n * 7 + thread * 3) % 50);
+      time::timer timer(delay);
+      time::timer func = time::after_func(delay, [calls, text = std::string(50, 'x')] { *calls += text.size() == 50; });
+      const auto once = time::after(delay);
+      time::ticker ticker(1us + delay);
+      const auto endless = time::tick(1us + delay);
       if (n % 2 == 0) {
         timer.stop();
         EXPECT_TRUE(timer.c().empty());
@@ -48,11 +48,11 @@ TEST(Stress, TimersOfAllKindsAreCreatedStoppedResetAndDestroyed) {
       }
       func.stop();
       func.reset(1us);
-      EXPECT_TRUE(timer.c().recv_for(patience));
-      EXPECT_TRUE(once.recv_for(patience));
+      EXPECT_TRUE(timer.c().recv_for(time_limit));
+      EXPECT_TRUE(once.recv_for(time_limit));
       if (n % 4 == 0) {
-        EXPECT_TRUE(ticker.c().recv_for(patience));
-        EXPECT_TRUE(endless.recv_for(patience));
+        EXPECT_TRUE(ticker.c().recv_for(time_limit));
+        EXPECT_TRUE(endless.recv_for(time_limit));
       }
       ticker.stop();
       EXPECT_TRUE(ticker.c().empty());
@@ -83,7 +83,7 @@ TEST(Stress, ThreadsShareATimer) {
   });
   stopped += timer.stop();
   EXPECT_TRUE(c.empty());
-  EXPECT_LE(received + stopped, armed) << "times that a stop or a reset discards count for neither";
+  EXPECT_LE(received + stopped, armed) << "a time that a stop or a reset discards counts as neither received nor stopped";
 }
 
 TEST(Stress, FunctionsResetAndDestroyTheirOwnTimers) {
@@ -108,7 +108,7 @@ TEST(Stress, FunctionsResetAndDestroyTheirOwnTimers) {
           }
         }));
       }
-      EXPECT_EQ(shared->done.recv_for(patience), 5);
+      EXPECT_EQ(shared->done.recv_for(time_limit), 5);
     }
   });
 }

@@ -1,4 +1,5 @@
-/* Timers with callbacks on a virtual clock, without sleeping. Threads synchronize by punctual_virtual_time_wait_for_pending. */
+/* Tests of timers with callbacks on a virtual clock, without sleeping. Threads synchronize with
+ * punctual_virtual_time_wait_for_pending. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -11,7 +12,7 @@
 
 static const int64_t second = 1000000000;
 
-/* Data recorded by a callback. */
+/* Data that a callback records or uses. */
 struct log {
   int calls;
   int destroyed;
@@ -19,7 +20,6 @@ struct log {
   punctual_timer *timer; /* the timer that the callback uses */
   punctual_ticker *ticker;
   punctual_virtual_time *time;
-  int64_t again;
   punctual_status status;
 };
 
@@ -117,7 +117,7 @@ static void note_and_free(void *argument) {
   struct log *log = argument;
   note(log);
   punctual_timer_free(log->timer);
-  CHECK(log->destroyed == 0); /* the callback still uses it */
+  CHECK(log->destroyed == 0); /* the callback still uses the argument */
 }
 
 static void a_function_frees_its_own_timer(void) {
@@ -130,7 +130,7 @@ static void a_function_frees_its_own_timer(void) {
   leave(time);
 }
 
-static void who_frees_an_armed_timer_disarms_it_and_who_detaches_it_does_not(void) {
+static void freeing_an_armed_timer_disarms_it_and_detaching_does_not(void) {
   punctual_virtual_time *time = enter();
   struct log *freed = fresh_log(time), *detached = fresh_log(time);
   punctual_timer_free(punctual_after_func(second, note, freed, destroyed));
@@ -179,7 +179,7 @@ static void a_function_frees_its_own_ticker(void) {
   leave(time);
 }
 
-static void meddle(void *argument) {
+static void try_to_wait(void *argument) {
   struct log *log = argument;
   note(log);
   CHECK(punctual_time_is_virtual());
@@ -192,7 +192,7 @@ static void meddle(void *argument) {
 static void a_callback_cannot_wait_for_itself(void) {
   punctual_virtual_time *time = enter();
   struct log *log = fresh_log(time);
-  punctual_timer *timer = punctual_after_func(second, meddle, log, NULL);
+  punctual_timer *timer = punctual_after_func(second, try_to_wait, log, NULL);
   CHECK(punctual_virtual_time_advance(time, second) == PUNCTUAL_OK);
   CHECK(log->calls == 1);
   punctual_timer_free(timer);
@@ -230,7 +230,7 @@ static void a_thread_sleeps_on_a_virtual_clock(void) {
   punctual_virtual_time_free(sleeper.time);
 }
 
-static void clocks_are_entered_one_within_the_other(void) {
+static void clocks_can_be_nested(void) {
   punctual_virtual_time *outer = enter(), *inner = enter();
   punctual_virtual_time_advance(inner, second);
   CHECK(punctual_now_ns() == punctual_virtual_time_now_ns(inner));
@@ -238,7 +238,7 @@ static void clocks_are_entered_one_within_the_other(void) {
   CHECK(punctual_virtual_time_leave(inner) == PUNCTUAL_STALE);
   CHECK(punctual_now_ns() == punctual_virtual_time_now_ns(outer));
   punctual_virtual_time_free(inner);
-  /* Freed while in effect: destroyed when this thread leaves it. */
+  /* A clock that is freed while it is in effect is destroyed when this thread leaves it. */
   {
     struct log *log = fresh_log(outer);
     punctual_timer_detach(punctual_after_func(second, note, log, destroyed));
@@ -251,7 +251,7 @@ static void clocks_are_entered_one_within_the_other(void) {
   CHECK(!punctual_time_is_virtual());
 }
 
-static void extreme_delays_are_taken(void) {
+static void extreme_delays_are_accepted(void) {
   punctual_virtual_time *time = enter();
   struct log *log = fresh_log(time);
   punctual_timer *never = punctual_after_func(INT64_MAX, note, log, NULL);
@@ -268,7 +268,7 @@ static void extreme_delays_are_taken(void) {
   leave(time);
 }
 
-static void null_and_nonsense_are_answered(void) {
+static void null_and_invalid_periods_are_errors(void) {
   struct log *log = fresh_log(NULL);
   CHECK(punctual_after_func(second, NULL, log, destroyed) == NULL && log->destroyed == 1);
   CHECK(punctual_after_func(second, NULL, log, NULL) == NULL);
@@ -295,13 +295,13 @@ int main(void) {
   RUN(a_timer_is_stopped_and_reset);
   RUN(a_function_resets_its_own_timer);
   RUN(a_function_frees_its_own_timer);
-  RUN(who_frees_an_armed_timer_disarms_it_and_who_detaches_it_does_not);
+  RUN(freeing_an_armed_timer_disarms_it_and_detaching_does_not);
   RUN(a_ticker_keeps_to_multiples_and_can_be_stopped);
   RUN(a_function_frees_its_own_ticker);
   RUN(a_callback_cannot_wait_for_itself);
   RUN(a_thread_sleeps_on_a_virtual_clock);
-  RUN(clocks_are_entered_one_within_the_other);
-  RUN(extreme_delays_are_taken);
-  RUN(null_and_nonsense_are_answered);
+  RUN(clocks_can_be_nested);
+  RUN(extreme_delays_are_accepted);
+  RUN(null_and_invalid_periods_are_errors);
   return 0;
 }

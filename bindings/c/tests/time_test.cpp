@@ -1,4 +1,4 @@
-// punctual::time on a virtual clock, without sleeping.
+// Tests of punctual::time on a virtual clock, without sleeping.
 
 #include <punctual.hpp>
 
@@ -57,7 +57,7 @@ TEST_F(Time, ATimerSendsTheTimeAndCanBeUsedAgain) {
   EXPECT_EQ(timer.c().recv(), start + 3s);
 }
 
-TEST_F(Time, StopSaysWhetherItDisarmedAndLeavesTheChannelEmpty) {
+TEST_F(Time, StopReturnsWhetherItDisarmedAndLeavesTheChannelEmpty) {
   time::timer timer(1s);
   EXPECT_TRUE(timer.stop());
   EXPECT_FALSE(timer.stop());
@@ -71,7 +71,7 @@ TEST_F(Time, StopSaysWhetherItDisarmedAndLeavesTheChannelEmpty) {
   EXPECT_TRUE(timer.c().empty()) << "nothing to drain";
 }
 
-TEST_F(Time, AResetForgetsWhatWasSentBefore) {
+TEST_F(Time, AResetDropsATimeThatWasSentBefore) {
   time::timer timer(1s);
   clock.advance(1s);
   EXPECT_EQ(timer.c().size(), 1u);
@@ -81,7 +81,7 @@ TEST_F(Time, AResetForgetsWhatWasSentBefore) {
   EXPECT_EQ(timer.c().try_recv(), start + 6s);
 }
 
-TEST_F(Time, ResetOfAnArmedTimerIsAnErrorThatSaysSo) {
+TEST_F(Time, ResetOfAnArmedTimerIsAnError) {
   time::timer timer(1s);
   try {
     timer.reset(2s);
@@ -107,7 +107,7 @@ TEST_F(Time, DestroyingATimerDisarmsIt) {
   EXPECT_TRUE(c.empty());
 }
 
-TEST_F(Time, OneThatWasMovedFromIsNotArmedAndCanBeAssignedTo) {
+TEST_F(Time, AMovedFromTimerIsNotArmedAndCanBeAssignedTo) {
   time::timer timer(1s);
   time::timer moved = std::move(timer);
   EXPECT_FALSE(timer.stop());
@@ -135,7 +135,7 @@ TEST_F(Time, OneThatWasMovedFromIsNotArmedAndCanBeAssignedTo) {
   EXPECT_EQ(other.pending(), 0u);
 }
 
-TEST_F(Time, AnythingThatCanBeCalledWillDo) {
+TEST_F(Time, AcceptsAnyFunctionObject) {
   int calls = 0;
   const auto move_only = time::after_func(1s, [&, one = std::make_unique<int>(1)]() mutable { calls += *one; });
   static int functions = 0;
@@ -192,7 +192,7 @@ void report(std::exception_ptr thrown) {
   }
 }
 
-TEST_F(Time, WhatACallbackThrowsIsReportedAndHarmsNothing) {
+TEST_F(Time, AnExceptionOfACallbackIsReported) {
   const auto before = time::set_exception_handler(report);
   int calls = 0;
   const auto bad = time::after_func(1s, [] { throw std::runtime_error("on purpose"); });
@@ -211,13 +211,13 @@ TEST_F(Time, WhatACallbackThrowsIsReportedAndHarmsNothing) {
 
 extern "C" void throw_through_c(void *) { throw std::runtime_error("through C"); }
 
-TEST_F(Time, WhatAFunctionOfCThrowsEndsTheProcess) {
+TEST_F(Time, AnExceptionOfACFunctionEndsTheProcess) {
   punctual_timer *timer = punctual_after_func(1, throw_through_c, nullptr, nullptr);
   EXPECT_DEATH(clock.advance(1s), "exception");
   punctual_timer_free(timer);
 }
 
-TEST_F(Time, ATickerSkipsNeverQueuesAndNeverDrifts) {
+TEST_F(Time, ATickerSkipsTicksAndNeverDrifts) {
   time::ticker ticker(100ms);
   clock.advance(1s);
   EXPECT_EQ(ticker.c().try_recv(), start + 100ms);
@@ -236,7 +236,7 @@ TEST_F(Time, ATickerSkipsNeverQueuesAndNeverDrifts) {
   EXPECT_THROW(time::ticker(-1s), std::invalid_argument);
 }
 
-TEST_F(Time, AfterAndTickNeedNoKeeping) {
+TEST_F(Time, AfterAndTickLeaveNoTimers) {
   const auto once = time::after(1s);
   auto again = time::tick(1s);
   clock.advance(1s);
@@ -248,14 +248,14 @@ TEST_F(Time, AfterAndTickNeedNoKeeping) {
 
   EXPECT_EQ(clock.pending(), 1u);
   again = {};
-  EXPECT_EQ(clock.pending(), 0u) << "the channel is gone";
+  EXPECT_EQ(clock.pending(), 0u) << "the channel was destroyed";
   for (int n = 0; n < 10; ++n) punctual::try_select(on_recv(time::after(1h)));
   EXPECT_EQ(clock.pending(), 0u) << "a finished recv_for leaves no timer";
   EXPECT_TRUE(time::tick(0s).is_nil());
   EXPECT_TRUE(time::tick(-1s).is_nil());
 }
 
-TEST_F(Time, AnyDurationWillDo) {
+TEST_F(Time, AcceptsAnyDuration) {
   const auto at_once = time::after(-1h);
   const auto never = time::after(std::chrono::hours::max());
   const auto rounded_up = time::after(std::chrono::duration<double, std::nano>(1.5));
@@ -311,7 +311,7 @@ TEST_F(Time, OtherThreadsSleepAndReceiveOnTheClock) {
     EXPECT_EQ(time::now(), start + 1h);
   });
   channel<int> quiet(1), later(1);
-  std::thread patient([&] {
+  std::thread receiver([&] {
     const auto here = clock.enter();
     EXPECT_EQ(quiet.recv_for(2h), std::nullopt);
     EXPECT_EQ(time::now(), start + 2h);
@@ -324,10 +324,10 @@ TEST_F(Time, OtherThreadsSleepAndReceiveOnTheClock) {
   sleeper.join();
   clock.advance(1h);
   later.send(7);
-  patient.join();
+  receiver.join();
 }
 
-TEST_F(Time, SelectTakesWhicheverComesFirst) {
+TEST_F(Time, SelectTakesTheFirstReadyCase) {
   time::timer slow(3s);
   const auto fast = time::after(2s);
   channel<std::string> never;

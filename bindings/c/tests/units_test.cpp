@@ -1,4 +1,4 @@
-// punctual.hpp in two translation units of one program: no duplicate symbols, shared state.
+// Tests punctual.hpp in two translation units of one program, which must link and share their state.
 
 #include <punctual.hpp>
 

@@ -1,4 +1,5 @@
-/* dlclose with armed timers: the library stays loaded with the code of its threads. The argument is its path. */
+/* dlclose with armed timers: the library, which has the code of its threads, stays loaded. The
+ * argument is the path of the library. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -9,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static int to;
+static int pipe_end;
 
-static void tell(void *argument) {
+static void write_byte(void *argument) {
   (void)argument;
-  CHECK(write(to, "!", 1) == 1);
+  CHECK(write(pipe_end, "!", 1) == 1);
 }
 
-/* ISO C has no such cast. */
+/* Finds a function. ISO C cannot cast a void * to a function pointer, so this copies the bytes. */
 static void find(void *library, const char *name, void *function) {
   void *address = dlsym(library, name);
   CHECK(address != NULL);
@@ -39,8 +40,8 @@ int main(int count, char **arguments) {
   find(library, "punctual_version", &version);
   CHECK(version() == PUNCTUAL_VERSION);
   CHECK(pipe(pipes) == 0);
-  to = pipes[1];
-  timer = after_func(20000000, tell, NULL, NULL);
+  pipe_end = pipes[1];
+  timer = after_func(20000000, write_byte, NULL, NULL);
   CHECK(timer != NULL);
   CHECK(dlclose(library) == 0);
   CHECK(read(pipes[0], &byte, 1) == 1 && byte == '!');

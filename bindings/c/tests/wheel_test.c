@@ -1,4 +1,4 @@
-/* punctual_wheel in C. */
+/* Tests of punctual_wheel in C. */
 
 #include "check.h"
 
@@ -7,14 +7,14 @@
 
 static void *number(uintptr_t n) { return (void *)n; }
 
-static void the_version_is_that_of_the_header(void) {
+static void the_version_equals_the_version_of_the_header(void) {
   char text[32];
   CHECK(punctual_version() == PUNCTUAL_VERSION);
   snprintf(text, sizeof text, "%d.%d.%d", PUNCTUAL_VERSION_MAJOR, PUNCTUAL_VERSION_MINOR, PUNCTUAL_VERSION_PATCH);
   CHECK(strcmp(punctual_version_string(), text) == 0);
 }
 
-static void every_status_has_words(void) {
+static void every_status_has_a_description(void) {
   int status;
   for (status = PUNCTUAL_OK; status <= PUNCTUAL_PANICKED; ++status)
     CHECK(strcmp(punctual_strerror(status), punctual_strerror(-1)) != 0);
@@ -44,7 +44,7 @@ static void timers_fire_in_the_order_of_their_deadlines(void) {
   punctual_wheel_free(wheel);
 }
 
-static void a_timer_is_found_changed_put_off_and_cancelled_by_its_key(void) {
+static void a_key_finds_changes_rearms_and_cancels_its_timer(void) {
   punctual_wheel *wheel = punctual_wheel_new();
   void *value = NULL;
   uint64_t tick = 0;
@@ -108,7 +108,7 @@ static void many_are_popped_and_listed_in_one_call(void) {
   punctual_wheel_free(wheel);
 }
 
-static void memory_is_told_and_given_back(void) {
+static void memory_is_counted_and_freed(void) {
   punctual_wheel *wheel = punctual_wheel_new();
   size_t empty = punctual_wheel_memory(wheel);
   int n;
@@ -122,7 +122,7 @@ static void memory_is_told_and_given_back(void) {
   punctual_wheel_free(wheel);
 }
 
-static void null_is_answered(void) {
+static void null_is_an_error(void) {
   punctual_wheel_timer due;
   size_t budget = 1;
   CHECK(punctual_wheel_insert(NULL, 1, NULL) == PUNCTUAL_NO_KEY);
@@ -143,13 +143,13 @@ static void null_is_answered(void) {
   punctual_wheel_free(NULL);
 }
 
-/* Random operations, compared with an array that is searched linearly. */
+/* Compares random operations with a model: an array that is searched linearly. */
 enum { MODEL = 200 };
 
 struct armed {
   punctual_key key;
   uint64_t deadline;
-  unsigned order; /* sequence number of its arming */
+  unsigned sequence; /* number of the last arming */
 };
 
 static struct armed model[MODEL];
@@ -161,7 +161,7 @@ static uint64_t chance(uint64_t *state) {
 
 static void random_operations_agree_with_a_model(void) {
   uint64_t seed = 20240501, now = 0;
-  unsigned order = 0, step;
+  unsigned sequence = 0, step;
   punctual_wheel *wheel = punctual_wheel_new();
   memset(model, 0, sizeof model);
   for (step = 0; step < 30000; ++step) {
@@ -177,7 +177,7 @@ static void random_operations_agree_with_a_model(void) {
           CHECK(punctual_wheel_reset(wheel, timer->key, deadline) == PUNCTUAL_OK);
         }
         timer->deadline = deadline;
-        timer->order = ++order;
+        timer->sequence = ++sequence;
         break;
       case 1: { /* cancel */
         void *value = NULL;
@@ -204,7 +204,7 @@ static void random_operations_agree_with_a_model(void) {
             struct armed *other = &model[n];
             if (other->key == PUNCTUAL_NO_KEY || other->deadline > now) continue;
             if (!first || other->deadline < first->deadline ||
-                (other->deadline == first->deadline && other->order < first->order))
+                (other->deadline == first->deadline && other->sequence < first->sequence))
               first = other;
           }
           if (!first) {
@@ -223,14 +223,14 @@ static void random_operations_agree_with_a_model(void) {
 }
 
 int main(void) {
-  RUN(the_version_is_that_of_the_header);
-  RUN(every_status_has_words);
+  RUN(the_version_equals_the_version_of_the_header);
+  RUN(every_status_has_a_description);
   RUN(timers_fire_in_the_order_of_their_deadlines);
-  RUN(a_timer_is_found_changed_put_off_and_cancelled_by_its_key);
+  RUN(a_key_finds_changes_rearms_and_cancels_its_timer);
   RUN(a_budget_bounds_the_work);
   RUN(many_are_popped_and_listed_in_one_call);
-  RUN(memory_is_told_and_given_back);
-  RUN(null_is_answered);
+  RUN(memory_is_counted_and_freed);
+  RUN(null_is_an_error);
   RUN(random_operations_agree_with_a_model);
   return 0;
 }

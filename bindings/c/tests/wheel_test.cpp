@@ -1,4 +1,4 @@
-// punctual::wheel<T>.
+// Tests of punctual::wheel<T>.
 
 #include <punctual/wheel.hpp>
 
@@ -17,7 +17,7 @@ namespace {
 
 using punctual::wheel;
 
-/// Counts live values, to check that each is destroyed once.
+/// Counts live objects, to check that each is destroyed once.
 struct counted {
   explicit counted(int n) : number(n) { ++living; }
   counted(counted &&other) noexcept : number(other.number) { ++living; }
@@ -27,16 +27,16 @@ struct counted {
   static inline int living = 0;
 };
 
-struct grumpy {
-  explicit grumpy(bool refuse) {
-    if (refuse) throw std::runtime_error("not today");
+struct throwing {
+  explicit throwing(bool refuse) {
+    if (refuse) throw std::runtime_error("on purpose");
   }
   std::string name = "grumpy";
 };
 
 static_assert(!std::is_copy_constructible_v<wheel<int>>);
 static_assert(std::is_nothrow_move_constructible_v<wheel<std::string>>);
-static_assert(!std::is_same_v<wheel<int>::handle, wheel<long>::handle>, "a handle is of one type of wheel");
+static_assert(!std::is_same_v<wheel<int>::handle, wheel<long>::handle>, "wheels of different types have different handle types");
 static_assert(!std::is_convertible_v<punctual_key, wheel<int>::handle>);
 
 TEST(Wheel, FiresInOrderAndReturnsMoveOnlyValues) {
@@ -108,8 +108,8 @@ TEST(Wheel, HandlesIdentifyOneTimer) {
   const std::unordered_set<wheel<std::string>::handle> known{first, second, second};
   EXPECT_EQ(known.size(), 2u);
   EXPECT_EQ(known.count(none), 0u);
-  const auto &looked_at = names;
-  EXPECT_EQ(*looked_at.get(second), "second");
+  const auto &const_names = names;
+  EXPECT_EQ(*const_names.get(second), "second");
 }
 
 TEST(Wheel, DestroysEveryValueOnce) {
@@ -125,7 +125,7 @@ TEST(Wheel, DestroysEveryValueOnce) {
     EXPECT_EQ(counted::living, static_cast<int>(many.size()));
     wheel<counted> moved = std::move(many);
     EXPECT_EQ(counted::living, static_cast<int>(moved.size()));
-    many.emplace(1, 1);  // moved from: empty, and of use again
+    many.emplace(1, 1);  // a moved-from wheel is empty and can be used again
     EXPECT_EQ(many.size(), 1u);
     moved.clear();
     EXPECT_EQ(counted::living, 1);
@@ -139,7 +139,7 @@ TEST(Wheel, DestroysEveryValueOnce) {
 }
 
 TEST(Wheel, AThrowingConstructorArmsNothing) {
-  wheel<grumpy> wheel;
+  wheel<throwing> wheel;
   EXPECT_THROW(wheel.emplace(1, true), std::runtime_error);
   EXPECT_TRUE(wheel.empty());
   wheel.emplace(1, false);
@@ -175,7 +175,7 @@ TEST(Wheel, ForEachAndDrainVisitEveryTimer) {
   std::as_const(names).for_each([&](auto, std::uint64_t, const std::string &n) { sum -= std::stoi(n); });
   EXPECT_EQ(sum, 100 * 1000 - 99 * 50);
 
-  // The callback may change the wheel: timers that the first call cancels or arms are not visited.
+  // The callback may change the wheel: the timers that its first call cancels or arms are not visited.
   int seen = 0;
   names.for_each([&](auto timer, std::uint64_t deadline, std::string &name) {
     ++seen;
@@ -213,18 +213,18 @@ struct session {
     --counted::living;
     if (sessions == nullptr) return;
     if (*neighbour) sessions->erase(std::exchange(*neighbour, {}));
-    if (last_words-- > 0) sessions->emplace(1, *sessions, *neighbour);
+    if (rearms_left-- > 0) sessions->emplace(1, *sessions, *neighbour);
   }
   wheel<session> *sessions;
   wheel<session>::handle *neighbour;
-  static inline int last_words = 0;
+  static inline int rearms_left = 0;
 };
 
 TEST(Wheel, DestructorsMayUseTheWheel) {
   for (const bool cleared : {true, false}) {
     constexpr std::size_t many = 3000;
     std::vector<wheel<session>::handle> handles(many + 1);
-    session::last_words = 500;
+    session::rearms_left = 500;
     {
       wheel<session> sessions;
       for (std::size_t n = 0; n < many; ++n) handles[n] = sessions.emplace(n, sessions, handles[(n * 7 + 1) % many]);
@@ -266,7 +266,7 @@ TEST(Wheel, ReleasesMemory) {
   EXPECT_LT(wheel.memory(), full / 10);
 }
 
-/// A type that does not fit into a pointer, against std::multimap.
+/// Compares a wheel, with values that are larger than a pointer, with a std::multimap.
 TEST(Wheel, AgreesWithAModel) {
   wheel<std::string> wheel;
   using handle = punctual::wheel<std::string>::handle;
@@ -277,8 +277,8 @@ TEST(Wheel, AgreesWithAModel) {
     const std::uint64_t deadline = now + (chance() >> (34 + chance() % 30));
     switch (chance() % 4) {
       case 0: {
-        const handle made = wheel.insert(deadline, std::to_string(deadline));
-        model.emplace(deadline, made);
+        const handle timer = wheel.insert(deadline, std::to_string(deadline));
+        model.emplace(deadline, timer);
         break;
       }
       case 1:

@@ -1,4 +1,4 @@
-//! Events of a worker that no handler sees.
+//! Events of a worker that its handlers cannot observe.
 
 use redis::RedisError;
 
@@ -8,21 +8,23 @@ use crate::Job;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The handler has given the job up: its error or panic.
+    /// The handler has returned an error or has panicked, or a stopping worker has given the job
+    /// up.
     Failed {
-        /// The job.
+        /// The job that failed.
         job: &'a Job,
-        /// The text that the server keeps.
+        /// The error text, which the server stores with the job.
         error: &'a str,
     },
-    /// The job's lease ended while the handler ran, or the job was deleted. Another worker may have the job.
+    /// The job's lease has ended before the job was acknowledged, or the job was deleted. Another
+    /// worker may have the job.
     Lost {
-        /// The job.
+        /// The job whose lease is lost.
         job: &'a Job,
     },
-    /// The connection failed, or the server cannot serve now. The worker tries again.
+    /// The connection failed, or the server refuses commands for now. The worker tries again.
     Disconnected {
-        /// The error.
+        /// The error of the command that failed.
         error: &'a RedisError,
     },
 }

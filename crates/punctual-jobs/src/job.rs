@@ -1,4 +1,4 @@
-//! A job in a worker's hands, and how it fails.
+//! A job that a worker has leased, and the failure of its handler.
 
 use std::fmt::Display;
 use std::str::Utf8Error;
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-/// A job that a worker has.
+/// A job that the server has leased to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job {
@@ -14,13 +14,13 @@ pub struct Job {
     pub queue: Vec<u8>,
     /// ID of the job, unique in its queue.
     pub id: Vec<u8>,
-    /// Proof of the lease: the server refuses the token of a lease that has ended.
+    /// Token of the lease. The server refuses the token of a lease that has ended.
     pub token: i64,
     /// Number of the attempt, from 1.
     pub attempt: u32,
     /// Time at which the attempt was due.
     pub due: SystemTime,
-    /// What the producer added.
+    /// Payload that the producer has added.
     pub payload: Vec<u8>,
 }
 
@@ -29,12 +29,12 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// The payload is not UTF-8.
+    /// If the payload is not UTF-8.
     pub fn text(&self) -> Result<&str, Utf8Error> {
         std::str::from_utf8(&self.payload)
     }
 
-    /// Reads the reply to JOB TAKE.
+    /// Parses the reply to JOB TAKE.
     pub(crate) fn all(reply: Value) -> RedisResult<Vec<Self>> {
         let jobs: Option<Vec<Taken>> = redis::from_owned_redis_value(reply)?;
         let jobs = jobs.unwrap_or_default().into_iter();
@@ -57,12 +57,12 @@ impl Job {
     }
 }
 
-/// A job as the server writes it.
+/// A job in a reply to JOB TAKE: queue, ID, token, attempt, due time in milliseconds, payload.
 type Taken = (Vec<u8>, Vec<u8>, i64, u32, u64, Vec<u8>);
 
-/// Reason why a handler gives a job up. The server keeps the text, and `JOB GET` shows it.
+/// The error of a handler. The server stores its text with the job, and `JOB GET` shows it.
 ///
-/// Any error that can be displayed turns into a failure, so handlers may use `?`:
+/// Any type that implements `Display` converts to a failure, so handlers may use `?`:
 ///
 /// ```
 /// use std::time::Duration;
@@ -84,7 +84,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Makes the job due again after `delay`, instead of its backoff. The last attempt stays the last.
+    /// Makes the job due again after `delay`, instead of after its backoff. The number of attempts
+    /// does not change: a job whose last attempt failed is not tried again.
     #[must_use]
     pub fn retry_in(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
@@ -92,10 +93,10 @@ impl Failure {
     }
 }
 
-// A failure is not `Display` itself, or this would overlap with `From<T> for T`.
+// `Failure` must not implement `Display`, or this would overlap with `From<T> for T`.
 impl<E: Display> From<E> for Failure {
     fn from(error: E) -> Self {
-        // The alternate form has the causes of an `anyhow::Error`.
+        // The alternate form includes the causes of an `anyhow::Error`.
         Self {
             error: format!("{error:#}"),
             delay: None,

@@ -1,7 +1,7 @@
 //! Workers and producers for the job queues of a Punctual server.
 //!
-//! A job is leased to one worker at a time. It is tried again if its handler fails, or if the worker goes away; docs/jobs.md of
-//! the repository has the rules.
+//! The server leases a job to one worker at a time. If the job's handler fails or its lease ends,
+//! the server makes the job due again. docs/jobs.md of the repository has the rules.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -25,8 +25,9 @@
 //! # }
 //! ```
 //!
-//! Everything runs on the tokio runtime of its caller, whose I/O and time must be enabled. The server's clock decides when a job
-//! is due; the clock of this machine only says when to renew a lease.
+//! Workers and producers run on the tokio runtime of their caller, whose I/O and time drivers must
+//! be enabled. The server's clock decides when a job is due. The clock of this machine only decides
+//! when the worker renews a lease.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

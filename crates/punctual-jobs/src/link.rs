@@ -1,7 +1,7 @@
-//! A connection that is made again when it is lost.
+//! A connection to the server that is opened again after it was lost.
 //!
-//! Commands of several tasks share one connection. A task that sees it fail forgets it, unless another one has replaced it
-//! already; the next command connects.
+//! The commands of several tasks share one connection. A task whose command fails drops the
+//! connection, unless another task has replaced it already. The next command connects again.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Value};
 use tokio::sync::Mutex;
 
-/// Time limit for a connection.
+/// Time limit for opening a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Time limit for a reply, beyond the time that the command waits.
+/// Time limit for a reply, in addition to the time for which the command may wait.
 const REPLY_LIMIT: Duration = Duration::from_secs(10);
-/// The shortest and the longest pause before another attempt.
+/// Minimum and maximum pause before another attempt.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// A connection, and its number at this link.
+/// A connection, and its number: the link counts its connections.
 type Connected = (u64, MultiplexedConnection);
 
 pub(crate) struct Link {
@@ -28,14 +28,15 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 struct State {
     connected: Option<Connected>,
-    /// Connections so far.
+    /// Number of connections opened so far.
     count: u64,
-    /// The server's number of the connection, for CLIENT UNBLOCK.
+    /// Client ID of the connection, for CLIENT UNBLOCK. `None` if CLIENT ID is forbidden.
     client_id: Option<i64>,
 }
 
 impl Link {
-    /// Makes a link for commands that wait at most `waits`. It connects at its first command.
+    /// Returns a link for commands that wait at most `waits` in the server. It connects at the
+    /// first command.
     pub(crate) fn new(client: Client, waits: Duration) -> Self {
         Self {
             client,
@@ -58,7 +59,7 @@ impl Link {
             .await?;
         let mut id = redis::cmd("CLIENT");
         id.arg("ID");
-        // A user whose rules forbid CLIENT ID can work all the same; stopping takes longer.
+        // If the ACL rules forbid CLIENT ID, the worker works too, but stopping takes longer.
         state.client_id = match id.query_async(&mut connection).await {
             Ok(id) => Some(id),
             Err(error) if transient(&error) => return Err(error),
@@ -70,13 +71,13 @@ impl Link {
         Ok(connected)
     }
 
-    /// Returns the server's number of the connection.
+    /// Returns the client ID of the connection.
     pub(crate) async fn client_id(&self) -> Option<i64> {
         self.state.lock().await.client_id
     }
 
     /// Sends a command and returns its reply.
-    pub(crate) async fn ask(&self, command: &Cmd) -> RedisResult<Value> {
+    pub(crate) async fn request(&self, command: &Cmd) -> RedisResult<Value> {
         let (number, mut connection) = self.connected().await?;
         let reply = connection.send_packed_command(command).await;
         let reply = reply.and_then(Value::extract_error);
@@ -90,10 +91,10 @@ impl Link {
     }
 }
 
-/// Returns true if the same command may succeed on another connection, or later.
+/// Returns true if the same command may succeed later or on another connection.
 pub(crate) fn transient(error: &RedisError) -> bool {
     use ErrorKind::{BusyLoadingError, ClusterDown, IoError, MasterDown, ReadOnly, TryAgain};
-    // READONLY: the server has become a replica, and its name may lead to the new primary.
+    // After READONLY, the server has become a replica, and its name may resolve to the new primary.
     error.is_unrecoverable_error()
         || matches!(
             error.kind(),
@@ -101,7 +102,7 @@ pub(crate) fn transient(error: &RedisError) -> bool {
         )
 }
 
-/// Pauses that double.
+/// Pauses between attempts. Each pause is twice as long as the previous one, up to a maximum.
 #[derive(Debug)]
 pub(crate) struct Pauses(Duration);
 

@@ -1,13 +1,14 @@
-//! The producer: adds jobs.
+//! The producer, which adds jobs to a queue.
 
 use std::time::{Duration, SystemTime};
 
 use redis::aio::ConnectionLike;
 use redis::{Cmd, RedisResult};
 
-/// A queue to which jobs are added.
+/// A job queue of the server, to which a program adds jobs.
 ///
-/// `C` is any connection of redis that can be cloned: a `MultiplexedConnection`, or a `ConnectionManager`, which reconnects.
+/// `C` is any connection of redis that can be cloned: a `MultiplexedConnection`, or a
+/// `ConnectionManager`, which reconnects.
 #[derive(Debug, Clone)]
 pub struct Queue<C> {
     connection: C,
@@ -15,7 +16,7 @@ pub struct Queue<C> {
 }
 
 impl<C: ConnectionLike + Clone> Queue<C> {
-    /// Makes a producer for the queue with this name. Sends nothing.
+    /// Returns a producer for the queue with this name. Sends no command.
     pub fn new(connection: C, name: impl Into<Vec<u8>>) -> Self {
         Self {
             connection,
@@ -23,7 +24,8 @@ impl<C: ConnectionLike + Clone> Queue<C> {
         }
     }
 
-    /// Begins a job. [`Add::send`] adds it.
+    /// Returns a job with this payload, to set its options. [`Add::send`] adds the job to the
+    /// queue.
     #[must_use = "nothing is sent before `send`"]
     pub fn add(&self, payload: impl Into<Vec<u8>>) -> Add<'_, C> {
         Add {
@@ -36,9 +38,9 @@ impl<C: ConnectionLike + Clone> Queue<C> {
     }
 }
 
-/// A job that is about to be added.
+/// A job to be added, with its options.
 ///
-/// Times are sent in milliseconds, rounded up.
+/// Durations and times are rounded up to milliseconds.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -63,12 +65,12 @@ pub struct Add<'a, C> {
     queue: &'a Queue<C>,
     payload: Vec<u8>,
     words: Vec<Vec<u8>>,
-    // The server reads JITTER right after BACKOFF.
+    // Apart from `words`, because the server accepts JITTER only right after BACKOFF.
     backoff: Vec<String>,
     jitter: Vec<String>,
 }
 
-/// Returns the milliseconds of a time, rounded up.
+/// Returns a duration in milliseconds, rounded up.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -85,14 +87,16 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
         self
     }
 
-    /// Sets the ID, 1 to 512 bytes. Without one the server chooses a number.
+    /// Sets the ID, 1 to 512 bytes. Without an ID, the server chooses a number.
     ///
-    /// With an ID, a job whose addition failed on the way can be added again: at most one is there.
+    /// If the connection fails during [`send`](Self::send), a job with an ID can be sent again: the
+    /// server keeps at most one job with this ID.
     pub fn id(self, id: impl Into<Vec<u8>>) -> Self {
         self.name("ID", id.into())
     }
 
-    /// Keeps the ID taken for at least this time. Without [`Add::id`], the ID is the SHA-1 of the payload.
+    /// Reserves the ID for at least this time, even if the job is done before. Without [`Add::id`],
+    /// the ID is the SHA-1 of the payload.
     pub fn unique(self, time: Duration) -> Self {
         self.number("UNIQUE", millis(time))
     }
@@ -102,56 +106,60 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
         self.number("DELAY", millis(time))
     }
 
-    /// Makes the job due at this time; a time before 1970 counts as 1970.
+    /// Makes the job due at this time. A time before 1970 counts as 1970.
     pub fn at(self, time: SystemTime) -> Self {
         let since = time.duration_since(SystemTime::UNIX_EPOCH);
         self.number("AT", millis(since.unwrap_or_default()))
     }
 
-    /// Sets the priority. The greatest is first.
+    /// Sets the priority. Of the jobs that are due, a worker gets the job with the greatest
+    /// priority first.
     pub fn priority(self, priority: i16) -> Self {
         self.number("PRIORITY", priority)
     }
 
-    /// Sets the time that a worker has which asks for no other. [`Worker`](crate::Worker) asks for its own.
+    /// Sets the default lease, used by workers that request none. A [`Worker`](crate::Worker) of
+    /// this crate always requests its own.
     pub fn lease(self, time: Duration) -> Self {
         self.number("LEASE", millis(time))
     }
 
-    /// Sets the number of attempts after the first one. 25 by default.
+    /// Sets the number of attempts after the first attempt. The server's default is 25.
     pub fn retry(self, attempts: u32) -> Self {
         self.number("RETRY", attempts)
     }
 
-    /// Sets the time between two attempts: `base`, doubled with each attempt, at most `max`.
+    /// Sets the pause between two attempts: `base`, doubled with each attempt, at most `max`.
     pub fn backoff(mut self, base: Duration, max: Duration) -> Self {
         let [base, max] = [base, max].map(|time| millis(time).to_string());
         self.backoff = vec!["BACKOFF".into(), base, max];
         self
     }
 
-    /// Makes the time between two attempts shorter by a random part of up to `percent`. Needs [`Add::backoff`].
+    /// Shortens each pause between two attempts by a random part of up to `percent`. The server
+    /// refuses it without [`Add::backoff`].
     pub fn jitter(mut self, percent: u8) -> Self {
         self.jitter = vec!["JITTER".into(), percent.to_string()];
         self
     }
 
-    /// Removes the job after this time, unless a worker has it then.
+    /// Sets the lifetime: the server removes the job after this time, unless a worker has leased
+    /// it.
     pub fn ttl(self, time: Duration) -> Self {
         self.number("TTL", millis(time))
     }
 
-    /// Sets the queue where the job goes after its last attempt.
+    /// Sets the queue to which the server moves the job after its last attempt has failed.
     pub fn dead(self, queue: impl Into<Vec<u8>>) -> Self {
         self.name("DEAD", queue.into())
     }
 
-    /// Sets how long the job can be read when it is done.
+    /// Sets the time for which the server keeps the job after it is done.
     pub fn keep(self, time: Duration) -> Self {
         self.number("KEEP", millis(time))
     }
 
-    /// Returns the command, to send it in a pipeline or a transaction.
+    /// Returns the JOB ADD command, for a pipeline or a transaction.
     pub fn command(&self) -> Cmd {
         let mut command = redis::cmd("JOB");
         command.arg("ADD").arg(&self.queue.name).arg(&self.payload);
@@ -160,11 +168,12 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
         command
     }
 
-    /// Adds the job, and returns its ID, or `None` if the ID is taken.
+    /// Adds the job to the queue. Returns the job's ID, or `None` if the ID is taken.
     ///
     /// # Errors
     ///
-    /// The server refuses an option, or the connection fails. In the second case the job may have been added.
+    /// If the server refuses an option, or if the connection fails. After a failure of the
+    /// connection, the server may have added the job.
     pub async fn send(self) -> RedisResult<Option<Vec<u8>>> {
         let mut connection = self.queue.connection.clone();
         self.command().query_async(&mut connection).await

@@ -1,7 +1,7 @@
-//! A job from its lease to its acknowledgement.
+//! Runs a job from its lease to its acknowledgement.
 //!
-//! The handler is a task of its own, so the lease is renewed also while it computes (on a runtime of several threads), and a
-//! panic ends nothing else.
+//! Each handler is a task of its own. So on a runtime with several threads, leases are renewed
+//! while a handler computes without awaiting, and a panic ends only the handler.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -16,20 +16,20 @@ use crate::link::{Link, Pauses, transient};
 use crate::queue::millis;
 use crate::{Event, Failure, Job};
 
-/// Error of a job that did not end within the time that a stopping worker has.
+/// Error text of a job that had not ended when the grace period of a stopping worker was over.
 const STOPPED: &str = "the worker stopped";
 
 /// Listener of events.
 pub(crate) type Listener = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
-/// What the jobs of a worker share.
-pub(crate) struct Desk {
+/// The connection and the settings that all jobs of a worker share.
+pub(crate) struct JobRunner {
     pub(crate) link: Link,
     pub(crate) lease: Duration,
     pub(crate) listener: Listener,
 }
 
-/// Ends the handler with the future that awaits it.
+/// A handler's task, which is aborted when this is dropped.
 struct Handler(JoinHandle<Result<(), Failure>>);
 
 impl Drop for Handler {
@@ -38,9 +38,10 @@ impl Drop for Handler {
     }
 }
 
-impl Desk {
-    /// Awaits the handler of `job`, renews the lease meanwhile, and tells the server how it ended. `give_up` ends the wait.
-    pub(crate) async fn see_through(
+impl JobRunner {
+    /// Awaits the handler of `job`, renews the lease meanwhile, and reports the result to the
+    /// server. If `give_up` is ready first, aborts the handler and gives the job up.
+    pub(crate) async fn run_job(
         &self,
         job: Job,
         handler: JoinHandle<Result<(), Failure>>,
@@ -54,8 +55,9 @@ impl Desk {
                 ended = &mut handler.0 => break ended.unwrap_or_else(|error| Err(panicked(error))),
                 () = &mut give_up => break Err(Failure::from(STOPPED)),
                 _ = renewal.tick() => {
-                    // A lease that cannot be renewed now may be later.
-                    if let Some(0) = self.tell(&self.about("TOUCH", &job, &self.lease_words())).await {
+                    // After an error (`None`), the next attempt may succeed. 0: the lease has
+                    // ended.
+                    if let Some(0) = self.send(&self.job_command("TOUCH", &job, &self.lease_words())).await {
                         (self.listener)(&Event::Lost { job: &job });
                         renewal.reset_after(Duration::from_secs(u64::from(u32::MAX)));
                     }
@@ -66,10 +68,11 @@ impl Desk {
         self.settle(&job, result).await;
     }
 
-    /// Acknowledges the job or gives it up, for as long as its lease can last.
+    /// Acknowledges the job, or gives it up after a failure. Tries again for as long as the lease
+    /// can last.
     async fn settle(&self, job: &Job, result: Result<(), Failure>) {
         let command = match result {
-            Ok(()) => self.about("ACK", job, &[]),
+            Ok(()) => self.job_command("ACK", job, &[]),
             Err(failure) => {
                 (self.listener)(&Event::Failed {
                     job,
@@ -80,14 +83,14 @@ impl Desk {
                     words.extend(["DELAY".to_owned(), millis(delay).to_string()]);
                 }
                 words.extend(["ERROR".to_owned(), failure.error]);
-                self.about("NACK", job, &words)
+                self.job_command("NACK", job, &words)
             }
         };
-        // The token makes a second ACK harmless.
+        // A second ACK is harmless, because the token is then invalid.
         let end = Instant::now() + self.lease;
         let mut pauses = Pauses::new();
         loop {
-            match self.tell(&command).await {
+            match self.send(&command).await {
                 Some(1..) => return,
                 Some(_) => break,
                 None if Instant::now() < end => pauses.pause().await,
@@ -101,16 +104,17 @@ impl Desk {
         ["LEASE".into(), millis(self.lease).to_string()]
     }
 
-    fn about(&self, verb: &str, job: &Job, words: &[String]) -> Cmd {
+    fn job_command(&self, verb: &str, job: &Job, words: &[String]) -> Cmd {
         let mut command = redis::cmd("JOB");
         command.arg(verb).arg(&job.queue).arg(&job.id);
         command.arg(job.token).arg(words);
         command
     }
 
-    /// Sends a command, and returns the number of jobs that it changed; `None` if it may succeed later.
-    async fn tell(&self, command: &Cmd) -> Option<i64> {
-        match self.link.ask(command).await {
+    /// Sends a command, and returns the number of jobs that it changed, or `None` after an error if
+    /// the command may succeed later.
+    async fn send(&self, command: &Cmd) -> Option<i64> {
+        match self.link.request(command).await {
             Ok(Value::Int(changed)) => Some(changed),
             Ok(_) => Some(0),
             Err(error) => {
@@ -121,7 +125,7 @@ impl Desk {
     }
 }
 
-/// Returns the failure of a handler that did not return.
+/// Returns the failure of a handler that has panicked or was aborted.
 fn panicked(error: JoinError) -> Failure {
     let Ok(panic) = error.try_into_panic() else {
         return Failure::from(STOPPED);
@@ -131,7 +135,7 @@ fn panicked(error: JoinError) -> Failure {
         (_, Some(text)) => text.clone(),
         _ => "no text".to_owned(),
     };
-    // The drop of a panic's value may panic.
+    // Dropping the panic's payload may panic too.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
     Failure::from(format!("the handler panicked: {text}"))
 }

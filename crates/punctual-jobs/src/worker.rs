@@ -1,7 +1,9 @@
-//! The worker: takes jobs while it has room for them, and runs their handlers.
+//! The worker, which takes jobs from the server and runs their handlers.
 //!
-//! One connection waits in JOB TAKE, and another one has all other commands, since a connection that waits answers nothing else. The
-//! wait is never abandoned: a reply on its way may have jobs. CLIENT UNBLOCK ends it.
+//! A worker has two connections: one waits in JOB TAKE, and the other sends all other commands,
+//! because the server answers no command on a connection that waits. A worker that stops does not
+//! drop the wait, because a reply on its way may lease jobs to it. Instead it ends the wait with
+//! CLIENT UNBLOCK.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,22 +16,27 @@ use tokio::time::Instant;
 
 use crate::link::{Link, Pauses, transient};
 use crate::queue::millis;
-use crate::running::{Desk, Listener};
+use crate::running::{JobRunner, Listener};
 use crate::{Event, Failure, Job};
 
-/// Longest wait of a JOB TAKE. A worker that may not call CLIENT UNBLOCK needs this long to stop.
+/// Maximum wait of a JOB TAKE. A worker whose user may not call CLIENT UNBLOCK needs this long to
+/// stop.
 const BLOCK: Duration = Duration::from_secs(2);
-/// Pause between two CLIENT UNBLOCK, in case the first one overtakes the JOB TAKE.
+/// Pause between two CLIENT UNBLOCK commands. The first command has no effect if the server gets it
+/// before the JOB TAKE.
 const UNBLOCK_PAUSE: Duration = Duration::from_millis(20);
-/// Time that a stopped worker has to give up the jobs that have not ended.
+/// Maximum time in which a stopping worker gives up the jobs that have not ended within the grace
+/// period.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(5);
-/// The server's limit of jobs of one JOB TAKE.
+/// Maximum COUNT that the server accepts in a JOB TAKE.
 const COUNT_MAX: usize = 10_000;
 
-/// A worker for some queues.
+/// A worker that runs the jobs of some queues.
 ///
-/// A worker takes as many jobs as it has room for, and each handler is a task. The lease of a job is renewed while its handler
-/// runs. Dropping the future of [`Worker::run`] aborts the handlers, and their jobs are tried again when their leases end.
+/// A worker runs up to [`concurrency`](Self::concurrency) jobs at the same time, each handler in
+/// its own task. The worker renews the lease of a job while its handler runs. Dropping the future
+/// of [`Worker::run`] aborts the handlers; the server makes their jobs due again when their leases
+/// end.
 pub struct Worker<H> {
     client: Client,
     queues: Vec<Vec<u8>>,
@@ -57,18 +64,19 @@ where
     H: Fn(Job) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), Failure>> + Send + 'static,
 {
-    /// Makes a worker that calls `handler` for each job of the queues. Queues that are named first come first.
+    /// Returns a worker that calls `handler` for each job of the queues. The worker takes jobs from
+    /// the queues in the order in which they are named.
     ///
     /// # Panics
     ///
-    /// There are no queues.
+    /// If there are no queues.
     pub fn new<Q: Into<Vec<u8>>>(
         client: Client,
         queues: impl IntoIterator<Item = Q>,
         handler: H,
     ) -> Self {
         let queues: Vec<Vec<u8>> = queues.into_iter().map(Into::into).collect();
-        assert!(!queues.is_empty(), "a worker needs a queue");
+        assert!(!queues.is_empty(), "a worker needs at least one queue");
         Self {
             client,
             queues,
@@ -80,11 +88,11 @@ where
         }
     }
 
-    /// Sets the number of jobs that run at the same time. 1 by default.
+    /// Sets the maximum number of jobs that run at the same time. The default is 1.
     ///
     /// # Panics
     ///
-    /// The number is zero.
+    /// If the number is zero.
     #[must_use]
     pub fn concurrency(mut self, jobs: usize) -> Self {
         assert!(jobs > 0, "a worker runs at least one job");
@@ -92,9 +100,10 @@ where
         self
     }
 
-    /// Sets the time after which another worker gets a job if this one is gone. 30 seconds by default.
+    /// Sets the lease: the time after which the server makes a job due again if this worker is
+    /// gone. The default is 30 seconds.
     ///
-    /// The lease is renewed after each third of it.
+    /// The worker renews the lease each time that a third of it has passed.
     ///
     /// # Panics
     ///
@@ -103,70 +112,73 @@ where
     pub fn lease(mut self, time: Duration) -> Self {
         assert!(
             time >= Duration::from_millis(3),
-            "the lease has no third part"
+            "a lease is at least 3 milliseconds long"
         );
         self.lease = time;
         self
     }
 
-    /// Sets the grace period: how long a worker that is told to stop waits for running jobs. 25 seconds by default.
+    /// Sets the grace period: how long a stopping worker waits for running jobs. The default is 25
+    /// seconds.
     #[must_use]
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = time;
         self
     }
 
-    /// Sets the listener of events, which a program writes to its log. It must not block.
+    /// Sets the listener of events, which may write them to a log. The listener must not block.
     #[must_use]
     pub fn on_event(mut self, listener: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
         self.listener = Arc::new(listener);
         self
     }
 
-    /// Works until the process gets SIGTERM or SIGINT (on other systems than Unix: ctrl-C), and stops as [`Worker::run_until`]
-    /// does.
+    /// Runs jobs until the process gets SIGTERM or SIGINT (on systems other than Unix: ctrl-C), and
+    /// then stops like [`Worker::run_until`].
     ///
     /// # Errors
     ///
     /// See [`Worker::run_until`].
     pub async fn run(self) -> RedisResult<()> {
-        let signal = signal()?;
+        let signal = stop_signal()?;
         self.run_until(signal).await
     }
 
-    /// Works until `stop` is ready.
+    /// Runs jobs until `stop` is ready.
     ///
-    /// The worker then takes no more jobs, and returns when the jobs that run have ended, after the grace at the latest. A job
-    /// that has not ended by then is given up, which counts as a failed attempt, and its handler is dropped.
+    /// Then the worker takes no more jobs, and waits for the running jobs, at most for the [grace
+    /// period](Self::grace). It gives up the jobs that have not ended by then: it aborts their
+    /// handlers, and the server counts their attempts as failed.
     ///
     /// # Errors
     ///
-    /// The server refuses JOB TAKE: it has no jobs, a key is no queue, or the user may not. Jobs that run end first, as if the
-    /// worker was stopped. A connection that fails is no error, but an [`Event::Disconnected`].
+    /// If the server refuses JOB TAKE: it does not support jobs, a key is not a queue, or the user
+    /// lacks the permission. The worker first stops as described above. A failed connection is not
+    /// an error but an [`Event::Disconnected`].
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> RedisResult<()> {
-        let desk = Arc::new(Desk {
+        let runner = Arc::new(JobRunner {
             link: Link::new(self.client.clone(), Duration::ZERO),
             lease: self.lease,
             listener: self.listener.clone(),
         });
         let (give_up, given_up) = watch::channel(());
         let mut running = JoinSet::new();
-        let result = self.take(stop, &desk, &given_up, &mut running).await;
+        let result = self.take_jobs(stop, &runner, &given_up, &mut running).await;
         let all = async { while running.join_next().await.is_some() {} };
         if tokio::time::timeout(self.grace, all).await.is_err() {
             drop(give_up);
             let all = async { while running.join_next().await.is_some() {} };
-            // The leases of jobs that the server did not hear of end by themselves.
+            // If a NACK does not reach the server, the lease of its job ends by itself.
             let _ = tokio::time::timeout(GIVE_UP_LIMIT, all).await;
         }
         result
     }
 
-    /// Takes jobs and starts their handlers until `stop` is ready.
-    async fn take(
+    /// Takes jobs and starts their handlers until `stop` is ready or the server refuses JOB TAKE.
+    async fn take_jobs(
         &self,
         stop: impl Future<Output = ()>,
-        desk: &Arc<Desk>,
+        runner: &Arc<JobRunner>,
         given_up: &watch::Receiver<()>,
         running: &mut JoinSet<()>,
     ) -> RedisResult<()> {
@@ -182,19 +194,19 @@ where
                     () = &mut stop => return Ok(()),
                 }
             }
-            let command = self.command(free);
-            let mut reply = pin!(waiting.ask(&command));
+            let command = self.take_command(free);
+            let mut reply = pin!(waiting.request(&command));
             let (reply, last) = tokio::select! {
-                // A future that is ready at once must stop a worker that always finds jobs.
+                // Checks `stop` first: otherwise a worker that always finds jobs might not stop.
                 biased;
-                () = &mut stop => (self.unblock(desk, &waiting, reply).await, true),
+                () = &mut stop => (self.unblock(runner, &waiting, reply).await, true),
                 reply = &mut reply => (Some(reply), false),
             };
             match reply.map(|reply| reply.and_then(Job::all)) {
                 Some(Ok(jobs)) => {
                     pauses = Pauses::new();
                     for job in jobs {
-                        self.start(job, desk, given_up, running);
+                        self.start(job, runner, given_up, running);
                     }
                 }
                 Some(Err(error)) if transient(&error) => {
@@ -213,7 +225,7 @@ where
         }
     }
 
-    fn command(&self, free: usize) -> Cmd {
+    fn take_command(&self, free: usize) -> Cmd {
         let mut command = redis::cmd("JOB");
         command.arg("TAKE").arg(&self.queues);
         command.arg("COUNT").arg(free.min(COUNT_MAX));
@@ -222,22 +234,24 @@ where
         command
     }
 
-    /// Ends the wait for `reply` and returns it, or `None` if there is none within the grace.
+    /// Ends the JOB TAKE that waits for `reply`, and returns the reply, or `None` if no reply comes
+    /// within the grace period or within `BLOCK`, whichever is longer.
     async fn unblock<R>(
         &self,
-        desk: &Desk,
+        runner: &JobRunner,
         waiting: &Link,
         mut reply: impl Future<Output = R> + Unpin,
     ) -> Option<R> {
         let end = Instant::now() + self.grace.max(BLOCK);
         loop {
-            // A command that is not sent yet waits for its connection; it has no number then.
+            // A link that is still connecting has no client ID and has not sent the JOB TAKE. The
+            // loop then tries again after the pause.
             let unblock = async {
                 if let Some(id) = waiting.client_id().await {
                     let mut command = redis::cmd("CLIENT");
                     command.arg("UNBLOCK").arg(id);
-                    // A server that does not answer, or refuses, lets the wait end by itself.
-                    let _ = desk.link.ask(&command).await;
+                    // If the server does not answer or refuses, the wait ends after `BLOCK`.
+                    let _ = runner.link.request(&command).await;
                 }
                 tokio::time::sleep(UNBLOCK_PAUSE).await;
             };
@@ -252,24 +266,25 @@ where
     fn start(
         &self,
         job: Job,
-        desk: &Arc<Desk>,
+        runner: &Arc<JobRunner>,
         given_up: &watch::Receiver<()>,
         running: &mut JoinSet<()>,
     ) {
-        let (handler, its) = (self.handler.clone(), job.clone());
-        let handler = tokio::spawn(async move { handler(its).await });
-        let (desk, mut given_up) = (desk.clone(), given_up.clone());
+        let (handler, job_copy) = (self.handler.clone(), job.clone());
+        let handler = tokio::spawn(async move { handler(job_copy).await });
+        let (runner, mut given_up) = (runner.clone(), given_up.clone());
         running.spawn(async move {
-            // An error: the sender is gone.
+            // `changed` returns an error when the sender is dropped, which gives all jobs up.
             let give_up = async { while given_up.changed().await.is_ok() {} };
-            desk.see_through(job, handler, give_up).await;
+            runner.run_job(job, handler, give_up).await;
         });
     }
 }
 
-/// Returns a future that is ready after a signal to stop. From now on such a signal does not end the process.
+/// Returns a future that is ready after SIGTERM or SIGINT. After this call, these signals no longer
+/// end the process.
 #[cfg(unix)]
-fn signal() -> RedisResult<impl Future<Output = ()>> {
+fn stop_signal() -> RedisResult<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -282,9 +297,9 @@ fn signal() -> RedisResult<impl Future<Output = ()>> {
 }
 
 #[cfg(not(unix))]
-fn signal() -> RedisResult<impl Future<Output = ()>> {
+fn stop_signal() -> RedisResult<impl Future<Output = ()>> {
     Ok(async {
-        // Without the signal nothing stops the worker.
+        // If the signal handler cannot be installed, the worker never stops.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await
         }

@@ -1,4 +1,5 @@
-//! Producers and workers with a real server. Its clock is virtual where leases and delays matter: the test moves it.
+//! Tests of producers and workers with a real server. Where leases and delays matter, the server
+//! has a virtual clock, which the test advances.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,8 +11,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, FromRedisValue};
 use tokio::sync::{mpsc, oneshot};
 
-/// Timeout of a test's wait, generous for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of a wait in a test, long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn virtual_server() -> Server {
     Server::builder().port(0).virtual_clock().spawn().unwrap()
@@ -22,60 +23,62 @@ fn client(server: &Server) -> Client {
 }
 
 async fn connect(server: &Server) -> MultiplexedConnection {
-    let config = redis::AsyncConnectionConfig::new().set_response_timeout(PATIENCE);
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(TIMEOUT);
     client(server)
         .get_multiplexed_async_connection_with_config(&config)
         .await
         .unwrap()
 }
 
-async fn ask<T: FromRedisValue>(c: &mut MultiplexedConnection, line: &str) -> T {
+async fn call<T: FromRedisValue>(c: &mut MultiplexedConnection, line: &str) -> T {
     let mut words = line.split(' ');
     let mut command = redis::cmd(words.next().unwrap());
     command.arg(words.collect::<Vec<_>>());
     command.query_async(c).await.unwrap()
 }
 
-/// Adds a job whose payload is its ID, and which stays when it is done.
+/// Adds a job whose payload is its ID, and which can be read after it is done.
 async fn add(c: &mut MultiplexedConnection, id: &str) {
     let queue = Queue::new(c.clone(), "q");
-    let added = queue.add(id).id(id).keep(PATIENCE).send().await;
+    let added = queue.add(id).id(id).keep(TIMEOUT).send().await;
     assert!(added.unwrap().is_some());
 }
 
 /// Returns a field of JOB GET.
 async fn field(c: &mut MultiplexedConnection, job: &str, name: &str) -> Option<String> {
-    let fields: HashMap<String, String> = ask(c, &format!("JOB GET {job}")).await;
+    let fields: HashMap<String, String> = call(c, &format!("JOB GET {job}")).await;
     fields.get(name).cloned()
 }
 
-/// Waits until JOB GET has this value.
+/// Waits until the field of JOB GET has this value.
 async fn until_field(c: &mut MultiplexedConnection, job: &str, name: &str, value: &str) {
     let reached = async {
         while field(c, job, name).await.as_deref() != Some(value) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let reached = tokio::time::timeout(PATIENCE, reached).await;
+    let reached = tokio::time::timeout(TIMEOUT, reached).await;
     reached.unwrap_or_else(|_| panic!("{job}: {name} does not become {value}"));
 }
 
-/// Runs the future, which must end.
+/// Awaits a future, which must end within [`TIMEOUT`].
 async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("hangs")
+    tokio::time::timeout(TIMEOUT, future)
+        .await
+        .expect("ends within the timeout")
 }
 
-/// A worker's end: `stop` ends it, and `ended` tells how.
+/// Stops a worker through `stop`, and checks that its task `ended` without an error.
 async fn stop(stop: oneshot::Sender<()>, ended: tokio::task::JoinHandle<redis::RedisResult<()>>) {
     stop.send(()).unwrap();
     soon(ended).await.unwrap().unwrap();
 }
 
-async fn gone(receiver: oneshot::Receiver<()>) {
+async fn wait_for(receiver: oneshot::Receiver<()>) {
     receiver.await.unwrap_or(());
 }
 
-fn named(event: &Event<'_>) -> String {
+fn describe(event: &Event<'_>) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match event {
         Event::Failed { job, error } => format!("{} failed: {error}", text(&job.id)),
@@ -149,9 +152,9 @@ async fn jobs_run_side_by_side_and_fail_and_run_again() {
     for id in ["panic", "error", "later", "good"] {
         let backoff = Duration::from_millis(1000);
         let add = queue.add(id).id(id).backoff(backoff, backoff);
-        add.keep(PATIENCE).send().await.unwrap();
+        add.keep(TIMEOUT).send().await.unwrap();
     }
-    // Each handler waits until all run.
+    // Each handler waits until all four run.
     let barrier = Arc::new(tokio::sync::Barrier::new(4));
     let events = Arc::new(Mutex::new(Vec::new()));
     let (seen, handler_barrier) = (events.clone(), barrier.clone());
@@ -171,10 +174,10 @@ async fn jobs_run_side_by_side_and_fail_and_run_again() {
             }
         }
     });
-    let (tell, told) = oneshot::channel();
+    let (stop_worker, stopped) = oneshot::channel();
     let worker = worker.concurrency(4);
-    let worker = worker.on_event(move |event| seen.lock().unwrap().push(named(event)));
-    let ended = tokio::spawn(worker.run_until(gone(told)));
+    let worker = worker.on_event(move |event| seen.lock().unwrap().push(describe(event)));
+    let ended = tokio::spawn(worker.run_until(wait_for(stopped)));
     until_field(&mut c, "q good", "state", "done").await;
     for id in ["panic", "error", "later"] {
         until_field(&mut c, &format!("q {id}"), "state", "delayed").await;
@@ -183,14 +186,14 @@ async fn jobs_run_side_by_side_and_fail_and_run_again() {
     assert_eq!(error, "invalid digit found in string");
     let error = field(&mut c, "q panic", "error").await.unwrap();
     assert_eq!(error, "the handler panicked: no 1");
-    let _: i64 = ask(&mut c, "CLOCK ADVANCE 1000").await;
+    let _: i64 = call(&mut c, "CLOCK ADVANCE 1000").await;
     until_field(&mut c, "q error", "state", "done").await;
     until_field(&mut c, "q panic", "state", "done").await;
     let later = field(&mut c, "q later", "state").await.unwrap();
     assert_eq!(later, "delayed");
-    let _: i64 = ask(&mut c, "CLOCK ADVANCE 1000").await;
+    let _: i64 = call(&mut c, "CLOCK ADVANCE 1000").await;
     until_field(&mut c, "q later", "state", "done").await;
-    stop(tell, ended).await;
+    stop(stop_worker, ended).await;
     let mut events = events.lock().unwrap();
     events.sort();
     assert_eq!(
@@ -213,23 +216,23 @@ async fn a_lease_is_renewed_while_the_handler_runs() {
     let worker = Worker::new(client(&server), ["q"], move |_| {
         let finished = finished.lock().unwrap().take().expect("runs once");
         async move {
-            gone(finished).await;
+            wait_for(finished).await;
             Ok(())
         }
     });
-    let (tell, told) = oneshot::channel();
+    let (stop_worker, stopped) = oneshot::channel();
     let worker = worker.lease(Duration::from_millis(300));
-    let ended = tokio::spawn(worker.run_until(gone(told)));
+    let ended = tokio::spawn(worker.run_until(wait_for(stopped)));
     until_field(&mut c, "q long", "state", "leased").await;
-    // Longer than the lease in all.
+    // Four times 100 ms, which is longer than the lease.
     for _ in 0..4 {
-        let now: i64 = ask(&mut c, "CLOCK ADVANCE 100").await;
+        let now: i64 = call(&mut c, "CLOCK ADVANCE 100").await;
         until_field(&mut c, "q long", "at", &(now + 300).to_string()).await;
     }
     finish.send(()).unwrap();
     until_field(&mut c, "q long", "state", "done").await;
     assert_eq!(field(&mut c, "q long", "attempts").await.unwrap(), "1");
-    stop(tell, ended).await;
+    stop(stop_worker, ended).await;
 }
 
 #[tokio::test]
@@ -239,25 +242,25 @@ async fn a_lost_lease_is_an_event() {
     add(&mut c, "deleted").await;
     let (events, mut seen) = mpsc::unbounded_channel();
     let worker = Worker::new(client(&server), ["q"], |_| std::future::pending());
-    let (tell, told) = oneshot::channel();
+    let (stop_worker, stopped) = oneshot::channel();
     let worker = worker
         .lease(Duration::from_millis(30))
         .grace(Duration::ZERO)
-        .on_event(move |event| events.send(named(event)).unwrap());
-    let ended = tokio::spawn(worker.run_until(gone(told)));
+        .on_event(move |event| events.send(describe(event)).unwrap());
+    let ended = tokio::spawn(worker.run_until(wait_for(stopped)));
     until_field(&mut c, "q deleted", "state", "leased").await;
-    let _: i64 = ask(&mut c, "JOB DEL q deleted").await;
+    let _: i64 = call(&mut c, "JOB DEL q deleted").await;
     assert_eq!(soon(seen.recv()).await.unwrap(), "deleted lost");
-    stop(tell, ended).await;
+    stop(stop_worker, ended).await;
 }
 
-/// The server's clock stands still, so a JOB TAKE that waits never ends by itself.
+/// The server's clock stands still, so a waiting JOB TAKE never ends by itself.
 #[tokio::test]
 async fn a_worker_that_stops_ends_its_wait_and_gives_up_what_takes_too_long() {
     let server = virtual_server();
     let mut c = connect(&server).await;
     for forever in [false, true] {
-        let _: i64 = ask(&mut c, "DEL q").await;
+        let _: i64 = call(&mut c, "DEL q").await;
         let id = if forever { "forever" } else { "short" };
         add(&mut c, id).await;
         let (finish, finished) = oneshot::channel();
@@ -265,16 +268,16 @@ async fn a_worker_that_stops_ends_its_wait_and_gives_up_what_takes_too_long() {
         let worker = Worker::new(client(&server), ["q"], move |_| {
             let finished = finished.lock().unwrap().take().expect("runs once");
             async move {
-                gone(finished).await;
+                wait_for(finished).await;
                 Ok(())
             }
         });
-        let grace = if forever { Duration::ZERO } else { PATIENCE };
-        let (tell, told) = oneshot::channel();
+        let grace = if forever { Duration::ZERO } else { TIMEOUT };
+        let (stop_worker, stopped) = oneshot::channel();
         let worker = worker.concurrency(2).grace(grace);
-        let ended = tokio::spawn(worker.run_until(gone(told)));
+        let ended = tokio::spawn(worker.run_until(wait_for(stopped)));
         until_field(&mut c, &format!("q {id}"), "state", "leased").await;
-        tell.send(()).unwrap();
+        stop_worker.send(()).unwrap();
         if !forever {
             tokio::task::yield_now().await;
             assert!(!ended.is_finished());
@@ -289,7 +292,8 @@ async fn a_worker_that_stops_ends_its_wait_and_gives_up_what_takes_too_long() {
     }
 }
 
-/// The server ends while a job runs. The job is acknowledged to the next one.
+/// The server is stopped and started again while a job runs. The worker acknowledges the job to the
+/// new server.
 #[tokio::test]
 async fn a_worker_outlives_the_server() {
     let folder = std::env::temp_dir().join(format!("punctual-jobs-{}", std::process::id()));
@@ -314,10 +318,10 @@ async fn a_worker_outlives_the_server() {
             Ok(())
         }
     });
-    let worker = worker.concurrency(2).lease(PATIENCE * 10);
-    let worker = worker.on_event(move |event| events.send(named(event)).unwrap_or(()));
-    let (tell, told) = oneshot::channel();
-    let ended = tokio::spawn(worker.run_until(gone(told)));
+    let worker = worker.concurrency(2).lease(TIMEOUT * 10);
+    let worker = worker.on_event(move |event| events.send(describe(event)).unwrap_or(()));
+    let (stop_worker, stopped) = oneshot::channel();
+    let ended = tokio::spawn(worker.run_until(wait_for(stopped)));
     assert_eq!(soon(begins.recv()).await.unwrap(), "first");
     server.shutdown();
     assert_eq!(soon(seen.recv()).await.unwrap(), "disconnected");
@@ -325,7 +329,7 @@ async fn a_worker_outlives_the_server() {
     let server = loop {
         match start(port) {
             Ok(server) => break server,
-            // Another program may use the port for a moment.
+            // Another program may use the port for a moment, so the loop tries again.
             Err(error) => eprintln!("{error}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -336,7 +340,7 @@ async fn a_worker_outlives_the_server() {
     add(&mut c, "second").await;
     assert_eq!(soon(begins.recv()).await.unwrap(), "second");
     until_field(&mut c, "q second", "state", "done").await;
-    stop(tell, ended).await;
+    stop(stop_worker, ended).await;
     server.shutdown();
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -345,7 +349,7 @@ async fn a_worker_outlives_the_server() {
 async fn what_the_server_refuses_ends_the_worker() {
     let server = virtual_server();
     let mut c = connect(&server).await;
-    let _: String = ask(&mut c, "SET text x").await;
+    let _: String = call(&mut c, "SET text x").await;
     let worker = Worker::new(client(&server), ["text"], |_| async { Ok(()) });
     let error = soon(worker.run_until(std::future::pending())).await;
     assert_eq!(error.unwrap_err().code(), Some("WRONGTYPE"));
@@ -366,16 +370,16 @@ async fn a_thousand_jobs_run_once_each() {
         let ran = ran.clone();
         async move { Ok(ran.send(job.text()?.parse::<u32>()?)?) }
     });
-    let (tell, told) = oneshot::channel();
-    let ended = tokio::spawn(worker.concurrency(50).run_until(gone(told)));
+    let (stop_worker, stopped) = oneshot::channel();
+    let ended = tokio::spawn(worker.concurrency(50).run_until(wait_for(stopped)));
     let mut all = Vec::new();
     while all.len() < 1000 {
         all.push(soon(runs.recv()).await.unwrap());
     }
-    stop(tell, ended).await;
+    stop(stop_worker, ended).await;
     all.sort_unstable();
     assert_eq!(all, (0..1000).collect::<Vec<_>>());
     assert!(runs.try_recv().is_err());
-    let info: HashMap<String, Option<u64>> = ask(&mut c, "JOB INFO q").await;
+    let info: HashMap<String, Option<u64>> = call(&mut c, "JOB INFO q").await;
     assert_eq!((info["total-done"], info["leased"]), (Some(1000), Some(0)));
 }

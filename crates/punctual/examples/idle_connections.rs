@@ -1,4 +1,4 @@
-//! A server that closes connections that are silent for too long, on smol.
+//! A server on smol that closes connections whose client sends nothing for too long.
 //!
 //!     cargo run -p punctual --features async --example idle_connections
 use std::io;
@@ -8,15 +8,15 @@ use punctual::future::{Elapsed, timeout};
 use smol::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use smol::net::{TcpListener, TcpStream};
 
-const PATIENCE: Duration = Duration::from_millis(300);
+const IDLE_LIMIT: Duration = Duration::from_millis(300);
 
-/// Echoes each line. Returns the reason for which it ended.
+/// Echoes each line. Returns the reason why the connection ended.
 async fn echo(mut stream: TcpStream) -> io::Result<&'static str> {
     let mut lines = BufReader::new(stream.clone());
     let mut line = String::new();
     loop {
         line.clear();
-        match timeout(PATIENCE, lines.read_line(&mut line)).await {
+        match timeout(IDLE_LIMIT, lines.read_line(&mut line)).await {
             Ok(Ok(0)) => return Ok("the client hung up"),
             Ok(read) => drop(read?),
             Err(Elapsed) => {
@@ -28,14 +28,14 @@ async fn echo(mut stream: TcpStream) -> io::Result<&'static str> {
     }
 }
 
-/// Sends a line, then nothing. Returns the text received.
+/// Sends three lines and then nothing. Returns the text that the server sends.
 async fn client(mut stream: TcpStream) -> io::Result<String> {
     for _ in 0..3 {
         stream.write_all(b"hello\n").await?;
     }
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await?;
-    Ok(heard)
+    let mut received = String::new();
+    stream.read_to_string(&mut received).await?;
+    Ok(received)
 }
 
 /// Runs one server and one client.
@@ -47,10 +47,10 @@ pub fn main() -> io::Result<()> {
             let (stream, _) = listener.accept().await?;
             echo(stream).await
         });
-        let heard = client(TcpStream::connect(address).await?).await?;
+        let received = client(TcpStream::connect(address).await?).await?;
         let why = server.await?;
-        println!("{why}; the client heard {heard:?}");
-        assert_eq!(heard, "hello\nhello\nhello\nbye\n");
+        println!("{why}; the client received {received:?}");
+        assert_eq!(received, "hello\nhello\nhello\nbye\n");
         assert_eq!(why, "the client was silent");
         Ok(())
     })

@@ -1,4 +1,5 @@
-//! A client that retries, on tokio: each attempt has a time limit, and so have all attempts together.
+//! A client on tokio that retries requests. Each attempt has a time limit, and all attempts
+//! together have another.
 //!
 //!     cargo run -p punctual --features async --example retries
 use std::time::{Duration, Instant};
@@ -6,10 +7,10 @@ use std::time::{Duration, Instant};
 use punctual::future::{Elapsed, sleep, timeout, timeout_at};
 use tokio::sync::{mpsc, oneshot};
 
-/// A request: a number, and the channel of the reply.
+/// A number, and the channel for the reply: the number's square.
 type Request = (u32, oneshot::Sender<u32>);
 
-/// Ignores two of three requests.
+/// Answers every third request and lets the others time out.
 async fn server(mut requests: mpsc::Receiver<Request>) {
     let mut seen = 0;
     while let Some((number, reply)) = requests.recv().await {
@@ -25,9 +26,9 @@ async fn server(mut requests: mpsc::Receiver<Request>) {
     }
 }
 
-/// Retries until there is a reply or `deadline` has passed. Waits 2 ms after the first failure, then twice as long each
-/// time.
-async fn ask(
+/// Sends a request until a reply comes or `deadline` has passed. Returns the reply and the number
+/// of attempts. Pauses 2 ms after the first failure, and twice as long after each further failure.
+async fn request(
     server: &mpsc::Sender<Request>,
     number: u32,
     deadline: Instant,
@@ -36,7 +37,10 @@ async fn ask(
         let mut pause = Duration::from_millis(2);
         for attempt in 1.. {
             let (sender, reply) = oneshot::channel();
-            server.send((number, sender)).await.expect("it runs");
+            server
+                .send((number, sender))
+                .await
+                .expect("the server runs");
             match timeout(Duration::from_millis(10), reply).await {
                 Ok(Ok(answer)) => return (answer, attempt),
                 Ok(Err(_)) => println!("attempt {attempt}: the server has hung up"),
@@ -45,25 +49,27 @@ async fn ask(
             sleep(pause).await;
             pause *= 2;
         }
-        unreachable!("it goes on until its time is up")
+        unreachable!("the loop ends only with a return")
     })
     .await
 }
 
-/// One question that is answered in time, and one that is not.
+/// Sends a request that is answered in time, and a request that is not.
 #[tokio::main]
 pub async fn main() {
     let (sender, requests) = mpsc::channel(10);
     let server = tokio::spawn(server(requests));
 
-    let patient = Instant::now() + Duration::from_secs(60);
-    let (answer, attempts) = ask(&sender, 12, patient).await.expect("an answer");
+    let late_deadline = Instant::now() + Duration::from_secs(60);
+    let (answer, attempts) = request(&sender, 12, late_deadline)
+        .await
+        .expect("an answer");
     println!("{answer} after {attempts} attempts");
     assert_eq!((answer, attempts % 3), (144, 0));
-    let hurried = Instant::now() + Duration::from_millis(15);
-    assert_eq!(ask(&sender, 12, hurried).await, Err(Elapsed));
+    let early_deadline = Instant::now() + Duration::from_millis(15);
+    assert_eq!(request(&sender, 12, early_deadline).await, Err(Elapsed));
 
     drop(sender);
-    server.await.expect("the server ends in peace");
-    // The runtime drops tasks that still sleep.
+    server.await.expect("the server does not panic");
+    // The runtime drops the tasks that still sleep.
 }

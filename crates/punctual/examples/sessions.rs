@@ -1,5 +1,5 @@
-//! Sessions that end after half an hour without activity: a map, and a `DelayQueue` of their ends, for a whole day on a
-//! virtual clock.
+//! Sessions that end after half an hour without activity. A map holds the sessions, and a
+//! `DelayQueue` their ends. The example simulates a day on a virtual clock.
 //!
 //!     cargo run -p punctual --features async --example sessions
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ enum Event {
 
 struct Session {
     pages: u32,
-    /// The handle of its end in the queue.
+    /// Handle of the session's end in the queue.
     end: TimerKey,
 }
 
@@ -34,7 +34,7 @@ struct Sessions {
 }
 
 impl Sessions {
-    fn take(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Visit(name) => {
                 if let Some(session) = self.by_name.get_mut(name) {
@@ -53,15 +53,15 @@ impl Sessions {
         }
     }
 
-    /// Runs until the channel is disconnected and all sessions have ended. Returns the users who were logged out for
-    /// inactivity, and the number of pages they visited.
+    /// Runs until the channel is disconnected and all sessions have ended. Returns the users whose
+    /// sessions ended for inactivity, with the numbers of pages that they visited.
     async fn run(mut self, mut events: mpsc::Receiver<Event>) -> Vec<(&'static str, u32)> {
         let mut expired = Vec::new();
         let mut open = true;
         while open || !self.ends.is_empty() {
             tokio::select! {
                 event = events.recv(), if open => match event {
-                    Some(event) => self.take(event),
+                    Some(event) => self.handle(event),
                     None => open = false,
                 },
                 Some(end) = self.ends.next(), if !self.ends.is_empty() => {
@@ -75,7 +75,7 @@ impl Sessions {
     }
 }
 
-/// Simulates a day: the clock advances to the next deadline by itself.
+/// Simulates a day. The clock advances to the next deadline by itself.
 pub fn main() {
     let time = VirtualTime::new();
     let before = time.now();
@@ -85,10 +85,10 @@ pub fn main() {
         visit("anna").await?;
         visit("bert").await?;
         sleep(29 * MINUTE).await;
-        visit("anna").await?; // just in time
+        visit("anna").await?; // before her session ends
         sleep(29 * MINUTE).await;
-        visit("bert").await?; // he has to log in again
-        sleep(MINUTE).await; // and anna is logged out
+        visit("bert").await?; // his session has ended, so he logs in again
+        sleep(MINUTE).await; // anna's session ends
         visit("carl").await?;
         sleep(MINUTE).await;
         sender.send(Event::Leave("bert")).await?;
@@ -96,11 +96,11 @@ pub fn main() {
         Ok::<(), mpsc::error::SendError<Event>>(())
     };
     let (expired, visited) = time.block_on(async {
-        // Created here, so that it uses this clock.
+        // Created inside `block_on`, so that its queue uses this clock.
         let sessions = Sessions::default();
         tokio::join!(sessions.run(events), visitors)
     });
-    visited.expect("somebody listens");
+    visited.expect("the events are received");
     println!("logged out, with the pages they saw: {expired:?}");
     assert_eq!(expired, [("bert", 1), ("anna", 2), ("carl", 1)]);
     assert_eq!(time.now() - before, 25 * 60 * MINUTE);

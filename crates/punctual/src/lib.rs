@@ -13,20 +13,22 @@
 //! assert!(timeouts.is_empty());
 //! ```
 //!
-//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Wheel`], a hierarchical
-//!   timing wheel, suits any number of timers, and [`RawWheel`](queue::wheel::RawWheel) is the same for
-//!   timers that are stored elsewhere.
-//! - [`tick`]: conversion between times and ticks. All rounding happens here, so that nothing fires early.
-//! - [`time`]: timers, tickers and timeouts with Go's semantics, on one thread, and virtual time.
-//! - [`driver`]: one thread that sleeps exactly until the next deadline.
-//! - `future` (feature `async`): `sleep`, `timeout`, `interval` and a `DelayQueue` for any executor.
+//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Wheel`], a hierarchical timing
+//!   wheel, suits any number of timers. [`RawWheel`](queue::wheel::RawWheel) is a wheel for timers
+//!   that the caller stores.
+//! - [`tick`]: conversion between times and ticks. All rounding happens there, so that no timer
+//!   fires early.
+//! - [`time`]: timers, tickers and timeouts with Go's semantics, and a virtual clock for tests.
+//! - [`driver`]: a thread that sleeps exactly until the next deadline and fires the due timers.
+//! - `future` (feature `async`): `sleep`, `timeout`, `interval` and a `DelayQueue` for any
+//!   executor.
 //!
 //! # An event loop
 //!
-//! The queues read no clock. A loop reads it once a turn, waits for its sources of events until the
-//! next deadline, and then pops what is due. [`Epoch`] rounds deadlines up and readings down, so
-//! no timer fires early. Here the source of events is a channel; with sockets, the wait is `epoll`
-//! or `poll` with the same timeout.
+//! The queues read no clock. An event loop waits for events until the next deadline, reads the
+//! clock once per iteration, and then pops the due timers. [`Epoch`] rounds deadlines up and clock
+//! readings down, so no timer fires early. The loop below waits for events from a channel; a loop
+//! with sockets calls `epoll` or `poll` with the same timeout.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -62,25 +64,26 @@
 //! # }
 //! ```
 //!
-//! A loop that must not be late for its events pops with a budget
-//! ([`poll_due`](Wheel::poll_due)). A loop that does nothing but timers is the
-//! [`driver`], which also wakes a sleep for an earlier timer.
+//! A loop whose events must not wait for many due timers pops with a budget
+//! ([`poll_due`](Wheel::poll_due)). A program that needs only timers uses the [`driver`], which
+//! also wakes its thread when another thread arms an earlier timer.
 //!
 //! # Other designs
 //!
 //! | | arm, cancel, re-arm | deadlines | order | clock |
 //! |---|---|---|---|---|
-//! | [`Wheel`] | O(1) | all of `u64` ticks | exact; equal deadlines in the sequence of arming | passed in |
-//! | tokio-util's `DelayQueue` | O(1) | two years ahead | none within a millisecond | tokio's |
+//! | [`Wheel`] | O(1) | all of `u64` | exact; ties in the order of arming | passed in |
+//! | tokio-util's `DelayQueue` | O(1) | two years ahead | no order within a millisecond | tokio's |
 //! | [`Heap`], `BinaryHeap` with handles | O(log n) | all | exact | passed in |
-//! | `BinaryHeap` with dead entries | O(log n), and memory for what is cancelled | all | exact | passed in |
+//! | `BinaryHeap` that keeps cancelled entries | O(log n) | all | exact | passed in |
 //!
-//! A heap is as good where a few thousand timers nearly all fire. Where most timers are cancelled or
-//! postponed, as timeouts are, the wheel touches one record for each.
+//! A heap is as fast as a wheel if a program has a few thousand timers and nearly all of them fire.
+//! But programs cancel or postpone most timeouts, and for each of these operations the wheel
+//! touches only one record.
 //!
 //! # Features
 //!
-//! - `std` (enabled by default): `Instant`s, the driver and the time API. Without it the
+//! - `std` (enabled by default): `Epoch`, the driver and the time API. Without this feature, the
 //!   crate needs only `alloc`.
 //! - `async`: futures and streams on the driver.
 #![cfg_attr(not(test), no_std)]

@@ -1,8 +1,8 @@
-//! Conversion between times and ticks; all rounding happens here.
+//! Conversion between times and ticks. All rounding happens in this module.
 //!
-//! A deadline is rounded up to a tick and a clock reading is rounded down. So when the reading reaches
-//! the deadline in ticks, the deadline has passed: a timer never fires early, and at
-//! most one tick late.
+//! A deadline is rounded up to a tick, and a clock reading is rounded down. When the reading in
+//! ticks reaches the deadline in ticks, the deadline has passed. So rounding never makes a timer
+//! fire early, and delays it by less than one tick.
 //!
 //! To arm a timer `delay` from now, add the delay to the exact time and round the sum up, as in
 //! `scale.deadline(clock.now() + delay)`. Adding ticks to a reading that was already rounded down
@@ -28,10 +28,11 @@ pub struct TickScale {
     nanos: NonZeroU64,
 }
 
-/// Returns the last of the ticks `due`, `due + period`, and so on, that has passed at `now`, or `due` if none has.
-/// O(1).
+/// Returns the last of the ticks `due`, `due + period`, `due + 2 * period` and so on that is not
+/// after `now`, or `due` if all of them are. O(1).
 ///
-/// A late ticker uses it to replace all the ticks that it missed. A period of 0 has only one tick.
+/// A late ticker fires at this tick instead of all the ticks that it missed. With a period of 0,
+/// `due` is the only tick.
 ///
 /// ```
 /// use punctual::tick::last_tick;
@@ -50,8 +51,9 @@ pub const fn last_tick(due: u64, period: u64, now: u64) -> u64 {
 
 /// Returns the next deadline of a ticker that was due at `due` and fired at `now`. O(1).
 ///
-/// It is a multiple of the period after `due`, so that the ticker never drifts, and after `now`, so that missed ticks
-/// are skipped. It is `u64::MAX`, which is never due, if that is too far away or the period is 0.
+/// The next deadline is a multiple of the period after `due`, so that the ticker never drifts. It
+/// is after `now`, so that missed ticks are skipped. Returns `u64::MAX`, which the driver never
+/// fires, if the next deadline is too far away or the period is 0.
 ///
 /// ```
 /// use punctual::tick::next_tick;
@@ -111,7 +113,8 @@ impl TickScale {
     ///
     /// # Errors
     ///
-    /// [`TickError::Zero`] if the length is zero, [`TickError::TooLong`] if it is more than 2^64 - 1 ns.
+    /// [`TickError::Zero`] if the length is zero, and [`TickError::TooLong`] if the length is more
+    /// than 2^64 - 1 ns.
     ///
     /// ```
     /// use core::time::Duration;
@@ -143,7 +146,8 @@ impl TickScale {
         Duration::from_nanos(self.nanos.get())
     }
 
-    /// Returns the tick of a deadline at `time` since tick 0, rounded up, and at most the last tick. O(1).
+    /// Returns the tick of a deadline at `time` since tick 0, rounded up, and at most the last
+    /// tick. O(1).
     ///
     /// ```
     /// use core::time::Duration;
@@ -155,8 +159,8 @@ impl TickScale {
         saturate(time.as_nanos().div_ceil(self.nanos.get() as u128))
     }
 
-    /// Returns the tick of a clock reading at `time` since tick 0, rounded down, and at most the last tick.
-    /// O(1).
+    /// Returns the tick of a clock reading at `time` since tick 0, rounded down, and at most the
+    /// last tick. O(1).
     ///
     /// ```
     /// use core::time::Duration;
@@ -167,7 +171,8 @@ impl TickScale {
         saturate(time.as_nanos() / self.nanos.get() as u128)
     }
 
-    /// Returns the exact time from tick 0 to `tick`, or the longest `Duration` if that is exceeded. O(1).
+    /// Returns the exact time from tick 0 to `tick`, or the longest `Duration` if that is exceeded.
+    /// O(1).
     ///
     /// ```
     /// use core::time::Duration;
@@ -288,7 +293,7 @@ mod tests {
             if scale.reading(now) >= scale.deadline(due) {
                 prop_assert!(now >= due);
             }
-            // It is at most one tick late.
+            // The reading reaches the deadline at most one tick late.
             if now >= due.saturating_add(scale.length()) {
                 prop_assert!(scale.reading(now) >= scale.deadline(due));
             }

@@ -1,6 +1,6 @@
-//! Runs the same operations on every deadline queue and compares each with one model, step by step: the
-//! order of popped timers, the next deadline, and which handles are refused. Each queue's own tests run
-//! all operations and check its private invariants.
+//! Runs the same operations on every deadline queue and compares each queue with a model, step by
+//! step: the order of popped timers, the next deadline, and whether stale handles are refused. The
+//! unit tests of each queue run all operations and check its private invariants.
 #![allow(missing_docs)]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use punctual::{DeadlineQueue, Heap, TimerKey, Wheel};
 use punctual_harness::Random;
 
-/// Prints the name of the queue that failed.
+/// Prints the name of the queue if a test panics.
 struct Named(&'static str);
 
 impl Drop for Named {
@@ -23,7 +23,7 @@ impl Drop for Named {
     }
 }
 
-/// The queues by name.
+/// Defines functions that run a test on each of these queues.
 macro_rules! queues {
     ($($name:literal: $queue:ty),* $(,)?) => {
         $(impl Subject for $queue {})*
@@ -54,14 +54,14 @@ queues! {
     "heap of eight": Heap<u64, 8>,
 }
 
-/// The results of filling a queue, and the timers left.
+/// The results of the operations that filled a queue, and the timers that were popped afterwards.
 struct Drained {
     name: &'static str,
     answers: Vec<Option<u64>>,
     popped: Vec<(u64, u64)>,
 }
 
-/// The operations used to fill a queue.
+/// The operations that fill a queue.
 trait Filled {
     fn arm(&mut self, deadline: u64, value: u64) -> TimerKey;
     fn rearm(&mut self, key: TimerKey, deadline: u64) -> bool;
@@ -87,7 +87,7 @@ impl<Q: DeadlineQueue<u64>> Filled for Q {
     }
 }
 
-/// Nearly only re-arming of many timers, earlier and later.
+/// Returns operations that nearly all re-arm one of many timers, to earlier and later ticks.
 fn storm() -> impl Strategy<Value = Vec<Op>> {
     let reset = prop_oneof![
         3 => (any::<u8>(), when()),
@@ -114,7 +114,7 @@ fn storm() -> impl Strategy<Value = Vec<Op>> {
         })
 }
 
-/// Few ticks, many timers on each, some at the last tick.
+/// Returns operations with few ticks and many timers on each tick, some at the last tick.
 fn ties() -> impl Strategy<Value = Vec<Op>> {
     let tick = prop_oneof![4 => 0u64..4, 1 => Just(u64::MAX), 1 => Just(u64::MAX - 1)];
     let at = tick.prop_map(When::At);
@@ -134,7 +134,7 @@ fn ties() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(step, sized(50, 5)..sized(300, 20))
 }
 
-/// A clock that goes back as often as forward.
+/// Returns operations with a clock that steps back as often as forward.
 fn unsteady() -> impl Strategy<Value = Vec<Op>> {
     let step = prop_oneof![
         6 => when().prop_map(Op::Insert),
@@ -172,7 +172,8 @@ proptest! {
     }
 }
 
-/// A realistic workload, larger than the model's: popped timers are compared directly.
+/// Runs a realistic workload, with more timers than the model can handle. Compares the results of
+/// the queues with each other.
 #[test]
 fn all_pop_the_same_of_a_hundred_thousand_timers() {
     const TIMERS: u64 = sized(100_000, 60) as u64;

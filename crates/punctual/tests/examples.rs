@@ -1,4 +1,5 @@
-//! Runs the examples of the time API and of the futures to their end. Each example checks its own results.
+//! Runs the examples of the time API and of the futures to their end. Each example checks its own
+//! results.
 
 #[path = "../examples/batches.rs"]
 mod batches;

@@ -1,4 +1,5 @@
-//! The futures on several executors: end to end, on the real clock, a few milliseconds each.
+//! Tests of the futures on several executors: end to end, on the real clock, a few milliseconds
+//! each.
 //!
 //! `src/future/tests` tests the details on a virtual clock.
 
@@ -10,15 +11,15 @@ use punctual::future::{DelayQueue, Elapsed, interval, sleep, sleep_until, timeou
 use punctual::time::{VirtualTime, now};
 
 const MS: Duration = Duration::from_millis(1);
-/// A busy machine may delay a thread this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time by which a busy machine may delay a thread.
+const LATENESS_MAX: Duration = Duration::from_secs(60);
 
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     use std::pin::Pin;
     std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
 }
 
-/// Uses each future once, independent of the executor.
+/// Uses each future once. Needs no particular executor.
 async fn all() {
     let start = Instant::now();
     sleep(2 * MS).await;
@@ -85,7 +86,7 @@ fn on_futures() {
     pool.run();
 }
 
-/// Futures dropped by a `select!` in a loop lose nothing.
+/// A `select!` in a loop drops futures again and again: no tick and no value is lost.
 #[test]
 fn in_select() {
     let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -100,7 +101,7 @@ fn in_select() {
             tokio::select! {
                 instant = ticks.tick() => ticked.push(instant),
                 Some(one) = queue.next(), if !queue.is_empty() => expired.push(one.value),
-                () = sleep(PATIENCE) => panic!("a future is lost: {ticked:?}, {expired:?}"),
+                () = sleep(LATENESS_MAX) => panic!("a future is lost: {ticked:?}, {expired:?}"),
             }
         }
         assert_eq!(expired, [0, 1, 2, 3, 4]);
@@ -117,7 +118,7 @@ fn in_select() {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Tasks of different executors wait for one another on a clock that advances by itself.
+/// Tasks of tokio and then of smol sleep on a clock that advances by itself.
 #[test]
 fn tasks_of_tokio_and_smol_on_a_virtual_clock() {
     async fn naps() -> Duration {
@@ -147,7 +148,7 @@ fn tasks_of_tokio_and_smol_on_a_virtual_clock() {
     assert_eq!((time.now() - start, time.pending()), (4 * HOUR, 0));
 }
 
-/// However a runtime ends, its tasks are dropped, and no alarm of theirs stays armed.
+/// A runtime that ends drops its tasks, which disarms their alarms.
 #[test]
 fn a_runtime_that_ends_leaves_nothing_armed() {
     const TASKS: usize = 1_000;
@@ -180,7 +181,7 @@ fn a_runtime_that_ends_leaves_nothing_armed() {
     assert_eq!(time.pending(), 0);
     waiting().shutdown_timeout(Duration::from_secs(10));
     assert_eq!(time.pending(), 0);
-    // A runtime that continues while its tasks are woken.
+    // A runtime that is dropped while its tasks are woken.
     let runtime = waiting();
     time.advance(HOUR);
     drop(runtime);

@@ -1,11 +1,11 @@
-//! Storms of re-arming: no timer is lost or fired twice, early or out of order, and memory stays
-//! bounded, in every deadline queue.
+//! Storms of re-arming on deadline queues: no timer is lost, fires twice, early or out of order,
+//! and memory stays bounded.
 //!
 //! A storm runs thousands of operations of one kind on many timers and compares each result with a
 //! `BTreeMap` of (deadline, arming). A failure prints the seed.
 //!
-//! - `STORM_OPS=1000000` makes each storm longer (60,000 operations), and `STORM_TIMERS=20000` gives it
-//!   more timers (400). `make soak` sets both.
+//! - `STORM_OPS=1000000` makes each storm longer (60,000 operations), and `STORM_TIMERS=20000`
+//!   gives it more timers (400). `make soak` sets both.
 //! - `PUNCTUAL_SEED=17` repeats a failure.
 #![allow(missing_docs)]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
@@ -21,7 +21,7 @@ trait Queue: Subject + Default {}
 
 impl<Q: Subject + Default> Queue for Q {}
 
-/// A queue in a storm, beside the model.
+/// A queue in a storm, with its model.
 struct Storm<Q> {
     model: Model<Q>,
     random: Random,
@@ -31,8 +31,8 @@ struct Storm<Q> {
     bytes_per_timer: usize,
 }
 
-/// Bytes that a queue may take besides its timers: a wheel may have a chunk of 248 bytes in each of its
-/// 704 slots.
+/// Number of bytes that a queue may take besides its timers: a wheel may have a chunk of 248 bytes
+/// in each of its 704 slots.
 const SPARE_BYTES: usize = 192 << 10;
 
 impl<Q: Queue> Storm<Q> {
@@ -46,7 +46,7 @@ impl<Q: Queue> Storm<Q> {
         }
     }
 
-    /// Returns any timer.
+    /// Returns a random live timer.
     fn pick(&mut self) -> TimerKey {
         let place = self.random.below(self.model.len() as u64);
         self.model.key(place as usize)
@@ -56,7 +56,7 @@ impl<Q: Queue> Storm<Q> {
         self.model.now.saturating_add(span)
     }
 
-    /// Returns an instant within `span` ticks from now.
+    /// Returns a random tick less than `span` ticks from now.
     fn soon(&mut self, span: u64) -> u64 {
         let span = self.random.below(span);
         self.after(span)
@@ -101,7 +101,7 @@ impl<Q: Queue> Storm<Q> {
         self.peak = self.peak.max(self.model.len());
         self.model.compare();
         if self.model.len() == 0 && self.peak > 0 {
-            // An empty queue frees its memory in pieces, with the calls that find nothing due.
+            // An empty queue frees its memory in pieces, in calls that find nothing due.
             for _ in 0..self.peak {
                 if self.model.queue.memory() <= SPARE_BYTES {
                     break;
@@ -122,7 +122,7 @@ impl<Q: Queue> Storm<Q> {
         }
     }
 
-    /// Arms timers until there are `crowd` of them.
+    /// Arms timers until the queue has `crowd` timers.
     fn refill(&mut self, crowd: usize, span: u64) {
         while self.model.len() < crowd {
             let deadline = 1 + self.random.below(span);
@@ -131,8 +131,8 @@ impl<Q: Queue> Storm<Q> {
     }
 }
 
-/// Returns the memory per timer in a queue of a few thousand. Vectors grow by doubling, so it may be
-/// twice that for another number.
+/// Returns the memory per timer in a queue of a few thousand timers. Vectors grow by doubling, so a
+/// queue of another size may take twice as much per timer.
 fn bytes_per_timer<Q: Queue>() -> usize {
     let many = if cfg!(miri) { 64 } else { 4_096 };
     let (mut queue, mut random) = (Q::default(), Random::new(1));
@@ -148,7 +148,7 @@ fn run<Q: Queue>(storm: fn(&mut Storm<Q>), crowd: usize) {
     let crowd = number("STORM_TIMERS").unwrap_or(crowd);
     let crowd = if cfg!(miri) { crowd / 20 } else { crowd };
     let mut state = Storm::<Q>::new(seed(&["PUNCTUAL_SEED"]));
-    // Any start: the wheel's levels begin at other ticks each time.
+    // Starts at a random tick, so that the digits of the cursor differ in each run.
     state.model.now = state.random.length(64) / 2;
     while state.ops < ops {
         state.refill(crowd, 10_000);
@@ -159,7 +159,7 @@ fn run<Q: Queue>(storm: fn(&mut Storm<Q>), crowd: usize) {
     state.model.apply(Op::Iterate);
 }
 
-/// The same timers are re-armed later, repeatedly.
+/// Re-arms all timers to later ticks.
 fn later<Q: Queue>(storm: &mut Storm<Q>) {
     for key in storm.model.keys() {
         let deadline = storm
@@ -172,7 +172,7 @@ fn later<Q: Queue>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// The same timers are re-armed earlier, repeatedly: half the distance each time.
+/// Re-arms all timers to earlier ticks: at about half the distance.
 fn earlier<Q: Queue>(storm: &mut Storm<Q>) {
     for key in storm.model.keys() {
         let left = storm.model.deadline(key).saturating_sub(storm.model.now);
@@ -183,7 +183,7 @@ fn earlier<Q: Queue>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// Alternately earlier and later, across slots and levels.
+/// Re-arms timers alternately to earlier and later ticks, across slots and levels.
 fn earlier_and_later<Q: Queue>(storm: &mut Storm<Q>) {
     for turn in 0..100 {
         let key = storm.pick();
@@ -200,7 +200,7 @@ fn earlier_and_later<Q: Queue>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// Re-armed to the current tick or to an earlier one.
+/// Re-arms timers to the current tick or to an earlier tick.
 fn at_once<Q: Queue>(storm: &mut Storm<Q>) {
     for turn in 0..20 {
         let key = storm.pick();
@@ -212,7 +212,7 @@ fn at_once<Q: Queue>(storm: &mut Storm<Q>) {
     storm.model.now = storm.soon(100);
 }
 
-/// Armed, re-armed and cancelled while timers of the same tick fire.
+/// Arms, re-arms and cancels timers while timers of the same tick fire.
 fn while_firing<Q: Queue>(storm: &mut Storm<Q>) {
     let Some(next) = storm.model.next() else {
         return;
@@ -241,7 +241,7 @@ fn while_firing<Q: Queue>(storm: &mut Storm<Q>) {
     storm.fire(storm.model.now);
 }
 
-/// Records are reused while entries of their previous timers are still filed.
+/// Reuses records while the entries of their previous timers are still filed.
 fn reuse<Q: Queue>(storm: &mut Storm<Q>) {
     for _ in 0..30 {
         let together = 1 + storm.random.below(4) as usize;
@@ -251,7 +251,7 @@ fn reuse<Q: Queue>(storm: &mut Storm<Q>) {
             deadlines.push(storm.model.deadline(key));
             storm.cancel(key);
         }
-        // At the previous timer's deadline, shortly before and after it, and anywhere.
+        // The new deadline is the previous timer's, or shortly before or after it, or soon.
         for deadline in deadlines {
             let near = storm.random.below(5);
             match storm.random.below(3) {
@@ -265,7 +265,7 @@ fn reuse<Q: Queue>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// A clock that jumps ahead, stands still and steps back.
+/// Moves the clock far ahead or back, or lets it stand still.
 fn clock_jumps<Q: Queue>(storm: &mut Storm<Q>) {
     for _ in 0..20 {
         let (key, span) = (storm.pick(), storm.random.length(64));
@@ -275,7 +275,7 @@ fn clock_jumps<Q: Queue>(storm: &mut Storm<Q>) {
     match storm.random.below(4) {
         0 => storm.model.now = storm.after(span),
         1 => storm.model.now = storm.model.now.saturating_sub(span),
-        // So far back that all deadlines are in the future again.
+        // Back so far that nearly all deadlines are in the future again.
         2 => storm.model.now = span / 2,
         _ => {}
     }
@@ -287,7 +287,7 @@ fn clock_jumps<Q: Queue>(storm: &mut Storm<Q>) {
     }
 }
 
-/// Near and far deadlines on all levels.
+/// Re-arms timers to near and far deadlines on all levels.
 fn all_levels<Q: Queue>(storm: &mut Storm<Q>) {
     for _ in 0..50 {
         let (key, span) = (storm.pick(), storm.random.length(64));
@@ -305,14 +305,14 @@ fn all_levels<Q: Queue>(storm: &mut Storm<Q>) {
             .map_or(storm.model.now, |next| next.max(storm.model.now));
         storm.fire(now);
     }
-    // Not so far that the last tick is reached at once.
+    // Sets the clock back before it comes near the last tick.
     if storm.model.now > 1 << 62 {
         storm.model.now = storm.random.below(1 << 20);
     }
 }
 
-/// The next deadline is queried in between, so that the cursor runs ahead; then timers are armed
-/// before it again.
+/// Queries the next deadline, which moves the wheel's cursor ahead of the clock, and then re-arms
+/// timers to ticks before the cursor.
 fn before_the_cursor<Q: Queue>(storm: &mut Storm<Q>) {
     let ahead = 1 + storm.random.below(1 << 30);
     for (number, key) in (0..).zip(storm.model.keys()) {
@@ -330,7 +330,7 @@ fn before_the_cursor<Q: Queue>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// Many timers on few ticks: arming order decides.
+/// Re-arms many timers to few ticks. The order of arming decides between timers of the same tick.
 fn ties<Q: Queue>(storm: &mut Storm<Q>) {
     for _ in 0..60 {
         let (key, tick) = (storm.pick(), storm.random.below(3));
@@ -344,7 +344,8 @@ fn ties<Q: Queue>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// Many timers are armed, re-armed earlier (which leaves dead entries), and nearly all removed.
+/// Arms many timers, re-arms them to earlier ticks (which leaves dead entries), and removes nearly
+/// all.
 fn growing_and_shrinking<Q: Queue>(storm: &mut Storm<Q>) {
     let crowd = 1 + storm.random.below(storm.model.len() as u64 * 20) as usize;
     storm.refill(crowd, 1 << 40);
@@ -360,7 +361,7 @@ fn growing_and_shrinking<Q: Queue>(storm: &mut Storm<Q>) {
     }
 }
 
-/// Fires within a budget, and re-arms between the calls.
+/// Fires timers within a budget, and re-arms timers between the calls.
 fn within_budgets<Q: Queue>(storm: &mut Storm<Q>) {
     storm.model.now = storm.soon(3_000);
     for _ in 0..200 {
@@ -379,10 +380,11 @@ fn within_budgets<Q: Queue>(storm: &mut Storm<Q>) {
     }
 }
 
-/// Everything at random. In some storms the clock stands still, so that only sweeps remove the dead
-/// entries of cancels and re-arms.
+/// Applies all operations at random. In some storms the clock stands still, so that only sweeps
+/// remove the dead entries that cancels and re-arms leave.
 fn mixed<Q: Queue>(storm: &mut Storm<Q>) {
-    // Weights: cancel and arm, re-arm later, re-arm earlier, move the clock, move it to the next deadline.
+    // Weights of: cancel one timer and arm another, re-arm later, re-arm earlier, move the clock,
+    // move the clock to the next deadline.
     const PHASES: [[u64; 5]; 7] = [
         [8, 8, 8, 8, 8],
         [4, 4, 4, 32, 10],
@@ -430,7 +432,7 @@ fn mixed<Q: Queue>(storm: &mut Storm<Q>) {
             }
         }
     }
-    // Not so far that the last tick is reached.
+    // Sets the clock back before it comes near the last tick.
     if storm.model.now > 1 << 62 {
         storm.model.now = storm.random.below(1 << 20);
     }
@@ -457,7 +459,7 @@ impl Subject for Wheel<u64> {}
 impl<const D: usize> Subject for Heap<u64, D> {}
 
 storms! {
-    // Under Miri only the queue that may have unsafe code.
+    // Under Miri only the wheel, because Miri is slow.
     wheel: Wheel<u64>,
     #[cfg(not(miri))] binary_heap: Heap<u64, 2>,
     #[cfg(not(miri))] heap_of_four: Heap<u64, 4>,

@@ -1,6 +1,7 @@
-//! The time API on the real clock, end to end: the only test of it that sleeps.
+//! Tests of the time API on the real clock, end to end. All other tests of the time API use a
+//! virtual clock and do not sleep.
 //!
-//! Nothing may be early. Lateness has a loose bound, because the machine may be busy.
+//! No wait may end early. The bound on lateness is loose, because the machine may be busy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,16 +13,16 @@ use punctual::time::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// The time for which a busy machine may stop a thread.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time by which a busy machine may delay a thread.
+const LATENESS_MAX: Duration = Duration::from_secs(10);
 
-/// Checks that `what` takes at least `expected` and not absurdly more.
+/// Checks that `what` takes at least `expected`, and at most [`LATENESS_MAX`] more.
 fn takes<R>(expected: Duration, what: impl FnOnce() -> R) -> R {
     let start = now();
     let result = what();
     let took = now() - start;
     assert!(
-        took >= expected && took < expected + PATIENCE,
+        took >= expected && took < expected + LATENESS_MAX,
         "{took:?} instead of {expected:?}"
     );
     result
@@ -77,13 +78,13 @@ fn select_waits_for_timers_and_others() {
     select! {
         recv(messages) -> _ => panic!("nobody sends"),
         recv(timeout.c()) -> due => assert!(due.unwrap() <= Instant::now()),
-        recv(after(PATIENCE)) -> _ => panic!("the timer did not fire"),
+        recv(after(LATENESS_MAX)) -> _ => panic!("the timer did not fire"),
     }
 }
 
 #[test]
 fn a_callback_that_blocks_delays_nothing() {
-    let (let_go, wait) = crossbeam_channel::bounded::<()>(0);
+    let (release, wait) = crossbeam_channel::bounded::<()>(0);
     let blocked: Vec<Timer> = (0..8)
         .map(|_| {
             let wait = wait.clone();
@@ -95,14 +96,14 @@ fn a_callback_that_blocks_delays_nothing() {
     let (sender, receiver) = crossbeam_channel::bounded(1);
     after_func(MS, move || sender.send(()).unwrap()).detach();
     receiver
-        .recv_timeout(PATIENCE)
-        .expect("it waits behind those that block");
+        .recv_timeout(LATENESS_MAX)
+        .expect("it does not wait for callbacks that block");
     Timer::new(MS)
         .c()
-        .recv_timeout(PATIENCE)
-        .expect("so does this");
+        .recv_timeout(LATENESS_MAX)
+        .expect("this timer does not wait either");
     assert!(blocked.iter().all(|timer| !timer.stop()));
-    drop(let_go);
+    drop(release);
 }
 
 #[test]
@@ -123,8 +124,8 @@ fn a_callback_that_panics_has_no_other_effect() {
     assert_eq!(numbers, [1, 3, 5, 7, 9]);
 }
 
-/// Threads stop timers at about the moment they fire: each is either stopped or fired, and its channel is empty
-/// after the stop.
+/// Threads stop timers while these fire. Each timer is either stopped or fires, and its channel is
+/// empty after the stop.
 #[test]
 fn either_a_stop_or_a_firing_wins() {
     const TIMERS: u32 = 500;
@@ -159,8 +160,8 @@ fn either_a_stop_or_a_firing_wins() {
             .map(|thread| thread.join().unwrap())
             .sum()
     });
-    // Fired callbacks run soon.
-    let deadline = now() + PATIENCE;
+    // Callbacks of fired timers run soon after.
+    let deadline = now() + LATENESS_MAX;
     while called.load(Ordering::SeqCst) < not_stopped && now() < deadline {
         thread::yield_now();
     }
@@ -180,7 +181,7 @@ fn many_threads_arm_and_all_fire() {
                     })
                     .collect();
                 for (earliest, timer) in timers {
-                    let due = timer.c().recv_timeout(PATIENCE).expect("it fires");
+                    let due = timer.c().recv_timeout(LATENESS_MAX).expect("it fires");
                     assert!(due >= earliest && due <= now());
                 }
             });

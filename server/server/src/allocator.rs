@@ -1,11 +1,14 @@
-//! The binary's allocator: it counts the bytes in use, and returns free memory to the system on request.
+//! The binary's allocator: mimalloc, with a count of the bytes in use. It returns free memory to
+//! the system only on request.
 //!
-//! Bytes are counted by the size classes of mimalloc, which are computed from the size: the allocator and its caller know it at both
-//! ends of a block's life, and nothing is looked up. A block that was made smaller in place counts as its new class.
+//! A block counts with the size class that mimalloc gives it. The class is computed from the size,
+//! which is known when a block is allocated and when it is freed, so nothing is looked up. A block
+//! that was shrunk in place counts with the class of its new size.
 //!
-//! mimalloc has no headers on small blocks. By default it returns free pages a second later, inside a call of `free`,
-//! and never without such a call: a server would pause, or keep the memory. Here it returns nothing by itself; the
-//! server requests it ([`RECLAIM`]) on a thread that serves no clients.
+//! By default mimalloc returns free pages a second later, inside a call of `free`, and never
+//! without such a call. A server would pause in that call, or keep the memory while it is idle. So
+//! the delay is set to [`NEVER_MS`], and the server requests the return of memory ([`RECLAIM`]) on
+//! a thread that serves no clients.
 
 #![allow(unsafe_code)]
 
@@ -22,22 +25,26 @@ use punctual_server::memory::counters;
 
 /// `mi_option_purge_delay`: milliseconds until a call of `free` returns free pages to the system.
 const PURGE_DELAY: mi_option_t = 15;
-/// `mi_option_page_max_reclaim`: maximum number of pages per size class that a thread adopts when it frees blocks in them.
+/// `mi_option_page_max_reclaim`: maximum number of pages per size class that a thread adopts when
+/// it frees blocks in them.
 const PAGE_MAX_RECLAIM: mi_option_t = 41;
 
-/// Eleven days.
+/// Eleven days: mimalloc never returns pages by itself.
 const NEVER_MS: c_long = 1_000_000_000;
-/// Bounds [`collect`], which walks the blocks that other threads freed in this thread's pages: without a limit one thread
-/// adopts all pages of a fragmented heap. A millisecond suffices for 16 pages of 64 KiB.
+/// Bounds [`collect`], which walks the blocks that other threads freed in this thread's pages.
+/// Without a limit one thread adopts all pages of a fragmented heap. A millisecond is enough for 16
+/// pages of 64 KiB.
 const PAGES_MAX: c_long = 16;
-/// Number of calls of `mi_collect` that free a page kept for the next block of its size.
+/// Number of calls of `mi_collect` after which mimalloc frees an empty page that it keeps for new
+/// blocks.
 const RETIRE_CYCLES: usize = 16;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 thread_local! {
-    /// Bytes that this thread has freed. It has no destructor, so it exists as long as the thread allocates.
+    /// Number of bytes that this thread has freed. The variable has no destructor, so it exists as
+    /// long as the thread allocates.
     static FREED_BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -49,10 +56,12 @@ pub(crate) const RECLAIM: Reclaim = Reclaim {
     statistics,
 };
 
-/// Makes the server rely on the counters, and configures mimalloc to return memory only on request. Environment variables of mimalloc take precedence.
+/// Enables the byte counters, and configures mimalloc to return memory only on request. mimalloc's
+/// environment variables take precedence.
 pub(crate) fn configure() {
     counters::enable();
-    // SAFETY: the functions take no pointer, and only store a number that other threads may read at the same time.
+    // SAFETY: the functions take no pointer, and only store a number that other threads may read at
+    // the same time.
     unsafe {
         mi_option_set_default(PURGE_DELAY, NEVER_MS);
         mi_option_set_default(PAGE_MAX_RECLAIM, PAGES_MAX);
@@ -63,19 +72,21 @@ fn freed_bytes() -> u64 {
     FREED_BYTES.get()
 }
 
-/// Frees this thread's pages whose blocks other threads have freed. O(blocks in [`PAGES_MAX`] pages per size class).
+/// Frees this thread's pages whose blocks other threads have freed. O(blocks in [`PAGES_MAX`] pages
+/// per size class).
 fn collect() {
     for _ in 0..RETIRE_CYCLES {
-        // SAFETY: the function takes no pointer and may be called by any thread at any time; it touches only the
-        // calling thread's own heap and pages without live blocks.
+        // SAFETY: the function takes no pointer and may be called by any thread at any time; it
+        // touches only the calling thread's own heap and pages without live blocks.
         unsafe { libmimalloc_sys::mi_collect(false) }
     }
 }
 
 /// Returns the free pages of all threads to the system. O(free pages), about 0.1 ms per MiB.
 fn purge() {
-    // SAFETY: as in `collect`; besides, it only returns pages without live blocks of any thread. It does nothing on a
-    // thread that has not allocated yet, so the thread is registered first, as an allocation does.
+    // SAFETY: as in `collect`; besides, the function only returns pages without live blocks of any
+    // thread. It does nothing on a thread that has not allocated yet, so the thread is registered
+    // first, as an allocation does.
     unsafe {
         libmimalloc_sys::mi_thread_init();
         libmimalloc_sys::mi_collect(true);
@@ -85,8 +96,8 @@ fn purge() {
 /// Returns mimalloc's statistics as text.
 fn statistics() -> String {
     unsafe extern "C" fn append(text: *const c_char, out: *mut c_void) {
-        // SAFETY: mimalloc passes a string that ends with a NUL, and the pointer that it was given, whose string nobody
-        // else uses meanwhile.
+        // SAFETY: mimalloc passes a string that ends with a NUL, and the pointer that it was given.
+        // Nothing else uses the pointer's string during the call.
         unsafe { (*out.cast::<String>()).push_str(&CStr::from_ptr(text).to_string_lossy()) }
     }
     let mut text = String::with_capacity(16 << 10);
@@ -95,13 +106,13 @@ fn statistics() -> String {
     text
 }
 
-/// mimalloc, with bytes counted.
+/// mimalloc, with a count of the bytes in use.
 struct Counting;
 
-/// Largest block that is part of a page of its size class.
+/// Maximum size of a block that shares a page with blocks of its size class.
 const CLASS_MAX: usize = 512 << 10;
 
-/// Returns the bytes that a block of `size` takes.
+/// Returns the number of bytes that a block for `size` bytes occupies.
 #[inline]
 fn class(size: usize) -> i64 {
     let bytes = if size <= 8 {
@@ -118,8 +129,9 @@ fn class(size: usize) -> i64 {
     bytes as i64
 }
 
-/// Returns whether mimalloc aligns every block of this size so. Its functions with an alignment ask for `align - 1` bytes more,
-/// so a block of exactly a class above 4 KiB would take the next class.
+/// Returns true if mimalloc gives every block of this size the layout's alignment. mimalloc's
+/// aligned functions request `align - 1` more bytes, so a block of exactly a class's size above 4
+/// KiB would take the next class.
 #[inline]
 const fn is_aligned_anyway(layout: Layout) -> bool {
     layout.align() <= size_of::<usize>() && layout.align() <= layout.size()
@@ -128,7 +140,7 @@ const fn is_aligned_anyway(layout: Layout) -> bool {
 impl Counting {
     #[inline]
     fn count(block: *mut u8, bytes: i64) {
-        // The system may refuse what a client asks for.
+        // The allocation may fail, for example for a huge size that a client requests.
         if !block.is_null() {
             counters::add(bytes);
         }
@@ -140,8 +152,8 @@ impl Counting {
     }
 }
 
-// SAFETY: every call passes its arguments to mimalloc unchanged, but for an alignment that every block has, so the contract
-// holds; counting allocates nothing and cannot panic.
+// SAFETY: every call passes its arguments to mimalloc unchanged, except for an alignment that every
+// block has. So the contract holds. Counting allocates nothing and cannot panic.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -181,7 +193,8 @@ unsafe impl GlobalAlloc for Counting {
 
     #[inline]
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // A block that stays in place is counted too, so memory is returned a little sooner.
+        // A block that stays in place is counted as freed too, so memory is returned slightly
+        // earlier.
         Self::count_freed(layout.size());
         // SAFETY: the caller upholds the same contract.
         let block = unsafe { MiMalloc.realloc(ptr, layout, new_size) };
@@ -206,7 +219,7 @@ mod tests {
         pages * 4096 / MIB
     }
 
-    /// The classes are mimalloc's own, for the alignments of this program's types.
+    /// Checks that `class` returns mimalloc's own size classes.
     fn blocks_count_as_what_they_take() {
         let mut sizes: Vec<usize> = (1..5_000).collect();
         sizes.extend((5_000..CLASS_MAX).step_by(977));
@@ -218,7 +231,8 @@ mod tests {
         }
     }
 
-    /// What is counted for live blocks is what mimalloc says of them, after many changes of their sizes.
+    /// Checks the count for live blocks against mimalloc's own figures, after many changes of
+    /// sizes.
     fn the_count_is_near_the_truth() {
         let (mut live, mut counted, mut random) = (Vec::new(), 0, 1_u64);
         for round in 0..300_000_usize {
@@ -230,7 +244,8 @@ mod tests {
             let size = size + number / 16 % size;
             let align = if number.is_multiple_of(5) { 64 } else { 8 };
             let layout = Layout::from_size_align(size, align).unwrap();
-            // SAFETY: each block is freed or changed once, with the layout that it has at that time.
+            // SAFETY: each block is freed or changed once, with the layout that it has at that
+            // time.
             unsafe {
                 if live.len() < 2_000 || round % 3 == 0 {
                     counted += class(size);
@@ -262,7 +277,7 @@ mod tests {
         }
     }
 
-    /// One test, because the first part measures the whole process.
+    /// Runs in one test, because the first part measures the memory of the whole process.
     #[test]
     fn memory_is_counted_and_returned() {
         the_last_block_of_a_page_may_be_freed_by_any_thread();
@@ -270,15 +285,18 @@ mod tests {
         the_count_is_near_the_truth();
     }
 
-    /// Checks the option numbers, which may change with mimalloc's version.
+    /// Checks the numbers of the options, which may change with mimalloc's version.
     fn the_last_block_of_a_page_may_be_freed_by_any_thread() {
         assert_eq!(_mi_option_last, 47);
         // SAFETY: the function takes no pointer.
-        let of = |option| unsafe { mi_option_get(option) };
-        assert_eq!((of(PURGE_DELAY), of(PAGE_MAX_RECLAIM)), (1000, -1));
+        let value_of = |option| unsafe { mi_option_get(option) };
+        assert_eq!(
+            (value_of(PURGE_DELAY), value_of(PAGE_MAX_RECLAIM)),
+            (1000, -1)
+        );
         configure();
         assert_eq!(
-            (of(PURGE_DELAY), of(PAGE_MAX_RECLAIM)),
+            (value_of(PURGE_DELAY), value_of(PAGE_MAX_RECLAIM)),
             (NEVER_MS, PAGES_MAX)
         );
 
@@ -296,7 +314,7 @@ mod tests {
             freed_bytes()
         });
         assert!(freed.join().unwrap() > 40_000_000);
-        // Only a few pages of this thread stay, whatever the size of its heap.
+        // Only a few pages of this thread stay, for a heap of any size.
         let left = resident_mib();
         assert!(left <= start + 6, "{start} MiB, {full} MiB, {left} MiB");
         collect();

@@ -1,8 +1,9 @@
 //! The text of crash reports.
 //!
-//! The crash handler calls the methods of a [`CrashReporter`] in order, from a thread that has not crashed, because they
-//! allocate and take locks. The parts most likely to block on a held lock come last. An embedded server writes no
-//! reports, because the signal handlers belong to the program around it.
+//! The thread of the crash handler calls the methods of a [`CrashReporter`] in order; they allocate
+//! and take locks, so a crashed thread must not call them. Parts that are most likely to block on a
+//! held lock come last. An embedded server writes no reports, because the signal handlers belong to
+//! the embedding program.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -15,20 +16,20 @@ use crate::command::info;
 use crate::log::{self, Logger};
 use crate::node::Shared;
 
-/// Writes crash reports to a server's log; clones write for the same server.
+/// Writes crash reports to a server's log. Clones write for the same server.
 #[derive(Clone, Debug)]
 pub struct CrashReporter(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     logger: Logger,
-    /// `crash-log-enabled` at the start.
+    /// Value of `crash-log-enabled` at startup.
     enabled_at_start: bool,
     server: OnceLock<Weak<Shared>>,
 }
 
 impl CrashReporter {
-    /// Creates a reporter, whose reports show no server state until a server is attached.
+    /// Creates a reporter. Its reports show no server state until a server is attached.
     pub(crate) fn new(logger: Logger, enabled: bool) -> Self {
         Self(Arc::new(Inner {
             logger,
@@ -37,9 +38,9 @@ impl CrashReporter {
         }))
     }
 
-    /// Adds the state of this server to the reports.
+    /// Adds the state of this server to further reports.
     pub(crate) fn attach(&self, shared: &Arc<Shared>) {
-        // Only one server is ever attached.
+        // A program attaches only one server.
         let _ = self.0.server.set(Arc::downgrade(shared));
     }
 
@@ -47,7 +48,7 @@ impl CrashReporter {
         self.0.server.get().and_then(Weak::upgrade)
     }
 
-    /// Returns true if `crash-log-enabled` is set.
+    /// Returns whether `crash-log-enabled` is on.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         let server = self.server();
@@ -75,8 +76,8 @@ impl CrashReporter {
         self.write(format_args!("\n------ STACK TRACE ------\n{calls}"));
     }
 
-    /// Writes the last command of each event loop and the sections of INFO. Omits the keyspace's sections if a shard is
-    /// locked.
+    /// Writes the last command of each event loop, and sections of INFO. Omits the sections that
+    /// need shards if a shard is locked.
     pub fn state(&self) {
         let Some(shared) = self.server() else {
             return self.write("The server had not started.");

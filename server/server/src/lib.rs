@@ -1,8 +1,9 @@
 //! A Redis-compatible server whose keys expire on time.
 //!
-//! [`Server::builder`] starts a server inside any program. The binary `punctual` adds a command line.
+//! [`Server::builder`] starts a server inside any program. The binary `punctual` adds a command
+//! line to it.
 
-// Only `program::daemon` may contain unsafe code.
+// Within the library only `program::daemon` and `persist::aof::slice` may contain unsafe code.
 #![deny(unsafe_code)]
 
 mod acl;
@@ -32,6 +33,7 @@ mod script;
 mod server;
 mod session;
 mod shutdown;
+mod start_error;
 mod supervision;
 mod switches;
 mod table;
@@ -42,17 +44,16 @@ mod world;
 pub use acl::file::UsersError;
 pub use memory::reclaim::Reclaim;
 pub use node::Shared;
-pub use server::{
-    AofError, Builder, LoadError, ManifestError, MoveError, Server, StartError, TooFewFiles,
-};
+pub use server::{Builder, MoveError, Server};
+pub use start_error::{AofError, LoadError, ManifestError, StartError, TooFewFiles};
 pub use version::REDIS_VERSION;
 
-/// The Rust examples of the README, as tests.
+/// Runs the Rust examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-/// The Rust examples of docs/time.md, as tests.
+/// Runs the Rust examples of docs/time.md as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/time.md")]
 mod time {}

@@ -1,9 +1,11 @@
-//! Log lines as Redis writes them: `12345:M 21 Nov 2026 05:31:26.123 * Ready to accept connections tcp`.
+//! Log lines as Redis writes them: `12345:M 21 Nov 2026 05:31:26.123 * Ready to accept connections
+//! tcp`.
 //!
-//! A line has the process id, role, local time, a sign for the level and the message. Each server has its own
-//! [`Logger`], so two servers in one process do not mix their lines. A line is one write, so lines of several threads do
-//! not interleave. The log file is opened for each line, as in Redis, so `logrotate` may move it at any time. Timestamps
-//! are the machine's time, even under a virtual clock.
+//! A line has the process id, the role, the local time, a sign for the level and the message. Each
+//! server has its own [`Logger`], so the lines of two servers in one process do not mix. Each line
+//! is written by one call, so lines of several threads do not interleave. The log file is opened
+//! for each line, as in Redis, so `logrotate` may move the file at any time. Timestamps show the
+//! machine's time, even under a virtual clock.
 //!
 //! ```
 //! use punctual_server::log::{self, Level, Logger};
@@ -45,19 +47,19 @@ impl Level {
     }
 }
 
-/// Role of the process; the letter after its id.
+/// Role of the process: the letter after the process id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Role {
-    /// `M`: a server that takes writes.
+    /// `M`: the server accepts writes.
     Master = b'M',
-    /// `S`: a replica of another.
+    /// `S`: the server is a replica.
     Replica = b'S',
-    /// `C`: not serving yet, or a child that saves.
+    /// `C`: the server does not serve clients yet.
     Child = b'C',
 }
 
-/// Writes log lines; clones write to the same place.
+/// Writes log lines. Clones write to the same output.
 #[derive(Clone)]
 pub struct Logger {
     shared: Arc<Shared>,
@@ -69,7 +71,7 @@ struct Shared {
     output: Output,
 }
 
-/// Function of a program that receives the lines.
+/// Function of an embedding program that receives the lines.
 type LineHandler = Box<dyn Fn(Level, &str) + Send + Sync>;
 
 enum Output {
@@ -107,15 +109,16 @@ impl Logger {
     /// Creates a logger that appends to a file, which it creates if it does not exist.
     ///
     /// # Errors
-    /// The file cannot be opened for writing. Later failures, such as a full disk, drop lines silently: they must not stop
-    /// the server.
+    /// Returns an error if the file cannot be opened for writing. Later failures, such as a full
+    /// disk, lose lines silently: they must not stop the server.
     pub fn file(level: Level, path: &Path) -> io::Result<Self> {
         open(path)?;
         Ok(Self::new(level, Output::File(path.to_owned())))
     }
 
-    /// Creates a logger that calls `take` with each message, without process id, role and time, for programs with their own
-    /// log. Several threads of the server may call `take` at the same time, and each blocks until it returns.
+    /// Creates a logger that calls `take` with each message, for programs with their own log. The
+    /// message has no process id, role and time. Several threads of the server may call `take` at
+    /// the same time, and each thread blocks until `take` returns.
     ///
     /// ```
     /// use punctual_server::log::{self, Level, Logger};
@@ -133,24 +136,26 @@ impl Logger {
         Self::new(level, Output::Lines(Box::new(take)))
     }
 
-    /// Sets the least important level that is written.
+    /// Sets the minimum level of the lines that are written.
     pub fn set_level(&self, level: Level) {
         self.shared.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Sets the role in later lines. It is [`Role::Child`] at first, as in Redis.
+    /// Sets the role shown in later lines. As in Redis, the role is [`Role::Child`] at first.
     pub fn set_role(&self, role: Role) {
         self.shared.role.store(role as u8, Ordering::Relaxed);
     }
 
-    /// Returns true if lines of this level are written. The macros check it before they format a message.
+    /// Returns true if lines of this level are written. The macros check it before they format a
+    /// message.
     #[must_use]
     pub fn enabled(&self, level: Level) -> bool {
         !matches!(self.shared.output, Output::Nowhere)
             && level as u8 >= self.shared.level.load(Ordering::Relaxed)
     }
 
-    /// Writes a line if its level is [enabled](Self::enabled). The macros are shorter.
+    /// Writes a line if its level is [enabled](Self::enabled). The macros of this module call this
+    /// function.
     pub fn write(&self, level: Level, message: fmt::Arguments<'_>) {
         if !self.enabled(level) {
             return;
@@ -165,7 +170,7 @@ impl Logger {
             jiff::Zoned::now().strftime("%d %b %Y %H:%M:%S%.3f"),
             level.sign(),
         );
-        // There is no other place to report a failed log line.
+        // A failure to write the log has no other place to be reported.
         let _ = self.shared.output.append(line.as_bytes());
     }
 }

@@ -46,7 +46,8 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    // As in Redis: huge pages keep freed memory resident. The call fails only on kernels without huge pages.
+    // As in Redis, because huge pages keep freed memory resident. The call fails only on kernels
+    // without huge pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     allocator::configure();
     let host = Host {
@@ -62,7 +63,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns our version, and the Redis version as `redis-server --version` prints it: tools look for `v=`.
+/// Returns our version, and the Redis version in the format of `redis-server --version`: tools
+/// search for `v=`.
 fn version() -> String {
     format!(
         "Punctual {} v={REDIS_VERSION} sha=00000000:0 malloc=mimalloc bits={} build=0\n",

@@ -1,8 +1,9 @@
 //! Subscriptions and delivery of messages.
 //!
-//! All loops share one registry. A message is encoded once per protocol and delivered to the mailbox of each loop that
-//! has subscribers; the loops append it to their clients' output. Messages of one channel reach a client in publishing
-//! order, and none after its subscription has ended.
+//! All loops share one registry. A message is encoded once per protocol and added to the mailbox of
+//! each loop that has subscribers; the loops append it to their clients' output. Messages of one
+//! channel reach a client in the order of publishing, and no message reaches a client after its
+//! subscription has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +48,8 @@ impl Kind {
     }
 }
 
-/// A client with a subscription. Ordered so that subscribers with the same protocol and loop are adjacent.
+/// A client with a subscription. The order of the fields makes subscribers with the same protocol
+/// and loop adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subscriber {
     /// True for RESP3 messages.
@@ -60,7 +62,7 @@ pub struct Subscriber {
     pub slot: usize,
 }
 
-/// Subscribers of one topic: at least one, and usually one.
+/// Subscribers of one topic (channel or pattern). Most topics have one subscriber.
 enum Listeners {
     One(Subscriber),
     Many(BTreeSet<Subscriber>),
@@ -74,7 +76,7 @@ impl Listeners {
         }
     }
 
-    /// Adds a subscriber. Returns true if it is new.
+    /// Adds a subscriber. Returns true if the subscriber is new.
     fn add(&mut self, subscriber: Subscriber) -> bool {
         match self {
             Self::One(only) if *only == subscriber => false,
@@ -105,16 +107,17 @@ struct Registry {
     encoder: Encoder,
 }
 
-/// Encodes messages. Keeps what stands before the last part, because the events of a keyspace repeat their channel.
+/// Encodes messages. It keeps the encoded parts before the last one, because consecutive keyspace
+/// events often have the same channel.
 #[derive(Default)]
 struct Encoder {
     bytes: Vec<u8>,
-    /// Length of the encoded parts but the last.
+    /// Length of the encoded parts before the last one.
     head: usize,
     resp3: bool,
-    /// Number of all parts; 0 before the first message.
+    /// Number of parts of the last message; 0 before the first message.
     count: usize,
-    /// The parts but the last.
+    /// The parts before the last one.
     parts: [Vec<u8>; 3],
 }
 
@@ -147,7 +150,7 @@ impl Encoder {
         Reply::new(&mut self.bytes, protocol).bulk(last);
     }
 
-    /// Frees what a large message needed.
+    /// Frees the buffer if a large message has grown it.
     fn shrink(&mut self) {
         const KEPT: usize = 64 << 10;
         if self.bytes.capacity() > KEPT {
@@ -157,7 +160,7 @@ impl Encoder {
 }
 
 impl Registry {
-    fn of(&mut self, kind: Kind) -> &mut Topics {
+    fn topics_of(&mut self, kind: Kind) -> &mut Topics {
         match kind {
             Kind::Channel => &mut self.channels,
             Kind::Pattern => &mut self.patterns,
@@ -166,7 +169,7 @@ impl Registry {
     }
 
     fn add(&mut self, kind: Kind, topic: &[u8], subscriber: Subscriber) -> bool {
-        let topics = self.of(kind);
+        let topics = self.topics_of(kind);
         if let Some(listeners) = topics.get_mut(topic) {
             return listeners.add(subscriber);
         }
@@ -175,7 +178,7 @@ impl Registry {
     }
 
     fn remove(&mut self, kind: Kind, topic: &[u8], subscriber: Subscriber) -> bool {
-        let topics = self.of(kind);
+        let topics = self.topics_of(kind);
         match topics.get_mut(topic) {
             None => false,
             Some(Listeners::One(only)) => {
@@ -199,7 +202,7 @@ impl Registry {
 /// All subscriptions.
 pub struct PubSub {
     registry: OrderedMutex<Registry>,
-    /// Number of subscriptions of all kinds. If it is 0, publishing takes no lock.
+    /// Number of subscriptions of all kinds. PUBLISH takes no lock while it is 0.
     total: AtomicUsize,
 }
 
@@ -229,7 +232,7 @@ impl PubSub {
         }
     }
 
-    /// Replaces a subscriber whose protocol changes. O(topics · log listeners).
+    /// Replaces a subscriber after a change of its protocol. O(topics · log listeners).
     pub fn replace<'t>(
         &self,
         kind: Kind,
@@ -245,8 +248,8 @@ impl PubSub {
         }
     }
 
-    /// Sends a message to the listeners of a channel and of matching patterns. Returns the number of listeners.
-    /// O(log channels + patterns + listeners).
+    /// Sends a message to the listeners of a channel and of matching patterns. Returns the number
+    /// of listeners. O(log channels + patterns + listeners).
     pub fn publish<O>(&self, mailboxes: &[Mailbox<O>], channel: &[u8], message: &[u8]) -> usize {
         if self.total.load(Ordering::Relaxed) == 0 {
             return 0;
@@ -273,7 +276,8 @@ impl PubSub {
         count
     }
 
-    /// Sends a message to the listeners of a shard channel. Returns their number. O(log channels + listeners).
+    /// Sends a message to the listeners of a shard channel. Returns the number of listeners. O(log
+    /// channels + listeners).
     pub fn publish_shard<O>(
         &self,
         mailboxes: &[Mailbox<O>],
@@ -295,11 +299,11 @@ impl PubSub {
         count
     }
 
-    /// Returns the topics that match `pattern`, or all topics, in order.
+    /// Returns the topics that match `pattern`, or all topics without a pattern, in order.
     pub fn topics(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         self.registry
             .lock()
-            .of(kind)
+            .topics_of(kind)
             .keys()
             .filter(|topic| pattern.is_none_or(|p| glob::matches(p, topic)))
             .cloned()
@@ -308,14 +312,14 @@ impl PubSub {
 
     /// Returns the number of topics of a kind.
     pub fn topic_count(&self, kind: Kind) -> usize {
-        self.registry.lock().of(kind).len()
+        self.registry.lock().topics_of(kind).len()
     }
 
-    /// Returns the number of a topic's listeners.
+    /// Returns the number of listeners of a topic.
     pub fn listeners(&self, kind: Kind, topic: &[u8]) -> usize {
         self.registry
             .lock()
-            .of(kind)
+            .topics_of(kind)
             .get(topic)
             .map_or(0, Listeners::len)
     }

@@ -1,6 +1,5 @@
 //! Start and stop of a server, standalone or embedded.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -12,31 +11,26 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mio::{Poll, Waker};
 use punctual_store::{Now, Store, StoreOptions};
 
-use crate::acl::file::UsersError;
 use crate::acl::registry::Users;
 use crate::command;
 use crate::config::{Config, ConfigError, Settings};
 use crate::crash_report::CrashReporter;
 use crate::dispatch::from_file::FromFile;
-pub use crate::durability::files::AofError;
-pub use crate::durability::manifest::ManifestError;
 use crate::event_loop::{EventLoop, WAKER_TOKEN};
 use crate::http::Http;
 use crate::log::{self, Logger, Role};
 use crate::memory::reclaim::Reclaim;
-use crate::net::listener::{FreePorts, ListenError, Listener, open_tcp};
+use crate::net::listener::{FreePorts, Listener, open_tcp};
 use crate::net::mailbox::Mailbox;
-pub use crate::net::open_files::TooFewFiles;
 use crate::net::open_files::make_room_for;
 use crate::node::Shared;
 use crate::node::order::Order;
 use crate::persist::aof;
 use crate::persist::load;
-pub use crate::persist::load::LoadError;
 use crate::replication::upstream::Address;
+use crate::start_error::StartError;
 use crate::supervision::Systemd;
 use crate::table::names::CommandNames;
-pub use crate::tls::TlsError;
 use crate::tls::{Context, Tls};
 use crate::world::World;
 use crate::world::clock::Move;
@@ -44,49 +38,7 @@ pub use crate::world::clock::MoveError;
 use crate::world::disk::Disk;
 use crate::world::process::{self, PidFile};
 
-/// Error of a server's start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The configuration is invalid.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The users cannot be loaded.
-    #[error(transparent)]
-    Users(UsersError),
-    /// The server cannot listen on an address.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// The certificates, keys or other settings of TLS cannot be used.
-    #[error("{0}\nFailed to configure TLS. Check logs for more info.")]
-    Tls(#[from] TlsError),
-    /// The process cannot become a daemon.
-    #[error("Can't daemonize: {0}")]
-    Daemonize(#[source] io::Error),
-    /// The log file cannot be opened.
-    #[error("Can't open the log file: {0}")]
-    Log(#[source] io::Error),
-    /// The limit of open files is too low.
-    #[error(transparent)]
-    OpenFiles(#[from] TooFewFiles),
-    /// The snapshot cannot be loaded.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The system refuses an event queue, a timer or a thread.
-    #[error("Can't start an event loop: {0}")]
-    EventLoop(#[from] io::Error),
-}
-
-impl From<UsersError> for StartError {
-    fn from(error: UsersError) -> Self {
-        match error {
-            UsersError::Line(error) => Self::Config(error),
-            other => Self::Users(other),
-        }
-    }
-}
-
-/// The server, once it exists.
+/// Set when the server's shared state exists, so that signals can stop a server that loads.
 pub(crate) type Starting = Arc<OnceLock<Arc<Shared>>>;
 
 /// Builder of a server; see [`Server::builder`].
@@ -94,13 +46,14 @@ pub(crate) type Starting = Arc<OnceLock<Arc<Shared>>>;
 pub struct Builder {
     options: Vec<(String, String)>,
     config: Option<Config>,
+    /// Ports that the system selects.
     free: FreePorts,
     logger: Option<Logger>,
     reclaim: Option<Reclaim>,
     systemd: Option<Systemd>,
-    /// Set before the snapshot is loaded.
+    /// Receives the shared state before the snapshot is loaded.
     starting: Option<Starting>,
-    /// True if the server writes the file of `pidfile`.
+    /// Whether the server writes the file of `pidfile`.
     writes_pid: bool,
     crashes: Option<CrashReporter>,
     disk: Disk,
@@ -114,15 +67,16 @@ impl Builder {
         self.option("port", &port.to_string())
     }
 
-    /// Sets the port of encrypted connections on the configured addresses; 0 selects a free port. Certificates are set by
-    /// [`Builder::option`].
+    /// Sets the port for TLS on the configured addresses; 0 selects a free port.
+    /// [`Builder::option`] sets the certificates.
     #[must_use]
     pub fn tls_port(mut self, port: u16) -> Self {
         self.free.tls = port == 0;
         self.option("tls-port", &port.to_string())
     }
 
-    /// Sets the port of the metrics and the page on the addresses of `metrics-bind`; 0 selects a free port.
+    /// Sets the port of the metrics and the web page on the addresses of `metrics-bind`; 0 selects
+    /// a free port.
     #[must_use]
     pub fn metrics_port(mut self, port: u16) -> Self {
         self.free.metrics = port == 0;
@@ -135,44 +89,47 @@ impl Builder {
         self.option("threads", &threads.to_string())
     }
 
-    /// Selects a virtual clock, which stands still until CLOCK ADVANCE or CLOCK SET moves it.
+    /// Selects a virtual clock, which only moves by CLOCK ADVANCE, CLOCK SET or
+    /// [`Server::advance`].
     #[must_use]
     pub fn virtual_clock(self) -> Self {
         self.option("clock", "virtual")
     }
 
-    /// Sets any directive of redis.conf. Several values are separated by spaces. The last call for a directive wins.
+    /// Sets a directive of redis.conf. Spaces separate several values. The last call for a
+    /// directive wins.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Sets a whole configuration, to which the other options are applied. With it, or with one of the options `dir`,
-    /// `dbfilename`, `save` and `appendonly`, the server loads an existing snapshot. Otherwise it neither loads nor saves one
-    /// automatically.
+    /// Sets a complete configuration, to which the other options are applied. With it, or with one
+    /// of the options `dir`, `dbfilename`, `save` and `appendonly`, the server loads existing files
+    /// at startup. Without them, it neither loads nor saves files automatically.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
     }
 
-    /// Sets the logger. Without it, log lines go to the file of the option `logfile`. Without that option too, the server
-    /// is silent.
+    /// Sets the logger. Without a logger, log lines go to the file of the option `logfile`, and if
+    /// that option is missing, nowhere.
     #[must_use]
     pub fn logger(mut self, logger: Logger) -> Self {
         self.logger = Some(logger);
         self
     }
 
-    /// Sets the function that returns freed memory to the system, about a second after much has been freed.
+    /// Sets the functions that return freed memory to the system. The server calls them about a
+    /// second after much memory has been freed.
     #[must_use]
     pub fn reclaim(mut self, reclaim: Reclaim) -> Self {
         self.reclaim = Some(reclaim);
         self
     }
 
-    /// Makes the server write a pid file and notify systemd, as a standalone program does.
+    /// Makes the server write a pid file and notify systemd, as the program does.
     pub(crate) fn for_program(mut self, systemd: Option<Systemd>, starting: Starting) -> Self {
         self.systemd = systemd;
         self.starting = Some(starting);
@@ -186,7 +143,7 @@ impl Builder {
         self
     }
 
-    /// Sets the files that the server persists to.
+    /// Sets the disk that the server persists to.
     #[cfg(test)]
     pub(crate) fn disk(mut self, disk: Disk) -> Self {
         self.disk = disk;
@@ -196,7 +153,8 @@ impl Builder {
     /// Starts the server on its own threads. The server accepts connections when this returns.
     ///
     /// # Errors
-    /// An invalid option, an address in use, or a resource that the system refuses; see [`StartError`].
+    /// An invalid option, an address in use, or a resource that the system refuses; see
+    /// [`StartError`].
     pub fn spawn(self) -> Result<Server, StartError> {
         // An embedded server neither reads nor writes snapshots unless an option asks for them.
         let persists =
@@ -283,11 +241,11 @@ impl Server {
         logger: Logger,
         builder: &Builder,
     ) -> Result<Self, StartError> {
-        let world = World::default();
         let names = CommandNames::new(command::table(), &config)?;
-        let users = Users::of_config(command::table(), &config, &builder.disk, &logger)?;
+        let users = Users::from_config(command::table(), &config, &builder.disk, &logger)?;
         limit_clients(&mut config, &logger)?;
         let settings = config.settings();
+        let world = World::new(settings.seed);
         let mut polls = Vec::new();
         let mut mailboxes = Vec::new();
         for _ in 0..settings.threads.max(1) {
@@ -298,6 +256,8 @@ impl Server {
         let store = Store::new(StoreOptions {
             shards: shard_count(&settings),
             databases: settings.databases,
+            seed: world.seed(),
+            nap: World::nap,
         });
         let tls = Arc::new(Tls::default());
         if settings.tls.is_used() || builder.free.tls {
@@ -310,7 +270,8 @@ impl Server {
         let addr = listeners.iter().find_map(Listener::tcp_addr);
         let tls_addr = listeners.iter().find_map(Listener::tls_addr);
         let unix = settings.unixsocket.clone();
-        // After the listeners: a second server with the same address must not overwrite the first one's file.
+        // This comes after opening the listeners, because a second server with the same address
+        // must not overwrite the first server's file.
         let pid_file = settings
             .pidfile
             .as_ref()
@@ -330,7 +291,7 @@ impl Server {
             .startup_bytes
             .store(shared.memory.used(), Ordering::Relaxed);
         if let Some(starting) = &builder.starting {
-            // The program starts one server.
+            // A program starts only one server.
             let _ = starting.set(Arc::clone(&shared));
         }
         if let Some(reporter) = &builder.crashes {
@@ -370,7 +331,7 @@ impl Server {
             && let Err(error) = load::at_start(shared, start, &mut FromFile::new(shared))
         {
             let logger = shared.logger.clone();
-            // The reason is the last line of the log, after those of the server's end.
+            // The reason is the last line of the log, after the lines of the server's end.
             drop(server);
             log::warning!(logger, "{error}");
             if error.concerns_snapshot() {
@@ -391,18 +352,18 @@ impl Server {
         self.addr
     }
 
-    /// Returns the TCP port, or 0 if the server does not listen on TCP.
+    /// Returns the TCP port, or 0 if the server has no TCP listener.
     pub fn port(&self) -> u16 {
         self.addr.map_or(0, |a| a.port())
     }
 
-    /// Returns the port of encrypted connections, or 0 if there is none.
+    /// Returns the TLS port, or 0 if the server has no TLS listener.
     pub fn tls_port(&self) -> u16 {
         let port = self.shared.tls_port.load(Ordering::Relaxed);
         u16::try_from(port).unwrap_or(0)
     }
 
-    /// Returns the first address of the metrics and the page.
+    /// Returns the first address of the metrics and the web page.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(Http::addr)
     }
@@ -417,7 +378,7 @@ impl Server {
         &self.shared
     }
 
-    /// Returns whether the server runs: no stop was requested, not even by SHUTDOWN.
+    /// Returns whether the server is running: nothing, including SHUTDOWN, has requested a stop.
     pub fn is_running(&self) -> bool {
         !self.shared.stopping.load(Ordering::Acquire)
     }
@@ -429,9 +390,10 @@ impl Server {
 
     /// Moves a virtual clock forward by whole microseconds. Returns the new time.
     ///
-    /// Works like CLOCK ADVANCE, without a connection: due keys expire in deadline order before this returns. The
-    /// resulting events, and the replies of blocked commands that have timed out, are on the clients' sockets by then.
-    /// O(n log shards) for n due keys; a few dozen microseconds if there are none.
+    /// Works like CLOCK ADVANCE, without a connection. Before this returns, due keys have expired
+    /// in the order of their deadlines, and the resulting events and the replies of blocked
+    /// commands that timed out have been written to the clients' sockets. O(n log shards) for n due
+    /// keys.
     ///
     /// # Errors
     /// The clock is real, the time is out of range, or the server has stopped.
@@ -449,10 +411,11 @@ impl Server {
         self.move_clock(Move::By(micros))
     }
 
-    /// Sets a virtual clock to a later or the same time, in whole microseconds. See [`Server::advance`].
+    /// Sets a virtual clock to the current or a later time, in whole microseconds. Works like
+    /// [`Server::advance`].
     ///
     /// # Errors
-    /// As [`Server::advance`], or the time is before the clock's.
+    /// The errors of [`Server::advance`], or the time is before the clock's time.
     pub fn set_time(&self, to: SystemTime) -> Result<SystemTime, MoveError> {
         let since = to.duration_since(UNIX_EPOCH).unwrap_or_default();
         let micros = u64::try_from(since.as_micros()).map_err(|_| MoveError::OutOfRange)?;
@@ -474,7 +437,7 @@ impl Server {
         Ok(instant(moved))
     }
 
-    /// Blocks until a loop has answered or ended.
+    /// Blocks until a loop has answered, or has ended.
     fn receive<T>(&self, answers: &Receiver<T>) -> Result<T, MoveError> {
         /// Interval of the checks for a loop that has ended without an answer.
         const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -496,7 +459,7 @@ impl Server {
     /// Blocks until the server stops (SHUTDOWN, a signal).
     pub fn join(mut self) {
         for thread in self.threads.drain(..) {
-            // A panicking loop has printed its message and stops the others.
+            // A loop that panicked has printed its message, and stops the other loops.
             let _ = thread.join();
         }
         drop(self.http.take());
@@ -524,7 +487,7 @@ fn instant(now: Now) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(now.micros())
 }
 
-/// Lowers `maxclients` to what the limit of open files allows.
+/// Lowers `maxclients` to the number that the limit of open files allows.
 fn limit_clients(config: &mut Config, logger: &Logger) -> Result<(), StartError> {
     let wanted = config.settings().max_clients;
     let possible = make_room_for(&config.settings(), logger)?;
@@ -578,8 +541,8 @@ fn announce(shared: &Shared, settings: &Settings, port: u16) {
     log::notice!(logger, "Server initialized");
 }
 
-/// Returns the number of shards: the configured one, else one for a single loop, and enough for several loops that two
-/// commands seldom need the same lock.
+/// Returns the number of shards: the configured number, otherwise one shard for a single loop, or
+/// `PER_LOOP` for each of several loops, so that two commands rarely need the same lock.
 fn shard_count(settings: &Settings) -> usize {
     const PER_LOOP: usize = 16;
     match (settings.shards, settings.threads) {

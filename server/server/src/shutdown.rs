@@ -1,7 +1,8 @@
 //! The end of a server: SHUTDOWN, SIGTERM and SIGINT.
 //!
-//! A shutdown waits up to `shutdown-timeout` for replicas that lag. Writes are paused meanwhile, event loop 0 checks
-//! whether the wait is over, and SHUTDOWN ABORT cancels it. At most one shutdown waits; a second one joins it.
+//! A shutdown waits up to `shutdown-timeout` for replicas that lag. Meanwhile writes are paused,
+//! loop 0 checks whether the wait is over, and SHUTDOWN ABORT cancels the shutdown. At most one
+//! shutdown waits; a second SHUTDOWN waits for the same end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,21 +24,22 @@ use crate::persist::save;
 /// Error reply of a SHUTDOWN that has failed or was aborted.
 pub(crate) const FAILED: Error = Error::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
 
-/// Result of the beginning of a shutdown.
+/// Result of [`begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
     /// The server stops.
     Stopping,
     /// The shutdown waits for replicas.
     Waiting,
-    /// The snapshot failed, and the server keeps running. The log has the reason.
+    /// The server keeps running, because it cannot save its data. The log has the reason.
     Failed,
 }
 
 /// Makes a client wait for the end of the shutdown.
 pub(crate) fn join(shared: &Shared, loop_number: usize, waiter: Arc<Waiter>) {
     if let Some(waiter) = shared.shutdown.join(waiter)
-        // It has ended meanwhile. If the server stops, the connection closes without a reply.
+        // The shutdown has ended in between. If the server stops, the connection closes without a
+        // reply.
         && !shared.stopping.load(Ordering::Acquire)
         && waiter.claim()
     {
@@ -65,13 +67,14 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) 
     }
 }
 
-/// Begins a shutdown that a signal has requested. Called by a thread of its own, which may wait for locks.
+/// Begins a shutdown that a signal has requested. The calling thread is not an event loop, so it
+/// may wait for locks.
 pub(crate) fn begin_by_signal(shared: &Shared, options: ShutdownOptions) {
     let mut sink = Silent;
     let now = shared.clock.now();
     let mut turn = Turn::new(&shared.store, now, &mut sink, Classes::none());
     if shared.switches.cron_paused.load(Ordering::SeqCst) {
-        // As in Redis, it begins when the cron goes on.
+        // As in Redis, the shutdown begins when the periodic work resumes.
         return shared.shutdown.wait(options, now.base_ms());
     }
     if begin(shared, &mut turn, options) == Begun::Failed {
@@ -79,21 +82,21 @@ pub(crate) fn begin_by_signal(shared: &Shared, options: ShutdownOptions) {
     }
 }
 
-/// Returns whether a replica has not acknowledged all changes.
+/// Returns whether a replica has not acknowledged the whole stream.
 fn replicas_lag(shared: &Shared) -> bool {
     let offset = shared.replication.offset();
     let replicas = shared.replication.replicas.all();
     replicas.iter().any(|replica| replica.acked() != offset)
 }
 
-/// Makes loop 0 check the shutdown that waits, after an acknowledgement.
+/// Makes loop 0 check the waiting shutdown, after an acknowledgement.
 pub(crate) fn check(shared: &Shared) {
     if shared.shutdown.deadline_ms().is_some() {
         shared.mailboxes[0].order(Order::Resume);
     }
 }
 
-/// Makes a shutdown wait for replicas.
+/// Makes the shutdown wait for replicas.
 fn postpone(shared: &Shared, turn: &Turn, options: ShutdownOptions) {
     let timeout_ms = shared.settings().shutdown_timeout_s * 1000;
     let deadline = turn.now.base_ms().saturating_add(timeout_ms);
@@ -101,12 +104,13 @@ fn postpone(shared: &Shared, turn: &Turn, options: ShutdownOptions) {
     let pauses = &shared.clients.pauses;
     pauses.begin(Purpose::Shutdown, turn.now, u64::MAX, true);
     log::notice!(shared.logger, "Waiting for replicas before shutting down.");
-    shared.replication.replicas.acks.ask();
-    // Loop 0 sets its alarm.
+    shared.replication.replicas.acks.request();
+    // Loop 0 sets its alarm in its next turn.
     shared.mailboxes[0].order(Order::Resume);
 }
 
-/// Finishes the shutdown that waits if all replicas are in sync or its time is over. Event loop 0 calls it once a turn.
+/// Finishes the waiting shutdown if all replicas have caught up or its time is over. Loop 0 calls
+/// this once a turn.
 pub(crate) fn finish_if_due(shared: &Shared, turn: &mut Turn) {
     let Some(deadline) = shared.shutdown.deadline_ms() else {
         return;
@@ -122,7 +126,8 @@ pub(crate) fn finish_if_due(shared: &Shared, turn: &mut Turn) {
     }
 }
 
-/// Cancels the shutdown that waits. Returns false if there is none. `loop_number` is the caller's.
+/// Cancels the waiting shutdown. Returns false if there is none. The caller runs on loop
+/// `loop_number`.
 pub(crate) fn abort(shared: &Shared, loop_number: usize) -> bool {
     let pending = shared.shutdown.take();
     if let Some(pending) = &pending {
@@ -132,7 +137,7 @@ pub(crate) fn abort(shared: &Shared, loop_number: usize) -> bool {
     pending.is_some()
 }
 
-/// Answers the clients of a shutdown that has ended without a stop, and ends its pause.
+/// Answers the clients of a shutdown that ended without a stop, and ends its pause.
 fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
     shared.shutdown.forget_signal();
     for waiter in &pending.waiters {
@@ -144,12 +149,12 @@ fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
     shared.order_all(|| Order::Resume);
 }
 
-/// Saves a snapshot if need be, and requests a stop. Returns false if the server must keep running. After a snapshot the
-/// turn holds every shard, so no write comes between it and the stop.
+/// Saves a snapshot if necessary, and requests a stop. Returns false if the server must keep
+/// running. After a snapshot, the turn holds every shard until the stop, so no write follows it.
 fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
     let logger = &shared.logger;
     log_replicas(shared);
-    // Without the first base, the append-only file lacks most of the data.
+    // Before the first base is complete, the append-only file lacks most of the data.
     let mut failed = shared.durability.aof.phase() == Phase::Starting;
     if failed && options.force {
         log::warning!(logger, "Writing initial AOF. Exit anyway.");
@@ -179,7 +184,7 @@ fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
     !failed
 }
 
-/// Logs how many replicas are in sync, and each that is not.
+/// Logs the number of replicas that have caught up, and each replica that lags.
 fn log_replicas(shared: &Shared) {
     let (offset, replicas) = (
         shared.replication.offset(),

@@ -1,7 +1,7 @@
 //! `supervised`: notifies systemd or Upstart when the server is ready and when it stops.
 //!
-//! systemd receives Redis's messages as datagrams on the socket in `NOTIFY_SOCKET` (the protocol of sd_notify). For
-//! Upstart the process stops itself once with SIGSTOP.
+//! systemd receives Redis's messages as datagrams on the socket in `NOTIFY_SOCKET` (the protocol of
+//! sd_notify). For Upstart the process stops itself once with SIGSTOP.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +22,7 @@ pub(crate) enum Supervision {
     Systemd(Systemd),
 }
 
-/// The socket of the service manager.
+/// Connection to systemd.
 #[derive(Debug, Clone)]
 pub(crate) struct Systemd {
     address: SocketAddr,
@@ -30,8 +30,8 @@ pub(crate) struct Systemd {
 }
 
 impl Supervision {
-    /// Notifies the supervisor, if there is one, that the server starts. Upstart expects the process to stop itself here;
-    /// the function returns when Upstart continues the process.
+    /// Notifies the supervisor, if there is one, that the server starts. Upstart expects the
+    /// process to stop itself here; the function returns when Upstart lets the process continue.
     pub(crate) fn begin(mode: Supervised, logger: &Logger) -> Self {
         let upstart = env::var_os("UPSTART_JOB").is_some();
         let socket = env::var_os("NOTIFY_SOCKET");
@@ -55,7 +55,7 @@ impl Supervision {
                     logger,
                     "Supervised by upstart, will stop to signal readiness."
                 );
-                // A process may always signal itself.
+                // A process may always send a signal to itself.
                 let _ = kill_process(getpid(), Signal::STOP);
                 Self::Upstart
             }
@@ -96,7 +96,7 @@ impl Supervision {
 }
 
 impl Systemd {
-    /// Reports that the server accepts connections and has loaded its data.
+    /// Reports that the server has loaded its data and accepts connections.
     pub(crate) fn ready(&self) {
         self.notify("STATUS=Ready to accept connections\n");
         self.notify("READY=1\n");
@@ -107,12 +107,12 @@ impl Systemd {
         self.notify("STOPPING=1\n");
     }
 
-    /// Reports that the server makes a snapshot before it stops.
+    /// Reports that the server saves a snapshot before it stops.
     pub(crate) fn saving(&self) {
         self.notify("STATUS=Saving the final RDB snapshot\n");
     }
 
-    /// Reports that the snapshot failed, so the server does not stop.
+    /// Reports that the snapshot failed and the server keeps running.
     pub(crate) fn save_failed(&self) {
         self.notify("STATUS=Error trying to save the DB, can't exit.\n");
     }
@@ -129,7 +129,8 @@ impl Systemd {
     }
 }
 
-/// Parses a path, or with a leading `@` a name in Linux's abstract namespace.
+/// Returns the address for a path, or for a name in Linux's abstract namespace if the text begins
+/// with `@`.
 fn address(socket: &OsStr) -> io::Result<SocketAddr> {
     match socket.as_bytes() {
         #[cfg(target_os = "linux")]

@@ -1,19 +1,19 @@
-//! What DEBUG turns on and off, for tests.
+//! Settings that DEBUG changes, for tests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::client::registry::RecentPeak;
 
-/// Switches of DEBUG.
+/// Settings of DEBUG.
 #[derive(Debug)]
 pub(crate) struct Switches {
-    /// Scripts may call the commands that are refused in scripts.
+    /// Scripts may call commands that are normally refused in scripts.
     pub(crate) scripts_call_all: AtomicBool,
-    /// Save points, the upkeep of replicas and shutdowns by signals wait.
+    /// Suspends save points, the upkeep of replicas, and shutdowns by signals.
     pub(crate) cron_paused: AtomicBool,
-    /// Time before each write to the append-only file, in microseconds.
+    /// Pause before each write to the append-only file, in microseconds.
     pub(crate) aof_flush_sleep_us: AtomicU64,
-    /// Time for which a client's peak of output counts as recent.
+    /// Time for which a client's peak of output counts as recent, in milliseconds.
     pub(crate) output_peak_window_ms: AtomicU64,
 }
 

@@ -1,10 +1,14 @@
-/// The Redis version that this server implements and tests. Clients enable features by it.
+//! The versions of Redis that the server implements and can report.
+
+/// Version of Redis whose commands and replies this server implements. Clients enable features by
+/// the version that the server reports.
 pub const REDIS_VERSION: &str = "7.2.4";
 
 /// Values of the directive `compatibility-version`.
 pub(crate) const COMPATIBLE: &[&str] = &["7.2", "7.4", "8.0", "8.2", "8.4", "8.6", "8.8", "8.10"];
 
-/// Returns the version that the server names to clients, with a patch level.
+/// Returns the version, with a patch level, that the server reports to clients for a value of
+/// `compatibility-version`.
 pub(crate) fn named(compatible: &str) -> &'static str {
     match compatible {
         "7.4" => "7.4.0",

@@ -7,7 +7,7 @@
 //! use punctual_store::{Now, Store, StoreOptions, Turn, command, events::{Classes, Silent}};
 //! use punctual_resp::{OwnedArgs, Protocol, Reply};
 //!
-//! let store = Store::new(StoreOptions { shards: 1, databases: 16 });
+//! let store = Store::new(StoreOptions { shards: 1, databases: 16, seed: 1, nap: std::thread::sleep });
 //! let mut sink = Silent;
 //! let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
 //! let mut out = Vec::new();
@@ -36,6 +36,7 @@ pub mod keyspace;
 pub mod limits;
 pub mod lock_order;
 pub mod pages;
+mod random;
 pub mod snapshot;
 mod source;
 pub mod spec;

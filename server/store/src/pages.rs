@@ -206,7 +206,7 @@ impl<T> Pages<T> {
 
     /// Returns a random item, each with the same probability. O(1) on average, O(pages) if very few places are taken. `random`
     /// returns a number below its argument.
-    pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
+    pub fn at_random(&self, mut random: impl FnMut(u32) -> u32) -> Option<u32> {
         let places = self.places();
         if self.len == 0 {
             return None;

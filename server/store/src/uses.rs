@@ -76,25 +76,26 @@ impl Uses {
         }
     }
 
-    /// Returns the usage of a key after one more access; `before` is its previous usage.
+    /// Returns the usage of a key after one more access; `before` is its previous usage. A counter
+    /// stays as it is: see [`Uses::incremented`].
     #[inline]
     pub fn after_access(self, before: u32, now: Now) -> u32 {
         match self {
             Self::Last => seconds(now),
             Self::Recent => units(now),
-            Self::Changed => before,
-            Self::Count { .. } => self.incremented(before, now),
+            Self::Changed | Self::Count { .. } => before,
         }
     }
 
-    #[cold]
-    fn incremented(self, before: u32, now: Now) -> u32 {
+    /// Returns the usage of a key after one more access, if keys record an access counter. `random` is a
+    /// random number from 0 up to 1.
+    pub(crate) fn incremented(self, before: u32, now: Now, random: f64) -> u32 {
         let Self::Count { log_factor, .. } = self else {
             return before;
         };
         let count = self.count(before, now);
         let odds = f64::from(count.saturating_sub(NEW)) * f64::from(log_factor) + 1.0;
-        let more = count < 255 && rand::random::<f64>() * odds < 1.0;
+        let more = count < 255 && random * odds < 1.0;
         (before & ACCESS ^ ACCESS) | minutes(now) << 8 | (count + u32::from(more))
     }
 
@@ -141,6 +142,7 @@ impl Uses {
     }
 
     /// Returns true if keys record an access counter.
+    #[inline]
     pub fn counts(self) -> bool {
         matches!(self, Self::Count { .. })
     }
@@ -148,6 +150,9 @@ impl Uses {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{RngExt as _, SeedableRng as _};
+
     use super::*;
 
     #[test]
@@ -168,12 +173,13 @@ mod tests {
             decay_minutes: 1,
         };
         let now = Now::from_ms(60_000 * 70_000);
+        let mut random = SmallRng::seed_from_u64(1);
         let mut key = uses.initial(now);
         assert_eq!(uses.count(key, now), 5);
         let mut at_hundred = 0;
         for n in 0..100_000 {
             let before = key;
-            key = uses.after_access(key, now);
+            key = uses.incremented(key, now, random.random());
             assert_ne!(key, before, "an access shows, also if the counter stays");
             if n == 99 {
                 at_hundred = uses.count(key, now);

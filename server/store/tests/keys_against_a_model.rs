@@ -257,6 +257,8 @@ fn check(shards: usize, steps: Vec<Step>) {
         store: Store::new(StoreOptions {
             shards,
             databases: DATABASES,
+            seed: 1,
+            nap: std::thread::sleep,
         }),
         sink: ExpirySink::default(),
     };

@@ -16,10 +16,10 @@ use punctual_server::Server;
 const SEEDS: [u64; 2] = [1, 2];
 
 /// Total number of commands in the test of all families.
-const COMMANDS: u64 = 520_000;
+const COMMANDS: u64 = 200_000;
 
 /// Total number of commands in the test of the family `scripts`.
-const SCRIPTS: u64 = 200_000;
+const SCRIPTS: u64 = 80_000;
 
 /// Starts a Punctual server on a free port, with settings for the streams.
 fn punctual(threads: usize) -> Server {

@@ -1,8 +1,9 @@
-// punctual::channel<T> and select: passing values between threads.
+// punctual::channel<T> and select, which pass values between threads.
 //
-// One mutex guards a channel's state, which its copies share. A thread that waits for one channel uses its condition
-// variables; a select over several registers a `waiter` with each, which every change wakes. Lock order: channel,
-// waiter. No callback runs under either lock.
+// The copies of a channel share a state, which a mutex guards. A thread that waits for one channel
+// uses the condition variables of the state. A select over several channels adds a `waiter` to each
+// of them; every change of a channel wakes its waiters. Lock order: channel, waiter. No callback
+// runs while a lock is held.
 #ifndef PUNCTUAL_CHANNEL_HPP
 #define PUNCTUAL_CHANNEL_HPP
 
@@ -32,7 +33,7 @@ public:
 
 namespace detail {
 
-/// A thread that waits for any of several channels.
+/// A thread that waits until any of several channels changes.
 class waiter {
 public:
   void wake() {
@@ -41,7 +42,7 @@ public:
     condition_.notify_one();
   }
 
-  /// Blocks until something has changed since the last wait.
+  /// Blocks until a channel has changed since the last wait.
   void wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     condition_.wait(lock, [this] { return woken_; });
@@ -54,19 +55,20 @@ private:
   bool woken_ = false;
 };
 
-/// State that the copies of a channel share.
+/// The state that the copies of a channel share.
 template <class T>
 class channel_state {
 public:
   explicit channel_state(std::size_t capacity) : items_(capacity) {}
 
-  /// Adds a value if there is room and the channel is open; otherwise leaves `value` unchanged.
+  /// Adds a value if the channel has room and is open. Otherwise leaves `value` unchanged and
+  /// returns false.
   bool try_put(T &value) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return put(value);
   }
 
-  /// Same as try_put; throws if the channel is closed.
+  /// Same as try_put, but throws if the channel is closed.
   bool try_send(T &value) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) throw closed_channel();
@@ -86,7 +88,7 @@ public:
     return take();
   }
 
-  /// Blocks until `deadline` at most.
+  /// Receives a value. Blocks until `deadline` at most.
   template <class Clock, class Duration>
   std::optional<T> recv_until(const std::chrono::time_point<Clock, Duration> &deadline) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -94,7 +96,8 @@ public:
     return take();
   }
 
-  /// Returns true if it received a value into `into`, or the channel is closed and drained.
+  /// Returns true if it received a value, which it moves to `into`, or if the channel is closed and
+  /// drained.
   bool try_recv(std::optional<T> &into) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (count_ == 0 && !closed_) return false;
@@ -128,15 +131,15 @@ public:
     }
   }
 
-  void watch(waiter *who) {
+  void add_waiter(waiter *waiting) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    watching_.push_back(who);
+    waiters_.push_back(waiting);
   }
 
-  void unwatch(waiter *who) {
+  void remove_waiter(waiter *waiting) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto at = std::find(watching_.begin(), watching_.end(), who);
-    if (at != watching_.end()) watching_.erase(at);
+    const auto at = std::find(waiters_.begin(), waiters_.end(), waiting);
+    if (at != waiters_.end()) waiters_.erase(at);
   }
 
 private:
@@ -163,38 +166,38 @@ private:
   }
 
   void wake() {
-    for (waiter *who : watching_) who->wake();
+    for (waiter *waiting : waiters_) waiting->wake();
   }
 
   mutable std::mutex mutex_;
   std::condition_variable readable_;
   std::condition_variable writable_;
-  /// A ring buffer: `count_` elements from `first_` on contain a value.
+  /// A ring buffer: the `count_` elements from `first_` contain values.
   std::vector<std::optional<T>> items_;
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   bool closed_ = false;
-  std::vector<waiter *> watching_;
+  std::vector<waiter *> waiters_;
 };
 
-/// Blocks forever, like a nil channel.
+/// Blocks forever, like an operation on the nil channel.
 [[noreturn]] inline void block_forever() {
-  for (waiter nobody;;) nobody.wait();
+  for (waiter never_woken;;) never_woken.wait();
 }
 
 }  // namespace detail
 
-/// A channel that buffers up to `capacity` values, first in, first out. Copies refer to the same channel. A
-/// default-constructed one is nil: never ready.
+/// A channel that buffers up to `capacity` values, first in, first out. Copies refer to the same
+/// channel. A default-constructed channel is nil, which is never ready.
 ///
 /// Threads: several threads may use the same channel, or copies of it, at the same time.
 template <class T>
 class channel {
 public:
-  /// The type of its values.
+  /// The type of the values.
   using value_type = T;
 
-  /// Receives one value after another, for range-based for.
+  /// An iterator that receives one value after another, for range-based for.
   class iterator;
 
   /// The nil channel: send and recv block forever, try_send and try_recv fail.
@@ -205,52 +208,57 @@ public:
       : state_(capacity > 0 ? std::make_shared<detail::channel_state<T>>(capacity)
                             : throw std::invalid_argument("channel: the capacity must be at least 1")) {}
 
-  /// Sends; blocks while the channel is full. Throws closed_channel if it is closed.
+  /// Sends a value. Blocks while the channel is full. Throws closed_channel if the channel is
+  /// closed.
   void send(T value) const {
     if (!state_) detail::block_forever();
     state_->send(value);
   }
 
-  /// Sends if there is room now. Throws closed_channel if it is closed.
+  /// Sends a value if the channel has room now. Returns whether it sent the value. Throws
+  /// closed_channel if the channel is closed.
   bool try_send(T value) const { return state_ && state_->try_send(value); }
 
-  /// Receives; blocks while the channel is empty. Returns nullopt if it is closed and drained.
+  /// Receives a value. Blocks while the channel is empty. Returns nullopt if the channel is closed
+  /// and drained.
   std::optional<T> recv() const {
     if (!state_) detail::block_forever();
     return state_->recv();
   }
 
-  /// Receives if there is a value now.
+  /// Receives a value if the channel has one now. Returns nullopt otherwise.
   std::optional<T> try_recv() const {
     std::optional<T> value;
     if (state_) state_->try_recv(value);
     return value;
   }
 
-  /// Receives; blocks for `timeout` at most, on punctual::time's clock, virtual or not. Returns nullopt after the
-  /// timeout, or if the channel is closed and drained. Throws punctual::error in a callback of a virtual clock, which
-  /// would wait for itself. Needs punctual/time.hpp.
+  /// Receives a value. Blocks for `timeout` at most, on the clock in effect on this thread
+  /// (punctual::time::clock). Returns nullopt after the timeout, or if the channel is closed and
+  /// drained. Throws punctual::error in a callback of a virtual clock, where it would wait for its
+  /// own thread. Needs punctual/time.hpp.
   template <class Rep, class Period>
   std::optional<T> recv_for(std::chrono::duration<Rep, Period> timeout) const;
 
-  /// `for (T value : c)` receives until the channel is closed and drained. Each value goes to exactly one receiver.
+  /// `for (T value : c)` receives until the channel is closed and drained. Each value goes to
+  /// exactly one receiver.
   iterator begin() const { return iterator(*this); }
   iterator end() const { return iterator(); }
 
-  /// Closes the channel: no more values can be sent, buffered ones can be received. Closing twice is allowed; closing
-  /// the nil channel does nothing.
+  /// Closes the channel. No more values can be sent; buffered values can be received. Closing a
+  /// channel twice is allowed. Closing the nil channel does nothing.
   void close() const {
     if (state_) state_->close();
   }
 
-  /// Returns true if it is closed.
+  /// Returns true if the channel is closed.
   bool closed() const { return state_ && state_->closed(); }
 
   /// Returns the number of buffered values.
   std::size_t size() const { return state_ ? state_->size() : 0; }
   /// Returns true if no value is buffered.
   bool empty() const { return size() == 0; }
-  /// Returns the largest number of buffered values.
+  /// Returns the maximum number of buffered values.
   std::size_t capacity() const noexcept { return state_ ? state_->capacity() : 0; }
 
   /// Returns true for the nil channel.
@@ -260,10 +268,10 @@ public:
   friend bool operator==(const channel &a, const channel &b) noexcept { return a.state_ == b.state_; }
   friend bool operator!=(const channel &a, const channel &b) noexcept { return !(a == b); }
 
-  /// For these headers: creates the channel of a state.
+  /// Only for these headers: creates a channel with a given state.
   explicit channel(std::shared_ptr<detail::channel_state<T>> state) noexcept : state_(std::move(state)) {}
 
-  /// For these headers: returns the shared state; null for the nil channel.
+  /// Only for these headers: returns the shared state, or null for the nil channel.
   const std::shared_ptr<detail::channel_state<T>> &state() const noexcept { return state_; }
 
 private:
@@ -279,11 +287,11 @@ public:
   using pointer = T *;
   using reference = T &&;
 
-  /// The end iterator.
+  /// Creates the end iterator.
   iterator() = default;
   explicit iterator(channel from) : from_(std::move(from)), value_(from_.recv()) {}
 
-  /// The received value, to be moved from.
+  /// Returns the received value, from which the caller may move.
   T &&operator*() const noexcept { return std::move(*value_); }
   T *operator->() const noexcept { return std::addressof(*value_); }
   iterator &operator++() {
@@ -302,21 +310,21 @@ private:
 
 namespace detail {
 
-/// The default callback of a case.
-struct nothing {
+/// The default callback of a case, which does nothing.
+struct no_callback {
   void operator()() const noexcept {}
 };
 
-/// One case of a select.
+/// A case of a select.
 class select_case {
 public:
   virtual ~select_case() = default;
-  /// Performs the case if it is ready.
+  /// Performs the case if it is ready. Returns whether it performed it.
   virtual bool attempt() = 0;
-  /// Calls the callback of a performed case.
+  /// Calls the callback, after the case was performed.
   virtual void run() = 0;
-  virtual void watch(waiter *who) = 0;
-  virtual void unwatch(waiter *who) = 0;
+  virtual void add_waiter(waiter *waiting) = 0;
+  virtual void remove_waiter(waiter *waiting) = 0;
 };
 
 template <class T, class Then>
@@ -328,15 +336,15 @@ public:
     if constexpr (std::is_invocable_v<Then &, std::optional<T>>) {
       then_(std::move(value_));
     } else {
-      static_assert(std::is_invocable_v<Then &>, "what is done with a value takes a std::optional<T>, or nothing");
+      static_assert(std::is_invocable_v<Then &>, "the callback of a receive takes a std::optional<T> or no argument");
       then_();
     }
   }
-  void watch(waiter *who) override {
-    if (from_.state()) from_.state()->watch(who);
+  void add_waiter(waiter *waiting) override {
+    if (from_.state()) from_.state()->add_waiter(waiting);
   }
-  void unwatch(waiter *who) override {
-    if (from_.state()) from_.state()->unwatch(who);
+  void remove_waiter(waiter *waiting) override {
+    if (from_.state()) from_.state()->remove_waiter(waiting);
   }
 
 private:
@@ -351,11 +359,11 @@ public:
   send_case(channel<T> to, T value, Then then) : to_(std::move(to)), value_(std::move(value)), then_(std::move(then)) {}
   bool attempt() override { return to_.state() && to_.state()->try_send(value_); }
   void run() override { then_(); }
-  void watch(waiter *who) override {
-    if (to_.state()) to_.state()->watch(who);
+  void add_waiter(waiter *waiting) override {
+    if (to_.state()) to_.state()->add_waiter(waiting);
   }
-  void unwatch(waiter *who) override {
-    if (to_.state()) to_.state()->unwatch(who);
+  void remove_waiter(waiter *waiting) override {
+    if (to_.state()) to_.state()->remove_waiter(waiting);
   }
 
 private:
@@ -364,25 +372,25 @@ private:
   Then then_;
 };
 
-/// Registers a waiter with every case until destroyed.
+/// Adds a waiter to the channels of all cases, and removes it when destroyed.
 template <std::size_t N>
 class waiter_registration {
 public:
-  waiter_registration(select_case *(&cases)[N], waiter &who) : cases_(cases), who_(who) {
-    for (select_case *each : cases_) each->watch(&who_);
+  waiter_registration(select_case *(&cases)[N], waiter &waiting) : cases_(cases), waiter_(waiting) {
+    for (select_case *each : cases_) each->add_waiter(&waiter_);
   }
   waiter_registration(const waiter_registration &) = delete;
   waiter_registration &operator=(const waiter_registration &) = delete;
   ~waiter_registration() {
-    for (select_case *each : cases_) each->unwatch(&who_);
+    for (select_case *each : cases_) each->remove_waiter(&waiter_);
   }
 
 private:
   select_case *(&cases_)[N];
-  waiter &who_;
+  waiter &waiter_;
 };
 
-/// Tries each case once, starting from a random one, so that none starves.
+/// Tries each case once, starting with a random case, so that no case starves.
 template <std::size_t N>
 std::optional<std::size_t> attempt_any(select_case *(&cases)[N]) {
   thread_local std::uint32_t chance = 0x9e3779b9;
@@ -395,27 +403,28 @@ std::optional<std::size_t> attempt_any(select_case *(&cases)[N]) {
   return std::nullopt;
 }
 
-/// Enables overloads for cases only.
+/// Enables an overload only if all arguments are cases.
 template <class... Cases>
 using if_cases = std::enable_if_t<(std::is_base_of_v<select_case, std::remove_reference_t<Cases>> && ...), int>;
 
 }  // namespace detail
 
-/// For select: receives from `from`, then calls `then(std::optional<T>)`, with nullopt if the channel is closed and
-/// drained, or `then()`.
-template <class T, class Then = detail::nothing>
+/// Returns a case for select that receives from `from`. It then calls `then(std::optional<T>)`,
+/// with nullopt if the channel is closed and drained, or `then()`.
+template <class T, class Then = detail::no_callback>
 detail::recv_case<T, Then> on_recv(channel<T> from, Then then = {}) {
   return {std::move(from), std::move(then)};
 }
 
-/// For select: sends `value` to `to`, then calls `then()`. select throws closed_channel if the channel is closed.
-/// `value` is moved from when sent.
-template <class T, class Then = detail::nothing>
+/// Returns a case for select that sends `value` to `to`, and then calls `then()`. select throws
+/// closed_channel if the channel is closed.
+template <class T, class Then = detail::no_callback>
 detail::send_case<T, Then> on_send(channel<T> to, typename channel<T>::value_type value, Then then = {}) {
   return {std::move(to), std::move(value), std::move(then)};
 }
 
-/// Performs one of the ready cases and calls its callback. Returns its index, or nullopt if none is ready.
+/// Performs one of the ready cases and calls its callback. Returns the index of the case, starting
+/// at 0, or nullopt if no case is ready.
 template <class... Cases, detail::if_cases<Cases...> = 0>
 std::optional<std::size_t> try_select(Cases &&...cases) {
   if constexpr (sizeof...(Cases) == 0) {
@@ -428,8 +437,9 @@ std::optional<std::size_t> try_select(Cases &&...cases) {
   }
 }
 
-/// Blocks until a case is ready, performs it and calls its callback. Returns its index, starting at 0. Chooses at
-/// random among several ready cases. Without cases, or with nil channels only, it blocks forever.
+/// Blocks until a case is ready, performs it and calls its callback. Returns the index of the case,
+/// from 0. Chooses at random if several cases are ready. Blocks forever without cases, or if all
+/// channels are nil.
 template <class... Cases, detail::if_cases<Cases...> = 0>
 std::size_t select(Cases &&...cases) {
   if constexpr (sizeof...(Cases) == 0) {
@@ -438,9 +448,9 @@ std::size_t select(Cases &&...cases) {
     detail::select_case *all[] = {&cases...};
     std::optional<std::size_t> which = detail::attempt_any(all);
     if (!which) {
-      detail::waiter who;
-      const detail::waiter_registration<sizeof...(Cases)> watching(all, who);
-      while (!(which = detail::attempt_any(all))) who.wait();
+      detail::waiter waiting;
+      const detail::waiter_registration<sizeof...(Cases)> registration(all, waiting);
+      while (!(which = detail::attempt_any(all))) waiting.wait();
     }
     all[*which]->run();
     return *which;

@@ -1,4 +1,4 @@
-// punctual::time: the time, sleeping, and a virtual clock, with std::chrono.
+// punctual::time: the current time, sleeping, and a virtual clock, with std::chrono.
 #ifndef PUNCTUAL_CLOCK_HPP
 #define PUNCTUAL_CLOCK_HPP
 
@@ -13,8 +13,8 @@
 
 namespace punctual::time {
 
-/// The clock in effect on the calling thread: the monotonic one, or a virtual_time that the thread has entered. Its
-/// epoch is a moment early in the life of the process.
+/// The clock in effect on the calling thread: the monotonic clock, or a virtual_time that the
+/// thread has entered. Its epoch is early in the life of the process.
 ///
 /// Threads: any.
 struct clock {
@@ -27,8 +27,9 @@ struct clock {
   static time_point now() noexcept { return time_point(duration(punctual_now_ns())); }
 };
 
-/// Nanoseconds. Functions accept any std::chrono duration: a finer one is rounded up, so that nothing fires early; one
-/// too long for nanoseconds becomes 292 years; a negative one and NaN become zero.
+/// Nanoseconds. Functions accept any std::chrono duration and convert it to nanoseconds. They round
+/// a fraction up, so that no timer fires early. A duration of more than 292 years becomes 292
+/// years. A negative duration and NaN become zero.
 using duration = clock::duration;
 /// A time point of punctual::time::clock.
 using time_point = clock::time_point;
@@ -40,13 +41,13 @@ inline time_point now() noexcept { return clock::now(); }
 
 namespace detail {
 
-/// Converts to nanoseconds, rounded up and saturating.
+/// Converts a duration to nanoseconds, rounded up. Saturates at 0 and INT64_MAX.
 template <class Rep, class Period>
 std::int64_t to_ns(std::chrono::duration<Rep, Period> time) noexcept {
   constexpr std::int64_t longest = duration::max().count();
   if (!(time.count() > 0)) return 0;
   if constexpr (!std::chrono::treat_as_floating_point_v<Rep>) {
-    // Exact if the multiplication does not overflow.
+    // Integer arithmetic is exact if the multiplication does not overflow.
     using factor = std::ratio_divide<Period, std::nano>;
     if (static_cast<std::uintmax_t>(time.count()) <= static_cast<std::uintmax_t>(longest / factor::num)) {
       return std::chrono::ceil<duration>(time).count();
@@ -60,8 +61,9 @@ std::int64_t to_ns(std::chrono::duration<Rep, Period> time) noexcept {
 
 }  // namespace detail
 
-/// Sleeps for at least `time`. On a virtual clock it blocks until another thread has advanced the clock that far.
-/// Throws punctual::error in a callback of a virtual clock, which would wait for itself.
+/// Sleeps for at least `time`. On a virtual clock, it blocks until another thread has advanced the
+/// clock by `time`. Throws punctual::error in a callback of a virtual clock, where it would wait
+/// for its own thread.
 ///
 /// Threads: any.
 template <class Rep, class Period>
@@ -69,18 +71,20 @@ void sleep(std::chrono::duration<Rep, Period> time) {
   check(punctual_sleep_ns(detail::to_ns(time)));
 }
 
-/// A clock for tests: it moves only by advance(), and timers fire at their own times, in order. Nothing sleeps. It is
-/// in effect on threads that have entered it.
+/// A clock for tests. It moves only by advance() and advance_to_next(), and timers fire at their
+/// own times, in order, without real waiting. The clock is in effect on threads that have entered
+/// it.
 ///
-/// Threads: any, also several at once.
+/// Threads: any, and several threads at once.
 class virtual_time {
 public:
-  /// Creates a clock that starts at the real clock's present time.
+  /// Creates a clock that starts at the current time of the real clock.
   virtual_time() : clock_(punctual_virtual_time_new()) {
     if (!clock_) throw error(PUNCTUAL_PANICKED);
   }
 
-  /// Scope guard of a thread on the clock; the same thread must destroy it.
+  /// A guard: the clock is in effect on the thread while the guard exists. The same thread must
+  /// destroy the guard.
   class [[nodiscard]] entered {
   public:
     explicit entered(virtual_time &time) : clock_(time.clock_.get()) { check(punctual_virtual_time_enter(clock_)); }
@@ -95,11 +99,11 @@ public:
   /// Puts the clock into effect on this thread until the returned guard is destroyed.
   entered enter() { return entered(*this); }
 
-  /// Returns its time.
+  /// Returns the time of this clock.
   time_point now() const noexcept { return time_point(duration(punctual_virtual_time_now_ns(clock_.get()))); }
 
-  /// Advances the clock and fires due timers on this thread, in order. Throws punctual::error in a callback of a
-  /// virtual clock.
+  /// Advances the clock and fires due timers on this thread, in order. Throws punctual::error in a
+  /// callback of a virtual clock.
   template <class Rep, class Period>
   void advance(std::chrono::duration<Rep, Period> by) {
     check(punctual_virtual_time_advance(clock_.get(), detail::to_ns(by)));
@@ -112,10 +116,11 @@ public:
     return status == PUNCTUAL_OK;
   }
 
-  /// Returns the number of its armed timers and sleeping threads.
+  /// Returns the number of armed timers and sleeping threads on this clock.
   std::size_t pending() const noexcept { return punctual_virtual_time_pending(clock_.get()); }
 
-  /// Blocks until the clock has `count` armed timers and sleeping threads, for example until another thread sleeps.
+  /// Blocks until the clock has `count` armed timers and sleeping threads, for example until
+  /// another thread sleeps.
   void wait_for_pending(std::size_t count) { check(punctual_virtual_time_wait_for_pending(clock_.get(), count)); }
 
 private:

@@ -1,4 +1,4 @@
-// Errors of the library as an exception.
+// The exception for errors of the C library.
 #ifndef PUNCTUAL_ERROR_HPP
 #define PUNCTUAL_ERROR_HPP
 
@@ -9,20 +9,20 @@
 
 namespace punctual {
 
-/// The C library refused a call.
+/// A function of the C library has returned an error.
 class error : public std::runtime_error {
 public:
   explicit error(punctual_status status)
       : std::runtime_error(punctual_strerror(static_cast<int>(status))), status_(status) {}
 
-  /// Returns the reason.
+  /// Returns the status that the function returned.
   punctual_status status() const noexcept { return status_; }
 
 private:
   punctual_status status_;
 };
 
-/// Throws unless `status` is PUNCTUAL_OK.
+/// Throws an error unless `status` is PUNCTUAL_OK.
 inline void check(punctual_status status) {
   if (status != PUNCTUAL_OK) throw error(status);
 }

@@ -1,4 +1,4 @@
-// Requirements of these headers on the compiler.
+// Checks that the compiler supports these headers.
 #ifndef PUNCTUAL_LANGUAGE_HPP
 #define PUNCTUAL_LANGUAGE_HPP
 
@@ -7,7 +7,7 @@
 #endif
 
 #if !defined(__cpp_exceptions) && !defined(_CPPUNWIND)
-#error "punctual.hpp needs exceptions; punctual.h does without them"
+#error "punctual.hpp needs exceptions; punctual.h needs none"
 #endif
 
 #endif

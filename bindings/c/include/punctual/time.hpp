@@ -1,4 +1,4 @@
-// punctual::time: clock.hpp, timer.hpp and receiving with a timeout.
+// punctual::time: includes clock.hpp and timer.hpp, and defines channel::recv_for.
 #ifndef PUNCTUAL_TIME_HPP
 #define PUNCTUAL_TIME_HPP
 
@@ -17,7 +17,7 @@ template <class T>
 template <class Rep, class Period>
 std::optional<T> channel<T>::recv_for(std::chrono::duration<Rep, Period> timeout) const {
   const std::chrono::nanoseconds ns(time::detail::to_ns(timeout));
-  // Far enough, and std::chrono can add it to a time point without overflow.
+  // A hundred years, which std::chrono can add to a time point without overflow.
   constexpr std::chrono::hours longest(24 * 365 * 100);
   if (state_ && !punctual_time_is_virtual()) {
     return state_->recv_until(std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(ns, longest));

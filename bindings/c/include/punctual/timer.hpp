@@ -1,8 +1,9 @@
-// punctual::time: timers and tickers with channels or callbacks.
+// punctual::time: timers and tickers that send to channels or call functions.
 //
-// A timer shares its state with the library, which calls `fire` on its own thread for each arming that was not stopped,
-// maybe slightly after the timer counts as fired. `due` counts these pending calls, and `cancelled` those that a stop or
-// a reset has cancelled, so that the channel gets no outdated time. Lock order: timer, channel.
+// A timer shares its state with the C library, which calls `fire` on one of its threads for each
+// arming that was not stopped, perhaps shortly after the timer counts as fired. `due` counts the
+// pending calls. `cancelled` counts the pending calls that a stop or a reset has cancelled, so that
+// they send no outdated time. Lock order: timer, channel.
 #ifndef PUNCTUAL_TIMER_HPP
 #define PUNCTUAL_TIMER_HPP
 
@@ -36,7 +37,8 @@
 
 namespace punctual::time {
 
-/// Handles an exception that a callback has thrown. Called on the callback's thread; must not throw.
+/// A function that handles an exception of a callback. It is called on the callback's thread, and
+/// must not throw.
 using exception_handler = void (*)(std::exception_ptr);
 
 namespace detail {
@@ -49,14 +51,15 @@ inline void print_exception(std::exception_ptr thrown) {
   } catch (const std::exception &exception) {
     std::fprintf(stderr, "punctual: a callback threw: %s\n", exception.what());
   } catch (...) {
-    std::fprintf(stderr, "punctual: a callback threw something that is no std::exception\n");
+    std::fprintf(stderr, "punctual: a callback threw an object that is not a std::exception\n");
   }
 }
 
 inline std::atomic<exception_handler> on_exception{print_exception};
 
-// Writes before an argument is passed to the library happen before the calls, and the calls happen before the
-// destruction. The library's locks ensure this; these annotations make it known to ThreadSanitizer.
+// The library's locks order memory accesses: writes before an argument is passed to the library
+// happen before the calls, and the calls happen before the destruction of the argument. These
+// annotations report that order to ThreadSanitizer.
 #ifdef PUNCTUAL_THREAD_SANITIZER
 inline void release_to_tsan(void *argument) noexcept { __tsan_release(argument); }
 inline void acquire_from_tsan(void *argument) noexcept { __tsan_acquire(argument); }
@@ -65,15 +68,16 @@ inline void release_to_tsan(void *) noexcept {}
 inline void acquire_from_tsan(void *) noexcept {}
 #endif
 
-/// Allocates the argument for the library: a new T, which `destroy` deletes.
+/// Returns the argument of a callback for the C library: a pointer to a new T, which `destroy`
+/// deletes.
 template <class T>
-void *give(T what) {
-  void *argument = new T(std::move(what));
+void *to_argument(T value) {
+  void *argument = new T(std::move(value));
   release_to_tsan(argument);
   return argument;
 }
 
-/// Access to the argument during a call.
+/// Gives access to the argument during a call.
 template <class T>
 class borrowed_argument {
 public:
@@ -105,42 +109,42 @@ struct ticker_freer {
 };
 using ticker_handle = std::unique_ptr<punctual_ticker, ticker_freer>;
 
-/// Throws the reason for a failed creation of a timer.
+/// Throws an error with the reason why a timer could not be created.
 [[noreturn]] inline void throw_creation_error() { throw error(punctual_time_is_forked() ? PUNCTUAL_FORKED : PUNCTUAL_PANICKED); }
 
-/// Creates a timer that calls `call` with `what`.
+/// Creates a timer that calls `call` with a pointer to `value`.
 template <class T>
-timer_handle make_timer(std::int64_t ns, void (*call)(void *) noexcept, T what) {
-  timer_handle timer(punctual_after_func(ns, call, give(std::move(what)), destroy<T>));
+timer_handle make_timer(std::int64_t ns, void (*call)(void *) noexcept, T value) {
+  timer_handle timer(punctual_after_func(ns, call, to_argument(std::move(value)), destroy<T>));
   if (!timer) throw_creation_error();
   return timer;
 }
 
 template <class T>
-ticker_handle make_ticker(std::int64_t ns, void (*call)(void *) noexcept, T what) {
-  ticker_handle ticker(punctual_ticker_new(ns, call, give(std::move(what)), destroy<T>));
+ticker_handle make_ticker(std::int64_t ns, void (*call)(void *) noexcept, T value) {
+  ticker_handle ticker(punctual_ticker_new(ns, call, to_argument(std::move(value)), destroy<T>));
   if (!ticker) throw_creation_error();
   return ticker;
 }
 
-/// Sends the time if there is room.
+/// Sends the current time if the channel has room.
 inline void send_time(channel_state<time_point> &to) {
   time_point time = now();
   to.try_put(time);
 }
 
-/// State of a timer, shared with the library.
+/// The state of a timer, shared with the C library.
 struct timer_state {
   std::mutex mutex;
-  /// Receives the time; nil for a timer with a function.
+  /// The channel to which the timer sends. The nil channel for a timer with a function.
   channel<time_point> c;
   std::function<void()> function;
   /// Number of pending calls of `fire`.
   std::size_t due = 0;
-  /// Number of pending calls that are cancelled.
+  /// Number of pending calls of `fire` that a stop or a reset has cancelled.
   std::size_t cancelled = 0;
 
-  /// Empties the channel and cancels pending sends. Requires the mutex.
+  /// Empties the channel and cancels pending calls of `fire`. The mutex must be held.
   void discard_pending_times() {
     if (c.is_nil()) return;
     cancelled = due;
@@ -148,7 +152,7 @@ struct timer_state {
   }
 };
 
-/// Calls a function and reports its exception.
+/// Calls a function and passes an exception to the handler.
 inline void call(const std::function<void()> &function) noexcept {
   try {
     function();
@@ -158,9 +162,9 @@ inline void call(const std::function<void()> &function) noexcept {
 }
 
 inline void fire(void *argument) noexcept {
-  // A copy, because the function may destroy its timer.
-  const borrowed_argument<std::shared_ptr<timer_state>> here(argument);
-  const std::shared_ptr<timer_state> state = *here;
+  // Copies the shared pointer, because the function may destroy its timer.
+  const borrowed_argument<std::shared_ptr<timer_state>> borrowed(argument);
+  const std::shared_ptr<timer_state> state = *borrowed;
   {
     const std::lock_guard<std::mutex> lock(state->mutex);
     --state->due;
@@ -173,7 +177,7 @@ inline void fire(void *argument) noexcept {
   call(state->function);
 }
 
-/// State of a ticker, shared with the library.
+/// The state of a ticker, shared with the C library.
 struct ticker_state {
   std::mutex mutex;
   channel<time_point> c{1};
@@ -181,34 +185,35 @@ struct ticker_state {
 };
 
 inline void send_tick(void *argument) noexcept {
-  const borrowed_argument<std::shared_ptr<ticker_state>> here(argument);
-  ticker_state &state = **here;
+  const borrowed_argument<std::shared_ptr<ticker_state>> borrowed(argument);
+  ticker_state &state = **borrowed;
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (!state.stopped) send_time(*state.c.state());
 }
 
-/// The channel of after() or tick() and its timer, which is destroyed with the last copy of the channel.
-template <class Feeder>
-struct fed_channel {
+/// The state of a channel of after() or tick(), with its timer. The timer is destroyed with the
+/// last copy of the channel.
+template <class Timer>
+struct channel_with_timer {
   channel_state<time_point> state{1};
-  Feeder feeder;
+  Timer timer;
 };
 
-inline void feed(void *argument) noexcept {
-  const borrowed_argument<std::weak_ptr<channel_state<time_point>>> here(argument);
-  if (const auto state = here->lock()) send_time(*state);
+inline void send_to_channel(void *argument) noexcept {
+  const borrowed_argument<std::weak_ptr<channel_state<time_point>>> borrowed(argument);
+  if (const auto state = borrowed->lock()) send_time(*state);
 }
 
-template <class Feeder>
-channel<time_point> feed_channel(std::int64_t ns, Feeder (*make)(std::int64_t, void (*)(void *) noexcept,
+template <class Timer>
+channel<time_point> make_channel_with_timer(std::int64_t ns, Timer (*make)(std::int64_t, void (*)(void *) noexcept,
                                                                  std::weak_ptr<channel_state<time_point>>)) {
-  const auto fed = std::make_shared<fed_channel<Feeder>>();
-  std::shared_ptr<channel_state<time_point>> state(fed, &fed->state);
-  fed->feeder = make(ns, feed, state);
+  const auto owner = std::make_shared<channel_with_timer<Timer>>();
+  std::shared_ptr<channel_state<time_point>> state(owner, &owner->state);
+  owner->timer = make(ns, send_to_channel, state);
   return channel<time_point>(std::move(state));
 }
 
-/// Wraps any callable, copyable or not, into a std::function.
+/// Wraps a function object in a std::function, even if it cannot be copied.
 template <class Function>
 std::function<void()> to_function(Function function) {
   if constexpr (std::is_copy_constructible_v<Function>) {
@@ -220,30 +225,34 @@ std::function<void()> to_function(Function function) {
 
 }  // namespace detail
 
-/// Sets the handler of exceptions thrown by callbacks; nullptr, the default, prints them to stderr. Returns the
-/// previous handler.
+/// Sets the handler of exceptions of callbacks. nullptr sets the default handler, which prints a
+/// message to stderr. Returns the previous handler.
 ///
 /// Threads: any.
 inline exception_handler set_exception_handler(exception_handler handler) noexcept {
   return detail::on_exception.exchange(handler ? handler : detail::print_exception);
 }
 
-/// Fires once unless stopped before: sends the time into its channel, or calls a function (after_func). Destruction
-/// disarms it. A moved-from timer is not armed, has the nil channel, and cannot be reset.
+/// A timer that fires once, unless it is stopped before. It sends the time to its channel, or calls
+/// a function (after_func). Destruction disarms it. A moved-from timer is not armed, has the nil
+/// channel, and cannot be reset.
 ///
-/// Threads: any, also several at once; move and destroy it only while no other thread uses it.
+/// Threads: any, and several threads at once. Move or destroy it only while no other thread uses
+/// it.
 class timer {
 public:
-  /// Arms a timer that sends the time after `delay`. Throws punctual::error if the library's thread cannot be started,
-  /// or this process is a fork of the one that has it.
+  /// Arms a timer that sends the time after `delay`. Throws punctual::error if the library's thread
+  /// cannot be started, or if this process is a fork (punctual_time_is_forked).
   template <class Rep, class Period>
   explicit timer(std::chrono::duration<Rep, Period> delay) : timer(delay, channel<time_point>(1), nullptr) {}
 
-  /// Returns the channel that receives the time; the nil channel for a timer with a function.
+  /// Returns the channel to which the timer sends. Returns the nil channel for a timer with a
+  /// function.
   channel<time_point> c() const { return state_ ? state_->c : channel<time_point>(); }
 
-  /// Stops it. Returns true if this call disarmed it. The channel is empty afterwards, and stays so until a reset.
-  /// Otherwise its function was called, is running or is about to be called; this does not wait for it.
+  /// Stops the timer. Returns true if this call disarmed it. The channel is empty afterwards, and
+  /// stays empty until a reset. If the timer has fired, its function has returned, is running, or
+  /// will be called soon; stop() does not wait for it.
   bool stop() {
     if (!state_) return false;
     const std::lock_guard<std::mutex> lock(state_->mutex);
@@ -253,8 +262,8 @@ public:
     return disarmed;
   }
 
-  /// Arms it again after it has fired or was stopped; its own function may call this. Removes an unreceived time.
-  /// Throws std::logic_error if it is armed.
+  /// Arms the timer again after it has fired or was stopped. The timer's own function may call
+  /// this. Drops a time that was not received. Throws std::logic_error if the timer is armed.
   template <class Rep, class Period>
   void reset(std::chrono::duration<Rep, Period> delay) {
     if (!state_) throw error(PUNCTUAL_NULL);
@@ -283,12 +292,14 @@ private:
   detail::timer_handle timer_;
 };
 
-/// Calls `function()` after `delay` on a thread of the library: a slow function delays no other timer. Its exceptions
-/// are reported (set_exception_handler). Destroying the timer disarms it, so keep it. A running call then continues, so
-/// objects that it uses must outlive it. If the timer is reset before a call has returned, two calls may overlap.
+/// Returns a timer that calls `function()` after `delay` on a thread of the library, so that a slow
+/// function delays no other timer. Exceptions of the function go to the exception handler
+/// (set_exception_handler). Keep the timer, because its destruction disarms it. A call that runs
+/// then continues, so objects that the function uses must outlive the call. If the timer is reset
+/// before a call has returned, two calls may overlap.
 ///
-/// Throws std::invalid_argument if `function` is empty (a null pointer, an empty std::function), and the exceptions of
-/// timer::timer.
+/// Throws std::invalid_argument if `function` is empty (a null pointer, an empty std::function),
+/// and the exceptions of timer::timer.
 ///
 /// Threads: any.
 template <class Rep, class Period, class Function>
@@ -298,22 +309,25 @@ template <class Rep, class Period, class Function>
   return timer(delay, channel<time_point>(), std::move(call));
 }
 
-/// Returns a channel that receives the time after `delay`. The timer is destroyed with the last copy of the channel, so
-/// it need not be stopped. Throws the exceptions of timer::timer.
+/// Returns a channel that receives the time after `delay`. The timer is destroyed with the last
+/// copy of the channel, so you need not stop it. Throws the exceptions of timer::timer.
 ///
 /// Threads: any.
 template <class Rep, class Period>
 channel<time_point> after(std::chrono::duration<Rep, Period> delay) {
-  return detail::feed_channel(detail::to_ns(delay), detail::make_timer<std::weak_ptr<detail::channel_state<time_point>>>);
+  return detail::make_channel_with_timer(detail::to_ns(delay), detail::make_timer<std::weak_ptr<detail::channel_state<time_point>>>);
 }
 
-/// Sends the time at every period into a channel with room for one: ticks not received in time are skipped, not queued,
-/// and the others stay at multiples of the period. Destruction stops it. A moved-from ticker has the nil channel.
+/// A ticker that sends the time at every period to a channel with room for one value. Ticks that
+/// are not received in time are skipped, not queued, and other ticks stay at multiples of the
+/// period. Destruction stops the ticker. A moved-from ticker has the nil channel.
 ///
-/// Threads: any, also several at once; move and destroy it only while no other thread uses it.
+/// Threads: any, and several threads at once. Move or destroy it only while no other thread uses
+/// it.
 class ticker {
 public:
-  /// Throws std::invalid_argument if the period is not positive, and the exceptions of timer::timer.
+  /// Starts a ticker. Throws std::invalid_argument if the period is not positive, and the
+  /// exceptions of timer::timer.
   template <class Rep, class Period>
   explicit ticker(std::chrono::duration<Rep, Period> period) : state_(std::make_shared<detail::ticker_state>()) {
     const std::int64_t ns = detail::to_ns(period);
@@ -321,10 +335,10 @@ public:
     ticker_ = detail::make_ticker(ns, detail::send_tick, state_);
   }
 
-  /// Returns the channel that receives the times.
+  /// Returns the channel to which the ticker sends.
   channel<time_point> c() const { return state_ ? state_->c : channel<time_point>(); }
 
-  /// Stops it permanently. The channel is empty afterwards, and stays so.
+  /// Stops the ticker permanently. The channel is empty afterwards, and stays empty.
   void stop() {
     if (!state_) return;
     punctual_ticker_stop(ticker_.get());
@@ -338,15 +352,16 @@ private:
   detail::ticker_handle ticker_;
 };
 
-/// Returns a channel that receives the time at every period, like a ticker's, until its last copy is destroyed. The nil
-/// channel, which never receives, if the period is not positive. Throws the exceptions of timer::timer.
+/// Returns a channel that receives the time at every period, like the channel of a ticker, until
+/// its last copy is destroyed. If the period is not positive, returns the nil channel, which never
+/// receives. Throws the exceptions of timer::timer.
 ///
 /// Threads: any.
 template <class Rep, class Period>
 channel<time_point> tick(std::chrono::duration<Rep, Period> period) {
   const std::int64_t ns = detail::to_ns(period);
   if (ns == 0) return {};
-  return detail::feed_channel(ns, detail::make_ticker<std::weak_ptr<detail::channel_state<time_point>>>);
+  return detail::make_channel_with_timer(ns, detail::make_ticker<std::weak_ptr<detail::channel_state<time_point>>>);
 }
 
 }  // namespace punctual::time

@@ -1,6 +1,6 @@
-//! Due timers, and the next deadline.
+//! Pops due timers of a wheel, and finds its next deadline.
 
-use super::{TimerWheel, WheelTimer, store_result, to_key};
+use super::{Wheel, WheelTimer, store_result, to_key};
 use crate::Status;
 use crate::boundary::{guarded, on};
 use punctual::{Expired, Polled};
@@ -18,15 +18,17 @@ impl From<Expired<*mut c_void>> for WheelTimer {
     }
 }
 
-/// Removes the first timer that is due at `now`, with a deadline at or before it. `now` may stand still or go back.
-/// `*expired` receives the timer; `expired` may be NULL. O(1) amortised.
+/// Removes the first timer that is due at `now`, which means that its deadline is at or before
+/// `now`, and writes it to `*expired`; `expired` may be NULL. `now` may stand still or go back
+/// between calls. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (`*expired` is unchanged), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is due (`*expired` is unchanged), or
+/// PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_wheel_pop_due(
-    wheel: Option<&mut TimerWheel>,
+    wheel: Option<&mut Wheel>,
     now: u64,
     expired: Option<&mut MaybeUninit<WheelTimer>>,
 ) -> Status {
@@ -36,8 +38,9 @@ pub extern "C" fn punctual_wheel_pop_due(
     })
 }
 
-/// Moves up to `capacity` timers that are due at `now`, in order, into the array `expired`. Fewer than `capacity` means
-/// that no more are due. O(1) amortised for each.
+/// Removes up to `capacity` timers that are due at `now`, and writes them to the array `expired`,
+/// in order. If it returns less than `capacity`, no more timers are due. O(1) amortised for each
+/// timer.
 ///
 /// Returns the number of timers; 0 if `wheel` or `expired` is NULL.
 ///
@@ -48,7 +51,7 @@ pub extern "C" fn punctual_wheel_pop_due(
 /// `expired` is NULL or has room for `capacity` timers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_wheel_pop_due_many(
-    wheel: Option<&mut TimerWheel>,
+    wheel: Option<&mut Wheel>,
     now: u64,
     expired: *mut WheelTimer,
     capacity: usize,
@@ -62,7 +65,8 @@ pub unsafe extern "C" fn punctual_wheel_pop_due_many(
             let Some(timer) = wheel.queue.pop_due(now) else {
                 return;
             };
-            // SAFETY: the array is not NULL, has room for `capacity` timers, and `count` is less.
+            // SAFETY: the array is not NULL and has room for `capacity` timers, and `count` is less
+            // than `capacity`.
             unsafe { expired.add(count).write(timer.into()) };
             count += 1;
         }
@@ -70,17 +74,18 @@ pub unsafe extern "C" fn punctual_wheel_pop_due_many(
     count
 }
 
-/// Same as punctual_wheel_pop_due with bounded work: every timer popped, and every entry that the wheel moves or drops
-/// meanwhile, takes 1 from `*budget`. So a loop can interleave other work with a million timers due at one tick.
-/// O(*budget).
+/// Pops like punctual_wheel_pop_due, with bounded work: every popped timer, and every entry that
+/// the wheel moves or drops meanwhile, takes 1 from `*budget`. So an event loop can do other work
+/// while it pops a million timers that are due at the same tick. O(*budget).
 ///
-/// Returns PUNCTUAL_OK (a timer: `*expired`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the budget is
-/// exhausted; more may be due), or PUNCTUAL_NULL if `wheel` or `budget` is NULL.
+/// Returns PUNCTUAL_OK (a timer was popped and written to `*expired`, if not NULL), PUNCTUAL_IDLE
+/// (no timer is due), PUNCTUAL_BUSY (the budget is used up; more timers may be due), or
+/// PUNCTUAL_NULL if `wheel` or `budget` is NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_wheel_poll(
-    wheel: Option<&mut TimerWheel>,
+    wheel: Option<&mut Wheel>,
     now: u64,
     budget: Option<&mut usize>,
     expired: Option<&mut MaybeUninit<WheelTimer>>,
@@ -94,15 +99,16 @@ pub extern "C" fn punctual_wheel_poll(
     })
 }
 
-/// `*deadline` receives the earliest deadline; `deadline` may be NULL. The call may sort timers, which only moves later
-/// work forward. O(1) amortised.
+/// Writes the earliest deadline to `*deadline`; `deadline` may be NULL. The call may sort timers,
+/// which saves the work in later calls. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*deadline` is unchanged), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed (`*deadline` is unchanged), or
+/// PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_wheel_next_deadline(
-    wheel: Option<&mut TimerWheel>,
+    wheel: Option<&mut Wheel>,
     deadline: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
     on(wheel, |wheel| {
@@ -110,15 +116,17 @@ pub extern "C" fn punctual_wheel_next_deadline(
     })
 }
 
-/// `*tick` receives a lower bound of all deadlines; `tick` may be NULL. After punctual_wheel_pop_due(wheel, now) has
-/// returned PUNCTUAL_IDLE the bound lies after `now`, so a loop that sleeps until then and pops makes progress. O(1).
+/// Writes a lower bound of all deadlines to `*tick`; `tick` may be NULL. After
+/// punctual_wheel_pop_due(wheel, now) has returned PUNCTUAL_IDLE, the bound is later than `now`, so
+/// a loop that sleeps until the bound and then pops makes progress. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*tick` is unchanged), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed (`*tick` is unchanged), or
+/// PUNCTUAL_NULL.
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_wheel_next_wakeup(
-    wheel: Option<&TimerWheel>,
+    wheel: Option<&Wheel>,
     tick: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
     on(wheel, |wheel| {

@@ -1,19 +1,19 @@
 //! Operations on all timers of a wheel, and its memory.
 
-use super::{TimerWheel, WheelTimer, to_key};
+use super::{Wheel, WheelTimer, to_key};
 use crate::Status;
 use crate::boundary::{guarded, on};
 
-/// Returns the number of armed timers; 0 if `wheel` is NULL. O(1).
+/// Returns the number of armed timers, or 0 if `wheel` is NULL. O(1).
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_wheel_len(wheel: Option<&TimerWheel>) -> usize {
+pub extern "C" fn punctual_wheel_len(wheel: Option<&Wheel>) -> usize {
     wheel.map_or(0, |wheel| wheel.queue.len())
 }
 
-/// Copies armed timers, in no particular order, to the array `timers`: all of them if `capacity` is at least
-/// punctual_wheel_len(wheel). O(n).
+/// Copies up to `capacity` armed timers to the array `timers`, in no particular order. Copies all
+/// timers if `capacity` is at least punctual_wheel_len(wheel). O(n).
 ///
 /// Returns the number of copied timers; 0 if `wheel` or `timers` is NULL.
 ///
@@ -24,7 +24,7 @@ pub extern "C" fn punctual_wheel_len(wheel: Option<&TimerWheel>) -> usize {
 /// `timers` is NULL or has room for `capacity` timers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_wheel_list(
-    wheel: Option<&TimerWheel>,
+    wheel: Option<&Wheel>,
     timers: *mut WheelTimer,
     capacity: usize,
 ) -> usize {
@@ -39,7 +39,8 @@ pub unsafe extern "C" fn punctual_wheel_list(
                 deadline,
                 value,
             };
-            // SAFETY: the array is not NULL, has room for `capacity` timers, and `count` is less.
+            // SAFETY: the array is not NULL and has room for `capacity` timers, and `count` is less
+            // than `capacity`.
             unsafe { timers.add(count).write(timer) };
             count += 1;
         }
@@ -47,37 +48,37 @@ pub unsafe extern "C" fn punctual_wheel_list(
     count
 }
 
-/// Cancels all timers; their keys become stale. O(n).
+/// Cancels all timers. Their keys become stale. O(n).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_wheel_clear(wheel: Option<&mut TimerWheel>) -> Status {
+pub extern "C" fn punctual_wheel_clear(wheel: Option<&mut Wheel>) -> Status {
     on(wheel, |wheel| {
         wheel.queue.clear();
         Status::Ok
     })
 }
 
-/// Releases the memory that armed timers do not need. The wheel does this itself when it becomes empty after being
-/// large. O(n).
+/// Frees the memory that armed timers do not need. A large wheel that has become empty does this by
+/// itself. O(n).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_wheel_shrink(wheel: Option<&mut TimerWheel>) -> Status {
+pub extern "C" fn punctual_wheel_shrink(wheel: Option<&mut Wheel>) -> Status {
     on(wheel, |wheel| {
         wheel.queue.shrink_to_fit();
         Status::Ok
     })
 }
 
-/// Returns the size of the wheel and its timers in bytes; 0 if `wheel` is NULL. O(1), or nearly so.
+/// Returns the size of the wheel and its timers in bytes, or 0 if `wheel` is NULL. O(1).
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]
-pub extern "C" fn punctual_wheel_memory(wheel: Option<&TimerWheel>) -> usize {
+pub extern "C" fn punctual_wheel_memory(wheel: Option<&Wheel>) -> usize {
     guarded(0, || wheel.map_or(0, |wheel| wheel.queue.memory()))
 }

@@ -1,7 +1,11 @@
-//! The Rust client in `punctual-bench jobs`: the same two programs as in benchmarks/server/peers.
+//! The Rust client of `punctual-bench jobs`. The clients in benchmarks/server/peers have the same
+//! two commands, which are described below.
 //!
-//! `work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT COUNT FIRST SPREAD` adds jobs
-//! that are due from the unix time FIRST on, over SPREAD milliseconds; with FIRST 0, at once.
+//! `work PORT OUT` runs jobs and appends the lateness of each job in microseconds to the file OUT.
+//!
+//! `produce PORT COUNT FIRST SPREAD` adds COUNT jobs. They are due at times spread over SPREAD
+//! milliseconds, beginning at FIRST, a Unix time in milliseconds. If FIRST is 0, all jobs are due
+//! at once.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -11,9 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use punctual_jobs::{Job, Queue, Worker};
 use redis::RedisResult;
 
-/// Jobs that run at the same time.
+/// Number of jobs that run at the same time.
 const CONCURRENCY: usize = 10;
-/// Commands that are sent at once.
+/// Number of commands in a pipeline.
 const PIPELINE: u64 = 500;
 
 #[tokio::main(flavor = "current_thread")]
@@ -61,7 +65,7 @@ async fn produce(port: &str, count: u64, first: u64, spread: u64) -> RedisResult
     for begin in (0..count).step_by(PIPELINE as usize) {
         let mut pipe = redis::pipe();
         for index in begin..count.min(begin + PIPELINE) {
-            // Not in the order of their addition; 7,919 is a prime.
+            // The jobs are not due in the order in which they are added: 7,919 is a prime.
             let due = first + index * 7919 % count * spread / count;
             let now = since_1970(SystemTime::now()).as_millis() as u64;
             let due = if first == 0 { now } else { due };

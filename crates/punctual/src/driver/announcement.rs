@@ -1,16 +1,20 @@
 use super::sync::{AtomicU64, Ordering, fence};
 
-/// The thread is awake: no tick is earlier than 0.
+/// The value while the thread is awake. No tick is earlier than 0, so no caller takes it.
 const AWAKE: u64 = 0;
 
-/// A thread's announcement that it sleeps until a tick, so that other threads know whether they must wake it.
+/// A thread's announcement that it sleeps until a tick. Other threads read it to decide whether
+/// they must wake the thread.
 ///
-/// Both sides write first and then read what the other wrote, with a sequentially consistent fence in between: of a thread
-/// that falls asleep and one that publishes an earlier deadline at the same time, at least one sees the other. Either the
-/// sleeper finds the new deadline in its second look, or the other thread takes the announcement and wakes it. Both sides
-/// change the announcement by `swap`, so exactly one thread takes it.
+/// No wake-up is lost. The sleeper announces and then checks for work again; another thread
+/// publishes an earlier deadline and then reads the announcement. Each side has a sequentially
+/// consistent fence between its write and its read, so at least one of them sees the other's write.
+/// Either the sleeper finds the new deadline in its check, or the other thread takes the
+/// announcement and wakes the sleeper. Both sides change the announcement by `swap`, so exactly one
+/// thread takes it.
 ///
-/// The announcement neither sleeps nor wakes: a driver has a condition variable for that, an event loop a poller.
+/// An announcement does not put a thread to sleep or wake it. A driver does that with a condition
+/// variable, an event loop with its poller.
 ///
 /// ```
 /// use punctual::driver::Announcement;
@@ -21,7 +25,7 @@ const AWAKE: u64 = 0;
 /// // Another thread, after it has published a deadline:
 /// assert_eq!(announcement.take_if_after(2_000), None); // the sleeper wakes in time
 /// assert_eq!(announcement.take_if_after(500), Some(1_000)); // the caller must wake the sleeper
-/// assert_eq!(announcement.take_if_after(400), None); // another thread does so already
+/// assert_eq!(announcement.take_if_after(400), None); // taken: the sleeper is being woken
 /// announcement.withdraw();
 /// ```
 #[derive(Debug)]
@@ -34,9 +38,10 @@ impl Announcement {
         Announcement(AtomicU64::new(AWAKE))
     }
 
-    /// Announces that the calling thread will sleep until `tick`, at least 1; `u64::MAX` means forever.
+    /// Announces that the calling thread sleeps until `tick`. `u64::MAX` means forever; 0 counts as
+    /// 1.
     ///
-    /// After this the thread must check for work again before it sleeps. O(1).
+    /// The thread must check for work after this call, and before it sleeps. O(1).
     pub fn announce(&self, tick: u64) {
         self.0.swap(tick.max(AWAKE + 1), Ordering::AcqRel);
         fence(Ordering::SeqCst);
@@ -47,10 +52,12 @@ impl Announcement {
         self.0.swap(AWAKE, Ordering::AcqRel);
     }
 
-    /// Takes the announcement if the thread would sleep beyond `tick`; the caller must then wake it.
+    /// Takes the announcement if the sleeper would sleep beyond `tick`. The caller must then wake
+    /// it.
     ///
-    /// The caller publishes its deadline or message before this call. Returns the tick until which the thread would have
-    /// slept. O(1): one fence and one load if there is nothing to take.
+    /// The caller must publish its deadline or message before this call. Returns the tick until
+    /// which the sleeper would have slept. O(1): one fence and one load if there is nothing to
+    /// take.
     #[inline]
     pub fn take_if_after(&self, tick: u64) -> Option<u64> {
         fence(Ordering::SeqCst);

@@ -1,6 +1,8 @@
-//! The state of a driver, the loop of its thread, and the advance of a virtual clock.
+//! The state that a [`Driver`](super::Driver) shares with its thread, the loop of the thread, and
+//! the advance of a virtual clock.
 //!
-//! `runner` is taken by the driver's thread for as long as it lives, and locked by `advance`.
+//! The driver's thread takes `runner` out of its mutex for as long as the thread lives; `advance`
+//! locks the mutex instead.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -19,7 +21,7 @@ use super::{Alarm, Handle, Runner};
 use crate::queue::TimerKey;
 use crate::tick::TickScale;
 
-/// The source of `now`.
+/// The source of [`Shared::now`].
 #[derive(Debug)]
 enum Time {
     Real,
@@ -35,7 +37,7 @@ pub(super) struct Shared<A: Alarm> {
     stopped: AtomicBool,
     runner: Mutex<Option<Box<dyn Runner<A::Job>>>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
-    /// The thread that is advancing a virtual clock.
+    /// The thread that is advancing the virtual clock now.
     advancing: Mutex<Option<ThreadId>>,
 }
 
@@ -44,13 +46,15 @@ impl<A: Alarm> Shared<A> {
         Self::new(Time::Real, day_ago(), runner, shard_count())
     }
 
-    /// Returns a driver with a real clock and `shards` shards, a power of two.
+    /// Returns the state of a driver with a real clock and `shards` shards, which is a power of
+    /// two.
     #[cfg(all(test, loom))]
-    pub(super) fn of_shards(runner: Box<dyn Runner<A::Job>>, shards: usize) -> Self {
+    pub(super) fn with_shards(runner: Box<dyn Runner<A::Job>>, shards: usize) -> Self {
         Self::new(Time::Real, day_ago(), runner, shards)
     }
 
-    /// Returns a driver with a virtual clock. It has one shard, so alarms due at one tick fire in arming order.
+    /// Returns the state of a driver with a virtual clock. It has one shard, so alarms due at the
+    /// same tick fire in the order of arming.
     pub(super) fn simulated(runner: Box<dyn Runner<A::Job>>) -> Self {
         Self::new(Time::Virtual(AtomicU64::new(0)), Instant::now(), runner, 1)
     }
@@ -88,7 +92,7 @@ impl<A: Alarm> Shared<A> {
         &self.shards
     }
 
-    /// Returns the shard of a handle, or `None` if the handle is of a driver with more shards.
+    /// Returns the shard of a handle, or `None` if the handle belongs to a driver with more shards.
     #[inline]
     pub(super) fn shard(&self, handle: Handle) -> Option<&Shard<A>> {
         self.shards.get(handle.shard as usize)
@@ -108,7 +112,8 @@ impl<A: Alarm> Shared<A> {
 
     #[inline(always)]
     pub(super) fn arm_in(self: &Arc<Self>, number: u32, deadline: u64, alarm: A) -> Handle {
-        // Nothing panics before the insertion, so the compiler need not keep a copy to drop.
+        // Nothing panics before the insertion. `ManuallyDrop` spares the copy that the compiler
+        // would keep for a drop while unwinding.
         let alarm = ManuallyDrop::new(alarm);
         let shard = &self.shards[number as usize];
         let (handle, earliest) = shard.arm(number, deadline, alarm);
@@ -141,14 +146,14 @@ impl<A: Alarm> Shared<A> {
         }
     }
 
-    /// Starts the thread, unless it runs.
+    /// Starts the thread unless it was started before.
     fn start(self: &Arc<Self>) -> io::Result<()> {
         // A model starts the thread itself, as a loom thread.
         if cfg!(all(test, loom)) {
             return Ok(());
         }
         let mut thread = lock(&self.thread);
-        // A thread that was started but has not entered yet will look at the shards before it sleeps.
+        // A thread that was started already checks the shards before it sleeps for the first time.
         if thread.is_none() {
             let shared = Arc::clone(self);
             let started = signals::with_signals_blocked(|mask| {
@@ -169,13 +174,13 @@ impl<A: Alarm> Shared<A> {
         let Some(mut runner) = lock(&self.runner).take() else {
             return;
         };
-        self.sleeper.enter();
+        self.sleeper.mark_awake();
         disable_timer_slack();
         let mut jobs = Vec::new();
         let mut recheck = u64::MAX;
         while !self.stopped.load(Ordering::Acquire) {
             let now = self.now();
-            let (all, mut next) = self.fire_due(now, &mut jobs);
+            let (all_fired, mut next) = self.fire_due(now, &mut jobs);
             if !jobs.is_empty() || recheck <= now {
                 runner.run(&mut jobs);
                 jobs.clear();
@@ -187,7 +192,7 @@ impl<A: Alarm> Shared<A> {
                 };
             }
             next = next.min(recheck);
-            if !all {
+            if !all_fired {
                 continue;
             }
             let now = self.now();
@@ -202,17 +207,18 @@ impl<A: Alarm> Shared<A> {
         }
     }
 
-    /// Fires a batch of every shard with due alarms. Returns whether all due alarms fired, and the next deadline.
+    /// Fires a batch of due alarms of each shard. Returns whether all due alarms have fired, and
+    /// the next deadline.
     fn fire_due(&self, now: u64, jobs: &mut Vec<A::Job>) -> (bool, u64) {
-        let (mut all, mut next) = (true, u64::MAX);
+        let (mut all_fired, mut next) = (true, u64::MAX);
         for (number, shard) in (0..).zip(&self.shards) {
             if shard.next() <= now && !shard.fire(number, now, jobs) {
-                all = false;
+                all_fired = false;
                 shard.yield_lock();
             }
             next = next.min(shard.next());
         }
-        (all, next)
+        (all_fired, next)
     }
 
     pub(super) fn advance(&self, by: Duration) {
@@ -229,7 +235,7 @@ impl<A: Alarm> Shared<A> {
             return;
         };
         *lock(&self.advancing) = Some(me);
-        // Resets `advancing` even if a job panics.
+        // Resets `advancing` at the end, even if a job panics.
         let _done = ResetAdvancing(&self.advancing);
 
         let shard = &self.shards[0];
@@ -245,8 +251,8 @@ impl<A: Alarm> Shared<A> {
                 if at_target {
                     break;
                 }
-                // Check once more: a thread that arms and then reads the clock either reads this tick, or its alarm
-                // is found.
+                // Move the clock to the target, and then check again. A thread that arms meanwhile
+                // either reads this tick afterwards, or the check finds its alarm.
                 clock.store(target, Ordering::Release);
                 at_target = true;
                 continue;
@@ -263,19 +269,20 @@ impl<A: Alarm> Shared<A> {
     /// Ends the thread and waits for it, unless the thread itself drops its driver.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        // Wakes the thread as for the earliest possible deadline.
+        // 1 is the earliest tick, so this always wakes the thread.
         self.sleeper.wake_for(1, || Ok(()));
         let thread = lock(&self.thread).take();
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic of the runner that ended the thread was already reported.
+            // If a panic of the runner ended the thread, the panic hook has reported it.
             let _ = thread.join();
         }
     }
 }
 
-/// Removes an alarm whose thread could not be started. Its handle was never returned.
+/// A guard that disarms an alarm when it is dropped. `arm` panics if the driver's thread cannot be
+/// started, and then returns no handle to the alarm.
 struct Undo<'a, A: Alarm>(&'a Shard<A>, TimerKey);
 
 impl<A: Alarm> Drop for Undo<'_, A> {
@@ -306,18 +313,19 @@ impl<A: Alarm> fmt::Debug for Shared<A> {
 fn day_ago() -> Instant {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let now = Instant::now();
-    // Some systems have no instants before their start.
+    // On some systems no instant is before the system's start.
     now.checked_sub(DAY).unwrap_or(now)
 }
 
-/// Returns the number of shards: enough that threads rarely share one, few enough to scan at each wake-up.
+/// Returns the number of shards: large enough that threads rarely share a shard, and small enough
+/// to scan all shards at each wake-up.
 fn shard_count() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     (4 * cores).next_power_of_two().clamp(4, 64)
 }
 
-/// Disables timer slack, by which Linux lets a thread oversleep by 50 µs. If the system refuses, timers keep
-/// its usual lateness.
+/// Disables timer slack, by which Linux lets a thread oversleep by 50 µs. If the system refuses,
+/// timers fire that much later.
 fn disable_timer_slack() {
     #[cfg(all(target_os = "linux", not(miri), not(loom)))]
     let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));

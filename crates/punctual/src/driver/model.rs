@@ -1,7 +1,7 @@
-//! Loom models of the driver, run by `scripts/loom`. Loom tries every order of the threads.
+//! Loom models of the driver, run by `scripts/loom`. Loom tries every interleaving of the threads.
 //!
-//! Time does not pass in a model: deadline 1 is due, and a sleep never times out. So a lost wake-up is a
-//! deadlock.
+//! Time does not pass in a model: a deadline of 1 is due, and a sleep never times out. So a lost
+//! wake-up is a deadlock, which loom reports.
 
 use std::boxed::Box;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{Alarm, Fired, Handle, Runner};
 const DUE: u64 = 1;
 const NEVER: u64 = u64::MAX - 1;
 
-/// Counts its firings and whether each has completed.
+/// Counts the alarms that have fired.
 struct Count(Arc<AtomicUsize>);
 
 impl Alarm for Count {
@@ -38,10 +38,11 @@ type Driver = Arc<Shared<Count>>;
 
 fn check(shards: usize, body: impl Fn(&Driver) + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
-    // Bounds the number of forced switches: a higher bound finds no more and takes longer.
+    // The number of forced switches between threads. A higher bound takes longer and found no more
+    // errors.
     model.preemption_bound = Some(3);
     model.check(move || {
-        let driver = Arc::new(Shared::of_shards(Box::new(Nothing), shards));
+        let driver = Arc::new(Shared::with_shards(Box::new(Nothing), shards));
         let thread = thread::spawn({
             let driver = driver.clone();
             move || driver.drive()
@@ -52,7 +53,8 @@ fn check(shards: usize, body: impl Fn(&Driver) + Sync + Send + 'static) {
     });
 }
 
-/// Waits until it has fired. Yielding lets the driver's thread run; if that sleeps forever, loom reports it.
+/// Waits until `count` alarms have fired. Yielding lets the driver's thread run; if that thread
+/// sleeps forever, loom reports a deadlock.
 fn until_fired(count: &AtomicUsize, times: usize) {
     while count.load(Ordering::Relaxed) < times {
         thread::yield_now();

@@ -1,7 +1,8 @@
-//! A shard: a queue of alarms under its own lock, with the earliest deadline in an atomic.
+//! A shard: a queue of alarms under its own lock, and the earliest deadline in an atomic.
 //!
-//! A thread always arms in the same shard, so two threads rarely contend for a lock. The driver takes the lock only
-//! when an alarm of the shard is due. `next` is written under the lock and read without it.
+//! A thread always arms in the same shard, so two threads rarely contend for a lock. The driver's
+//! thread takes the lock only when an alarm of the shard may be due. `next` is written under the
+//! lock and read without it.
 
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
@@ -13,27 +14,29 @@ use super::{Alarm, Fired, Handle};
 use crate::queue::wheel::Wheel;
 use crate::queue::{Polled, TimerKey};
 
-/// Number of entries that are popped or moved under one lock.
+/// Maximum number of entries that [`Shard::fire`] pops or moves while it holds the lock once.
 const BATCH: usize = 64;
 
-/// Number of checks by the driver's thread whether a waiting thread got the lock: a tenth of a millisecond
-/// at most.
-const PATIENCE: u32 = 100;
+/// Number of times that the driver's thread yields the processor to let a waiting thread take the
+/// lock. It takes at most a tenth of a millisecond.
+const YIELDS_MAX: u32 = 100;
 
-/// Number of entries, dead ones included, above which the driver uses a lower bound of the earliest deadline.
-/// The exact deadline may require a wheel to open a slot with nearly all of them, while arming threads wait for
-/// the lock. The bound costs a few more wake-ups per hour, each of which moves one batch.
-const EXACT: usize = 1_000;
+/// Maximum number of entries, including dead entries, for which the driver finds the exact earliest
+/// deadline. With more entries it uses a lower bound: to find the exact deadline, the wheel may
+/// have to open a slot with nearly all entries, while arming threads wait for the lock. The lower
+/// bound costs a few more wake-ups per hour, each of which moves one batch.
+const EXACT_MAX: usize = 1_000;
 
-/// Two cache lines: processors fetch them in pairs.
+/// Aligned to two cache lines, because processors fetch cache lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Shard<A> {
-    /// A lower bound of the earliest deadline; `u64::MAX` if the queue is known to be empty. After a timer was
-    /// disarmed it may be too early, which costs the driver one useless check.
+    /// A lower bound of the earliest deadline, or `u64::MAX` if the queue is known to be empty.
+    /// After an alarm was disarmed, the bound may be too early, which costs the driver one useless
+    /// check.
     next: AtomicU64,
     queue: Mutex<Wheel<A>>,
-    /// Number of threads that wait for the lock. A hint for the driver's thread, which yields to them.
+    /// Number of threads that wait for the lock. The driver's thread reads it to yield the lock.
     waiting: AtomicU64,
 }
 
@@ -46,7 +49,7 @@ impl<A: Alarm> Shard<A> {
         }
     }
 
-    /// Locks the queue, and counts the thread as waiting if that blocks.
+    /// Locks the queue. Counts the thread as waiting if the lock blocks it.
     #[inline]
     fn enter(&self) -> MutexGuard<'_, Wheel<A>> {
         match try_lock(&self.queue) {
@@ -63,15 +66,16 @@ impl<A: Alarm> Shard<A> {
         queue
     }
 
-    /// Yields the lock to a waiting thread. Without this, the driver's thread would relock before the waiting thread
-    /// wakes up, and that thread would wait until all due alarms have fired.
+    /// Yields the processor until a waiting thread has taken the lock. Otherwise the driver's
+    /// thread would lock again before the waiting thread wakes up, and the waiting thread would
+    /// wait until all due alarms have fired.
     pub(super) fn yield_lock(&self) {
-        // Models do not need it.
+        // Loom models need no fairness.
         if cfg!(all(test, loom)) {
             return;
         }
         let waiting = self.waiting.load(Ordering::Relaxed);
-        for _ in 0..PATIENCE {
+        for _ in 0..YIELDS_MAX {
             if self.waiting.load(Ordering::Relaxed) != waiting || waiting == 0 {
                 return;
             }
@@ -84,7 +88,8 @@ impl<A: Alarm> Shard<A> {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Arms an alarm. Returns its handle, and true if it is the earliest, so that the driver may need to be woken.
+    /// Arms an alarm. Returns its handle, and whether the alarm is the earliest of the shard, so
+    /// that the caller may have to wake the driver's thread.
     #[inline(always)]
     pub(super) fn arm(&self, shard: u32, deadline: u64, alarm: ManuallyDrop<A>) -> (Handle, bool) {
         let mut queue = self.enter();
@@ -98,7 +103,8 @@ impl<A: Alarm> Shard<A> {
         self.enter().remove(key)
     }
 
-    /// Disarms an alarm for which no thread could be started, and resets `next` if the queue is empty.
+    /// Disarms an alarm for which the driver's thread could not be started, and resets `next` if
+    /// the queue is empty.
     pub(super) fn withdraw(&self, key: TimerKey) -> Option<A> {
         let mut queue = lock(&self.queue);
         let alarm = queue.remove(key);
@@ -108,7 +114,8 @@ impl<A: Alarm> Shard<A> {
         alarm
     }
 
-    /// Re-arms an alarm. Returns whether it is the earliest now, or `None` if the key is stale.
+    /// Re-arms an alarm. Returns whether the alarm is the earliest of the shard now, or `None` if
+    /// the key is stale.
     #[inline]
     pub(super) fn rearm(&self, key: TimerKey, deadline: u64) -> Option<bool> {
         let mut queue = self.enter();
@@ -128,7 +135,8 @@ impl<A: Alarm> Shard<A> {
         self.enter().next_deadline()
     }
 
-    /// Fires due alarms, at most a batch. Returns false if more may be due.
+    /// Fires due alarms, at most a batch. Returns false if more alarms may be due, or if the queue
+    /// has more memory to free.
     pub(super) fn fire(&self, shard: u32, now: u64, jobs: &mut Vec<A::Job>) -> bool {
         let mut queue = lock(&self.queue);
         let mut budget = BATCH;
@@ -139,10 +147,10 @@ impl<A: Alarm> Shard<A> {
                     fire(&mut queue, shard, due, now, alarm, jobs);
                 }
                 Polled::Busy => return false,
-                // The queue freed a piece of memory, and more is waiting.
+                // The queue freed a piece of memory, and has more to free.
                 Polled::Idle if queue.has_memory_to_free() => return false,
                 Polled::Idle => {
-                    let next = if queue.entries() <= EXACT {
+                    let next = if queue.entries() <= EXACT_MAX {
                         queue.next_deadline()
                     } else {
                         queue.next_wakeup()
@@ -154,7 +162,7 @@ impl<A: Alarm> Shard<A> {
         }
     }
 
-    /// Fires the first due alarm. Returns false if none is due.
+    /// Fires the first due alarm. Returns false if no alarm is due.
     pub(super) fn fire_one(&self, shard: u32, now: u64, jobs: &mut Vec<A::Job>) -> bool {
         let mut queue = lock(&self.queue);
         let Some(expired) = queue.pop_due(now) else {
@@ -165,7 +173,8 @@ impl<A: Alarm> Shard<A> {
         true
     }
 
-    /// Lowers `next` to `deadline`, under the lock. Returns whether it changed.
+    /// Lowers `next` to `deadline` if that is earlier, and returns whether it is. The caller holds
+    /// the lock.
     fn publish(&self, deadline: u64) -> bool {
         let earliest = deadline < self.next.load(Ordering::Relaxed);
         if earliest {
@@ -196,14 +205,15 @@ fn fire<A: Alarm>(
     match alarm.fire(due, now) {
         Fired::Done => {}
         Fired::Do(job) => jobs.push(job),
-        // A later tick than `now`, or the batch would never end.
+        // The tick must be later than `now`, or the batch would never end.
         Fired::Again(deadline) => {
             insert(queue, shard, deadline.max(now.saturating_add(1)), alarm);
         }
     }
 }
 
-/// Returns the number of the calling thread, assigned in sequence; it selects the thread's shard.
+/// Returns the number of the calling thread, which selects the thread's shard. Threads are numbered
+/// in the order of their first calls.
 #[inline]
 pub(super) fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -213,7 +223,8 @@ pub(super) fn thread_number() -> u32 {
     }
     NUMBER.with(|number| {
         if number.get() == NONE {
-            // May wrap after four billion threads; then two threads share a shard.
+            // After four billion threads the numbers repeat, which only makes threads share a
+            // shard.
             number.set(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % NONE);
         }
         number.get()

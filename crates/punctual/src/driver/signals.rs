@@ -1,8 +1,9 @@
-//! Signal masks: the driver's thread blocks all signals; its workers use the program's mask.
+//! Signal masks: the driver's thread blocks all signals, and its workers have the program's mask.
 //!
-//! A program may block a signal and wait for it (`sigwait`, signalfd) at any time, also after it armed its first timer.
-//! A driver's thread that did not block the signal would receive it, and the process would die. Workers, which call
-//! functions of the program, do not block signals: they may start processes, which inherit the mask.
+//! A program may block a signal and wait for it (`sigwait`, signalfd) at any time, also after it
+//! has armed its first timer. If the driver's thread did not block the signal, it would receive the
+//! signal and the process would die. Workers call functions of the program, which may start
+//! processes that inherit the mask. So workers do not block signals.
 
 use core::cell::Cell;
 
@@ -12,10 +13,11 @@ mod mask {
 
     pub(super) type Mask = SigSet;
 
-    /// Blocks all signals except faults. Returns the previous mask, or `None` if the system refuses.
+    /// Blocks all signals except faults. Returns the previous mask, or `None` if the system
+    /// refuses.
     pub(super) fn block() -> Option<Mask> {
         let mut all = SigSet::all();
-        // A thread must receive the signals of its own faults: handlers report them.
+        // A thread must receive the signals of its own faults, so that handlers can report them.
         for fault in [
             Signal::SIGSEGV,
             Signal::SIGBUS,
@@ -51,11 +53,12 @@ mod mask {
 pub(super) struct SignalMask(Option<mask::Mask>);
 
 std::thread_local! {
-    /// On a thread that blocks signals: the mask of the program's thread that started it.
+    /// Set on a thread that blocks signals: the mask of the program's thread that started it.
     static PROGRAM_MASK: Cell<Option<SignalMask>> = const { Cell::new(None) };
 }
 
-/// Calls `start` with all signals blocked, so that a thread it starts blocks them from the beginning.
+/// Calls `start` with all signals blocked, so that a thread that it starts blocks them from the
+/// beginning. Passes the previous mask to `start`.
 pub(super) fn with_signals_blocked<R>(start: impl FnOnce(SignalMask) -> R) -> R {
     let before = mask::block();
     let started = start(SignalMask(before));
@@ -65,13 +68,15 @@ pub(super) fn with_signals_blocked<R>(start: impl FnOnce(SignalMask) -> R) -> R 
     started
 }
 
-/// Returns the mask for threads started by this one, if it differs from its own.
+/// Returns the mask for threads that this thread starts, or `None` if they inherit this thread's
+/// mask.
 pub(super) fn program_mask() -> Option<SignalMask> {
     PROGRAM_MASK.get()
 }
 
 impl SignalMask {
-    /// Keeps signals blocked on this thread, and keeps this mask for the threads that it starts.
+    /// Leaves signals blocked on the calling thread, and saves this mask for the threads that it
+    /// starts.
     pub(super) fn keep(self) {
         PROGRAM_MASK.set(Some(self));
     }

@@ -1,7 +1,7 @@
-//! Sleep and wake-up of the driver's thread.
+//! Puts the driver's thread to sleep and wakes it.
 //!
-//! The [`Announcement`] decides whether a wake-up is needed; the condition variable carries it out. `model.rs` checks
-//! every order with loom.
+//! The [`Announcement`] decides whether a wake-up is needed, and the condition variable carries it
+//! out. `model.rs` checks all interleavings with loom.
 
 use std::io;
 use std::time::Duration;
@@ -11,9 +11,11 @@ use super::sync::{Condvar, Mutex, lock, wait};
 
 #[derive(Debug)]
 pub(super) struct Sleeper {
-    /// Announces `u64::MAX` before the thread exists, so that the first thread that arms starts it.
+    /// The announcement is `u64::MAX` before the driver's thread exists, so that the first thread
+    /// that arms an alarm takes it and starts the driver's thread.
     announcement: Announcement,
-    /// A thread has taken the announcement: the driver's thread must not sleep. Set and cleared on the slow path only.
+    /// True if a thread has taken the announcement, so that the driver's thread must not sleep. Set
+    /// and cleared only on the slow path.
     woken: Mutex<bool>,
     wake: Condvar,
 }
@@ -29,15 +31,16 @@ impl Sleeper {
         }
     }
 
-    /// Marks the driver's thread as awake. The thread calls this first.
-    pub(super) fn enter(&self) {
+    /// Marks the driver's thread as awake. The thread calls this when it starts.
+    pub(super) fn mark_awake(&self) {
         self.announcement.withdraw();
     }
 
-    /// Sleeps until `until`, `timeout` from now, unless `look` finds something to do after the announcement.
-    pub(super) fn sleep(&self, until: u64, timeout: Duration, look: impl FnOnce() -> bool) {
+    /// Announces a sleep until tick `until`, which is `timeout` from now, and sleeps, unless
+    /// `has_work` then returns true.
+    pub(super) fn sleep(&self, until: u64, timeout: Duration, has_work: impl FnOnce() -> bool) {
         self.announcement.announce(until);
-        if !look() {
+        if !has_work() {
             let mut woken = lock(&self.woken);
             if !*woken {
                 (woken, _) = wait(&self.wake, woken, timeout);
@@ -47,8 +50,8 @@ impl Sleeper {
         self.announcement.withdraw();
     }
 
-    /// Wakes the thread if it would sleep beyond `tick`, at which the caller has published work. `start` starts the
-    /// thread if there is none.
+    /// Wakes the driver's thread if it would sleep beyond `tick`. The caller must have published
+    /// work that is due at `tick`. `start` starts the thread if it does not run yet.
     ///
     /// # Panics
     ///
@@ -64,7 +67,7 @@ impl Sleeper {
     #[inline(never)]
     fn wake(&self, until: u64, start: impl FnOnce() -> io::Result<()>) {
         if let Err(error) = start() {
-            // The next thread that arms tries again.
+            // The next thread that arms an alarm tries again.
             self.announcement.announce(until);
             panic!("the thread of the timer driver cannot be started: {error}");
         }

@@ -1,6 +1,8 @@
-//! The primitives under the driver: std's, or loom's when its models are checked (`--cfg loom`).
+//! The locks, condition variables and atomics of the driver: `std`'s, or loom's when the loom
+//! models are checked (`--cfg loom`).
 //!
-//! Nothing else in the driver may name a lock or an atomic of `std`.
+//! Apart from tests, the other files of the driver use no lock and no atomic of `std`. The only
+//! exception is the counter of thread numbers in `shard`, which a model need not check.
 
 #[cfg(all(test, loom))]
 pub(super) use loom::sync::{
@@ -19,13 +21,14 @@ use std::time::Duration;
 
 use super::signals;
 
-/// Locks a mutex, ignoring poison. The driver does not panic while it holds a lock. If an alarm does, against its
-/// contract, the queue is still consistent, because no operation was in progress.
+/// Locks a mutex, ignoring poison. The driver itself does not panic while it holds a lock. If an
+/// alarm panics, against its contract, the queue is still consistent, because no operation of the
+/// queue is in progress.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Locks a mutex if that does not block.
+/// Locks a mutex if no other thread has it locked. Ignores poison.
 #[inline]
 pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
@@ -35,8 +38,8 @@ pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Waits for a notification or for `timeout`; may wake spuriously. Returns whether it timed out. Under loom, time does
-/// not pass: a lost wake-up is a deadlock, which loom finds.
+/// Waits for a notification or for `timeout`. May wake spuriously. Returns whether the wait timed
+/// out. Under loom, time does not pass: a lost wake-up is a deadlock, which loom reports.
 pub(super) fn wait<'a, T>(
     condvar: &Condvar,
     guard: MutexGuard<'a, T>,

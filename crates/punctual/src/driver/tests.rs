@@ -1,4 +1,5 @@
-//! Tests of the driver with real threads and on a virtual clock. `model.rs` tests the orders of threads.
+//! Tests of the driver with real threads and on a virtual clock. `model.rs` tests all interleavings
+//! of a few threads.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -10,11 +11,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Sends its name and due tick to a channel when it fires.
+/// Sends its name and the clock's tick to a channel when it fires.
 struct Reporting {
     to: Sender<Report>,
     name: u32,
-    /// The number of times it is armed again, `period` later each time.
+    /// Number of times that the alarm arms itself again, each time `period` ticks later.
     again: u32,
     period: u64,
     handle: Option<Handle>,
@@ -92,7 +93,7 @@ fn the_thread_fires_what_other_threads_arm() {
         }
     });
     drop(sender);
-    // The iteration ends when the last alarm was dropped.
+    // The iteration ends when the last alarm, and its sender, is dropped.
     let mut names: Vec<u32> = receiver.iter().map(|(name, _)| name).collect();
     names.sort_unstable();
     assert!(names.into_iter().eq(0..4 * each));
@@ -114,7 +115,7 @@ fn an_earlier_deadline_wakes_the_thread() {
     assert!(driver.is_empty());
 }
 
-/// More timers than the array holds, and more than `EXACT`.
+/// Arms more alarms than a wheel of few timers holds, and more than `EXACT_MAX`.
 #[test]
 fn the_thread_fires_due_alarms_among_many() {
     let (sender, receiver) = channel();
@@ -187,7 +188,7 @@ fn a_virtual_clock_stops_at_every_deadline() {
     (ticker.again, ticker.period) = (2, 10);
     driver.arm(10, ticker);
     driver.arm(25, reporting(&sender, 2));
-    driver.arm(20, reporting(&sender, 3)); // armed before the ticker's second tick is
+    driver.arm(20, reporting(&sender, 3)); // armed before the ticker arms its second tick
     driver.arm(u64::MAX, reporting(&sender, 4));
     driver.advance(Duration::from_nanos(9));
     assert!(receiver.try_recv().is_err());

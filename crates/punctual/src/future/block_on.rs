@@ -10,7 +10,7 @@ use std::task::Wake;
 use crate::time::VirtualTime;
 use crate::time::timeline::Simulation;
 
-/// Whether the future must be polled.
+/// The waker of the future: notes that the future must be polled.
 struct Woken {
     woken: AtomicBool,
     simulation: Arc<Simulation>,
@@ -29,20 +29,21 @@ impl Wake for Woken {
 
 /// Requires the feature `async`.
 impl VirtualTime {
-    /// Runs a future to its end on this thread and this clock, which it [enters](Self::enter) meanwhile.
+    /// Runs a future to its end on this thread. The thread [enters](Self::enter) this clock
+    /// meanwhile.
     ///
-    /// Whenever the future waits and nothing has woken it, the clock advances to the next deadline at once: nothing
-    /// sleeps.
+    /// Whenever the future waits and was not woken, the clock advances to the next deadline at
+    /// once; no thread sleeps.
     ///
-    /// Pass an `async` block that creates the futures it awaits: a [`sleep`](crate::future::sleep) that was created
-    /// before keeps the clock it was created on.
+    /// Pass an `async` block that creates the futures it awaits: a [`sleep`](crate::future::sleep)
+    /// that was created before keeps the clock it was created on.
     ///
-    /// If no timer is armed either, this blocks until another thread wakes the future or arms a timer. Otherwise the
-    /// clock does not wait for other threads. A test that must not run ahead of them can let them call
-    /// [`advance`](Self::advance) instead.
+    /// If the future waits and no timer is armed, this blocks until another thread wakes the future
+    /// or arms a timer. In all other cases the clock does not wait for other threads. A test whose
+    /// clock must wait for other threads can let them call [`advance`](Self::advance) instead.
     ///
-    /// The future may run an executor's tasks, as in `time.block_on(executor.run(future))` with smol's executor
-    /// or `time.block_on(local_set.run_until(future))` with tokio's `LocalSet`.
+    /// The future may run an executor's tasks, as in `time.block_on(executor.run(future))` with
+    /// smol's executor or `time.block_on(local_set.run_until(future))` with tokio's `LocalSet`.
     ///
     /// # Panics
     ///

@@ -1,7 +1,8 @@
-//! [`DelayQueue`]: a stream of values that are due.
+//! [`DelayQueue`]: a queue of values with deadlines, and a stream of the values that are due.
 //!
-//! The values are in a deadline queue; one [`Sleep`] waits for the earliest of them. After a removal it may wait for an
-//! earlier deadline, and wake the task once spuriously. It never waits for a later one.
+//! The values are in a [`Wheel`]. One [`Sleep`] waits for the earliest deadline. After a removal,
+//! the sleep may still wait for the removed value's deadline and wake the task once spuriously. It
+//! never waits for a deadline later than the earliest.
 
 use core::fmt;
 use core::future::Future;
@@ -19,13 +20,15 @@ use crate::time::timeline::{self, Timeline};
 
 /// A queue of values with deadlines, and a stream that yields them when they are due.
 ///
-/// One task waits for all values with one alarm, so a million values cost only what they take in the queue: every
-/// operation is O(1) and takes no lock. Values are yielded in the order of their deadlines, equal ones in the order in
-/// which they were inserted or reset.
+/// One task waits for all values with one alarm, so a million values cost only their memory in the
+/// queue. Every operation is O(1), and takes a lock only to move the alarm. The queue yields values
+/// in the order of their deadlines, and values with equal deadlines in the order in which they were
+/// inserted or reset.
 ///
-/// The stream ends (`None`) whenever the queue is empty, and continues after an insertion: the task that found
-/// it empty is woken when the value is due. In tokio's `select!`, give its branch the condition that
-/// the queue is not empty; that of the crate `futures` detects this by itself.
+/// The stream ends (`None`) whenever the queue is empty, and continues after an insertion: the task
+/// that found the queue empty is woken when the value is due. In tokio's `select!`, give the
+/// queue's branch the condition that the queue is not empty. The `select!` of the crate `futures`
+/// detects an empty queue by itself.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,13 +49,13 @@ use crate::time::timeline::{self, Timeline};
 /// # });
 /// ```
 pub struct DelayQueue<T> {
-    /// In ticks of the timeline's driver.
+    /// Values by deadline, in ticks of the timeline's driver.
     queue: Wheel<T>,
-    /// Wakes the waiting task at the earliest deadline or before it.
+    /// Wakes the waiting task at the earliest deadline, or earlier after a removal.
     sleep: Sleep,
-    /// The task that found the queue empty, until a value is inserted.
+    /// Waker of the task that found the queue empty; `None` after an insertion.
     idle: Option<Waker>,
-    /// The last clock reading: values due at it need no other reading.
+    /// The last clock reading. Values that are due at this tick are popped without another reading.
     now: u64,
 }
 
@@ -63,7 +66,7 @@ pub struct Expired<T> {
     pub key: TimerKey,
     /// The value's deadline.
     pub deadline: Instant,
-    /// The value.
+    /// The value that was inserted.
     pub value: T,
 }
 
@@ -82,14 +85,15 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Inserts a value that is due `delay` from now, and returns its handle. O(1), and a clock reading.
+    /// Inserts a value that is due `delay` from now, and returns its handle. O(1), and a clock
+    /// reading.
     ///
-    /// The task that waits for the queue is woken in time for it, even if it waited for a later one or found the queue
-    /// empty.
+    /// The task that waits for the queue is woken when the value is due, even if the task waited
+    /// for a later value or found the queue empty.
     ///
     /// # Panics
     ///
-    /// If the queue would hold more than 2^32 - 1 values.
+    /// If the queue would hold more than 2^32 - 2 values.
     ///
     /// ```
     /// use std::time::Duration;
@@ -106,7 +110,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Like [`insert`](Self::insert).
+    /// In the same case as [`insert`](Self::insert).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -144,7 +148,8 @@ impl<T> DelayQueue<T> {
         Some(value)
     }
 
-    /// Changes a value's deadline to `delay` from now. Returns false if its handle is stale. O(1), and a clock reading.
+    /// Changes a value's deadline to `delay` from now. Returns false if its handle is stale. O(1),
+    /// and a clock reading.
     ///
     /// ```
     /// use std::time::Duration;
@@ -267,7 +272,7 @@ impl<T> DelayQueue<T> {
 
     /// Waits for the next due value, or returns `None` if the queue is empty. O(1) amortised.
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no value.
     ///
     /// ```
     /// use std::time::Duration;
@@ -285,8 +290,8 @@ impl<T> DelayQueue<T> {
         Next(self)
     }
 
-    /// Polls for the next due value, like [`next`](Self::next). O(1) amortised; values due together share one clock
-    /// reading.
+    /// Polls for the next due value, like [`next`](Self::next). O(1) amortised; values due together
+    /// share one clock reading.
     ///
     /// ```
     /// use std::task::{Context, Poll, Waker};
@@ -334,7 +339,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Makes that task wait for the first value.
+    /// Makes the task of `waker` wait for the first value, which is due at `deadline`.
     fn wait_for_first(&mut self, deadline: u64, waker: Waker) {
         self.sleep.set_deadline(deadline);
         if !self.sleep.wait(&waker) {
@@ -342,7 +347,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Makes a waiting task wait for this deadline if it is earlier.
+    /// Makes a waiting task wait for `deadline` if that is earlier than the deadline it waits for.
     fn wait_no_later_than(&mut self, deadline: u64) {
         if self.sleep.is_waiting() && deadline < self.sleep.tick() {
             self.sleep.set_deadline(deadline);
@@ -380,7 +385,7 @@ impl<T> Stream for DelayQueue<T> {
     }
 }
 
-/// Terminated while it is empty.
+/// The stream is terminated while the queue is empty.
 impl<T> FusedStream for DelayQueue<T> {
     fn is_terminated(&self) -> bool {
         self.is_empty()

@@ -13,7 +13,7 @@ use crate::tick::{TickScale, last_tick};
 use crate::time::PeriodError;
 use crate::time::timeline::{self, Timeline};
 
-/// Returns an interval that ticks once per period, first a period from now. O(1).
+/// Returns an interval that ticks once per period. The first tick is due one period from now. O(1).
 ///
 /// # Errors
 ///
@@ -38,7 +38,8 @@ pub fn interval(period: Duration) -> Result<Interval, PeriodError> {
     Interval::new(Sleep::new(timeline, first), period)
 }
 
-/// Returns an interval that ticks once per period, first at `start`, which may be now. O(1).
+/// Returns an interval that ticks once per period. The first tick is due at `start`, which may be
+/// now. O(1).
 ///
 /// # Errors
 ///
@@ -60,24 +61,25 @@ pub fn interval_at(start: Instant, period: Duration) -> Result<Interval, PeriodE
     Interval::new(first, period)
 }
 
-/// The stream of [`interval`] and [`interval_at`], which yields the deadlines of its ticks and never ends.
+/// The stream of [`interval`] and [`interval_at`], which yields the deadlines of its ticks and
+/// never ends.
 ///
-/// The n-th tick is due at the first one plus n periods, so it never drifts. A late task receives one tick, the
-/// last that was due; earlier ones are skipped, and the next one comes when it is due. [`MissedTickBehavior`] has
-/// alternatives.
+/// The deadlines are multiples of the period after the first tick, so the interval never drifts. A
+/// late task receives one tick, the last that was due. Earlier missed ticks are skipped, and the
+/// next tick comes at its deadline. [`MissedTickBehavior`] has alternatives.
 #[derive(Debug)]
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
-    /// Until the next tick.
+    /// The sleep until the next tick.
     sleep: Sleep,
-    /// In ticks of the driver; not 0.
+    /// Period in ticks of the driver, at least 1.
     period: u64,
     missed: MissedTickBehavior,
 }
 
-/// The handling of ticks of an [`Interval`] that were not awaited in time.
+/// The behavior of an [`Interval`] for ticks that were not awaited in time.
 ///
-/// With a period of 10 ms, if the first tick is awaited in time and the next one at 35 ms:
+/// With a period of 10 ms, if the first tick is awaited in time and the second tick at 35 ms:
 ///
 /// | | the instants of the ticks | received at |
 /// |---|---|---|
@@ -86,12 +88,14 @@ pub struct Interval {
 /// | [`Delay`](Self::Delay) | 10, 20, 45, 55 | 10, 35, 45, 55 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
-    /// Skips them, except for the last one: at most one tick per period, always at a multiple of the period.
+    /// Skips the missed ticks, except the last: at most one tick per period, always at a multiple
+    /// of the period.
     #[default]
     Skip,
-    /// Delivers them one right after the other: as many ticks as periods.
+    /// Delivers the missed ticks without a delay between them: as many ticks as periods.
     Burst,
-    /// Delivers the next one a period after the late one was received: never two in less than a period. Drifts.
+    /// Delivers the next tick one period after the late tick was received: never two ticks in less
+    /// than a period. The interval drifts.
     Delay,
 }
 
@@ -121,7 +125,7 @@ impl Interval {
     /// let mut ticks = interval(period)?;
     /// let first = ticks.tick().await;
     /// sleep(3 * period).await;
-    /// let late = ticks.tick().await; // one for all missed ticks
+    /// let late = ticks.tick().await; // one tick for all missed ticks
     /// assert!(late >= first + 2 * period);
     /// assert_eq!((late - first).as_nanos() % period.as_nanos(), 0); // at a multiple of the period
     /// # Ok::<(), punctual::time::PeriodError>(())
@@ -158,7 +162,7 @@ impl Interval {
         Poll::Ready(timeline::instant(due))
     }
 
-    /// Returns the handling of missed ticks, [`Skip`](MissedTickBehavior::Skip) unless it was
+    /// Returns the behavior for missed ticks: [`Skip`](MissedTickBehavior::Skip), unless it was
     /// [set](Self::set_missed_tick_behavior). O(1).
     ///
     /// ```
@@ -172,7 +176,7 @@ impl Interval {
         self.missed
     }
 
-    /// Sets the handling of missed ticks. O(1).
+    /// Sets the behavior for missed ticks. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -224,7 +228,7 @@ impl Interval {
         self.sleep.deadline()
     }
 
-    /// Restarts the interval: the next tick is due a period from now. O(1).
+    /// Restarts the interval: the next tick is due one period from now. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -237,8 +241,8 @@ impl Interval {
         self.reset_after(self.period());
     }
 
-    /// Restarts the interval: the next tick is due `delay` from now, at once if that is zero, and later ones a period
-    /// apart. O(1).
+    /// Restarts the interval: the next tick is due `delay` from now, and later ticks follow one
+    /// period apart. With a delay of zero, the next tick is due at once. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -251,7 +255,8 @@ impl Interval {
         self.sleep.reset_after(delay);
     }
 
-    /// Restarts the interval: the next tick is due at an instant, and later ones a period apart. O(1).
+    /// Restarts the interval: the next tick is due at an instant, and later ticks follow one period
+    /// apart. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -278,7 +283,7 @@ impl Stream for Interval {
     }
 }
 
-/// Never terminated.
+/// The stream is never terminated.
 impl FusedStream for Interval {
     fn is_terminated(&self) -> bool {
         false

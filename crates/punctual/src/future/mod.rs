@@ -1,4 +1,4 @@
-//! Futures and streams of time for any executor: tokio, smol, futures, or your own.
+//! Timer futures and streams for any executor: tokio, smol, futures, or your own.
 //!
 //! ```
 //! use std::time::Duration;
@@ -16,30 +16,31 @@
 //! | | | complexity |
 //! |---|---|---|
 //! | [`sleep`], [`sleep_until`] | become ready at a deadline | O(1) |
-//! | [`timeout`], [`timeout_at`] | limit the time of a future | O(1); nothing, not even a clock reading, if the future is ready at once |
-//! | [`interval`], [`interval_at`] | tick periodically; skip missed ticks, and do not drift | O(1) a tick |
-//! | [`DelayQueue`] | yields values when they are due | O(1) an operation |
+//! | [`timeout`], [`timeout_at`] | limit the time of a future | O(1); free if it is ready at once |
+//! | [`interval`], [`interval_at`] | tick periodically, without drift | O(1) per tick |
+//! | [`DelayQueue`] | yields values when they are due | O(1) per operation |
 //!
-//! There is nothing to set up, and a runtime's own timers need not be enabled. The futures are woken by the
-//! [driver](crate::driver) of the process: one thread that sleeps exactly until the next deadline. Waiting futures
-//! of different threads do not contend for a lock.
+//! The futures need no setup, and a runtime's own timers need not be enabled. The
+//! [driver](crate::driver) of the process wakes them: a thread that sleeps exactly until the next
+//! deadline. Waiting futures of different threads do not contend for a lock.
 //!
 //! # Exactness
 //!
-//! Deadlines have nanosecond precision. Nothing is ready early, and a task is woken as soon after its deadline as
-//! the system wakes the driver's thread and the executor its own, usually within 0.1 ms. Runtimes whose timers are
-//! part of their event loop round to a millisecond.
+//! Deadlines have nanosecond precision, and no future is ready early. After a deadline, the system
+//! wakes the driver's thread, and the executor wakes the task, usually within 0.1 ms. Runtimes
+//! whose timers are part of their event loop round deadlines to a millisecond.
 //!
 //! # Cancellation
 //!
-//! All futures may be dropped between any two polls: a dropped future is disarmed at once and
-//! leaves nothing behind. [`Interval::tick`] and [`DelayQueue::next`] lose nothing when dropped, so they can be
-//! branches of a `select!` in a loop. Forgetting a future (`mem::forget`) costs only a spurious wake-up.
+//! All futures may be dropped between any two polls. A dropped future is disarmed at once and
+//! leaves no memory in use. Dropping [`Interval::tick`] or [`DelayQueue::next`] loses no tick and
+//! no value, so they can be branches of a `select!` in a loop. Forgetting a future (`mem::forget`)
+//! costs only a spurious wake-up.
 //!
 //! # Tests
 //!
-//! [`VirtualTime::block_on`] runs a future on a virtual clock, which advances to the next deadline by itself whenever
-//! the future has nothing else to do:
+//! [`VirtualTime::block_on`] runs a future on a virtual clock, which advances to the next deadline
+//! by itself whenever the future has nothing else to do:
 //!
 //! ```
 //! use std::time::Duration;
@@ -56,8 +57,9 @@
 //! });
 //! ```
 //!
-//! On other executors, these futures use the virtual clock that the thread has [entered], which moves only when it is
-//! advanced. Let every thread of a runtime enter it, and leak the guards:
+//! On other executors, these futures use the virtual clock that the thread has [entered], which
+//! moves only when a thread advances it. Let every thread of a runtime enter the clock, and leak
+//! the guards:
 //!
 //! ```
 //! use std::time::Duration;
@@ -83,11 +85,13 @@
 //!
 //! # Ground rules
 //!
-//! - A future owns at most one alarm of its timeline's driver: a waker. It is armed when a poll first has to wait,
-//!   and disarmed when the future is ready or dropped.
-//! - Only `waiting` passes wakers to the driver. A waker is cloned, woken and dropped with no lock held, because all
-//!   three may run the executor's code.
-//! - A future keeps its timeline: that of the thread it was created on or, for a [`Timeout`], first polled on.
+//! - A future owns at most one alarm, which holds a waker. A poll that has to wait arms the alarm.
+//!   The alarm is disarmed when the future is ready or dropped.
+//! - Only `waiting` passes wakers to the driver. A waker is cloned, woken and dropped with no lock
+//!   held, because all three may run the executor's code.
+//! - A future keeps its *timeline*: the real clock, or the virtual clock that its thread has
+//!   entered. The timeline is chosen when the future is created, or when a [`Timeout`] is first
+//!   polled.
 
 mod block_on;
 mod delay_queue;

@@ -1,7 +1,8 @@
-//! Loom models of every order of a poll, a reset or a drop and the deadline, run by `scripts/loom`.
+//! Loom models of all interleavings of a poll, a reset or a drop with the deadline, run by
+//! `scripts/loom`.
 //!
-//! Time does not pass in a model: deadline 1 is due, and a sleep never times out. So a lost wake-up is a
-//! deadlock.
+//! Time does not pass in a model: a deadline of 1 is due, and a sleep never times out. So a lost
+//! wake-up is a deadlock, which loom reports.
 
 use core::task::{Context, Waker};
 use std::sync::Arc;
@@ -44,28 +45,30 @@ impl Task {
             .is_ready()
     }
 
-    /// Waits like an executor. Yielding lets the driver's thread run; if that sleeps forever, loom reports it.
+    /// Waits until the task is woken, like an executor. Yielding lets the driver's thread run; if
+    /// that thread sleeps forever, loom reports a deadlock.
     fn until_woken(&self) {
         while !self.woken.0.load(Ordering::Acquire) {
             thread::yield_now();
         }
     }
 
-    /// Returns true if no other owner of the waker is left.
+    /// Returns true if no other clone of the waker is left.
     fn is_released(&self) -> bool {
         Arc::strong_count(&self.woken) == 2
     }
 }
 
-fn in_every_order(body: impl Fn() + Sync + Send + 'static) {
+fn in_every_interleaving(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
-    // Bounds the number of forced switches: a higher bound finds no more and takes longer.
+    // The number of forced switches between threads. A higher bound takes longer and found no more
+    // errors.
     model.preemption_bound = Some(3);
     model.check(body);
 }
 
 fn check(body: impl Fn(Timeline) + Sync + Send + 'static) {
-    in_every_order(move || {
+    in_every_interleaving(move || {
         let (driver, drive) = Simulation::modelled();
         let thread = thread::spawn(drive);
         body(Timeline::Virtual(driver)); // drops the driver, which ends its thread
@@ -130,12 +133,12 @@ fn a_stopped_sleep_returns_its_waker_or_has_woken_it() {
     });
 }
 
-/// The poll checks the virtual clock, arms, and checks again; the advancing thread checks for alarms again at its
-/// target.
+/// The poll checks the virtual clock, arms the alarm, and checks the clock again. The advancing
+/// thread moves the clock to its target and then checks for alarms again.
 #[test]
 fn a_concurrent_advance_is_noticed_or_wakes() {
-    in_every_order(|| {
-        let clock = Simulation::standing();
+    in_every_interleaving(|| {
+        let clock = Simulation::paused();
         let moving = thread::spawn({
             let clock = clock.clone();
             move || clock.step(Duration::from_nanos(DUE))
@@ -149,11 +152,11 @@ fn a_concurrent_advance_is_noticed_or_wakes() {
     });
 }
 
-/// The same for a reset of a waiting sleep.
+/// Like the model above, with a reset of a waiting sleep instead of a poll.
 #[test]
 fn an_advance_during_a_reset_is_noticed_or_wakes() {
-    in_every_order(|| {
-        let clock = Simulation::standing();
+    in_every_interleaving(|| {
+        let clock = Simulation::paused();
         let task = Task::new();
         let mut sleep = Sleep::new(Timeline::Virtual(clock.clone()), 2 * DUE);
         assert!(!task.polls(&mut sleep));

@@ -14,9 +14,10 @@ use crate::time::timeline::{self, Timeline};
 
 /// Returns a future that is ready after `duration`. O(1).
 ///
-/// The time counts from this call, not from the first poll. If it has passed by the first poll, the task is woken at
-/// once. A duration of more than 584 years never ends. A duration of zero is ready at once and does not let other tasks
-/// run; use the executor's `yield_now` for that.
+/// The duration counts from this call, not from the first poll. If it has passed before the first
+/// poll, the task is woken at once. A duration of more than 584 years never ends. A duration of
+/// zero is ready at the first poll, without letting other tasks run; use the executor's `yield_now`
+/// to let them run.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ use crate::time::timeline::{self, Timeline};
 /// # });
 /// ```
 ///
-/// A `Sleep` is `Unpin`, so a loop can keep waiting for the same one:
+/// A `Sleep` is `Unpin`, so a loop can wait for the same `Sleep` again and again:
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +52,8 @@ use crate::time::timeline::{self, Timeline};
 pub fn sleep(duration: Duration) -> Sleep {
     let timeline = Timeline::current();
     let deadline = timeline.deadline_after(duration);
-    // A virtual clock may be advanced before the first poll, and would not fire this alarm by itself.
+    // Only for the real clock: another thread may advance a virtual clock before the first poll
+    // arms the alarm, and the alarm would not fire.
     let ahead = matches!(timeline, Timeline::Real) && !duration.is_zero();
     Sleep {
         timeline,
@@ -60,7 +62,8 @@ pub fn sleep(duration: Duration) -> Sleep {
     }
 }
 
-/// Returns a future that is ready at an instant. An instant in the past is ready at the first poll. O(1).
+/// Returns a future that is ready at an instant. An instant in the past is ready at the first poll.
+/// O(1).
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -78,12 +81,12 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`] and [`sleep_until`].
 ///
-/// It is armed when a poll first has to wait, and disarmed when it is dropped. Once ready, it stays ready until it
-/// is [reset](Self::reset), and may be polled again.
+/// The first poll that has to wait arms the `Sleep`, and dropping disarms it. A `Sleep` that is
+/// ready stays ready until it is [reset](Self::reset), and may be polled again.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     timeline: Timeline,
-    /// In ticks of the timeline's driver.
+    /// Deadline in ticks of the timeline's driver.
     deadline: u64,
     state: State,
 }
@@ -92,12 +95,13 @@ pub struct Sleep {
 enum State {
     /// No task waits.
     Idle,
-    /// No task waits, and the deadline was in the future when it was set, so the first poll need not read the clock. If
-    /// the deadline has passed since then, the driver wakes the task at once.
+    /// No task waits, and the deadline was in the future when it was set. So the first poll arms
+    /// the alarm without reading the clock. If the deadline has passed since, the driver wakes the
+    /// task at once.
     Ahead,
     /// A task waits, or has been woken since its last poll.
     Waiting(Waiting),
-    /// The deadline has passed, as a poll has found.
+    /// A poll has found that the deadline has passed.
     Elapsed,
 }
 
@@ -123,7 +127,8 @@ impl Sleep {
         timeline::instant(self.deadline)
     }
 
-    /// Returns true if the deadline has passed. Reads the clock, unless a poll has already found so. O(1).
+    /// Returns true if the deadline has passed. Reads the clock, unless a poll has already returned
+    /// ready. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -138,8 +143,9 @@ impl Sleep {
 
     /// Changes the deadline to an earlier or later instant. O(1).
     ///
-    /// A waiting task is woken at the new deadline. If the old deadline has just passed, the task may be woken
-    /// spuriously and its next poll waits again. This does not allocate, and usually does not wake the driver.
+    /// A waiting task is woken at the new deadline. If the old deadline has just passed, the task
+    /// may be woken spuriously, and its next poll waits again. A reset does not allocate, and
+    /// usually does not wake the driver's thread.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -157,7 +163,8 @@ impl Sleep {
         self.set_deadline(timeline::tick(deadline));
     }
 
-    /// Calls [`reset`](Self::reset) with `duration` from now on this future's clock. O(1), and a clock reading.
+    /// Calls [`reset`](Self::reset) with `duration` from now on this future's clock. O(1), and a
+    /// clock reading.
     ///
     /// ```
     /// use std::time::Duration;
@@ -188,7 +195,8 @@ impl Sleep {
             self.state = State::Idle;
             return;
         };
-        // A poll in the waiting state assumes that the deadline is in the future.
+        // A poll of a waiting sleep does not read the clock, so a deadline that has passed must not
+        // stay armed.
         let passed = earlier && deadline <= self.timeline.now();
         if !passed && !waiting.rearm(&self.timeline, deadline) {
             self.state = State::Idle;
@@ -207,7 +215,8 @@ impl Sleep {
         self.deadline
     }
 
-    /// Returns a sleep that already waits. If the deadline has passed, the driver wakes the task at once.
+    /// Returns a sleep whose task waits already. If the deadline has passed, the driver wakes the
+    /// task at once.
     #[inline(always)]
     pub(super) fn waiting(timeline: Timeline, deadline: u64, waker: &Waker) -> Self {
         let waiting = Waiting::start(&timeline, deadline, waker);
@@ -218,14 +227,16 @@ impl Sleep {
         }
     }
 
-    /// Returns true if a task waits, as far as this side can tell.
+    /// Returns true if a task waits. The driver may have woken the task already.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting(_))
     }
 
-    /// Starts to wait; no task may be waiting. If the deadline has passed, the driver wakes the task at once.
+    /// Makes the task of `waker` wait. No task may be waiting. If the deadline has passed, the
+    /// driver wakes the task at once.
     ///
-    /// Returns false, and does not wait, if another thread has advanced a virtual clock past the deadline meanwhile.
+    /// Returns false, and the task does not wait, if another thread has advanced a virtual clock
+    /// past the deadline meanwhile.
     #[inline]
     pub(super) fn wait(&mut self, waker: &Waker) -> bool {
         debug_assert!(!self.is_waiting());
@@ -237,7 +248,8 @@ impl Sleep {
         self.is_waiting()
     }
 
-    /// Stops waiting. Returns the waker, unless it was woken.
+    /// Stops waiting. Returns the waker, or `None` if no task waited or the driver has taken the
+    /// waker.
     #[inline]
     pub(super) fn stop_waiting(&mut self) -> Option<Waker> {
         match core::mem::replace(&mut self.state, State::Idle) {
@@ -279,7 +291,8 @@ impl Future for Sleep {
     }
 }
 
-/// Terminated from when a poll found it ready until it is reset: `select!` of the crate `futures` then skips it.
+/// A sleep is terminated after a poll has returned ready, until it is reset. The `select!` of the
+/// crate `futures` skips a terminated sleep.
 impl FusedFuture for Sleep {
     fn is_terminated(&self) -> bool {
         matches!(self.state, State::Elapsed)

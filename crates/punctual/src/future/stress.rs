@@ -1,4 +1,4 @@
-//! The futures on the real clock, with threads that poll, wake and drop them.
+//! Tests of the futures on the real clock, with threads that poll, wake and drop them.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -15,7 +15,7 @@ use futures::executor::block_on;
 
 use super::*;
 
-/// A minimal executor: a queue of tasks to poll, for any number of threads.
+/// A minimal executor: a queue of woken tasks, which any number of threads poll.
 struct Executor {
     ready: Mutex<VecDeque<Arc<Task>>>,
     changed: Condvar,
@@ -38,7 +38,7 @@ impl Wake for Task {
 }
 
 impl Executor {
-    /// Polls until no task is left.
+    /// Polls woken tasks until all tasks are done.
     fn work(&self) {
         loop {
             let mut ready = self.ready.lock().unwrap();
@@ -63,7 +63,8 @@ impl Executor {
                 .is_ready()
             {
                 *future = None;
-                // Under the lock, or a thread that is about to wait would miss the notification.
+                // Counts under the lock: otherwise a thread that has just checked `left` would miss
+                // the notification.
                 let ready = self.ready.lock().unwrap();
                 self.left.fetch_sub(1, Ordering::SeqCst);
                 drop(ready);
@@ -102,7 +103,7 @@ fn run_all(threads: usize, futures: impl Iterator<Item = Spawned>) {
     );
 }
 
-/// Lets other tasks run.
+/// A future that is ready at the second poll, so that other tasks run before.
 struct Yield(bool);
 
 impl Future for Yield {
@@ -117,7 +118,8 @@ impl Future for Yield {
     }
 }
 
-/// Every task awaits futures with timeouts: some are ready in time, some are not, some are dropped while they wait.
+/// Every task awaits futures with timeouts: some futures are ready in time, some are late, and some
+/// are dropped while they wait.
 #[test]
 fn many_tasks_with_timeouts_on_two_threads() {
     let tasks = if cfg!(miri) { 4 } else { 400 };
@@ -133,7 +135,7 @@ fn many_tasks_with_timeouts_on_two_threads() {
                     0 => timeout(Duration::from_secs(600), Yield(false))
                         .await
                         .expect("ten minutes"),
-                    // Either outcome is right; neither may be lost.
+                    // Both outcomes are correct, and each round must have one.
                     1 => match timeout(micros, sleep(Duration::from_micros(25))).await {
                         Ok(()) => drop(in_time.fetch_add(1, Ordering::Relaxed)),
                         Err(Elapsed) => drop(late.fetch_add(1, Ordering::Relaxed)),
@@ -159,7 +161,8 @@ fn many_tasks_with_timeouts_on_two_threads() {
     assert_eq!(outcomes as u64, tasks * rounds / 4);
 }
 
-/// One thread polls the queue, another inserts earlier and earlier values under a lock.
+/// One thread polls the queue; another thread inserts values that are due before the queue's last
+/// value.
 #[test]
 fn a_queue_wakes_its_task_when_another_thread_inserts() {
     let values = if cfg!(miri) { 5 } else { 200 };
@@ -187,7 +190,7 @@ fn a_queue_wakes_its_task_when_another_thread_inserts() {
             assert_eq!(expired.unwrap().value, seen);
             seen += 1;
         }
-        // A thread that waits for the last value notices its removal.
+        // The removal of the last value wakes the thread that waits for it.
         scope.spawn(move || {
             block_on(sleep(Duration::from_millis(1)));
             queue.lock().unwrap().remove(last);
@@ -199,7 +202,7 @@ fn a_queue_wakes_its_task_when_another_thread_inserts() {
     });
 }
 
-/// The driver's thread continues.
+/// The driver's thread continues after the panic and fires later timers.
 #[test]
 fn a_waker_that_panics_does_not_stop_the_driver() {
     struct Panics;
@@ -221,7 +224,7 @@ fn a_waker_that_panics_does_not_stop_the_driver() {
 #[test]
 fn a_sleep_may_move_between_threads() {
     let mut cx = Context::from_waker(Waker::noop());
-    // A busy machine may poll the first ones too late.
+    // On a busy machine the first sleeps may be ready before they are polled.
     let moved = (1..15)
         .map(|doublings| sleep(Duration::from_millis(1 << doublings)))
         .find_map(|mut one| Pin::new(&mut one).poll(&mut cx).is_pending().then_some(one))
@@ -231,7 +234,8 @@ fn a_sleep_may_move_between_threads() {
     assert!(Instant::now() >= deadline);
 }
 
-/// Timeouts armed by one thread and dropped by another at about their deadlines: no waker is left.
+/// One thread arms timeouts and another drops them near their deadlines. In the end no clone of the
+/// waker is left.
 #[test]
 fn timeouts_dropped_by_another_thread_leave_nothing() {
     struct Nothing;
@@ -250,10 +254,10 @@ fn timeouts_dropped_by_another_thread_leave_nothing() {
     }
     drop(sender);
     dropping.join().unwrap();
-    // The driver may still be about to wake the last ones.
-    let patience = Instant::now() + Duration::from_secs(10);
+    // The driver may not have woken the last tasks yet.
+    let give_up_at = Instant::now() + Duration::from_secs(10);
     while Arc::strong_count(&task) > 2 {
-        assert!(Instant::now() < patience, "a waker is left");
+        assert!(Instant::now() < give_up_at, "a waker is left");
         thread::yield_now();
     }
 }

@@ -15,11 +15,12 @@ use crate::time::timeline::Timeline;
 
 /// Limits the time of a future: the result is its output, or [`Elapsed`]. O(1).
 ///
-/// The future is polled first, so a ready future is never too late. The time counts from its first poll, when
-/// the future starts to work, and not from this call: a future that is ready at its first poll costs neither a clock
-/// reading nor a timer. To count from a certain moment, use [`timeout_at`].
+/// A poll polls the future before it checks the limit, so a ready future is never too late. The
+/// duration counts from the first poll, when the future starts to work, not from this call. So a
+/// future that is ready at its first poll costs no clock reading and no timer. To count from
+/// another moment, use [`timeout_at`].
 ///
-/// When the time is up, the future is not dropped until the `Timeout` is; [`Timeout::into_inner`] returns it.
+/// When the time is up, the `Timeout` still owns the future; [`Timeout::into_inner`] returns it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,7 +44,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 
 /// Limits a future to an instant: the result is its output, or [`Elapsed`]. O(1).
 ///
-/// The future is polled first, so a ready future is never too late, whatever the instant.
+/// A poll polls the future before it checks the instant, so a ready future is never too late.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -86,8 +87,8 @@ impl From<Elapsed> for io::Error {
 pin_project! {
     /// The future of [`timeout`] and [`timeout_at`].
     ///
-    /// It is armed when the future is first found not to be ready, and disarmed when the future is ready or the
-    /// `Timeout` is dropped. Dropping it drops the inner future.
+    /// The first poll that finds the future not ready arms a timer. The timer is disarmed when the
+    /// future is ready or the `Timeout` is dropped. Dropping the `Timeout` drops the future.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {
@@ -99,20 +100,21 @@ pin_project! {
 
 #[derive(Debug)]
 enum Limit {
-    /// Not polled yet.
+    /// The duration from the first poll, while the `Timeout` was not polled yet.
     After(Duration),
     Until(Sleep),
 }
 
 impl Limit {
-    /// Checks the limit of a future that is not ready. Not generic, so it is compiled once.
+    /// Polls the limit of a future that is not ready. The function is not generic, so it is
+    /// compiled once.
     #[inline(never)]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Elapsed> {
         match self {
             Limit::After(Duration::ZERO) => Poll::Ready(Elapsed),
             Limit::After(duration) => {
                 let timeline = Timeline::current();
-                // The deadline is in the future: the clock was just read.
+                // The deadline is in the future, because the clock was just read.
                 let deadline = timeline.deadline_after(*duration);
                 *self = Limit::Until(Sleep::waiting(timeline, deadline, cx.waker()));
                 Poll::Pending
@@ -191,7 +193,7 @@ impl<F: Future> Future for Timeout<F> {
 
 #[cfg(all(test, not(loom)))]
 impl<F> Timeout<F> {
-    /// Returns true if the time has started to count.
+    /// Returns true if the `Timeout` was polled and has set its deadline.
     pub(super) fn has_started(&self) -> bool {
         matches!(self.limit, Limit::Until(_))
     }

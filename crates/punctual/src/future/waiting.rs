@@ -1,8 +1,9 @@
-//! A task that waits for its deadline in a driver.
+//! A task that waits for a deadline in a driver.
 //!
-//! The alarm is a waker. While its handle is valid, the deadline has not passed; once it is stale, the driver has taken
-//! the waker, and has woken it or is about to. So no flag is shared with the driver, and nothing is allocated.
-//! `model.rs` checks every order of a poll and the deadline with loom.
+//! The alarm holds the task's waker. While the alarm's handle is valid, the deadline has not
+//! passed. When the handle is stale, the driver has taken the waker, and has woken the task or does
+//! so soon. So the task and the driver share no flag and allocate nothing. `model.rs` checks all
+//! interleavings of a poll and the deadline with loom.
 
 use core::mem;
 use core::task::Waker;
@@ -11,7 +12,7 @@ use crate::driver::Handle;
 use crate::time::alarm::Alarm;
 use crate::time::timeline::Timeline;
 
-/// An armed waker. It must be [stopped](Self::stop), or the task is woken spuriously.
+/// An armed waker. The owner must [stop](Self::stop) it, or the task is woken spuriously.
 #[derive(Debug)]
 pub(super) struct Waiting(Handle);
 
@@ -21,7 +22,8 @@ impl Waiting {
         Waiting(timeline.arm(deadline, Alarm::Wake(waker.clone())))
     }
 
-    /// Returns true if the deadline has not passed; then `waker` is the one that will be woken.
+    /// Returns true if the deadline has not passed. The driver then wakes `waker`, not an earlier
+    /// one.
     #[inline]
     pub(super) fn is_pending(&self, timeline: &Timeline, waker: &Waker) -> bool {
         let same =
@@ -35,7 +37,7 @@ impl Waiting {
 
     #[cold]
     fn replace(&self, timeline: &Timeline, mut waker: Waker) -> bool {
-        // Swaps the wakers, so that the old one is dropped here, without the lock.
+        // Swaps the wakers, so that the old waker is dropped here, after the lock is released.
         let swap = |alarm: &mut Alarm| {
             if let Alarm::Wake(known) = alarm {
                 mem::swap(known, &mut waker);
@@ -44,13 +46,13 @@ impl Waiting {
         timeline.with(self.0, swap).is_some()
     }
 
-    /// Changes the deadline. Returns false if the old one has passed.
+    /// Changes the deadline. Returns false if the old deadline has passed.
     #[inline]
     pub(super) fn rearm(&self, timeline: &Timeline, deadline: u64) -> bool {
         timeline.rearm(self.0, deadline)
     }
 
-    /// Disarms the waker and returns it, unless it was woken.
+    /// Disarms the waker and returns it, or `None` if the driver has taken it to wake the task.
     #[inline]
     pub(super) fn stop(self, timeline: &Timeline) -> Option<Waker> {
         match timeline.disarm(self.0)? {

@@ -1,21 +1,22 @@
-//! The order in which timers were armed, which orders timers with equal deadlines.
+//! Numbers the armings of timers. The number of a timer's last arming is its *sequence*: of timers
+//! with equal deadlines, the timer with the lower sequence fires first.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// All timers are renumbered before an order would be this one: orders are compared as numbers.
-const LAST: NonZeroU32 = NonZeroU32::MAX;
+/// No timer gets this sequence or a later one: the queue renumbers all timers before.
+const SEQUENCE_LIMIT: NonZeroU32 = NonZeroU32::MAX;
 
-/// An arming: deadline, order and the timer's index, in one number. One comparison orders two
-/// armings, and no two are equal. (A struct would be written field by field and copied as a whole,
-/// which stalls a processor that has just written it.)
+/// An arming: deadline, sequence and the timer's index, from the upper to the lower bits of one
+/// number. One comparison orders two armings, and no two armings are equal. (A struct would be
+/// written field by field and then copied as a whole, which stalls the processor.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Arming(u128);
 
 impl Arming {
     #[inline]
-    pub(super) fn new(deadline: u64, order: NonZeroU32, index: u32) -> Self {
-        let low = u64::from(order.get()) << 32 | u64::from(index);
+    pub(super) fn new(deadline: u64, sequence: NonZeroU32, index: u32) -> Self {
+        let low = u64::from(sequence.get()) << 32 | u64::from(index);
         Arming(u128::from(deadline) << 64 | u128::from(low))
     }
 
@@ -24,16 +25,16 @@ impl Arming {
         (self.0 >> 64) as u64
     }
 
-    /// Returns the order and the index.
+    /// Returns the sequence in the upper half and the index in the lower half.
     #[inline]
-    pub(super) fn order_and_index(self) -> u64 {
+    pub(super) fn sequence_and_index(self) -> u64 {
         self.0 as u64
     }
 
     #[inline]
-    pub(super) fn order(self) -> NonZeroU32 {
-        // `new` stores an order that is not 0.
-        NonZeroU32::new((self.order_and_index() >> 32) as u32).unwrap_or(NonZeroU32::MIN)
+    pub(super) fn sequence(self) -> NonZeroU32 {
+        // `new` never stores 0.
+        NonZeroU32::new((self.sequence_and_index() >> 32) as u32).unwrap_or(NonZeroU32::MIN)
     }
 
     #[inline]
@@ -41,22 +42,22 @@ impl Arming {
         self.0 as u32
     }
 
-    /// Returns the same arming with another order.
+    /// Returns the same arming with another sequence.
     #[inline]
-    pub(super) fn renumbered(self, order: NonZeroU32) -> Self {
-        Arming::new(self.deadline(), order, self.index())
+    pub(super) fn renumbered(self, sequence: NonZeroU32) -> Self {
+        Arming::new(self.deadline(), sequence, self.index())
     }
 }
 
-/// Numbers armings from 1 on.
+/// The counter that numbers the armings of one queue, starting at 1.
 #[derive(Debug)]
-pub(super) struct Armings {
+pub(super) struct ArmingCounter {
     next: NonZeroU32,
 }
 
-impl Armings {
+impl ArmingCounter {
     pub(super) const fn new() -> Self {
-        Armings {
+        ArmingCounter {
             next: NonZeroU32::MIN,
         }
     }
@@ -64,8 +65,8 @@ impl Armings {
     /// Returns a counter that needs renumbering after this many more armings.
     #[cfg(test)]
     pub(super) const fn with_remaining(armings: u32) -> Self {
-        match NonZeroU32::new(LAST.get() - armings) {
-            Some(next) => Armings { next },
+        match NonZeroU32::new(SEQUENCE_LIMIT.get() - armings) {
+            Some(next) => ArmingCounter { next },
             None => Self::new(),
         }
     }
@@ -73,19 +74,19 @@ impl Armings {
     /// Returns whether all timers must be [renumbered](Self::renumber) before the next arming.
     #[inline]
     pub(super) fn must_renumber(&self) -> bool {
-        self.next == LAST
+        self.next == SEQUENCE_LIMIT
     }
 
-    /// Returns the order of a new arming.
+    /// Returns the sequence of a new arming.
     #[inline]
     pub(super) fn next(&mut self) -> NonZeroU32 {
-        let order = self.next;
-        self.next = order.saturating_add(1);
-        order
+        let sequence = self.next;
+        self.next = sequence.saturating_add(1);
+        sequence
     }
 
-    /// Renumbers from 1 on: takes all timers with their orders and returns them with their new orders, in the
-    /// same sequence. O(n log n), once in four billion armings.
+    /// Restarts the counter at 1. Takes all timers with their sequences and returns them with new
+    /// sequences, in the same order. O(n log n), once in four billion armings.
     #[cold]
     pub(super) fn renumber<I: Ord>(
         &mut self,

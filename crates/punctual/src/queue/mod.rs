@@ -25,15 +25,15 @@ pub use heap::Heap;
 pub use heap::placed;
 pub use priority::{PriorityQueue, TotalF64};
 
-// The model against which every queue is tested; tests and fuzzing share it.
+// The model against which tests check every queue. Tests and fuzzing share it.
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
 mod model;
 
 /// A handle to a timer in a queue.
 ///
-/// A key identifies a record and the record's generation. Once its timer has fired or was removed, the key
-/// is *stale*: the queue refuses it for good, even after the record is reused.
+/// A key identifies a record and the record's generation. Once its timer has fired or was removed,
+/// the key is *stale*: the queue refuses it for good, even after the record is reused.
 ///
 /// ```
 /// use punctual::Wheel;
@@ -122,7 +122,7 @@ impl TimerKey {
 pub struct Expired<T> {
     /// The timer's handle, which is now stale.
     pub key: TimerKey,
-    /// The timer's deadline, which may be well before the tick at which it was popped.
+    /// The timer's deadline. It may be well before the tick at which the timer was popped.
     pub deadline: u64,
     /// The timer's value.
     pub value: T,
@@ -150,16 +150,16 @@ pub enum Polled<T> {
 
 /// A queue of values with deadlines, for code that is generic over the queue.
 ///
-/// The queues have methods with the names of these; the documentation of
-/// [`Wheel`](wheel::Wheel)'s has an example of each.
+/// The queues have methods of the same names; the documentation of [`Wheel`](wheel::Wheel) has an
+/// example of each.
 ///
 /// Every implementation guarantees:
 ///
-/// - Timers are popped in the order of their deadlines; timers with equal deadlines in the order in which
-///   they were armed, by [`insert`](Self::insert) or [`reset`](Self::reset).
+/// - Timers are popped in the order of their deadlines. Timers with equal deadlines are popped in
+///   the order in which they were armed, by [`insert`](Self::insert) or [`reset`](Self::reset).
 /// - No timer is popped before its deadline, even if `now` stands still or steps back.
 /// - Every `u64` is a valid deadline; a deadline in the past is due at once.
-/// - A stale handle is refused.
+/// - A stale handle changes nothing: methods return `None` or false for it.
 ///
 /// ```
 /// use punctual::{DeadlineQueue, Heap, Wheel};
@@ -175,7 +175,8 @@ pub enum Polled<T> {
 /// assert_eq!(drain(Heap::new(), 25), "abc");
 /// ```
 pub trait DeadlineQueue<T> {
-    /// Arms a timer and returns its handle. Panics if the queue would hold more than 2^32 - 1 timers.
+    /// Arms a timer and returns its handle. Panics if the queue would hold more than 2^32 - 1
+    /// timers; a [`Wheel`](wheel::Wheel) holds at most 2^32 - 2.
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey;
 
     /// Cancels a timer and returns its value, or `None` if the handle is stale.
@@ -209,10 +210,10 @@ pub trait DeadlineQueue<T> {
     where
         T: 'a;
 
-    /// Removes and returns the first timer due at `now`, or `None` if none is due.
+    /// Removes and returns the first timer due at `now`, or `None` if no timer is due.
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>>;
 
-    /// Does what [`pop_due`](Self::pop_due) does, with bounded work.
+    /// Pops like [`pop_due`](Self::pop_due), with bounded work.
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T>;
 
     /// Returns a lower bound of all deadlines, or `None` if no timer is armed.
@@ -224,11 +225,12 @@ pub trait DeadlineQueue<T> {
     /// Frees memory that no armed timer needs.
     fn shrink_to_fit(&mut self);
 
-    /// Returns the bytes taken by the queue and its allocations, excluding memory that the values own.
+    /// Returns the bytes taken by the queue and its allocations, excluding memory that the values
+    /// own.
     fn memory(&self) -> usize;
 }
 
-/// Implements [`DeadlineQueue`] by the queue's methods of the same names.
+/// Implements [`DeadlineQueue`] with the queue's methods of the same names.
 macro_rules! deadline_queue {
     ($Queue:ty $(, const $D:ident)?) => {
         impl<T $(, const $D: usize)?> $crate::DeadlineQueue<T> for $Queue {

@@ -1,23 +1,24 @@
-//! Growing a short array in pieces, and freeing the memory of a long one in pieces.
+//! Grows a short array by few elements at a time, and frees the memory of a long array in pieces.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
 
 /// How the allocator shrinks a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pieces {
-    /// It shrinks the block in place, as far as is known.
-    Freed,
-    /// It copies the rest to another block, which in total takes longer than freeing the array at
-    /// once.
-    Copied,
+pub(super) enum ShrinkMode {
+    /// The allocator shrinks the block in place, or no call of [`shorten`] has seen it copy one
+    /// yet.
+    InPlace,
+    /// The allocator copies the rest to another block. Repeated for each piece, that takes longer
+    /// than freeing the array at once.
+    Copies,
 }
 
-/// Size in bytes that is copied in negligible time.
+/// Number of bytes that are copied in negligible time.
 const SHORT: usize = 64 << 10;
 
-/// Returns the number of elements by which a full array grows. A short one grows by few elements,
-/// so that it wastes little memory.
+/// Returns the number of elements by which a full array grows. A short array grows by few elements,
+/// so that it wastes little memory; a long array doubles.
 #[inline]
 pub(super) fn growth(len: usize) -> usize {
     match len {
@@ -34,16 +35,16 @@ pub(super) fn lengthen<E>(array: &mut Vec<E>) {
     }
 }
 
-/// Truncates an array to `to` elements and frees the memory after them, in time proportional to
-/// that piece. If the allocator turns out to copy the rest, the memory is kept until only `least`
-/// elements are left.
-pub(super) fn shorten<E>(array: &mut Vec<E>, to: usize, least: usize, pieces: &mut Pieces) {
+/// Truncates an array to `to` elements and frees the memory after them, in time proportional to the
+/// freed piece. If the allocator turns out to copy the rest, later calls keep the memory until only
+/// `min_len` elements are left.
+pub(super) fn shorten<E>(array: &mut Vec<E>, to: usize, min_len: usize, mode: &mut ShrinkMode) {
     array.truncate(to);
-    if *pieces == Pieces::Freed || to <= least {
+    if *mode == ShrinkMode::InPlace || to <= min_len {
         let before = array.as_ptr();
         array.shrink_to(to);
         if array.as_ptr() != before && to * size_of::<E>() > SHORT {
-            *pieces = Pieces::Copied;
+            *mode = ShrinkMode::Copies;
         }
     }
 }

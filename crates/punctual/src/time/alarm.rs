@@ -1,8 +1,9 @@
-//! The actions of this crate's timers.
+//! The actions of the timers of the time API and the futures.
 //!
-//! Sending to a channel happens at once, under the shard's lock. Anything that may run foreign code (calling, waking,
-//! dropping a callback or waker) is a [`Job`], run with no lock held. A waker in particular may be the last owner of a
-//! task that itself owns a timer of the same shard.
+//! An alarm sends to a channel when it fires, under the lock of its driver's shard. An action that
+//! may run code of the program (calling a callback, waking a task, dropping a callback or a waker)
+//! is a [`Job`], which runs with no lock held. For example, a waker may be the last owner of a
+//! task, and the task may own a timer of the same shard.
 
 use core::fmt;
 use core::mem;
@@ -23,18 +24,19 @@ pub(crate) type Callback = Arc<dyn Fn() + Send + Sync>;
 pub(crate) enum Alarm {
     /// Sends its deadline.
     Send(Sender<Instant>),
-    /// Sends its deadline, and passes the sender on to be kept, so that the channel stays connected.
+    /// Sends its deadline, and gives the sender to the runner, which keeps it so that the channel
+    /// stays connected.
     SendAndKeep(Sender<Instant>),
-    /// Sends at every period, if the channel has room.
+    /// Sends the deadline of each tick, if the channel has room.
     Tick(Box<Tick>),
     Call(Callback),
     #[cfg_attr(not(feature = "async"), allow(dead_code))]
     Wake(Waker),
-    /// Has fired; its contents are in the job.
+    /// The alarm has fired, and its job has its contents.
     Empty,
 }
 
-/// Work for after the shard is unlocked.
+/// Work that is done after the shard is unlocked.
 pub(crate) enum Job {
     Call(Callback),
     Wake(Waker),
@@ -43,17 +45,19 @@ pub(crate) enum Job {
 
 pub(crate) struct Tick {
     pub(crate) sender: Sender<Instant>,
-    /// In ticks, greater than 0.
+    /// Period in ticks of the driver, at least 1.
     pub(crate) period: u64,
-    /// Where a ticker finds the handle of this alarm, which changes with every tick.
-    pub(crate) place: Option<Arc<Place>>,
+    /// The alarm stores its handle here for its [`Ticker`](super::Ticker), because the handle
+    /// changes with every tick.
+    pub(crate) current_handle: Option<Arc<CurrentHandle>>,
 }
 
-/// The current handle of a periodic alarm. Its lock is only held for a copy, and may be taken under a shard's lock.
+/// The current handle of a periodic alarm. Its lock is held only to copy the handle, and may be
+/// taken under a shard's lock.
 #[derive(Default)]
-pub(crate) struct Place(Mutex<Option<Handle>>);
+pub(crate) struct CurrentHandle(Mutex<Option<Handle>>);
 
-impl Place {
+impl CurrentHandle {
     pub(crate) fn get(&self) -> Option<Handle> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,7 +73,7 @@ impl driver::Alarm for Alarm {
     fn fire(&mut self, due: u64, now: u64) -> Fired<Job> {
         match mem::replace(self, Alarm::Empty) {
             Alarm::Send(sender) => {
-                // The channel has room, or no receiver is left.
+                // The channel has room, or no receiver is left: no error to handle.
                 let _ = sender.try_send(timeline::instant(due));
                 Fired::Done
             }
@@ -94,9 +98,9 @@ impl driver::Alarm for Alarm {
 
     fn armed(&mut self, handle: Handle) {
         if let Alarm::Tick(tick) = self
-            && let Some(place) = &tick.place
+            && let Some(current_handle) = &tick.current_handle
         {
-            place.set(Some(handle));
+            current_handle.set(Some(handle));
         }
     }
 }
@@ -124,7 +128,7 @@ mod tests {
         let tick = Tick {
             sender,
             period,
-            place: None,
+            current_handle: None,
         };
         (Alarm::Tick(Box::new(tick)), receiver)
     }
@@ -144,7 +148,8 @@ mod tests {
                 "due {due}, fired at {now}"
             );
         }
-        // Nothing was received: the first tick is in the channel, the others were skipped.
+        // No tick was received, so the first tick is in the channel and the other ticks were
+        // skipped.
         assert_eq!(receiver.try_recv(), Ok(timeline::instant(10)));
         assert!(receiver.try_recv().is_err());
     }

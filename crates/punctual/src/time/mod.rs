@@ -1,7 +1,8 @@
-//! Time for programs: [`sleep`], [`Timer`], [`Ticker`], [`after`], [`tick`] and [`after_func`], with the semantics of
-//! Go's `time`.
+//! Timers, tickers and sleeps with the semantics of Go's `time` package: [`sleep`], [`Timer`],
+//! [`Ticker`], [`after`], [`tick`] and [`after_func`].
 //!
-//! A timer sends to a `crossbeam-channel` channel, so [`select!`] can wait for timers and other channels together:
+//! A timer sends to a `crossbeam-channel` channel, so [`select!`] can wait for timers and other
+//! channels together:
 //!
 //! ```
 //! use std::time::Duration;
@@ -22,39 +23,44 @@
 //! | `time.NewTimer`, `t.C` | [`Timer::new`], [`Timer::c`] | |
 //! | `t.Stop` | [`Timer::stop`] | the channel is empty afterwards |
 //! | `t.Reset` | [`Timer::reset`] | an error if the timer is armed |
-//! | `time.AfterFunc` | [`after_func`] | dropping its timer disarms it: [`Timer::detach`] |
-//! | `time.NewTicker`, `t.Stop`, `t.Reset` | [`Ticker::new`], [`Ticker::stop`], [`Ticker::reset`] | |
+//! | `time.AfterFunc` | [`after_func`] | dropping it disarms it; see [`Timer::detach`] |
+//! | `time.NewTicker` | [`Ticker::new`] | |
+//! | its `t.Stop`, `t.Reset` | [`Ticker::stop`], [`Ticker::reset`] | |
 //! | `time.After`, `time.Tick` | [`after`], [`tick`] | |
 //!
 //! # Guarantees
 //!
-//! - Nothing fires early. A timer fires as soon after its deadline as the system wakes a thread, some tens of
-//!   microseconds on a machine that is not busy.
-//! - The value that a timer sends is its deadline. Its lateness is [`now`] minus that.
-//! - After [`Timer::stop`] has returned, the channel is empty and stays so: no value comes late, and nothing has to be
-//!   drained. If it returns true, the timer had not fired; of a concurrent firing and stop, one wins.
-//! - A [`Ticker`] ticks at multiples of its period from its start. Ticks that are not received in time are
-//!   skipped, not queued, and a late tick does not delay others.
-//! - Callbacks run on worker threads, as many as needed: a callback that blocks delays neither
-//!   timers nor other callbacks. Callbacks with equal deadlines may run at the same time. A panic in a callback is
-//!   reported by the panic hook and has no other effect.
+//! - No timer fires early. After its deadline, a timer fires as soon as the system wakes a thread:
+//!   some tens of microseconds later on a machine that is not busy.
+//! - The value that a timer sends is its deadline. [`now`] minus the deadline is the lateness.
+//! - After [`Timer::stop`] has returned, the channel is empty and stays empty: no late value comes,
+//!   and the caller need not drain it. If `stop` returns true, the timer has not fired. If a timer
+//!   is stopped while it fires, either it fires or `stop` returns true, never both.
+//! - A [`Ticker`] ticks at multiples of its period from its start. Ticks that are not received in
+//!   time are skipped, not queued, and a late tick does not delay others.
+//! - Callbacks run on worker threads, as many as needed: a callback that blocks delays no timer and
+//!   no other callback. Callbacks with equal deadlines may run at the same time. The panic hook
+//!   reports a panic in a callback, which has no other effect.
 //! - Dropping a timer or a ticker disarms it.
-//! - A deadline that does not fit in nanoseconds since about the start of the process (584 years) never fires.
+//! - A timer with a deadline more than about 584 years (2^64 ns) after the start of the process
+//!   never fires.
 //!
 //! # Cost
 //!
-//! All timers of a process share one thread, which starts when the first one is armed and sleeps exactly until the next
-//! deadline. It is woken in between only for a deadline earlier than all others. Arming and stopping are O(1), about a
-//! tenth of a microsecond, and do not contend between threads. A stopped timer leaves nothing behind.
+//! All timers of a process share one thread, which starts when the first timer is armed and sleeps
+//! exactly until the next deadline. Only a timer that is due earlier than all others wakes it
+//! before. Arming and stopping are O(1) and take about a tenth of a microsecond; threads that arm
+//! timers rarely wait for each other. A stopped timer leaves no memory in use.
 //!
-//! A channel costs more than a timer: it doubles the time to create a [`Timer`] and takes nearly all of its kilobyte. A
-//! timer of [`after_func`] takes about 130 bytes. [`sleep`] and [`after`] on the real clock need no timer: the waiting
-//! thread itself sleeps.
+//! A channel costs more than a timer. The channel doubles the time to create a [`Timer`], and takes
+//! nearly all of the kilobyte that a `Timer` takes. A timer of [`after_func`] takes about 130
+//! bytes. On the real clock, [`sleep`] and [`after`] need no timer: the waiting thread itself
+//! sleeps.
 //!
 //! # Tests
 //!
-//! On a thread that has [entered](VirtualTime::enter) a [`VirtualTime`], this module uses a clock that the test
-//! advances. A timeout of a month takes no time, and everything fires in order:
+//! On a thread that has [entered](VirtualTime::enter) a [`VirtualTime`], this module uses a clock
+//! that the test advances. A timeout of a month takes no time, and timers fire in order:
 //!
 //! ```
 //! use std::time::Duration;
@@ -72,7 +78,8 @@
 //!
 //! # Fork
 //!
-//! A child process made by `fork` without `exec` has no timer thread, and must not use this module.
+//! A child process that was created by `fork` without `exec` has no timer thread, and must not use
+//! this module.
 
 pub(crate) mod alarm;
 mod ticker;
@@ -99,7 +106,8 @@ pub use virtual_time::{Entered, VirtualTime};
 use alarm::Alarm;
 use timeline::Timeline;
 
-/// Returns the time: [`Instant::now`], or the time of the virtual clock that this thread has entered. O(1).
+/// Returns the time: [`Instant::now`], or the time of the virtual clock that this thread has
+/// entered. O(1).
 ///
 /// ```
 /// use std::time::Duration;
@@ -120,12 +128,13 @@ pub fn now() -> Instant {
 
 /// Blocks for at least `delay`. O(1).
 ///
-/// On the real clock, the system's sleep is used. On a virtual clock, this blocks until another thread has advanced
-/// the clock far enough.
+/// On the real clock, this is the system's sleep. On a virtual clock, this blocks until another
+/// thread has advanced the clock by `delay`.
 ///
 /// # Panics
 ///
-/// In a callback of a virtual clock, which runs while that clock is being advanced: it would wait for itself.
+/// In a callback of a virtual clock. The callback runs on the thread that advances the clock, so it
+/// would wait for itself.
 ///
 /// ```
 /// use std::time::Duration;
@@ -152,7 +161,7 @@ pub fn sleep(delay: Duration) {
     }
 }
 
-/// Blocks until `instant`, or not at all if that has passed. Panics like [`sleep`]. O(1).
+/// Blocks until `instant`. Returns at once if that has passed. Panics like [`sleep`]. O(1).
 ///
 /// ```
 /// use std::time::Duration;
@@ -187,15 +196,15 @@ fn sleep_on(timeline: &Timeline, deadline: u64) {
         timeline.disarm(handle);
         return;
     }
-    // This fails only if the clock is dropped, which this thread prevents.
+    // Fails only if the clock is dropped; `timeline` keeps the clock alive.
     let _ = receiver.recv();
 }
 
 /// Returns a channel that receives one value, the instant `delay` from now, at that instant. O(1).
 ///
-/// After that the channel is empty but not disconnected. It need not be stopped: dropping it is enough.
-/// On the real clock this is `crossbeam_channel::after`, which creates no timer. A virtual clock keeps the channel
-/// of each one that has fired, about a kilobyte, until the clock is dropped.
+/// After that the channel is empty but not disconnected. To stop waiting, drop the channel. On the
+/// real clock this is `crossbeam_channel::after`, which creates no timer. A virtual clock keeps the
+/// channels that have received their value, about a kilobyte each, until the clock is dropped.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The time API on a virtual clock against a model that is a list: random operations, with everything compared.
+//! Tests the time API on a virtual clock against a model that keeps alarms in a list. Applies
+//! random operations to both and compares all results.
 
 use std::boxed::Box;
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,7 @@ enum Op {
     /// Creates a timer in this slot; the slot's previous timer is dropped.
     Timer(usize, u64),
     Func(usize, u64),
-    /// A callback that arms another one.
+    /// Creates a timer whose callback arms another timer.
     Chain(usize, u64, u64),
     Stop(usize),
     Reset(usize, u64),
@@ -34,7 +35,7 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let slot = 0..SLOTS;
-    // Mostly short, so that many are due at once.
+    // Mostly short delays, so that many timers are due at once.
     let delay = prop_oneof![8 => 0_u64..20, 1 => 1_000_u64..1_000_000_000_000, 1 => Just(u64::MAX)];
     let period = prop_oneof![8 => 1_u64..8, 1 => Just(u64::MAX)];
     prop_oneof![
@@ -57,7 +58,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The action of an armed alarm in the model. The numbers count all timers ever created.
+/// The action of an armed alarm in the model, with the number of its timer. Timers are numbered in
+/// the order of creation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Action {
     Send(usize),
@@ -65,13 +67,13 @@ enum Action {
     Tick(usize, u64),
 }
 
-/// Deadlines are times since the start; `u64::MAX` is never due.
+/// A list of armed alarms. Deadlines are nanoseconds since the start; `u64::MAX` is never due.
 #[derive(Default)]
 struct Model {
     now: u64,
-    /// In arming order.
+    /// Deadlines and actions, in the order of arming.
     armed: Vec<(u64, Action)>,
-    /// The value in each channel, by the number of its owner.
+    /// The value in the channel of each timer, by the timer's number.
     values: Vec<Option<u64>>,
     calls: Vec<(usize, u64)>,
 }
@@ -86,7 +88,8 @@ impl Model {
         self.armed.push((self.now.saturating_add(delay), action));
     }
 
-    /// A call that a callback chained does not belong to the timer.
+    /// Disarms the alarm with this action. Returns whether it was armed. (The call that a `Chain`
+    /// callback arms has another action and stays armed.)
     fn disarm(&mut self, action: Action) -> bool {
         let before = self.armed.len();
         self.armed.retain(|&(_, armed)| armed != action);
@@ -98,7 +101,7 @@ impl Model {
             .retain(|(_, armed)| !matches!(armed, Action::Tick(n, _) if *n == number));
     }
 
-    /// Returns the alarm that is due first, equal ones in arming order.
+    /// Returns the place and the deadline of the alarm that is due first.
     fn next(&self) -> Option<(usize, u64)> {
         let deadlines = self.armed.iter().map(|&(due, _)| due).enumerate();
         deadlines
@@ -131,7 +134,7 @@ impl Model {
 
 type Log = Arc<Mutex<Vec<(usize, Instant)>>>;
 
-/// The model beside the real API, with the timers of both in the same slots.
+/// The model and the real API. A slot has a timer of the model and the same timer of the API.
 struct Pair {
     model: Model,
     time: VirtualTime,
@@ -266,7 +269,7 @@ impl Pair {
             }
             Op::After(slot, delay) => {
                 let number = self.model.number();
-                // An `after` that is never due is not a timer.
+                // The API arms no timer for an `after` that is never due.
                 if delay != u64::MAX {
                     self.model.arm(delay, Action::Send(number));
                 }
@@ -310,7 +313,7 @@ impl Pair {
     }
 }
 
-/// Converts a delay; `u64::MAX` stands for the longest duration.
+/// Returns a delay as a `Duration`. `u64::MAX` stands for `Duration::MAX`.
 fn nanos(delay: u64) -> Duration {
     if delay == u64::MAX {
         Duration::MAX
@@ -336,7 +339,8 @@ proptest! {
         for op in ops {
             pair.apply(op)?;
         }
-        // Dropping the timers leaves detached, chained and unowned ones.
+        // After the timers are dropped, detached timers, chained calls and `after` channels stay
+        // armed.
         for (_, action, _timer) in pair.timers.iter_mut().filter_map(Option::take) {
             pair.model.disarm(action);
         }

@@ -1,5 +1,5 @@
-//! Threads that stop, reset and drop timers at the moment they fire. A virtual clock is advanced by one thread while
-//! others do so: only the order of the threads matters.
+//! Tests with threads that stop, reset and drop timers while these fire. One thread advances a
+//! virtual clock meanwhile, so only the interleaving of the threads matters, not real time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -11,8 +11,9 @@ use super::*;
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 2_000 };
 const TICK: Duration = Duration::from_nanos(1);
 
-/// Runs rounds in which two threads start at once on the value of `make`: one advances the clock by a tick, the other
-/// calls `other`. Then `check` checks the result.
+/// Runs many rounds. In each round, two threads start at once: one advances the clock by a tick,
+/// the other calls `other` with the value of `make`. Then `check` checks the value and the result
+/// of `other`.
 fn race<T: Sync>(
     make: impl Fn() -> T,
     other: impl Fn(&T) -> bool + Sync,
@@ -75,7 +76,7 @@ fn a_value_is_received_or_drained() {
     race(
         || Timer::new(TICK),
         |timer| {
-            // Another thread receives meanwhile.
+            // Another thread receives from the channel meanwhile.
             let receiver = timer.c().clone();
             thread::scope(|scope| {
                 let receiving = scope.spawn(move || receiver.try_recv().is_ok());
@@ -94,7 +95,8 @@ fn a_timer_is_reset_or_was_armed() {
         || Timer::new(TICK),
         |timer| timer.reset(TICK).is_ok(),
         |timer, reset| {
-            // If it could be reset, it had fired, and the value of that firing is dropped.
+            // A timer that could be reset had fired, and the reset dropped the value of that
+            // firing.
             assert_eq!((timer.is_armed(), timer.c().is_empty()), (reset, reset));
             timer.stop();
         },
@@ -111,7 +113,7 @@ fn a_stopped_ticker_is_silent() {
         },
         |ticker, silent| {
             assert!(silent && ticker.c().is_empty());
-            // Its alarm is disarmed, so no further tick can come.
+            // The ticker's alarm is disarmed, so no further tick can come.
             assert!(format!("{ticker:?}").contains("ticks: false"), "{ticker:?}");
         },
     );

@@ -1,4 +1,4 @@
-//! Documented behaviour that no example shows, on a virtual clock.
+//! Tests of documented behaviour that no example shows, on a virtual clock.
 
 use std::panic;
 use std::string::String;
@@ -38,7 +38,8 @@ fn a_callback_that_panics_has_no_other_effect() {
             let sender = sender.clone();
             after_func(SECOND, move || {
                 if panics {
-                    panic::resume_unwind(Box::new("a callback panics")); // without the hook's report
+                    // Does not call the panic hook.
+                    panic::resume_unwind(Box::new("a callback panics"));
                 }
                 sender.send(()).unwrap();
             })
@@ -49,16 +50,16 @@ fn a_callback_that_panics_has_no_other_effect() {
     });
 }
 
-/// Returns the message with which a callback of a virtual clock panics.
+/// Runs a callback on a virtual clock and returns the message with which it panics.
 fn panic_message(callback: impl Fn(&VirtualTime) + Send + Sync + 'static) -> String {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let message = Arc::new(Mutex::new(String::new()));
-    let (inner, heard) = (time.clone(), message.clone());
+    let (inner, recorded) = (time.clone(), message.clone());
     after_func(SECOND, move || {
         let panicked = panic::catch_unwind(panic::AssertUnwindSafe(|| callback(&inner)));
         let payload = panicked.expect_err("a panic");
-        *heard.lock().unwrap() = payload.downcast_ref::<&str>().copied().unwrap().into();
+        *recorded.lock().unwrap() = payload.downcast_ref::<&str>().copied().unwrap().into();
     })
     .detach();
     time.advance(SECOND);
@@ -143,7 +144,7 @@ fn timers_keep_the_clock_they_were_created_on() {
     assert_eq!(timer.c().try_recv(), Ok(time.now()));
     timer.reset(SECOND).unwrap();
     assert_eq!(time.pending(), 1);
-    // It outlives the handle of its clock.
+    // The timer works after the `VirtualTime` is dropped.
     drop(time);
     assert!(timer.stop());
 }
@@ -258,7 +259,7 @@ fn a_callback_resets_its_own_timer() {
         let expected: Vec<_> = (1..=5).map(|turn| start + turn * SECOND).collect();
         assert_eq!(*log.lock().unwrap(), expected);
         assert!(timer.stop());
-        // Nothing else owns the timer, so the clock has dropped it.
+        // The clock has dropped the disarmed alarm, so nothing else owns the timer.
         assert_eq!((time.pending(), Arc::strong_count(&timer)), (0, 1));
     });
 }

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never};
 
-use super::alarm::{Alarm, Place, Tick};
+use super::alarm::{Alarm, CurrentHandle, Tick};
 use super::timeline::Timeline;
 use crate::tick::TickScale;
 
 /// A periodic timer, which sends the deadline of each tick at multiples of a period from its start.
 ///
-/// Its channel has room for one tick. While that tick is not received, others are skipped; the next one again comes at
-/// a multiple of the period, however late anything was. Dropping the ticker disarms it.
+/// Its channel has room for one tick. While that tick is not received, later ticks are skipped.
+/// However late a tick is received, the next tick again comes at a multiple of the period. Dropping
+/// the ticker disarms it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,9 +40,9 @@ pub struct Ticker {
     timeline: Timeline,
     sender: Sender<Instant>,
     receiver: Receiver<Instant>,
-    /// The alarm stores its handle here at each tick.
-    place: Arc<Place>,
-    /// Serialises stops and resets; ticking does not take it.
+    /// The handle of the ticker's alarm, which the alarm stores here at each tick.
+    current_handle: Arc<CurrentHandle>,
+    /// Held by stops and resets, so that they run one after the other. A tick does not take it.
     control: Mutex<()>,
 }
 
@@ -71,7 +72,7 @@ fn ticks(period: Duration) -> Result<u64, PeriodError> {
 }
 
 impl Ticker {
-    /// Returns a ticker whose first tick comes a period from now. O(1).
+    /// Returns a ticker whose first tick is due one period from now. O(1).
     ///
     /// # Errors
     ///
@@ -98,14 +99,15 @@ impl Ticker {
             timeline: Timeline::current(),
             sender,
             receiver,
-            place: Arc::default(),
+            current_handle: Arc::default(),
             control: Mutex::new(()),
         };
         ticker.arm(period);
         Ok(ticker)
     }
 
-    /// Returns the channel. It stays connected as long as the ticker lives, even while it is stopped.
+    /// Returns the ticker's channel. The channel stays connected as long as the ticker lives, even
+    /// while the ticker is stopped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,7 +120,8 @@ impl Ticker {
         &self.receiver
     }
 
-    /// Stops the ticker; the channel is empty afterwards. [`reset`](Self::reset) starts it again. O(1).
+    /// Stops the ticker; the channel is empty afterwards. [`reset`](Self::reset) starts it again.
+    /// O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -138,8 +141,8 @@ impl Ticker {
         self.halt();
     }
 
-    /// Sets the period and restarts the ticker now, whether it was stopped or not. A tick that was not received is
-    /// dropped. O(1).
+    /// Sets the period and restarts the ticker now, even if it was stopped. A tick that was not
+    /// received is dropped. O(1).
     ///
     /// # Errors
     ///
@@ -166,28 +169,28 @@ impl Ticker {
     }
 
     fn arm(&self, period: u64) {
-        let place = Some(self.place.clone());
-        arm(&self.timeline, self.sender.clone(), period, place);
+        let current_handle = Some(self.current_handle.clone());
+        arm(&self.timeline, self.sender.clone(), period, current_handle);
     }
 
     /// Disarms the ticker and empties the channel.
     fn halt(&self) {
-        // A refused handle belongs to a tick that has fired meanwhile; its alarm has stored a new one.
-        while let Some(handle) = self.place.get() {
+        // If the handle is stale, the alarm has fired meanwhile and has stored a new handle.
+        while let Some(handle) = self.current_handle.get() {
             if self.timeline.disarm(handle).is_some() {
-                self.place.set(None);
+                self.current_handle.set(None);
             }
         }
         let _ = self.receiver.try_recv();
     }
 }
 
-/// Returns a channel that ticks like that of a [`Ticker`]. The timer ends at the first tick after the last receiver was
-/// dropped. A period of zero never ticks. O(1).
+/// Returns a channel that receives ticks like the channel of a [`Ticker`]. The timer ends at the
+/// first tick after the last receiver was dropped. With a period of zero, no tick ever comes. O(1).
 ///
 /// # Panics
 ///
-/// Like [`Ticker::new`].
+/// In the same case as [`Ticker::new`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -210,13 +213,18 @@ pub fn tick(period: Duration) -> Receiver<Instant> {
     receiver
 }
 
-/// Arms an alarm that ticks at every multiple of `period` from now.
-fn arm(timeline: &Timeline, sender: Sender<Instant>, period: u64, place: Option<Arc<Place>>) {
+/// Arms an alarm that ticks at every multiple of `period` after the current time.
+fn arm(
+    timeline: &Timeline,
+    sender: Sender<Instant>,
+    period: u64,
+    current_handle: Option<Arc<CurrentHandle>>,
+) {
     let first = timeline.now().saturating_add(period);
     let tick = Tick {
         sender,
         period,
-        place,
+        current_handle,
     };
     timeline.arm(first, Alarm::Tick(Box::new(tick)));
 }
@@ -230,7 +238,7 @@ impl Drop for Ticker {
 impl fmt::Debug for Ticker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticker")
-            .field("ticks", &self.place.get().is_some())
+            .field("ticks", &self.current_handle.get().is_some())
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,10 @@
-//! The clock in force on a thread: the process's real clock, or the virtual clock that the thread has entered.
+//! The timeline of a thread: the process's real clock, or the latest virtual clock that the thread
+//! has entered and not left.
 //!
-//! A process has one real driver, created when it is first needed. A virtual driver belongs to a
-//! [`VirtualTime`](super::VirtualTime). Ticks have the same meaning on all drivers, nanoseconds since the real driver's
-//! origin, so instants and ticks convert without the driver, and alarms need no reference to it.
+//! A process has one real driver, which is created when it is first needed. Each
+//! [`VirtualTime`](super::VirtualTime) has a virtual driver. On all drivers, ticks are nanoseconds
+//! since the real driver's origin. So code converts instants and ticks without the driver, and
+//! alarms need no reference to it.
 
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
@@ -17,14 +19,15 @@ use super::alarm::{Alarm, Callback, Job};
 use crate::driver::{Driver, Handle, Jobs, Runner, Workers, catch_panics};
 use crate::tick::TickScale;
 
-/// The driver of a timer. Cloning the real one costs nothing.
+/// The clock and driver of a timer. To clone the real timeline costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Timeline {
     Real,
     Virtual(Arc<Simulation>),
 }
 
-/// A virtual driver, and a condition variable for threads that wait for an arming.
+/// A virtual driver, and a condition variable for *watchers*: threads that wait until an alarm is
+/// armed.
 #[derive(Debug)]
 pub(crate) struct Simulation {
     driver: Driver<Alarm>,
@@ -36,16 +39,19 @@ pub(crate) struct Simulation {
 }
 
 std::thread_local! {
-    /// Number of virtual clocks that the thread has entered and not left. Nearly always 0, which is quick to check.
+    /// Number of virtual clocks that the thread has entered and not left. It is nearly always 0,
+    /// which is quick to check.
     static ENTERED: Cell<usize> = const { Cell::new(0) };
-    /// These clocks, the one in force last, each with a unique number.
+    /// The virtual clocks that the thread has entered and not left, each with a unique number. The
+    /// last clock is in force.
     static STACK: RefCell<Vec<(usize, Arc<Simulation>)>> = const { RefCell::new(Vec::new()) };
     /// Whether the thread is inside `advance`.
     static ADVANCING: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Timeline {
-    /// Returns the timeline in force on this thread. Takes a nanosecond for the real one.
+    /// Returns the timeline in force on this thread. Takes a nanosecond if that is the real
+    /// timeline.
     #[inline]
     pub(crate) fn current() -> Timeline {
         if ENTERED.get() == 0 {
@@ -56,7 +62,7 @@ impl Timeline {
 
     #[cold]
     fn entered() -> Timeline {
-        // While a thread ends, its stack may be destroyed before its timers.
+        // While a thread ends, `STACK` may be destroyed before the thread's timers.
         let top = STACK.try_with(|stack| stack.borrow().last().map(|(_, top)| top.clone()));
         top.ok().flatten().map_or(Timeline::Real, Timeline::Virtual)
     }
@@ -75,7 +81,8 @@ impl Timeline {
         self.driver().now()
     }
 
-    /// Returns the tick of `delay` from now, or `u64::MAX`, which is never due, if that is too far away.
+    /// Returns the tick that is `delay` from now, or `u64::MAX`, which is never due, if that is too
+    /// far away.
     #[inline]
     pub(crate) fn deadline_after(&self, delay: Duration) -> u64 {
         self.driver().deadline_after(delay)
@@ -93,7 +100,8 @@ impl Timeline {
         }
     }
 
-    /// Disarms an alarm. Returns `None` if it was disarmed before, or has fired; then its firing has completed.
+    /// Disarms an alarm and returns it. Returns `None` if the alarm was disarmed before, or if it
+    /// has fired and its `fire` has completed.
     #[inline]
     pub(crate) fn disarm(&self, handle: Handle) -> Option<Alarm> {
         self.driver().disarm(handle)
@@ -113,10 +121,11 @@ impl Timeline {
         }
     }
 
-    /// Returns true if a virtual clock has passed a deadline that the caller has just armed; the arming may then have
-    /// been too late for the thread that advanced the clock. If false, the deadline will fire.
+    /// Returns true if a virtual clock has passed a deadline that the caller has just armed. The
+    /// thread that advanced the clock may then have missed the alarm. If false, the alarm fires
+    /// later.
     ///
-    /// Always false for the real driver, whose thread checks by itself.
+    /// Always false for the real driver, whose thread finds the alarm.
     #[inline]
     pub(crate) fn has_passed(&self, deadline: u64) -> bool {
         match self {
@@ -125,20 +134,22 @@ impl Timeline {
         }
     }
 
-    /// Calls `f` under the shard's lock: it must not block, drop a waker or a callback, or call the driver.
+    /// Calls `f` with an armed alarm, under the shard's lock. `f` must not block, drop a waker or a
+    /// callback, or call the driver.
     #[inline]
     pub(crate) fn with<R>(&self, handle: Handle, f: impl FnOnce(&mut Alarm) -> R) -> Option<R> {
         self.driver().with(handle, f)
     }
 }
 
-/// Returns the process's driver.
+/// Returns the real driver of the process.
 fn real() -> &'static Driver<Alarm> {
     static REAL: OnceLock<Driver<Alarm>> = OnceLock::new();
     REAL.get_or_init(|| Driver::new(RealRunner::new()))
 }
 
-/// Returns the instant of a tick of any timeline, or one a century away if `Instant` cannot represent it.
+/// Returns the instant of a tick of any timeline, or the instant a century after the origin if
+/// `Instant` cannot represent the tick.
 pub(crate) fn instant(tick: u64) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     let origin = real().origin();
@@ -153,12 +164,14 @@ pub(crate) fn tick(instant: Instant) -> u64 {
     TickScale::NANOSECOND.deadline(since)
 }
 
-/// Returns true if this thread runs a callback of a virtual clock, which must not wait for that clock.
+/// Returns true if this thread runs a callback of a virtual clock. The callback must not wait for
+/// that clock.
 pub(crate) fn is_advancing() -> bool {
     ADVANCING.get()
 }
 
-/// Runs the jobs of the real driver: wakes on the driver's thread, calls on workers.
+/// Runs the jobs of the real driver: wakes tasks on the driver's thread, and passes callbacks to
+/// workers.
 struct RealRunner {
     workers: Workers<Callback>,
     calls: Vec<Callback>,
@@ -194,7 +207,7 @@ impl Runner<Job> for RealRunner {
     }
 }
 
-/// Runs the jobs of a virtual driver one after the other, on the thread that advances it.
+/// Runs the jobs of a virtual driver one after the other, on the thread that advances the clock.
 #[derive(Default)]
 struct VirtualRunner {
     /// Senders that keep the channels of finished timers connected.
@@ -231,7 +244,8 @@ impl Simulation {
         })
     }
 
-    /// Returns a clock that runs by itself, and the body of its thread, for a loom model.
+    /// Returns a clock that runs by itself for a loom model, and the function that the model runs
+    /// as the driver's thread.
     #[cfg(all(test, loom))]
     pub(crate) fn modelled() -> (Arc<Self>, impl FnOnce() + 'static) {
         let (driver, thread) = Driver::modelled(VirtualRunner::default());
@@ -240,11 +254,11 @@ impl Simulation {
 
     /// Returns a clock at 0 that a loom model advances by [`step`](Self::step).
     #[cfg(all(test, loom))]
-    pub(crate) fn standing() -> Arc<Self> {
+    pub(crate) fn paused() -> Arc<Self> {
         Self::of(Driver::virtual_clock(VirtualRunner::default()))
     }
 
-    /// Advances the clock without entering it: all threads of a model share one timeline.
+    /// Advances the clock without entering it, for a loom model.
     #[cfg(all(test, loom))]
     pub(crate) fn step(&self, by: Duration) {
         self.driver.advance(by);
@@ -255,7 +269,7 @@ impl Simulation {
     }
 
     fn has_passed(&self, deadline: u64) -> bool {
-        // A clock in a model may run by itself.
+        // The clock of a loom model may be a real one.
         self.driver.is_virtual() && deadline <= self.now()
     }
 
@@ -272,14 +286,15 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If a callback calls it.
+    /// If a callback of a virtual clock calls it.
     pub(crate) fn advance(self: &Arc<Self>, by: Duration) {
         let by = TickScale::NANOSECOND.deadline(by);
         self.advance_by(|_| Some(by));
     }
 
-    /// Advances the clock to the next deadline. Returns false if there is none, or if `unless` returns true, which is
-    /// called when no other thread advances the clock. Panics like `advance`.
+    /// Advances the clock to the next deadline and returns true. Does nothing and returns false if
+    /// no alarm has a reachable deadline, or if `unless` returns true. Calls `unless` when no other
+    /// thread can advance the clock. Panics like `advance`.
     pub(crate) fn advance_to_next(self: &Arc<Self>, unless: impl FnOnce() -> bool) -> bool {
         self.advance_by(|now| {
             let next = self.next_deadline()?;
@@ -287,7 +302,8 @@ impl Simulation {
         })
     }
 
-    /// Advances the clock by the ticks that `by` returns for the current tick, which no other thread changes meanwhile.
+    /// Advances the clock by the number of ticks that `by` returns for the current tick. No other
+    /// thread advances the clock meanwhile.
     fn advance_by(self: &Arc<Self>, by: impl FnOnce(u64) -> Option<u64>) -> bool {
         struct ResetAdvancing;
         impl Drop for ResetAdvancing {
@@ -333,8 +349,9 @@ impl Simulation {
         self.watch_until(|| self.pending() >= count);
     }
 
-    /// Blocks until `woken` returns true or an alarm with a reachable deadline is armed. A thread that makes `woken`
-    /// true must then call [`notify_watchers`](Self::notify_watchers).
+    /// Blocks until `woken` returns true, or an alarm with a reachable deadline is armed. A thread
+    /// that changes the result of `woken` to true must then call
+    /// [`notify_watchers`](Self::notify_watchers).
     #[cfg(feature = "async")]
     pub(crate) fn wait_for_deadline_or(&self, woken: impl Fn() -> bool) {
         self.watch_until(|| woken() || self.next_deadline().is_some());
@@ -353,8 +370,9 @@ impl Simulation {
         self.watchers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Wakes the watchers after an arming. A watcher counts itself, then checks the alarms; this checks the count after
-    /// the arming. So either the watcher sees the alarm, or this sees the watcher.
+    /// Wakes the watchers after an arming. A watcher counts itself and then checks the alarms; the
+    /// arming thread arms and then reads the count. So either the watcher sees the alarm, or the
+    /// arming thread sees the watcher.
     pub(crate) fn notify_watchers(&self) {
         if self.watchers.load(Ordering::SeqCst) > 0 {
             let _watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -363,17 +381,19 @@ impl Simulation {
     }
 }
 
-/// A thread's use of a virtual timeline. Guards may be dropped in any order: the latest live one is in force.
+/// A guard for a thread's use of a virtual timeline. Guards may be dropped in any order. The
+/// timeline of the latest live guard is in force.
 #[derive(Debug)]
 pub(crate) struct Entry {
     number: usize,
-    /// Makes the guard `!Send`: the thread that entered must drop it.
+    /// Makes the guard `!Send`, because the thread that entered must drop it.
     here: PhantomData<*const ()>,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // Dropped outside the borrow: the last owner of a simulation drops its alarms, which may run any code.
+        // The simulation is dropped outside the borrow of `STACK`: the last owner of a simulation
+        // drops its alarms, which may run any code.
         let left = STACK.try_with(|stack| {
             let mut stack = stack.borrow_mut();
             let place = stack.iter().rposition(|&(number, _)| number == self.number);

@@ -1,4 +1,4 @@
-//! `Timer`: fires once, unless it is stopped before.
+//! `Timer`: a timer that fires once, unless it is stopped before.
 
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,8 @@ use crate::driver::Handle;
 
 /// A timer that fires once: it sends to a channel or calls a function.
 ///
-/// Any thread may stop or reset it. Dropping it disarms it; [`detach`](Self::detach) lets it run on.
+/// Any thread may stop or reset it. Dropping a timer disarms it; a [detached](Self::detach) timer
+/// stays armed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,9 +30,10 @@ use crate::driver::Handle;
 pub struct Timer {
     timeline: Timeline,
     action: Action,
-    /// The channel of a sending timer. It has room for one value, and holds one only while the timer is not armed.
+    /// The channel of a timer that sends. It has room for one value, and has a value only while the
+    /// timer is not armed.
     receiver: Receiver<Instant>,
-    /// The handle of the last arming. The lock serialises stops and resets; firing does not take it.
+    /// The handle of the last arming. Stops and resets take the lock; a firing timer does not.
     handle: Mutex<Option<Handle>>,
 }
 
@@ -44,7 +46,8 @@ enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResetError {
-    /// The timer is armed, so it would be ambiguous which of the two firings a value comes from.
+    /// The timer is armed. After a reset it would be unclear which of the two armings a value comes
+    /// from.
     Armed,
 }
 
@@ -98,9 +101,10 @@ impl Timer {
         timer
     }
 
-    /// Returns the channel. It stays connected as long as the timer lives; for a timer with a function it stays empty.
+    /// Returns the timer's channel. The channel stays connected as long as the timer lives. The
+    /// channel of a timer with a function stays empty.
     ///
-    /// Clones of it can be used on other threads; each value goes to one of them.
+    /// Other threads can use clones of the channel; each value goes to one receiver.
     ///
     /// ```
     /// use std::time::Duration;
@@ -112,10 +116,11 @@ impl Timer {
         &self.receiver
     }
 
-    /// Disarms the timer. Returns true if it was armed, false if it has fired or was stopped before. O(1).
+    /// Disarms the timer. Returns true if the timer was armed, and false if it has fired or was
+    /// stopped before. O(1).
     ///
-    /// In either case the channel is empty afterwards: a value that was not received is dropped. A function that
-    /// has started continues; this does not wait for it.
+    /// In both cases the channel is empty afterwards: a value that was not received is dropped. A
+    /// function that has started continues; `stop` does not wait for it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -139,16 +144,16 @@ impl Timer {
         disarmed.is_some()
     }
 
-    /// Arms the timer again, `delay` from now, on the clock on which it was created. A value of the last firing that
-    /// was not received is dropped. O(1).
+    /// Arms the timer again, to fire `delay` from now, on the clock on which it was created. A
+    /// value of the last firing that was not received is dropped. O(1).
     ///
     /// # Errors
     ///
-    /// [`ResetError::Armed`] if the timer is armed: [`stop`](Self::stop) it first.
+    /// [`ResetError::Armed`] if the timer is armed. [`stop`](Self::stop) it first.
     ///
     /// # Panics
     ///
-    /// Like [`new`](Self::new).
+    /// In the same case as [`new`](Self::new).
     ///
     /// A function may reset its own timer:
     ///
@@ -198,8 +203,8 @@ impl Timer {
         self.is_current(*self.lock())
     }
 
-    /// Drops the timer but lets it run on: it can no longer be stopped. Its channel becomes disconnected after
-    /// the value. O(1).
+    /// Drops the timer without disarming it: the timer fires, and can no longer be stopped. Its
+    /// channel is disconnected after the value. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -226,7 +231,7 @@ impl Timer {
         *handle = Some(self.timeline.arm(deadline, alarm));
     }
 
-    /// Empties the channel. The timer is not armed, so no further value can come.
+    /// Empties the channel. The timer must not be armed, so that no further value can come.
     fn drain(&self) {
         let _ = self.receiver.try_recv();
     }
@@ -236,7 +241,8 @@ impl Timer {
     }
 }
 
-/// Calls `callback` `delay` from now, on a worker thread, or on a virtual clock on the thread that advances it. O(1).
+/// Calls `callback` `delay` from now, on a worker thread. On a virtual clock, calls it on the
+/// thread that advances the clock. O(1).
 ///
 /// The timer can be reset, so `callback` may run again, even before its last call has returned.
 ///
@@ -244,7 +250,7 @@ impl Timer {
 ///
 /// # Panics
 ///
-/// Like [`Timer::new`].
+/// In the same case as [`Timer::new`].
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,17 +1,18 @@
-//! `VirtualTime`: a clock that tests advance, for the whole time API.
+//! `VirtualTime`: a clock that tests advance, for the time API and the futures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::timeline::{self, Entry, Simulation};
 
-/// A clock that moves only when it is advanced; `advance` fires all due timers in order before it returns.
+/// A clock that moves only when a test advances it. [`advance`](Self::advance) fires all due timers
+/// in order before it returns.
 ///
-/// After a thread [enters](Self::enter) it, everything of this module that the thread creates uses this clock. Timers
-/// created before, or on other threads, keep the clock they were created on. Clones are the same clock, for use on
-/// other threads.
+/// After a thread [enters](Self::enter) the clock, all timers and sleeps of this module that the
+/// thread creates use it. Timers that were created before, or on other threads, keep the clock on
+/// which they were created. Clones of a `VirtualTime` are the same clock, for use on other threads.
 ///
-/// It starts at the time of its creation.
+/// The clock starts at the time of its creation.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,7 +26,7 @@ use super::timeline::{self, Entry, Simulation};
 /// for seconds in [30, 10, 20] {
 ///     let sender = sender.clone();
 ///     after_func(Duration::from_secs(seconds), move || {
-///         sender.send((now() - start).as_secs()).unwrap(); // each sees its own deadline
+///         sender.send((now() - start).as_secs()).unwrap(); // each callback sees its own deadline
 ///     })
 ///     .detach();
 /// }
@@ -35,23 +36,26 @@ use super::timeline::{self, Entry, Simulation};
 ///
 /// # Callbacks
 ///
-/// Callbacks run on the advancing thread, one after the other, each at its own deadline, and before any later timer
-/// fires. Timers that they arm fire within the same `advance` if they are due by its end. So tests are repeatable. A
-/// callback that waits for anything else that this clock does would deadlock; [`sleep`](super::sleep) and `advance`
-/// panic instead, which is reported like any panic of a callback.
+/// Callbacks run on the advancing thread, one after the other, each at its own deadline, and before
+/// any later timer fires. A timer that a callback arms fires within the same `advance` if it is due
+/// by the end of the `advance`. So tests are repeatable.
+///
+/// A callback that waits for another timer of this clock would deadlock. [`sleep`](super::sleep)
+/// and `advance` panic in a callback instead; the panic hook reports the panic.
 ///
 /// # Threads
 ///
-/// A test whose threads sleep or wait for timers should make sure that they have started to wait before it advances the
-/// clock: [`wait_for_pending`](Self::wait_for_pending). When a timer fires, the waiting thread is woken, but `advance`
-/// does not wait for what that thread does next.
+/// A test whose threads sleep or wait for timers should call
+/// [`wait_for_pending`](Self::wait_for_pending) before it advances the clock, so that the threads
+/// have started to wait. When a timer fires, its waiting thread is woken, but `advance` does not
+/// wait until that thread has run.
 #[derive(Clone, Debug)]
 pub struct VirtualTime {
     pub(crate) simulation: Arc<Simulation>,
 }
 
-/// A guard for a thread's use of a virtual clock, which ends when the guard is dropped. Guards may be nested; the
-/// latest live one is in force.
+/// A guard for a thread's use of a virtual clock. The thread leaves the clock when the guard is
+/// dropped. Guards may be nested: the clock of the latest live guard is in force.
 ///
 /// See the example of [`VirtualTime::enter`].
 #[derive(Debug)]
@@ -84,7 +88,7 @@ impl VirtualTime {
     ///     let _entered = time.enter();
     ///     assert_eq!(now(), time.now());
     /// }
-    /// assert!(now() > time.now()); // the real one
+    /// assert!(now() > time.now()); // the real clock
     /// ```
     pub fn enter(&self) -> Entered {
         Entered {
@@ -106,10 +110,10 @@ impl VirtualTime {
         timeline::instant(self.simulation.now())
     }
 
-    /// Advances the clock by `by`, from one deadline to the next. O(timers that fire).
+    /// Advances the clock by `by`, and stops at each deadline on the way. O(timers that fire).
     ///
-    /// Due timers fire in the order of deadlines, equal ones in arming order, and callbacks run on this thread.
-    /// Concurrent calls run one after the other.
+    /// Due timers fire in the order of their deadlines, and timers with equal deadlines in the
+    /// order of arming. Callbacks run on this thread. Concurrent calls run one after the other.
     ///
     /// # Panics
     ///
@@ -130,12 +134,13 @@ impl VirtualTime {
         self.simulation.advance(by);
     }
 
-    /// Advances the clock to the next deadline and fires the timers due then. Returns false, without advancing, if no
-    /// timer has a reachable deadline. O(timers that fire).
+    /// Advances the clock to the next deadline and fires the timers that are due then. Returns
+    /// false, without advancing, if no timer has a deadline that the clock can reach. O(timers that
+    /// fire).
     ///
     /// # Panics
     ///
-    /// Like [`advance`](Self::advance).
+    /// In the same case as [`advance`](Self::advance).
     ///
     /// ```
     /// use std::time::Duration;
@@ -167,8 +172,9 @@ impl VirtualTime {
         self.simulation.pending()
     }
 
-    /// Blocks, in real time, until at least `count` timers are armed or threads sleep on this clock. A test calls this
-    /// to advance only after its threads have started to wait.
+    /// Blocks, in real time, until the number of armed timers and sleeping threads on this clock is
+    /// at least `count`. A test calls this before `advance`, so that its threads have started to
+    /// wait.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,11 +1,13 @@
-//! Random operations, each from one number, for Miri, where proptest's strategies take half a second per operation.
+//! Random operations for Miri. Each operation is made from one random number, because under Miri
+//! proptest's strategies take half a second per operation.
 //!
-//! The weights are close to those of [`random`](super::random); nothing shrinks.
+//! The weights are close to the weights in [`random`](super::random). A failing case does not
+//! shrink.
 
 use super::{Op, Span, When};
 use proptest::prelude::*;
 
-/// Takes bits from a number, the low ones first.
+/// A number from which `take` takes bits, the lowest bits first.
 struct Bits(u64);
 
 impl Bits {
@@ -56,17 +58,17 @@ impl Bits {
     }
 }
 
-/// Any distance.
+/// Returns any distance.
 pub fn span() -> impl Strategy<Value = Span> {
     any::<u64>().prop_map(|bits| Bits(bits).span())
 }
 
-/// Any deadline.
+/// Returns any deadline.
 pub fn when() -> impl Strategy<Value = When> {
     any::<u64>().prop_map(|bits| Bits(bits).when())
 }
 
-/// Any operation.
+/// Returns any operation.
 pub fn op() -> impl Strategy<Value = Op> {
     any::<u64>().prop_map(|bits| Bits(bits).op())
 }

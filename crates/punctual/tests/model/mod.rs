@@ -1,7 +1,8 @@
-//! The model against which every deadline queue is tested: a `BTreeMap` of (deadline, arming).
+//! The model against which tests check every deadline queue: a `BTreeMap` of (deadline, number of
+//! the arming).
 //!
-//! Property tests, storms and fuzz targets share this file. An operation refers to timers and times by
-//! small numbers, so that random operations meet; see [`Op`].
+//! Property tests, storms and fuzz targets share this file. An operation ([`Op`]) refers to timers
+//! and times by small numbers, so that random operations often affect the same timers.
 
 #![allow(unreachable_pub, dead_code)] // included privately, by tests that each use a part of it
 
@@ -36,17 +37,18 @@ impl Span {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub enum When {
-    /// After now.
+    /// This distance after the model's clock.
     In(Span),
-    /// Before now.
+    /// This distance before the model's clock.
     Ago(Span),
-    /// This tick.
+    /// This tick, independent of the clock.
     At(u64),
-    /// The deadline of the n-th timer, or a tick near it.
+    /// The deadline of the timer that the `u8` picks, or a tick near it.
     With(u8, i8),
 }
 
-/// An operation. The `u8`s pick a live or a stale timer.
+/// An operation. A `u8` picks a timer or, in `Stale`, a stale handle, unless the variant says
+/// otherwise.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub enum Op {
@@ -63,7 +65,7 @@ pub enum Op {
     PopAll,
     /// Pops due timers, with this budget per call.
     Poll(u8),
-    /// Makes one bounded call, which leaves work half done.
+    /// Makes one call with this budget, which may leave work half done.
     PollOnce(u8),
     NextDeadline,
     JumpToNext,
@@ -74,7 +76,7 @@ pub enum Op {
     Drain(u8),
 }
 
-/// A queue under test, with its own checks.
+/// A queue under test, with a check of its private invariants.
 pub trait Subject: DeadlineQueue<u64> {
     /// Panics if a private invariant is violated.
     fn check(&self) {}
@@ -89,7 +91,7 @@ pub struct Model<Q> {
     values: u64,
     order: BTreeMap<(u64, u64), TimerKey>,
     timers: BTreeMap<TimerKey, Timer>,
-    /// Live timers by age, for picking.
+    /// Live timers in the order of insertion, each with the number of its first arming.
     keys: Vec<(u64, TimerKey)>,
     stale: Vec<TimerKey>,
     /// Every handle ever returned.
@@ -101,7 +103,7 @@ struct Timer {
     deadline: u64,
     arming: u64,
     value: u64,
-    /// The number of its first arming.
+    /// Number of the timer's first arming.
     born: u64,
 }
 
@@ -124,7 +126,8 @@ impl<Q: Subject> Model<Q> {
     pub fn run(mut self, ops: impl IntoIterator<Item = Op>) -> Q {
         for (count, op) in ops.into_iter().enumerate() {
             self.apply(op);
-            // Comparing everything is slow, so it is not done after every operation when there are many timers.
+            // A check of all invariants is slow, so with many timers it runs only after some
+            // operations.
             if count % sized(self.timers.len() / 32 + 1, 200) == 0 {
                 self.queue.check();
             }
@@ -209,7 +212,7 @@ impl<Q: Subject> Model<Q> {
         }
     }
 
-    /// Compares what a queue tells without changes.
+    /// Compares the results of calls that do not change the queue.
     pub fn compare(&self) {
         assert_eq!(self.queue.len(), self.timers.len());
         match (self.queue.next_wakeup(), self.earliest()) {
@@ -223,7 +226,7 @@ impl<Q: Subject> Model<Q> {
         }
     }
 
-    /// Returns the living timers, by age.
+    /// Returns the live timers in the order of insertion.
     pub fn keys(&self) -> Vec<TimerKey> {
         self.keys.iter().map(|&(_, key)| key).collect()
     }
@@ -232,7 +235,7 @@ impl<Q: Subject> Model<Q> {
         self.keys.len()
     }
 
-    /// Returns the `place`-th living timer.
+    /// Returns the live timer at `place` in the order of insertion.
     pub fn key(&self, place: usize) -> TimerKey {
         self.keys[place].1
     }
@@ -265,7 +268,7 @@ impl<Q: Subject> Model<Q> {
     }
 
     fn pick(&self, pick: u8) -> Option<TimerKey> {
-        // Small numbers pick old timers, large ones young timers.
+        // Numbers below 128 pick the oldest timers, other numbers the youngest.
         let len = self.keys.len();
         if len == 0 {
             return None;
@@ -340,7 +343,7 @@ impl<Q: Subject> Model<Q> {
         }
     }
 
-    /// Expects that the handle of the last timer that fired or was removed is refused.
+    /// Checks that the queue refuses the handle of the last timer that fired or was removed.
     pub fn refuse_last(&mut self) {
         if let Some(&key) = self.stale.last() {
             self.refuse_stale(key);
@@ -374,7 +377,7 @@ impl<Q: Subject> Model<Q> {
         popped.is_some()
     }
 
-    /// Compares a popped timer with the one that must be popped next.
+    /// Compares a popped timer with the timer that must be popped next.
     fn expect(&mut self, popped: Option<Expired<u64>>) {
         let due = self
             .order
@@ -408,7 +411,7 @@ impl<Q: Subject> Model<Q> {
         while self.pop() {}
     }
 
-    /// Makes one bounded call. Returns true if nothing is due any more.
+    /// Makes one bounded call. Returns true if no timer is due any more.
     pub fn poll(&mut self, budget: usize) -> bool {
         let mut left = budget;
         match self.queue.poll_due(self.now, &mut left) {

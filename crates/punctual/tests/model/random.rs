@@ -8,15 +8,15 @@ use super::{Span, When};
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// Any distance.
+/// Returns any distance.
 #[cfg(not(miri))]
 pub fn span() -> impl Strategy<Value = Span> {
-    // Near and far, with a weight on ticks that share a slot.
+    // Near and far distances, most of them so near that ticks share a slot.
     let exponent = prop_oneof![6 => 0u8..4, 4 => 0u8..16, 2 => 0u8..40, 1 => 0u8..64];
     (any::<u8>(), exponent).prop_map(|(mantissa, exponent)| Span { mantissa, exponent })
 }
 
-/// Any deadline.
+/// Returns any deadline.
 #[cfg(not(miri))]
 pub fn when() -> impl Strategy<Value = When> {
     prop_oneof![
@@ -27,7 +27,7 @@ pub fn when() -> impl Strategy<Value = When> {
     ]
 }
 
-/// Any operation.
+/// Returns any operation, except [`Op::Clear`] and [`Op::Drain`].
 #[cfg(not(miri))]
 pub fn op() -> impl Strategy<Value = Op> {
     let pick = any::<u8>;

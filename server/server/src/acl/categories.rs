@@ -1,4 +1,4 @@
-//! Categories of commands: they follow from the flags and groups of the command table's rows.
+//! Categories of commands, derived from the flags and groups of the command table's rows.
 
 use crate::acl::user::CommandSet;
 use crate::table::{CommandTable, Entry};
@@ -33,13 +33,14 @@ pub(crate) struct Category {
     pub(crate) name: &'static str,
     /// The commands that ACL CAT lists.
     pub(crate) members: CommandSet,
-    /// The commands that a rule changes: with a container, all its subcommands.
+    /// The commands that a rule such as `+@read` changes: the members, and all subcommands of
+    /// member containers.
     pub(crate) reach: CommandSet,
 }
 
 /// Returns the categories of a table's commands, in the order of [`NAMES`].
-pub(crate) fn of_table(table: &CommandTable) -> Vec<Category> {
-    let of = |name| {
+pub(crate) fn from_table(table: &CommandTable) -> Vec<Category> {
+    let category = |name| {
         let mut members = CommandSet::new(table.entries());
         let mut reach = members.clone();
         for entry in table.all().filter(|entry| is_member(entry, name)) {
@@ -52,7 +53,7 @@ pub(crate) fn of_table(table: &CommandTable) -> Vec<Category> {
             reach,
         }
     };
-    NAMES.into_iter().map(of).collect()
+    NAMES.into_iter().map(category).collect()
 }
 
 /// Adds a command to a set, or removes it, with its subcommands.
@@ -63,7 +64,7 @@ pub(crate) fn set_with_subcommands(set: &mut CommandSet, entry: &Entry, on: bool
     }
 }
 
-/// Returns whether a command belongs to a category.
+/// Returns true if a command belongs to a category.
 pub(crate) fn is_member(entry: &Entry, category: &str) -> bool {
     entry.row.all_categories().contains(&category)
 }

@@ -1,7 +1,9 @@
-//! The check whether a user may run a command.
+//! Checks whether a user may run a command.
 //!
-//! An unrestricted user never comes here: the session has a flag for it. For others a command costs one bit test, and then
-//! the patterns of keys and channels. Each selector is asked until one allows all of it.
+//! The session of an unrestricted user has a flag and never calls this module. For other users a
+//! check is one bit test, and a comparison with the patterns of keys and channels. A user's
+//! selectors are tried in order until one of them allows the command with all of its keys and
+//! channels.
 
 use punctual_resp::Args;
 use punctual_resp::decimal::parse_i64;
@@ -12,19 +14,21 @@ use crate::acl::user::{Head, Selector, User};
 use crate::table::Entry;
 use crate::table::access::{Need, Needs};
 
-/// Denial of a command. Of two selectors' denials the greater one is reported, as in Redis.
+/// Reason for which a command is denied. If several selectors deny the command, the one that comes
+/// last in the order of this type is reported, as in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Denied {
-    /// The command itself.
+    /// The user may not run the command.
     Command,
-    /// The key, or the glob of keys, at this position of the arguments; all keys if it is the number of arguments.
+    /// The user may not access the key, or the glob of keys, at this position of the arguments. The
+    /// number of arguments stands for all keys.
     Key(usize),
-    /// The channel at this position.
+    /// The user may not access the channel at this position of the arguments.
     Channel(usize),
 }
 
 impl Denied {
-    /// Returns the error of a command of a client.
+    /// Returns the error for a command of a client.
     pub(crate) fn error(self, entry: &Entry) -> Error {
         match self {
             Self::Command => Error::Text(
@@ -43,7 +47,7 @@ impl Denied {
         }
     }
 
-    /// Returns the error of a queued command that its client may no longer run.
+    /// Returns the error for a queued command that its client may no longer run.
     pub(crate) fn error_in_exec(self) -> Error {
         Error::fixed(match self {
             Self::Command => {
@@ -62,7 +66,7 @@ impl Denied {
         })
     }
 
-    /// Returns the error of a script's command.
+    /// Returns the error for a script's command.
     pub(crate) fn error_in_script(self) -> Error {
         Error::fixed(match self {
             Self::Command => {
@@ -77,7 +81,7 @@ impl Denied {
         })
     }
 
-    /// Returns what the user may not use: the command, the key or the channel.
+    /// Returns the name of the denied object: the command, the key or the channel.
     pub(crate) fn object<'a>(self, entry: &'a Entry, args: Args<'a>) -> &'a [u8] {
         match self {
             Self::Command => entry.name.as_bytes(),
@@ -89,7 +93,7 @@ impl Denied {
 /// Checks whether a user may run a command.
 ///
 /// # Errors
-/// The denial to report.
+/// Returns the denial to report.
 #[inline(never)]
 pub(crate) fn check(user: &User, entry: &Entry, args: Args) -> Result<(), Denied> {
     match &user.selectors[..] {
@@ -98,8 +102,8 @@ pub(crate) fn check(user: &User, entry: &Entry, args: Args) -> Result<(), Denied
     }
 }
 
-/// Returns true only if a selector allows a command, and misses some cases: the fast path for commands in the set that have one key or
-/// none. O(patterns).
+/// Returns true only if a selector allows a command; may return false for an allowed command. This
+/// is the fast path for allowed commands that have at most one key. O(patterns).
 #[inline(always)]
 fn allows_plainly(selector: &Selector, entry: &Entry, args: Args) -> bool {
     if !selector.commands.has(entry.id) || entry.row.flags.has(Flags::PUBSUB) {
@@ -177,8 +181,9 @@ fn check_keys(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Deni
     denied.map_or(Ok(()), Err)
 }
 
-/// Returns whether a selector surely allows to read each key that a glob matches: a pattern is `*` or the glob itself, or matches
-/// a glob without special characters. Other pairs of globs are not compared.
+/// Returns true if a selector certainly allows reading every key that a glob matches: if one of its
+/// patterns is `*` or equals the glob, or if the glob has no special characters and a pattern
+/// matches it. Other pairs of globs are not compared.
 fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
     let is_name = !glob.iter().any(|byte| b"*?[\\".contains(byte));
     selector.all_keys
@@ -190,8 +195,9 @@ fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
 
 #[inline(always)]
 fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
-    let head = Head::of(key);
-    // A loop: the compiler makes a call of `any`, which costs as much as the three comparisons of a usual user.
+    let head = Head::new(key);
+    // A loop, because the compiler makes a call of `any`, which costs as much as the three
+    // comparisons for a typical user.
     for allowed in &selector.keys {
         if allowed.pattern.matches_from(head, key)
             && (allowed.read || !need.read)
@@ -203,7 +209,7 @@ fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
     false
 }
 
-/// Returns whether a user may run a command and read a key that it has met.
+/// Returns true if a user may run a command and read a key that the command finds while it runs.
 pub(crate) fn may_read(user: &User, entry: &Entry, args: Args, key: &[u8]) -> bool {
     let need = Need {
         read: true,
@@ -216,15 +222,16 @@ pub(crate) fn may_read(user: &User, entry: &Entry, args: Args, key: &[u8]) -> bo
         })
 }
 
-/// Returns whether a user may run a command that also reads keys whose names it builds: SORT with BY or GET.
+/// Returns true if a user may run a command that also reads keys whose names it computes: SORT with
+/// BY or GET.
 pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args) -> bool {
     user.selectors
         .iter()
         .any(|selector| reads_all_of(selector, b"*") && allows(selector, entry, args).is_ok())
 }
 
-/// Returns the error of SORT for its first BY or GET that would read keys that the user may not read; `None` if SORT finds
-/// another error before, or none.
+/// Returns the error of SORT for its first BY or GET that would read keys that the user may not
+/// read. Returns `None` if there is no such option, or if SORT reports another error first.
 pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args) -> Option<Error> {
     let Keys::Options(options) = entry.row.keys else {
         return None;
@@ -255,7 +262,7 @@ pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args) -> Option<Erro
                 3
             }
             _ if is("asc") || is("desc") || is("alpha") => 1,
-            // SORT finds the error itself.
+            // SORT reports this error itself.
             _ => return None,
         };
     }
@@ -267,7 +274,7 @@ fn check_channels(selector: &Selector, entry: &Entry, args: Args) -> Result<(), 
     let (last, literal) = match entry.row.name {
         "publish" | "spublish" => (1, false),
         "subscribe" | "ssubscribe" => (args.len() - 1, false),
-        // A pattern must be allowed as it is.
+        // PSUBSCRIBE's pattern must be equal to one of the user's patterns.
         "psubscribe" => (args.len() - 1, true),
         _ => return Ok(()),
     };
@@ -282,7 +289,8 @@ fn allows_channel(selector: &Selector, channel: &[u8], literal: bool) -> bool {
     })
 }
 
-/// Returns whether a subscription may last. The channels of all selectors count together, as in Redis.
+/// Returns true if a user may keep a subscription. As in Redis, it is enough that one selector
+/// allows the channel.
 pub(crate) fn may_listen(user: &User, channel: &[u8], literal: bool) -> bool {
     let mut selectors = user.selectors.iter();
     selectors.any(|selector| selector.all_channels || allows_channel(selector, channel, literal))

@@ -11,20 +11,20 @@ use crate::log::{self, Logger};
 use crate::table::CommandTable;
 use crate::world::disk::Disk;
 
-/// Error of users that keeps the server from starting.
+/// Error of the configured users that prevents the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
-    /// A `user` line with a rule that cannot be applied.
+    /// A `user` line has a rule that cannot be applied.
     #[error(transparent)]
     Line(#[from] ConfigError),
-    /// There are users in both places.
+    /// Users are defined both in redis.conf and in an ACL file.
     #[error(
         "Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is invalid. This setup \
          is very likely to lead to configuration errors and security holes, please define either an ACL file or declare \
          users directly in your redis.conf, but not both."
     )]
     Both,
-    /// The file has errors.
+    /// The ACL file has errors.
     #[error("Aborting Redis startup because of ACL errors: {0}")]
     File(String),
 }
@@ -33,8 +33,9 @@ impl Users {
     /// Creates the users of a configuration.
     ///
     /// # Errors
-    /// A user that cannot be created; as in Redis, the server must not start without it.
-    pub(crate) fn of_config(
+    /// Returns an error for a user that cannot be created. As in Redis, such an error prevents the
+    /// start.
+    pub(crate) fn from_config(
         table: &'static CommandTable,
         config: &Config,
         disk: &Disk,
@@ -64,7 +65,7 @@ impl Users {
         Ok(users)
     }
 
-    /// Creates the user of a line of redis.conf, or redefines the default user.
+    /// Creates the user of a line of redis.conf, or changes the default user.
     fn create(
         &self,
         line: &UserLine,
@@ -100,10 +101,10 @@ impl Users {
         Ok(())
     }
 
-    /// Reads a file of users, for [`Users::replace`].
+    /// Reads a file of users. [`Users::replace`] puts the result into effect.
     ///
     /// # Errors
-    /// Redis's text, with all errors of the file.
+    /// Returns Redis's text, with all errors of the file.
     pub(crate) fn read(
         &self,
         disk: &Disk,
@@ -137,7 +138,7 @@ impl Users {
         Err(errors)
     }
 
-    /// Adds the user of a line to `users`, or its errors to `errors`.
+    /// Adds the user of a line to `users`, or the errors of the line to `errors`.
     fn read_line(
         &self,
         line: &[u8],
@@ -177,7 +178,8 @@ impl Users {
             match self.rules.apply(&mut user, rule, all_channels) {
                 Ok(false) => {}
                 Ok(true) => warn_of_first_args(logger, &[rule.to_vec()]),
-                // Unknown commands are no secrets. Of other errors only the first counts, which may cause the next ones.
+                // Every unknown command is reported. Of other errors only the first is reported,
+                // because it may cause the next ones.
                 Err(error @ RuleError::Unknown) => errors.push_str(&format!(
                     "{before}: Error in applying operation '{}': {error}. ",
                     String::from_utf8_lossy(rule)
@@ -192,7 +194,7 @@ impl Users {
         place.insert(Arc::new(user));
     }
 
-    /// Writes all users to a file, which a crash leaves as it was or whole.
+    /// Writes all users to a file. After a crash the file is either unchanged or complete.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
         let mut text = Vec::new();
         for line in self.lines() {
@@ -203,7 +205,7 @@ impl Users {
     }
 }
 
-/// Logs Redis's warning for rules that allow first arguments.
+/// Logs Redis's warning for deprecated rules that allow a first argument.
 pub(crate) fn warn_of_first_args(logger: &Logger, rules: &[Vec<u8>]) {
     for rule in rules {
         log::warning!(

@@ -1,4 +1,5 @@
-//! ACL LOG: what was denied to whom, the latest first. One mutex; only denials and ACL LOG take it.
+//! ACL LOG: the latest denials, newest first. One mutex guards the entries; only denials and ACL
+//! LOG lock it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::acl::check::Denied;
 
-/// What was denied.
+/// Kind of object that was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     Auth,
@@ -30,7 +31,7 @@ impl Reason {
         }
     }
 
-    /// Returns the field of INFO that counts it.
+    /// Returns the name of the INFO field that counts these denials.
     pub(crate) fn info_field(self) -> &'static str {
         match self {
             Self::Auth => "acl_access_denied_auth",
@@ -51,7 +52,7 @@ impl From<Denied> for Reason {
     }
 }
 
-/// Where the command was denied.
+/// Context in which the command was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Context {
     TopLevel,
@@ -72,19 +73,20 @@ impl Context {
     }
 }
 
-/// A denial.
+/// A denied command or a failed authentication.
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
     pub(crate) reason: Reason,
     pub(crate) context: Context,
-    /// Command, key or channel; the command that authenticates.
+    /// Name of the denied command, key or channel; for [`Reason::Auth`] the command that failed to
+    /// authenticate.
     pub(crate) object: Vec<u8>,
     pub(crate) user: Arc<[u8]>,
-    /// The client's line of CLIENT LIST.
+    /// The client's line of CLIENT LIST at that time.
     pub(crate) client: Vec<u8>,
 }
 
-/// An entry: equal denials within a minute.
+/// An entry: equal denials with less than a minute between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) id: u64,
@@ -94,7 +96,7 @@ pub(crate) struct Entry {
     pub(crate) denial: Denial,
 }
 
-/// The log, and the numbers of denials since the start.
+/// The entries, and the numbers of denials since the start or CONFIG RESETSTAT.
 #[derive(Default)]
 pub(crate) struct Log {
     entries: Mutex<(u64, VecDeque<Entry>)>,
@@ -102,9 +104,10 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Adds a denial, to an equal entry if one of the latest is younger than a minute. `max` is the length of the log.
+    /// Adds a denial. If one of the latest entries is equal and younger than a minute, that entry
+    /// counts the denial. `max` is the maximum number of entries.
     pub(crate) fn add(&self, denial: Denial, now_ms: u64, max: usize) {
-        /// Number of the latest entries that are compared.
+        /// Number of the latest entries that are compared with a new denial.
         const COMPARED: usize = 10;
         const GROUPED_MS: u64 = 60_000;
         self.denied[denial.reason as usize].fetch_add(1, Ordering::Relaxed);
@@ -149,7 +152,7 @@ impl Log {
         self.entries.lock().1.clear();
     }
 
-    /// Returns the number of denials for a reason since the start or CONFIG RESETSTAT.
+    /// Returns the number of denials with this reason since the start or CONFIG RESETSTAT.
     pub(crate) fn denied(&self, reason: Reason) -> u64 {
         self.denied[reason as usize].load(Ordering::Relaxed)
     }

@@ -1,8 +1,9 @@
 //! All users by name.
 //!
-//! Users are immutable snapshots. A change replaces the snapshot under the mutex and raises the version, before the reply of
-//! the command that made it. A session compares the version before it runs what it has read, so a client that knows of the
-//! reply, on any connection, is checked by the new rules.
+//! Users are immutable snapshots. A change replaces the snapshot under the mutex and raises the
+//! version, before the reply of the command that made the change. A session compares the version
+//! before it runs what it has read. So the new rules apply to every command that any client sends
+//! after that reply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use crate::acl::user::{Identity, User};
 use crate::config::Settings;
 use crate::table::CommandTable;
 
-/// Name of the user of clients that have not authenticated.
+/// Name of the user that clients have before they authenticate.
 pub(crate) const DEFAULT: &[u8] = b"default";
 
-/// All users by name, in the order of ACL LIST.
+/// All users by name, which is the order of ACL LIST.
 pub(crate) type UserMap = BTreeMap<Arc<[u8]>, Arc<User>>;
 
 /// The users of a server, and the log of denials.
@@ -31,24 +32,24 @@ pub(crate) struct Users {
     pub(crate) log: Log,
 }
 
-/// A rule that cannot be applied, and why.
+/// A rule that cannot be applied, with the reason.
 #[derive(Debug)]
 pub(crate) struct RefusedRule {
     pub(crate) rule: Vec<u8>,
     pub(crate) error: RuleError,
 }
 
-/// A change of one user.
+/// Result of a change of one user.
 pub(crate) struct Changed {
-    /// `None` if the user is new.
+    /// The former snapshot; `None` if the user is new.
     pub(crate) old: Option<Arc<User>>,
     pub(crate) new: Arc<User>,
-    /// The rules that allow first arguments, which is deprecated.
+    /// The applied rules that allow first arguments, which is deprecated.
     pub(crate) deprecated: Vec<Vec<u8>>,
 }
 
 impl Users {
-    /// Creates the default user, with the password of `requirepass`.
+    /// Creates the default user, with the password from `requirepass`.
     pub(crate) fn new(table: &'static CommandTable, settings: &Settings) -> Self {
         let users = Self {
             rules: Rules::new(table),
@@ -63,7 +64,7 @@ impl Users {
         users
     }
 
-    /// Returns the number of changes. One load.
+    /// Returns the version, which counts the changes. Costs one atomic load.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -74,7 +75,7 @@ impl Users {
         self.all.lock().get(name).cloned()
     }
 
-    /// Returns the user of clients that have not authenticated.
+    /// Returns the user that clients have before they authenticate.
     pub(crate) fn default_user(&self) -> Arc<User> {
         self.get(DEFAULT)
             .unwrap_or_else(|| Arc::new(self.new_default()))
@@ -94,7 +95,7 @@ impl Users {
         self.list().into_iter().map(line).collect()
     }
 
-    /// Returns a user that may do nothing. It is in no map yet.
+    /// Returns a new user without permissions. It is not added to the registry.
     pub(crate) fn new_user(&self, name: &[u8], all_channels: bool) -> User {
         let identity = Identity {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
@@ -103,7 +104,7 @@ impl Users {
         User::new(identity, self.rules.table.entries(), all_channels)
     }
 
-    /// Returns a new default user, which may do everything.
+    /// Returns a new default user, which is unrestricted.
     pub(crate) fn new_default(&self) -> User {
         let mut user = self.new_user(DEFAULT, true);
         user.root().allow_all_commands();
@@ -114,10 +115,10 @@ impl Users {
         user
     }
 
-    /// Applies rules to a user, or creates it.
+    /// Applies rules to a user, and creates the user if it does not exist.
     ///
     /// # Errors
-    /// The first rule that cannot be applied; nothing has changed.
+    /// Returns the first rule that cannot be applied. In this case the user is unchanged.
     pub(crate) fn set(
         &self,
         name: &[u8],
@@ -141,10 +142,10 @@ impl Users {
         })
     }
 
-    /// Applies rules to a user that is in no map. Returns those that are deprecated.
+    /// Applies rules to a user that is not in the registry. Returns the deprecated rules.
     ///
     /// # Errors
-    /// The first rule that cannot be applied.
+    /// Returns the first rule that cannot be applied.
     pub(crate) fn apply(
         &self,
         user: &mut User,
@@ -165,14 +166,15 @@ impl Users {
         Ok(deprecated)
     }
 
-    /// Removes a user.
+    /// Removes a user and returns it.
     pub(crate) fn delete(&self, name: &[u8]) -> Option<Arc<User>> {
         let removed = self.all.lock().remove(name)?;
         self.changed();
         Some(removed)
     }
 
-    /// Replaces all users. The default user keeps its number, and with it its clients. Returns the users that there were.
+    /// Replaces all users and returns the former ones. The default user keeps its number, so its
+    /// clients stay connected.
     pub(crate) fn replace(&self, mut new: UserMap) -> UserMap {
         let mut all = self.all.lock();
         let mut default = match new.remove(DEFAULT) {
@@ -188,13 +190,14 @@ impl Users {
         old
     }
 
-    /// Sets the password of `requirepass`, the only one of the default user; `None` accepts any.
+    /// Sets the only password of the default user, from `requirepass`. With `None` any password is
+    /// accepted.
     pub(crate) fn set_default_password(&self, password: Option<&[u8]>) {
         let rules = match password {
             None => vec![b"resetpass".to_vec(), b"nopass".to_vec()],
             Some(password) => vec![b"resetpass".to_vec(), [b">", password].concat()],
         };
-        // These rules apply to any user.
+        // These rules never fail.
         let _ = self.set(DEFAULT, &rules, false);
     }
 

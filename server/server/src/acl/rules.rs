@@ -1,7 +1,9 @@
-//! The language of rules: `+get`, `~key*`, `(...)`. Applies rules to users and prints users as rules.
+//! The language of ACL rules, such as `+get`, `~key*` and `(...)`: applies rules to users, and
+//! prints users as rules.
 //!
-//! A user is printed as in Redis 7.2: from all commands or none, the rules about commands follow in their order, without rules
-//! that a later rule about the same command or category has replaced.
+//! As in Redis 7.2, a printed user begins with all commands or no command. The rules about commands
+//! follow in the order in which they were applied, without those that a later rule about the same
+//! command or category has replaced.
 
 use punctual_store::error::c_string;
 use thiserror::Error;
@@ -38,22 +40,22 @@ pub(crate) enum RuleError {
     FirstArgOfSubcommand,
 }
 
-/// The commands and categories that rules name.
+/// The command table and its categories, to which rules refer.
 pub(crate) struct Rules {
     pub(crate) table: &'static CommandTable,
     pub(crate) categories: Vec<Category>,
 }
 
-/// Returns whether a name or a pattern has characters that would break the printed rules.
+/// Returns true if a name or a pattern has characters that would make printed rules ambiguous.
 pub(crate) fn has_spaces(text: &[u8]) -> bool {
     text.iter()
         .any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }
 
-/// Joins the arguments of each selector that begins and ends in different arguments.
+/// Joins the arguments of a selector that begins and ends in different arguments.
 ///
 /// # Errors
-/// The position of a parenthesis that is not closed.
+/// Returns the position of a parenthesis that is not closed.
 pub(crate) fn merged<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>, usize> {
     let mut rules: Vec<Vec<u8>> = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;
@@ -79,7 +81,7 @@ impl Rules {
     pub(crate) fn new(table: &'static CommandTable) -> Self {
         Self {
             table,
-            categories: categories::of_table(table),
+            categories: categories::from_table(table),
         }
     }
 
@@ -90,11 +92,11 @@ impl Rules {
             .find(|category| name.eq_ignore_ascii_case(category.name.as_bytes()))
     }
 
-    /// Applies a rule to a user. With `all_channels` new selectors begin with all channels. Returns whether the rule allows a
-    /// first argument, which is deprecated.
+    /// Applies a rule to a user. With `all_channels`, new selectors start with all channels.
+    /// Returns true if the rule allows a first argument, which is deprecated.
     ///
     /// # Errors
-    /// The rule has changed nothing, except that a `(...)` may not be applied in part either.
+    /// If the rule cannot be applied, the user is unchanged.
     pub(crate) fn apply(
         &self,
         user: &mut User,
@@ -132,7 +134,7 @@ impl Rules {
                 let mut selector = Selector::new(self.table.entries(), all_channels);
                 let mut deprecated = false;
                 for rule in quoting::split(inside).unwrap_or_default() {
-                    deprecated |= self.select(&mut selector, &rule)?;
+                    deprecated |= self.apply_to_selector(&mut selector, &rule)?;
                 }
                 user.selectors.push(selector);
                 user.updated();
@@ -145,7 +147,7 @@ impl Rules {
                 user.sanitize = Sanitize::Check;
             }
             _ => {
-                let deprecated = self.select(user.root(), rule)?;
+                let deprecated = self.apply_to_selector(user.root(), rule)?;
                 user.updated();
                 return Ok(deprecated);
             }
@@ -154,8 +156,8 @@ impl Rules {
         Ok(false)
     }
 
-    /// Applies a rule about commands, keys or channels.
-    fn select(&self, selector: &mut Selector, rule: &[u8]) -> Result<bool, RuleError> {
+    /// Applies a rule about commands, keys or channels to a selector.
+    fn apply_to_selector(&self, selector: &mut Selector, rule: &[u8]) -> Result<bool, RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
         match rule {
             _ if is("allkeys") || is("~*") => selector.set_all_keys(true),
@@ -238,7 +240,8 @@ impl Rules {
         selector.note_rule(on, entry.name.as_bytes());
     }
 
-    /// Returns the command with this original name, whatever `rename-command` calls it.
+    /// Returns the command with this name in the command table; `rename-command` has no effect
+    /// here.
     fn find(&self, name: &[u8]) -> Result<&Entry, RuleError> {
         let mut parts = c_string(name).split(|byte| *byte == b'|');
         let entry = parts.next().and_then(|name| self.table.get(name));
@@ -252,7 +255,7 @@ impl Rules {
     }
 }
 
-/// Returns a user as a line of ACL LIST, without `user` and the name.
+/// Returns the text of ACL LIST for a user, without `user` and the name.
 pub(crate) fn print(user: &User) -> Vec<u8> {
     let mut words: Vec<Vec<u8>> = flags(user).map(|flag| flag.into()).collect();
     words.extend(
@@ -314,8 +317,8 @@ pub(crate) fn print_keys(selector: &Selector) -> Vec<u8> {
     }
     let print = |key: &KeyPattern| {
         let prefix: &[u8] = match (key.read, key.write) {
-            // `~*` means `allkeys`: it matches the empty key too, and a file may have no further patterns behind it. redis-server prints
-            // it even so.
+            // `~*` would mean `allkeys`, which also matches the empty key and allows no further
+            // patterns after it in a file. redis-server prints `~*` nevertheless.
             (true, true) if *key.pattern.text == *b"*" => b"%RW~",
             (true, true) => b"~",
             (true, false) => b"%R~",
@@ -342,7 +345,7 @@ pub(crate) fn hex(hash: &Hash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the hash of a password, or the hash in hexadecimal digits.
+/// Returns the hash of a password, or parses the hexadecimal digits of a hash.
 fn hash_of(password: bool, secret: &[u8]) -> Result<Hash, RuleError> {
     if password {
         return Ok(hash(secret));
@@ -366,7 +369,7 @@ fn key_pattern(rule: &[u8]) -> Result<KeyPattern, RuleError> {
     let (mut read, mut write) = (rule[0] == b'~', rule[0] == b'~');
     let mut pattern = &rule[1..];
     if rule[0] == b'%' {
-        // As in Redis, the tilde may be missing: the pattern is empty then.
+        // As in Redis, the tilde may be missing; then the pattern is empty.
         while let Some((flag, rest)) = pattern.split_first() {
             pattern = rest;
             match flag.to_ascii_uppercase() {
@@ -390,7 +393,7 @@ fn key_pattern(rule: &[u8]) -> Result<KeyPattern, RuleError> {
     })
 }
 
-/// Adds a pattern, or extends what is allowed with the same one.
+/// Adds a pattern. If the pattern exists, its permissions are extended.
 fn add_key_pattern(selector: &mut Selector, new: KeyPattern) {
     let known = selector.keys.iter_mut();
     match known

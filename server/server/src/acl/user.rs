@@ -1,4 +1,4 @@
-//! A user: who may authenticate as it, and what it may do.
+//! A user: its passwords and its permissions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -14,16 +14,16 @@ pub(crate) fn hash(password: &[u8]) -> Hash {
     Sha256::digest(password).into()
 }
 
-/// Name and number of a client's user, for other threads.
+/// Name and number of a client's user, in a form that other threads can read.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// Number of the user, never reused; 0 for the server's own clients, which may do everything.
+    /// Number of the user, never reused; 0 for the server's own clients, which are unrestricted.
     pub id: u64,
-    /// Name.
+    /// Name of the user.
     pub name: Arc<[u8]>,
 }
 
-/// RESTORE's check of payloads (`sanitize-payload`); it is always made, the flag is only shown.
+/// The flag `sanitize-payload`. It is only shown: RESTORE checks every payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sanitize {
     Unset,
@@ -34,22 +34,23 @@ pub(crate) enum Sanitize {
 /// An immutable snapshot of a user.
 #[derive(Clone, Debug)]
 pub struct User {
-    /// Name and number, which changes keep.
+    /// Name and number. A change of the user keeps both.
     pub(crate) identity: Identity,
-    /// The user may authenticate.
+    /// True if the user may authenticate.
     pub(crate) on: bool,
-    /// Any password is right.
+    /// True if any password is accepted.
     pub(crate) no_password: bool,
     pub(crate) sanitize: Sanitize,
     pub(crate) passwords: Vec<Hash>,
-    /// Permissions: the user's own and those of selectors in parentheses. One that allows a command is enough.
+    /// Permissions: the first selector has the rules outside of parentheses. It is enough that one
+    /// selector allows a command.
     pub(crate) selectors: Vec<Selector>,
-    /// A selector allows all commands, keys and channels.
-    everything: bool,
+    /// True if one selector allows all commands, keys and channels.
+    unrestricted: bool,
 }
 
 impl User {
-    /// Creates a user that may do nothing.
+    /// Creates a user without permissions.
     pub(crate) fn new(identity: Identity, commands: usize, all_channels: bool) -> Self {
         Self {
             identity,
@@ -58,11 +59,12 @@ impl User {
             sanitize: Sanitize::Unset,
             passwords: Vec::new(),
             selectors: vec![Selector::new(commands, all_channels)],
-            everything: false,
+            unrestricted: false,
         }
     }
 
-    /// Creates the user of the server's own clients: the primary's stream, the append-only file, idle scripts.
+    /// Returns the user of the server's own clients: the primary's stream, the append-only file,
+    /// idle scripts.
     pub(crate) fn internal() -> Arc<Self> {
         static INTERNAL: LazyLock<Arc<User>> = LazyLock::new(|| {
             let mut user = User::new(Identity::default(), 0, true);
@@ -76,31 +78,32 @@ impl User {
         Arc::clone(&INTERNAL)
     }
 
-    /// Returns the permissions outside of parentheses.
+    /// Returns the selector with the rules outside of parentheses.
     pub(crate) fn root(&mut self) -> &mut Selector {
         &mut self.selectors[0]
     }
 
-    /// Returns whether nothing has to be checked.
+    /// Returns true if the user may do unrestricted, so that no check is needed.
     pub(crate) fn is_unrestricted(&self) -> bool {
-        self.everything
+        self.unrestricted
     }
 
-    /// Returns whether a client is this user without authentication, if this is the default user.
+    /// Returns true if clients have this user without authentication, provided that it is the
+    /// default user.
     pub(crate) fn is_open(&self) -> bool {
         self.on && self.no_password
     }
 
-    /// Derives what depends on the selectors, after a change.
+    /// Updates the derived fields after a change of the selectors.
     pub(crate) fn updated(&mut self) {
-        self.everything = self
+        self.unrestricted = self
             .selectors
             .iter()
             .any(|s| s.all_commands && s.all_keys && s.all_channels);
     }
 
-    /// Returns whether a client with this password may become the user. Takes a time that depends on the numbers of bytes
-    /// and passwords only.
+    /// Returns true if a client with this password may become the user. The time depends only on
+    /// the length of the password and the number of passwords.
     pub(crate) fn admits(&self, password: &[u8]) -> bool {
         let given = hash(password);
         let right = self.passwords.iter().fold(false, |right, wanted| {
@@ -159,14 +162,16 @@ impl CommandSet {
     }
 }
 
-/// A pattern of keys or channels. Its first bytes are compared as a number before anything else: most names match none of several
-/// patterns but one, and most patterns are a short prefix and a star, of which nothing is left to compare then.
+/// A pattern of keys or channels. Its literal first bytes are compared as one number before
+/// anything else. Most names match at most one of a user's patterns, so the comparison rejects the
+/// other patterns quickly. Most patterns are a short prefix with a star, and need no further
+/// comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) text: Box<[u8]>,
-    /// The bytes before the first special one, at most eight; they are the low ones.
+    /// The bytes before the first special character, at most eight, in the low bytes of the number.
     head: Head,
-    /// The bits of those bytes.
+    /// Mask of those bytes.
     mask: u64,
     form: Form,
 }
@@ -174,18 +179,18 @@ pub(crate) struct Pattern {
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Name,
-    /// A name of this length, and a star.
+    /// A prefix of this length, followed by a star.
     Prefix(usize),
     Glob,
 }
 
-/// The first eight bytes of a name; a shorter name ends with zeros.
+/// The first eight bytes of a name as a number; a shorter name is filled up with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head(u64);
 
 impl Head {
     #[inline]
-    pub(crate) fn of(name: &[u8]) -> Self {
+    pub(crate) fn new(name: &[u8]) -> Self {
         Self(match name.first_chunk() {
             Some(first) => u64::from_le_bytes(*first),
             None => name
@@ -207,18 +212,18 @@ impl Pattern {
         let literal = &text[..special.unwrap_or(text.len()).min(size_of::<Head>())];
         Self {
             text: text.into(),
-            head: Head::of(literal),
-            mask: Head::of(&[0xff; 8][..literal.len()]).0,
+            head: Head::new(literal),
+            mask: Head::new(&[0xff; 8][..literal.len()]).0,
             form,
         }
     }
 
-    /// Returns whether a name matches, by the rules of [`glob::matches`].
+    /// Returns true if a name matches, by the rules of [`glob::matches`].
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
-        self.matches_from(Head::of(name), name)
+        self.matches_from(Head::new(name), name)
     }
 
-    /// As [`Pattern::matches`], for a caller with several patterns, which computes the name's `head` once.
+    /// As [`Pattern::matches`]. A caller with several patterns computes the name's `head` once.
     #[inline(always)]
     pub(crate) fn matches_from(&self, head: Head, name: &[u8]) -> bool {
         head.0 & self.mask == self.head.0
@@ -229,7 +234,7 @@ impl Pattern {
             }
     }
 
-    /// As [`Pattern::matches`], for a name whose first bytes match.
+    /// Completes [`Pattern::matches`] for a name whose first bytes match.
     #[inline(never)]
     fn matches_beyond(&self, name: &[u8]) -> bool {
         match self.form {
@@ -248,17 +253,17 @@ pub(crate) struct KeyPattern {
     pub(crate) pattern: Pattern,
 }
 
-/// Permissions that hold together: commands, keys and channels.
+/// Permissions that apply together: commands, keys and channels.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
-    /// All commands are allowed, and no bit has been cleared since.
+    /// All commands are allowed, and no later rule has forbidden one.
     pub(crate) all_commands: bool,
-    /// The set began with all commands (`+@all`) rather than none; it decides how the rules are printed.
+    /// The set of commands began with `+@all` rather than empty. Printed rules begin accordingly.
     pub(crate) from_all: bool,
-    /// The rules about commands since then, as they are printed: `+get`, `-@write`, `+select|0`.
+    /// The rules about commands that followed, as they are printed: `+get`, `-@write`, `+select|0`.
     pub(crate) rules: Vec<Box<[u8]>>,
     pub(crate) commands: CommandSet,
-    /// First arguments with which a command outside of the set is allowed, by row.
+    /// First arguments with which a command outside of the set is allowed, by the command's id.
     pub(crate) first_args: BTreeMap<usize, Vec<Box<[u8]>>>,
     pub(crate) all_keys: bool,
     pub(crate) keys: Vec<KeyPattern>,
@@ -286,7 +291,7 @@ impl Selector {
         self.set_all_commands(true);
     }
 
-    /// Allows all commands, or none.
+    /// Allows all commands or no command.
     pub(crate) fn set_all_commands(&mut self, on: bool) {
         self.commands.set_all(on);
         self.all_commands = on;
@@ -295,7 +300,8 @@ impl Selector {
         self.first_args.clear();
     }
 
-    /// Keeps a rule about a command or a category. It replaces other rules about it and its subcommands. O(rules).
+    /// Appends a rule about a command or a category, and removes earlier rules about it and its
+    /// subcommands. O(rules).
     pub(crate) fn note_rule(&mut self, on: bool, name: &[u8]) {
         self.rules.retain(|known| {
             let rest = known[1..].strip_prefix(name);
@@ -305,13 +311,13 @@ impl Selector {
         self.rules.push([sign, name].concat().into());
     }
 
-    /// Allows all keys, or none.
+    /// Allows all keys or no key, and removes the patterns of keys.
     pub(crate) fn set_all_keys(&mut self, on: bool) {
         self.all_keys = on;
         self.keys.clear();
     }
 
-    /// Allows all channels, or none.
+    /// Allows all channels or no channel, and removes the patterns of channels.
     pub(crate) fn set_all_channels(&mut self, on: bool) {
         self.all_channels = on;
         self.channels.clear();

@@ -1,7 +1,9 @@
-//! Which replies wait for the append-only file.
+//! Replies that wait for the append-only file.
 //!
-//! A reply waits if it could reveal an unreleased change: the reply of a write, of a read of a key with an unreleased change, and
-//! of a command that looks at all keys. A connection's output is held from the first such reply on; other connections go on.
+//! A reply waits if it could reveal an unreleased change, which is a change that a crash of the
+//! server could still lose. Such are the replies of a write, of a read of a key with an unreleased
+//! change, and of a command that reads all keys. From the first such reply on, the output of its
+//! connection is held; other connections continue.
 
 use punctual_resp::Args;
 use punctual_store::Turn;
@@ -10,34 +12,36 @@ use punctual_store::spec::Flags;
 use crate::changelog::ChangeLog;
 use crate::table::{Entry, Run};
 
-/// Position of output that waits for the changes of its own turn, which are not appended yet.
+/// Value of [`Hold::until`] for output that waits for the changes of its own turn, which have no
+/// position yet.
 pub(crate) const THIS_TURN: u64 = u64::MAX;
 
-/// Position that the replies of a connection wait for.
+/// Log position that the replies of a connection wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
-    /// Position that was released when the turn began; `None` if replies wait for nothing.
-    since: Option<u64>,
-    /// Position that must be released before the replies are sent, or [`THIS_TURN`].
+    /// Position that was released when the turn began; `None` if replies do not wait.
+    released: Option<u64>,
+    /// Position that must be released before the replies are sent, or [`THIS_TURN`]. 0 if no reply
+    /// waits.
     pub(crate) until: u64,
 }
 
 impl Hold {
-    /// Released position from which on only writes wait.
+    /// Value of `released` with which only replies of writes wait.
     pub(super) const WRITES_ONLY: u64 = u64::MAX;
 
-    /// Creates a hold that no reply waits for yet.
-    pub(crate) fn new(since: Option<u64>) -> Self {
-        Self { since, until: 0 }
+    /// Creates a hold with no waiting reply.
+    pub(crate) fn new(released: Option<u64>) -> Self {
+        Self { released, until: 0 }
     }
 
-    /// Returns whether replies may have to wait.
+    /// Returns true if replies may have to wait.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.since.is_some()
+        self.released.is_some()
     }
 
-    /// Notes a command that has just run; its locks are still held.
+    /// Updates the hold for a command that has just run; the command's locks are still held.
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -47,22 +51,22 @@ impl Hold {
         db: usize,
         args: Args,
     ) {
-        let Some(since) = self.since else {
+        let Some(released) = self.released else {
             return;
         };
         if entry.row.flags.has(Flags::WRITE) {
             self.until = THIS_TURN;
-        } else if since < log.file_end() || turn.has_effects() {
-            self.note_read(log, turn, since, entry, db, args);
+        } else if released < log.file_end() || turn.has_effects() {
+            self.note_read(log, turn, released, entry, db, args);
         }
     }
 
-    /// Notes a command that does not write, while there are unreleased changes.
+    /// Updates the hold for a command that does not write, while there are unreleased changes.
     fn note_read(
         &mut self,
         log: &ChangeLog,
         turn: &mut Turn,
-        since: u64,
+        released: u64,
         entry: &Entry,
         db: usize,
         args: Args,
@@ -70,7 +74,7 @@ impl Hold {
         let Run::Keyspace(command) = entry.run else {
             return;
         };
-        if command.reaches_unnamed(args) && since != Self::WRITES_ONLY {
+        if command.reaches_unnamed(args) && released != Self::WRITES_ONLY {
             self.until = THIS_TURN;
         }
         turn.note_changes();
@@ -78,7 +82,7 @@ impl Hold {
             let changed = args
                 .get(at)
                 .map_or(0, |key| log.position_of(turn.key_hash(db, key)));
-            if changed > since {
+            if changed > released {
                 self.until = THIS_TURN;
             }
         });

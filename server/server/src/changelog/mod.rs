@@ -1,17 +1,19 @@
-//! The log of changes: one order for what all event loops change, and its two readers.
+//! The log of changes gives the changes of all event loops one order, and feeds its two readers:
+//! the append-only file and the replicas.
 //!
-//! Replies wait for the append-only file. Its thread *releases* a position of the log when `write` has returned for all bytes
-//! before it, with `appendfsync always` when they are synced. A reply that could reveal a later change is held
-//! (`holding.rs`), so a kill of the process loses nothing that a client knows of. Loops never write themselves: a write that
-//! stalls holds up only what it must. Published messages, keyspace events, invalidations and the replicas' stream are not held.
+//! A turn (the commands that a loop runs at one instant) appends its effects (commands that replay
+//! its changes) under its shard locks ([`Sink::log`](punctual_store::events::Sink::log)). Both
+//! readers get the same bytes; published messages go to the replicas only. A position of the file
+//! counts the bytes appended for it. Loops never write files: the file's thread takes the bytes,
+//! and *releases* a position when all bytes before it are written, with `appendfsync always` when
+//! they are synced. A reply that could reveal a later change is held ([`Hold`]), so a killed
+//! process loses nothing that a client has seen. Messages, keyspace events, invalidations and the
+//! replicas' stream are not held. If a write fails, clients with held output are disconnected.
 //!
-//! A turn appends its effects under its shard locks ([`Sink::log`](punctual_store::events::Sink::log)). The append-only file and
-//! the replicas get the same bytes; published messages go to the replicas only. Each reader has its own position: a count of
-//! the bytes that were appended for it.
-//!
-//! Ground rules: a reader is attached or detached, and a snapshot that the log continues begins, by a turn that holds every shard
-//! and has [flushed its effects](Turn::flush_effects); so the snapshot has what was appended before, and nothing of what follows.
-//! The lock comes after those of shards and the configuration. An append copies memory and does nothing else.
+//! Ground rules: only a turn that holds every shard and has [flushed its
+//! effects](Turn::flush_effects) attaches or detaches a reader, or begins a snapshot that the log
+//! continues. So the snapshot contains exactly the changes appended before. The log's lock is taken
+//! after the locks of shards and configuration, and an append only copies memory.
 
 mod holding;
 mod room;
@@ -27,53 +29,54 @@ use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::{Effects, KeyHash, Turn, write_select};
 
 pub(crate) use holding::{Hold, THIS_TURN};
-pub(crate) use room::MOST_UNSYNCED;
 use room::Room;
+pub(crate) use room::UNSYNCED_MAX;
 use unreleased::Unreleased;
 
 /// The log of changes.
 pub(crate) struct ChangeLog {
     state: OrderedMutex<State>,
-    /// Bytes appended for the file since the server started.
+    /// Number of bytes appended for the file since the server started.
     file_end: AtomicU64,
-    /// Bytes of these that are on the device.
+    /// Number of these bytes that are on the device.
     synced: AtomicU64,
-    /// Bytes of these that replies may reveal.
+    /// Number of these bytes that replies may reveal.
     released: AtomicU64,
-    /// Replies wait for their bytes to be released.
+    /// Replies wait until their changes are released.
     holds: AtomicBool,
-    /// The device fails: commands that write are refused, and nobody waits to read.
+    /// The file cannot be written: writes are refused, and replies of reads do not wait.
     failing: AtomicBool,
     unreleased: OnceLock<Unreleased>,
-    /// Changed keys that are not in `unreleased` yet, although their changes are appended: with one loop, nobody looks for them if
-    /// the changes are released before the next turn.
+    /// Changed keys whose changes are appended but not recorded in `unreleased`. With one loop the
+    /// recording is put off to the next turn, which skips the recording if the changes have been
+    /// released.
     recent: Mutex<Vec<KeyHash>>,
     room: Room,
-    /// There are bytes for which no thread of the file was woken.
+    /// Bytes were appended for which no thread of the file was woken.
     sleeps: AtomicBool,
-    /// Capacity of all buffers for the file, with those of its threads.
+    /// Total capacity of the file's buffers in bytes, including the buffers of its threads.
     buffers: AtomicI64,
 }
 
 #[derive(Default)]
 struct State {
-    /// Database that is selected at the end of the log; `None` if the next effect must select one.
+    /// Database selected at the end of the log; `None` if the next effect must select one.
     db: Option<usize>,
     file: Option<File>,
-    /// The replication stream is fed.
+    /// The replication stream receives the log.
     replicas: bool,
-    /// Bytes appended before the file was detached that its thread has not taken yet.
+    /// Bytes appended before the file was detached that the file's thread has not taken.
     detached: Option<Pending>,
 }
 
-/// The append-only file.
+/// The append-only file, as a reader of the log.
 struct File {
-    /// Bytes that its thread has not taken yet.
+    /// Bytes that the file's threads have not taken.
     pending: Vec<u8>,
     marks: Vec<(usize, FileMark)>,
-    /// The thread that waits for marks, and for bytes if no other does.
+    /// Thread that handles marks, and also bytes if no other thread is idle.
     writer: Thread,
-    /// Threads that have found nothing, and wait for bytes.
+    /// Threads that found no bytes and are parked until bytes arrive.
     idle: Vec<Thread>,
 }
 
@@ -81,17 +84,17 @@ struct File {
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) bytes: Vec<u8>,
-    /// Position behind them.
+    /// Position after the bytes.
     pub(crate) end: u64,
     /// Marks, each with the number of bytes before it.
     pub(crate) marks: Vec<(usize, FileMark)>,
 }
 
-/// Instruction to the append-only file's thread at a position of the log.
+/// Instruction for the append-only file's thread at a position of the log.
 pub(crate) enum FileMark {
     /// Continue in the next incremental file, and send the result.
     NextFile(Sender<Result<(), String>>),
-    /// End: the file is detached.
+    /// The file is detached: end.
     Close,
 }
 
@@ -103,7 +106,7 @@ impl File {
 
     /// Wakes a thread for bytes.
     fn wake(&mut self) {
-        // The last one that went to sleep is the one that is the quickest to wake.
+        // The thread that parked last is the quickest to wake.
         self.idle.pop().unwrap_or(self.writer.clone()).unpark();
     }
 
@@ -135,18 +138,18 @@ impl Default for ChangeLog {
 }
 
 impl ChangeLog {
-    /// Returns the memory of the buffers for the append-only file.
-    pub(crate) fn kept_for_file(&self) -> u64 {
+    /// Returns the total capacity of the buffers for the append-only file, in bytes.
+    pub(crate) fn file_buffer_bytes(&self) -> u64 {
         u64::try_from(self.buffers.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Notes that a buffer of the file is gone.
-    pub(crate) fn buffer_dropped(&self, capacity: usize) {
+    /// Records that a buffer of the file was freed.
+    pub(crate) fn file_buffer_freed(&self, capacity: usize) {
         self.buffers.fetch_sub(capacity as i64, Ordering::Relaxed);
     }
 
-    /// Appends the effects of a turn, to the replicas by `stream`. The turn still holds its shards. The loop calls
-    /// [`ChangeLog::wake_for_bytes`] before it sleeps.
+    /// Appends the effects of a turn, and passes them to `stream` if there are replicas. The turn
+    /// still holds its shards. The loop calls [`ChangeLog::wake_for_bytes`] before it sleeps.
     pub(crate) fn append(&self, effects: &Effects, mut stream: impl FnMut(&[u8])) {
         let mut state = self.state.lock();
         let State {
@@ -176,7 +179,7 @@ impl ChangeLog {
                 self.buffers.fetch_add(grown as i64, Ordering::Relaxed);
             }
             let appended = (file.pending.len() - before) as u64;
-            // Only written under the lock.
+            // Only the holder of the lock writes `file_end`.
             let end = self.file_end.load(Ordering::Relaxed) + appended;
             self.file_end.store(end, Ordering::Release);
             if before == 0 && appended > 0 {
@@ -185,7 +188,7 @@ impl ChangeLog {
         }
     }
 
-    /// Wakes a thread of the file if it has not been woken for the bytes that were appended.
+    /// Wakes a thread of the file if bytes were appended for which no thread was woken.
     #[inline]
     pub(crate) fn wake_for_bytes(&self) {
         if self.sleeps.load(Ordering::Acquire)
@@ -196,8 +199,9 @@ impl ChangeLog {
         }
     }
 
-    /// Takes the bytes appended for the file since the last call; `empty` is a buffer for what follows. Only the file's threads
-    /// call this. If there is nothing, the calling thread is unparked when bytes arrive.
+    /// Takes the bytes appended for the file since the last call; `empty` becomes the buffer for
+    /// later bytes. Only the file's threads call this. If there are no bytes, the calling thread is
+    /// unparked when some arrive.
     pub(crate) fn take_file(&self, empty: Vec<u8>) -> Pending {
         let mut state = self.state.lock();
         if let Some(detached) = state.detached.take() {
@@ -225,7 +229,7 @@ impl ChangeLog {
         self.synced.load(Ordering::SeqCst)
     }
 
-    /// Notes that the file is on the device up to `position`.
+    /// Records that the file is on the device up to `position`.
     pub(crate) fn set_synced(&self, position: u64) {
         self.synced.store(position, Ordering::SeqCst);
     }
@@ -235,29 +239,30 @@ impl ChangeLog {
         self.released.load(Ordering::SeqCst)
     }
 
-    /// Lets replies reveal changes before `position`. The caller then wakes the loops that wait for the position.
+    /// Allows replies to reveal changes before `position`. The caller must then wake the loops that
+    /// wait for the position.
     pub(crate) fn set_released(&self, position: u64) {
         self.released.store(position, Ordering::SeqCst);
     }
 
-    /// Notes that no bytes before `position` are kept for the file.
-    pub(crate) fn note_room(&self, position: u64) {
-        self.room.note(position);
+    /// Records that the file's threads keep no bytes before `position`.
+    pub(crate) fn set_kept_from(&self, position: u64) {
+        self.room.set_from(position);
     }
 
-    /// Returns whether so much is kept for the file that the loops wait for its device.
+    /// Returns true if so many bytes are kept for the file that the loops must wait.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.room.is_full(self.file_end()) && !self.failing.load(Ordering::SeqCst)
     }
 
-    /// Blocks for a while, or until something was written. The caller holds no locks.
+    /// Blocks briefly, or until something was written. The caller must hold no locks.
     pub(crate) fn wait_for_room(&self) {
         self.room.wait();
     }
 
-    /// Sets whether replies wait for the file. The turn holds every shard; the caller then sends `Order::Released` to the loops,
-    /// which write the replies that need not wait any more.
+    /// Sets whether replies wait for the file. The turn holds every shard. The caller must then
+    /// send `Order::Released` to the loops, so that they write replies that no longer wait.
     pub(crate) fn set_holds(&self, turn: &mut Turn, holds: bool) {
         if holds {
             self.unreleased.get_or_init(Unreleased::default);
@@ -267,8 +272,9 @@ impl ChangeLog {
         self.holds.store(holds, Ordering::SeqCst);
     }
 
-    /// Returns the released position at the start of a turn for [`Hold::new`], or `None` if replies do not wait.
-    pub(crate) fn turn_begins(&self) -> Option<u64> {
+    /// Returns the released position at the start of a turn, for [`Hold::new`], or `None` if
+    /// replies do not wait.
+    pub(crate) fn released_for_turn(&self) -> Option<u64> {
         if !self.holds.load(Ordering::SeqCst) {
             return None;
         }
@@ -282,24 +288,26 @@ impl ChangeLog {
         Some(if failing { Hold::WRITES_ONLY } else { released })
     }
 
-    /// Notes whether the device fails. Reads do not wait for it then; replies of writes do.
+    /// Records whether the file cannot be written. While it cannot be written, only replies of
+    /// writes wait.
     pub(crate) fn set_failing(&self, failing: bool) {
         self.failing.store(failing, Ordering::SeqCst);
     }
 
-    /// Returns whether output that is held until `position` must still wait.
+    /// Returns true if output that is held until `position` must still wait.
     #[inline]
     pub(crate) fn is_held(&self, position: u64) -> bool {
         position > 0 && self.holds.load(Ordering::SeqCst) && position > self.released()
     }
 
-    /// Notes that the key with this hash has changed, and that the change is not appended yet.
+    /// Records that the key with this hash has changed and that the change is not appended yet.
     #[inline]
     pub(crate) fn note_change(&self, key: KeyHash) {
         self.note_position(key, self.file_end() + 1);
     }
 
-    /// Notes that the changes of these keys were appended: `at_once` if other loops may look for them.
+    /// Records that the changes of these keys were appended. With `at_once` the record is visible
+    /// to other loops at once; otherwise it is put off to the next turn.
     pub(crate) fn note_appended(&self, keys: &mut Vec<KeyHash>, at_once: bool) {
         if at_once {
             let end = self.file_end();
@@ -309,7 +317,7 @@ impl ChangeLog {
         }
     }
 
-    /// Notes the keys whose changes were appended and are not noted yet.
+    /// Makes the records that [`ChangeLog::note_appended`] has put off.
     pub(crate) fn note_recent(&self) {
         let end = self.file_end();
         let mut recent = self.recent.lock();
@@ -318,7 +326,7 @@ impl ChangeLog {
             .for_each(|key| self.note_position(key, end));
     }
 
-    /// Notes that the change of a key was appended before `position`.
+    /// Records that the last change of a key was appended before `position`.
     #[inline]
     fn note_position(&self, key: KeyHash, position: u64) {
         if let Some(unreleased) = self.unreleased.get() {
@@ -326,29 +334,31 @@ impl ChangeLog {
         }
     }
 
-    /// Returns the position of the last change of a key, or more.
+    /// Returns an upper bound of the position of a key's last change.
     fn position_of(&self, key: KeyHash) -> u64 {
         let unreleased = self.unreleased.get();
         unreleased.map_or(0, |table| table.position(key))
     }
 
-    /// Makes the next effect select its database: whoever reads from here on knows of no earlier SELECT. The turn holds every
-    /// shard.
+    /// Makes the next effect select its database, for a reader that starts here and has seen no
+    /// earlier SELECT. The turn holds every shard.
     pub(crate) fn force_select(&self) {
         self.state.lock().db = None;
     }
 
-    /// Returns the database that is selected at the end of the log, or 0 if the next effect selects one.
+    /// Returns the database selected at the end of the log, or 0 if the next effect must select
+    /// one.
     pub(crate) fn db(&self) -> usize {
         self.state.lock().db.unwrap_or(0)
     }
 
-    /// Attaches the thread that writes the append-only file, or detaches it with a [`FileMark::Close`]. The turn holds every
-    /// shard, and is outside of transactions and scripts.
+    /// Attaches the thread that writes the append-only file, or detaches it with a
+    /// [`FileMark::Close`]. The turn holds every shard, and runs neither a transaction nor a
+    /// script.
     pub(crate) fn set_file(&self, turn: &mut Turn, writer: Option<Thread>) {
         let end = self.file_end();
         self.room.reset(writer.is_some().then_some(end));
-        // Another thread begins with new buffers.
+        // A new thread starts with new buffers.
         self.buffers.store(0, Ordering::Relaxed);
         self.change(turn, |state| {
             if let Some(mut old) = state.file.take() {
@@ -364,7 +374,8 @@ impl ChangeLog {
         });
     }
 
-    /// Makes the append-only file continue in its next incremental file. As [`ChangeLog::set_file`].
+    /// Makes the append-only file continue in its next incremental file. The same conditions hold
+    /// as for [`ChangeLog::set_file`].
     pub(crate) fn begin_file(&self, turn: &mut Turn, done: Sender<Result<(), String>>) {
         self.change(turn, |state| {
             if let Some(file) = &mut state.file {
@@ -373,7 +384,7 @@ impl ChangeLog {
         });
     }
 
-    /// As [`ChangeLog::set_file`], for the replicas.
+    /// Attaches or detaches the replicas. The same conditions hold as for [`ChangeLog::set_file`].
     pub(crate) fn set_replicas(&self, turn: &mut Turn, on: bool) {
         self.change(turn, |state| state.replicas = on);
     }
@@ -415,7 +426,8 @@ mod tests {
         }
     }
 
-    /// Runs commands in database 0 or the one that `number:` before the line names; `!` publishes a message.
+    /// Runs commands in database 0, or in the database that `number:` before the line names. A line
+    /// with `!` publishes a message.
     fn run(turn: &mut Turn, lines: &[&str]) {
         for line in lines {
             let (db, line) = line.split_once(':').unwrap_or(("0", line));
@@ -433,7 +445,7 @@ mod tests {
         }
     }
 
-    /// Returns the words of commands, one a line.
+    /// Returns the words of encoded commands, one command per line.
     fn lines(mut bytes: &[u8]) -> String {
         let mut lines = Vec::new();
         while !bytes.is_empty() {
@@ -459,6 +471,8 @@ mod tests {
             Store::new(StoreOptions {
                 shards: 4,
                 databases: 4,
+                seed: 1,
+                nap: std::thread::sleep,
             }),
             ChangeLog::default(),
         );

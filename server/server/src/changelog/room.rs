@@ -1,24 +1,26 @@
-//! The bound on what is kept for the append-only file.
+//! The bound on the bytes that are kept in memory for the append-only file.
 //!
-//! Bytes stay in memory until they are written, and until they are synced, if a sync is promised. If the disk is slower than
-//! the clients, event loops wait before a turn, with no lock held, while more than [`MOST_KEPT`] bytes are in memory. While the
-//! disk fails they do not wait, because writes are refused.
+//! Bytes are kept until they are written, and until they are synced if the configuration promises a
+//! sync. If the disk is slower than the clients, event loops wait before a turn, without any lock,
+//! while more than [`KEPT_MAX`] bytes are kept. While the disk fails, loops do not wait, because
+//! writes are refused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Bytes that are kept for the file, beyond what a single turn appends.
-const MOST_KEPT: u64 = if cfg!(test) { 4 << 20 } else { 256 << 20 };
-/// Bytes that `everysec` leaves unsynced until the second has passed: fewer than those for which loops wait.
-pub(crate) const MOST_UNSYNCED: u64 = MOST_KEPT / 2;
-/// Interval at which waiting loops check whether they must still wait.
+/// Maximum number of bytes kept for the file. A single turn may exceed it.
+const KEPT_MAX: u64 = if cfg!(test) { 4 << 20 } else { 256 << 20 };
+/// Number of unsynced bytes at which `everysec` syncs before its second has passed. It is smaller
+/// than the number at which loops wait.
+pub(crate) const UNSYNCED_MAX: u64 = KEPT_MAX / 2;
+/// Interval at which waiting loops check again.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Position from which on bytes are kept; `u64::MAX` without a file.
+    /// Position of the first byte that is kept; `u64::MAX` without a file.
     from: AtomicU64,
     lock: Mutex<()>,
     changed: Condvar,
@@ -35,24 +37,24 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Notes that a file begins at a position, or that there is none.
+    /// Sets the position at which a file begins; `None` without a file.
     pub(super) fn reset(&self, from: Option<u64>) {
         self.from.store(from.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub(super) fn note(&self, from: u64) {
-        // A file that was detached meanwhile stays so.
+    pub(super) fn set_from(&self, from: u64) {
+        // `fetch_max` leaves the `u64::MAX` of a file that was detached meanwhile.
         self.from.fetch_max(from, Ordering::Relaxed);
         self.changed.notify_all();
     }
 
     #[inline]
     pub(super) fn is_full(&self, end: u64) -> bool {
-        end.saturating_sub(self.from.load(Ordering::Relaxed)) > MOST_KEPT
+        end.saturating_sub(self.from.load(Ordering::Relaxed)) > KEPT_MAX
     }
 
     pub(super) fn wait(&self) {
-        // A notification that comes before the wait costs one interval.
+        // If the notification precedes the wait, the loop waits for one interval.
         let mut guard = self.lock.lock();
         self.changed.wait_for(&mut guard, CHECK_INTERVAL);
     }

@@ -1,19 +1,21 @@
-//! Keys with changes that replies may not reveal yet.
+//! Upper bounds for the log positions of keys' last changes, from which a loop sees whether a read
+//! may reveal an unreleased change.
 //!
-//! A fixed table has two rows of log positions. A key has one cell in each row, and the lower of both positions is an upper bound of
-//! its own: the key waits for changes of other keys only if two of them share its cells, which is rare and harmless. A change that is
-//! not appended stores the log's end plus one, which is a lower bound of its position, and its position once the turn has appended it.
-//! Positions only grow. So with `since`, the released position at the start of a turn, a key whose
-//! position is not above it has no unreleased change, neither of another turn nor of this one.
+//! A fixed table has two rows of positions. A key has one cell in each row, and the smaller
+//! position of both is the bound. If other keys share both cells of a key, the key's bound is too
+//! high; this is rare, and only delays a reply. For a change that is not appended yet, the cells
+//! get the log's end plus one, which is above every released position. The turn that appends the
+//! change stores its exact position. Positions only grow. So a key whose position is at most the
+//! position that was released when a turn began has no unreleased change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_store::KeyHash;
 
-/// Number of bits of a cell's number.
+/// Number of bits of a cell's index.
 const BITS: u32 = 16;
 
-/// Positions of the last changes, by groups of keys.
+/// The table of positions.
 pub(super) struct Unreleased {
     rows: [Box<[AtomicU64]>; 2],
 }
@@ -28,7 +30,7 @@ impl Default for Unreleased {
 }
 
 impl Unreleased {
-    /// Returns the cells of a key. The hash is mixed already.
+    /// Returns the cells of a key. The hash is well mixed, so its bits serve as indices.
     #[inline]
     fn cells(&self, key: KeyHash) -> [&AtomicU64; 2] {
         let [first, second] = &self.rows;
@@ -36,7 +38,7 @@ impl Unreleased {
         [&first[cell(key.0)], &second[cell(key.0 >> BITS)]]
     }
 
-    /// Notes a change at `position` or later.
+    /// Records a change at `position` or later.
     #[inline]
     pub(super) fn note(&self, key: KeyHash, position: u64) {
         for cell in self.cells(key) {
@@ -46,7 +48,8 @@ impl Unreleased {
         }
     }
 
-    /// Returns the position of the last change of a key or more, or a lower bound of it during the turn that makes the change.
+    /// Returns an upper bound of the position of a key's last change. During the turn that makes
+    /// the change it is only a lower bound.
     #[inline]
     pub(super) fn position(&self, key: KeyHash) -> u64 {
         let [first, second] = self.cells(key).map(|cell| cell.load(Ordering::Acquire));

@@ -1,4 +1,4 @@
-//! The line that CLIENT LIST shows of a client.
+//! The line for a client in CLIENT LIST.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,7 @@ use crate::acl::user::Identity;
 use crate::client::registry::{ClientInfo, ClientType, REPLY_BUFFER, RecentPeak};
 use crate::table::CommandTable;
 
-/// State of the calling client that only its own loop can read.
+/// Figures of the calling client that only its own loop can read.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CallerState {
     pub(crate) argument_bytes: u64,
@@ -16,11 +16,12 @@ pub(crate) struct CallerState {
     pub(crate) closing: bool,
 }
 
-/// Writes a client's line of CLIENT LIST: Redis's fields in Redis's order.
+/// Writes a client's line of CLIENT LIST, with Redis's fields in Redis's order.
 ///
-/// All clients of a loop share an input buffer: `qbuf` counts the bytes of this client, and `qbuf-free` is 0 unless the
-/// client has its own buffer. Instead of Redis's fixed buffer and list there is one output buffer: its first
-/// [`REPLY_BUFFER`] bytes are shown as the fixed buffer, the rest as the list.
+/// All clients of a loop share an input buffer. So `qbuf` counts the bytes of this client, and
+/// `qbuf-free` is 0 unless the client has its own buffer. Redis has a fixed reply buffer and a list
+/// of further buffers; this server has one output buffer, whose first [`REPLY_BUFFER`] bytes are
+/// shown as the fixed buffer, and the rest as the list.
 pub(crate) fn write_line(
     line: &mut Vec<u8>,
     table: &CommandTable,
@@ -128,7 +129,7 @@ fn user_name(user: &Identity) -> &[u8] {
     }
 }
 
-/// Returns a client's line of CLIENT LIST, for ACL LOG.
+/// Returns a client's line of CLIENT LIST without the line end, for ACL LOG.
 pub(crate) fn line(table: &CommandTable, info: &ClientInfo, now_ms: u64) -> Vec<u8> {
     let mut line = Vec::new();
     let caller = CallerState::default();

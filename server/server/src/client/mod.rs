@@ -1,4 +1,6 @@
-//! Clients: sessions, transactions and waits. One event loop owns each session; other threads read the registry.
+//! The figures of clients that all threads can read, and pauses of clients.
+//!
+//! A client's session belongs to its event loop (`session`); other threads read the [`registry`].
 
 pub(crate) mod line;
 pub(crate) mod pause;

@@ -1,7 +1,8 @@
-//! Pauses of clients: CLIENT PAUSE, and a shutdown or a failover that waits for replicas.
+//! Pauses of clients: by CLIENT PAUSE, and by a shutdown or a failover that waits for replicas.
 //!
-//! Each purpose has its own end and its own mode, as in Redis; a command waits while any of them holds it back. Any
-//! thread may begin or end a pause. The loops look at one atomic while nothing is paused.
+//! As in Redis, each purpose has its own pause, with its own end and mode; a command waits while
+//! any pause applies to it. Any thread may begin or end a pause. While there is no pause, the loops
+//! read only one atomic.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,9 +14,9 @@ use punctual_store::Now;
 pub(crate) enum Purpose {
     /// CLIENT PAUSE.
     Command,
-    /// A shutdown waits for replicas.
+    /// A shutdown that waits for replicas.
     Shutdown,
-    /// A failover waits for a replica.
+    /// A failover that waits for a replica.
     Failover,
 }
 
@@ -28,41 +29,46 @@ struct Pause {
 /// The pauses of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
-    /// By [`Purpose`].
+    /// Current pauses, indexed by [`Purpose`].
     running: Mutex<[Option<Pause>; 3]>,
-    /// Next end of a pause, unix ms; 0 if there is none.
+    /// Earliest end of a pause in unix ms; 0 without a pause.
     next_end_ms: AtomicU64,
-    /// Number of pauses that have ended: the loops resume their clients when it has grown.
+    /// Number of pauses that have ended. The loops resume their clients when it has grown.
     ended: AtomicU64,
 }
 
 impl Pauses {
-    /// Returns whether a pause may be in force.
+    /// Returns true if there is a pause. Its time may be over.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.next_end_ms.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the next end of a pause, unix ms.
+    /// Returns the earliest end of a pause in unix ms, or `None` if no pause has a fixed end.
     pub(crate) fn next_end_ms(&self) -> Option<u64> {
         Some(self.next_end_ms.load(Ordering::Acquire)).filter(|end| *end != 0 && *end != u64::MAX)
     }
 
-    /// Returns the time at which no pause is left, unix ms; 0 if there is none.
+    /// Returns the latest end of all pauses in unix ms; 0 without a pause.
     pub(crate) fn last_end_ms(&self) -> u64 {
         let running = self.running.lock();
         let ends = running.iter().flatten().map(|pause| pause.until_ms);
         ends.max().unwrap_or(0)
     }
 
-    /// Returns whether clients are paused at `now`, and if so whether only writes are.
+    /// Returns `None` if clients are not paused at `now`, and otherwise whether only writes are
+    /// paused.
     #[inline]
     pub(crate) fn in_force(&self, now: Now) -> Option<WritesOnly> {
-        if self.any() { self.look(now) } else { None }
+        if self.any() {
+            self.in_force_slow(now)
+        } else {
+            None
+        }
     }
 
     #[cold]
-    fn look(&self, now: Now) -> Option<WritesOnly> {
+    fn in_force_slow(&self, now: Now) -> Option<WritesOnly> {
         let running = self.running.lock();
         let pauses = running.iter().flatten();
         let in_force = pauses.filter(|pause| now.read_ms() < pause.until_ms);
@@ -72,7 +78,7 @@ impl Pauses {
             .map(WritesOnly)
     }
 
-    /// Begins a pause. It neither shortens nor weakens a running one of the same purpose.
+    /// Begins a pause. A current pause of the same purpose is neither shortened nor weakened.
     pub(crate) fn begin(&self, purpose: Purpose, now: Now, until_ms: u64, writes_only: bool) {
         let mut running = self.running.lock();
         let slot = &mut running[purpose as usize];
@@ -84,7 +90,8 @@ impl Pauses {
         self.update(&*running);
     }
 
-    /// Ends a pause. The caller sends the loops [`Order::Resume`](crate::node::order::Order::Resume).
+    /// Ends a pause. The caller must send the loops
+    /// [`Order::Resume`](crate::node::order::Order::Resume).
     pub(crate) fn end(&self, purpose: Purpose) {
         let mut running = self.running.lock();
         running[purpose as usize] = None;
@@ -92,7 +99,7 @@ impl Pauses {
         self.update(&*running);
     }
 
-    /// Forgets the pauses whose time is over. Returns the number of pauses that have ended so far.
+    /// Removes the pauses whose time is over. Returns the number of pauses that have ended so far.
     pub(crate) fn forget_ended(&self, now: Now) -> u64 {
         if self.any() {
             let mut running = self.running.lock();
@@ -114,7 +121,7 @@ impl Pauses {
     }
 }
 
-/// Whether a pause holds back writes only.
+/// True if a pause applies only to writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WritesOnly(pub(crate) bool);
 

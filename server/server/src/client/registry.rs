@@ -1,6 +1,7 @@
 //! Registry of all clients, shared by the event loops (CLIENT LIST, CLIENT KILL, INFO).
 //!
-//! Only a client's own loop updates its figures. Other loops may read figures that are one loop iteration old.
+//! Only a client's own loop updates the client's figures. Figures that another loop reads may be
+//! one pass of the client's loop old.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -15,17 +16,18 @@ use crate::acl::user::Identity;
 use crate::pubsub::Subscriber;
 use crate::table::Entry;
 
-/// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); further bytes count as its list (`omem`).
+/// Bytes of output that are reported as Redis's reply buffer (`rbs`, `obl`); further bytes are
+/// reported as Redis's list (`omem`).
 pub(crate) const REPLY_BUFFER: u64 = 16 << 10;
 
-/// Information on a client that all loops can read.
+/// Figures and state of a client that all loops can read.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
     /// Client id.
     pub id: u64,
     /// Client's address, or the unix socket's path with `:0`.
     pub addr: String,
-    /// Server's address of the connection.
+    /// Server's address of the connection, or the unix socket's path with `:0`.
     pub laddr: String,
     /// File descriptor.
     pub fd: i32,
@@ -37,7 +39,7 @@ pub struct ClientInfo {
     pub loop_number: usize,
     /// Index of the connection in that loop.
     pub slot: usize,
-    /// Bytes of the connection without its buffers.
+    /// Bytes of the connection's own structures, without its buffers.
     pub fixed_bytes: u64,
     /// Time of the connection, unix ms.
     pub created_ms: u64,
@@ -45,7 +47,8 @@ pub struct ClientInfo {
     pub seen_ms: AtomicU64,
     /// Selected database.
     pub db: AtomicU32,
-    /// Bytes of buffered input: commands that run or wait, and what is not parsed of an incomplete one.
+    /// Bytes of buffered input: commands that run or wait, and the unparsed part of an incomplete
+    /// command.
     pub query_bytes: AtomicU64,
     /// Free bytes of the client's own input buffer; 0 while the input is in the loop's buffer.
     pub query_free: AtomicU64,
@@ -53,11 +56,11 @@ pub struct ClientInfo {
     pub parsed_bytes: AtomicU64,
     /// Bytes of unsent output.
     pub output_bytes: AtomicU64,
-    /// Capacity of the output buffer; 0 while there is none.
+    /// Capacity of the output buffer in bytes; 0 if no buffer is allocated.
     pub output_capacity: AtomicU64,
-    /// Recent maximum of output bytes before a write.
+    /// Recent maximum of the output before a write, in bytes.
     pub output_peak: RecentPeak,
-    /// Id of the last command's entry plus 1, or 0.
+    /// Id of the last command in the command table plus 1; 0 before the first command.
     pub last_command: AtomicU32,
     /// RESP version: 2 or 3.
     pub resp: AtomicU8,
@@ -71,21 +74,22 @@ pub struct ClientInfo {
     pub monitor: AtomicBool,
     /// True for a replica, from its SYNC or PSYNC on.
     pub replica: AtomicBool,
-    /// Client-side caching: [`ClientInfo::TRACKING`] and the constants after it.
+    /// State of client-side caching: the bits [`ClientInfo::TRACKING`],
+    /// [`ClientInfo::BROKEN_REDIRECT`] and [`ClientInfo::BCAST`].
     pub tracking: AtomicU8,
-    /// The client that gets the invalidations; 0: this one.
+    /// Id of the client that receives the invalidations; 0 if it is this client.
     pub redirect: AtomicU64,
     /// Set by CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// Set by CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
-    /// True while the client waits for the end of a pause, or its command waits.
+    /// True while the client's command waits, or waits for the end of a pause.
     pub waiting: AtomicBool,
-    /// The command that waits.
+    /// The command that waits for a key, a replica or the end of work elsewhere.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Number of commands queued since MULTI; -1 outside of a transaction.
     pub multi: AtomicI64,
-    /// Bytes of the queued commands' arguments.
+    /// Bytes of the arguments of all queued commands.
     pub multi_bytes: AtomicU64,
     /// Bytes of the watched keys.
     pub watched_bytes: AtomicU64,
@@ -93,9 +97,9 @@ pub struct ClientInfo {
     pub prefix_bytes: AtomicU64,
     /// Flag that a change of a watched key raises; created by the first WATCH.
     pub watch: OnceLock<Arc<WatchFlag>>,
-    /// Set by CLIENT KILL: the client runs no more commands.
+    /// Set by CLIENT KILL: the client runs no further command.
     pub killed: AtomicBool,
-    /// The client is the primary of this server.
+    /// True for the connection to this server's primary.
     pub primary: AtomicBool,
     /// Bytes read from the client.
     pub net_in: AtomicU64,
@@ -116,7 +120,7 @@ pub enum ClientType {
     PubSub,
     /// A replica of this server.
     Replica,
-    /// The master of this server.
+    /// The primary of this server.
     Master,
 }
 
@@ -136,12 +140,12 @@ impl ClientType {
 impl ClientInfo {
     /// The client is in tracking mode.
     pub const TRACKING: u8 = 1;
-    /// The client that should get its invalidations is gone.
+    /// The client that should receive the invalidations has disconnected.
     pub const BROKEN_REDIRECT: u8 = 2;
-    /// It is in BCAST mode.
+    /// The client is in BCAST mode.
     pub const BCAST: u8 = 4;
 
-    /// Shows the client's mode of tracking.
+    /// Sets the client's mode of tracking, for other threads.
     pub(crate) fn show_tracking(&self, bcast: bool, redirect: u64) {
         let bcast = if bcast { Self::BCAST } else { 0 };
         self.redirect.store(redirect, Ordering::Relaxed);
@@ -149,12 +153,12 @@ impl ClientInfo {
             .store(Self::TRACKING | bcast, Ordering::Relaxed);
     }
 
-    /// Shows that the client is not in tracking mode.
+    /// Clears the client's mode of tracking, for other threads.
     pub(crate) fn show_no_tracking(&self) {
         self.tracking.store(0, Ordering::Relaxed);
     }
 
-    /// Shows that the client that should get this one's invalidations is gone.
+    /// Records that the client that should receive this client's invalidations has disconnected.
     pub(crate) fn show_broken_redirect(&self) {
         self.tracking
             .fetch_or(Self::BROKEN_REDIRECT, Ordering::Relaxed);
@@ -166,12 +170,13 @@ impl ClientInfo {
         topics.iter().map(|n| n.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns whether other clients can redirect their invalidations to this one: RESP2 knows messages with subscriptions only.
+    /// Returns true if other clients can redirect their invalidations to this client. With RESP2, a
+    /// client receives messages only if it has subscriptions.
     pub(crate) fn receives_invalidations(&self) -> bool {
         self.resp.load(Ordering::Relaxed) == 3 || self.subscriptions() > 0
     }
 
-    /// Returns where messages for this client go.
+    /// Returns the address of this client for messages.
     pub(crate) fn subscriber(&self) -> Subscriber {
         Subscriber {
             resp3: self.resp.load(Ordering::Relaxed) == 3,
@@ -194,7 +199,8 @@ impl ClientInfo {
         }
     }
 
-    /// Returns the client that gets the messages, 0 if that is the client itself, and -1 without tracking.
+    /// Returns the id of the client that receives the invalidations; 0 if it is this client, and -1
+    /// without tracking.
     pub(crate) fn redirection(&self) -> i64 {
         if self.tracking.load(Ordering::Relaxed) & Self::TRACKING == 0 {
             return -1;
@@ -209,13 +215,13 @@ impl ClientInfo {
         args.map_or(0, |args| args.iter().map(|arg| arg.len() as u64).sum())
     }
 
-    /// Returns the bytes of the arguments that are parsed but do not run: of the waiting command and of an incomplete one.
+    /// Returns the bytes of parsed arguments: of the waiting command and of an incomplete command.
     pub(crate) fn argument_bytes(&self) -> u64 {
         self.parsed_bytes.load(Ordering::Relaxed) + self.waiting_bytes()
     }
 
-    /// Returns the client's memory in bytes: connection, buffers, queued and waiting commands, watched keys, prefixes of
-    /// tracking, and subscriptions.
+    /// Returns the client's memory in bytes: connection, buffers, queued and waiting commands,
+    /// watched keys, prefixes of tracking, and subscriptions.
     pub(crate) fn memory(&self) -> u64 {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let queued = self.multi.load(Ordering::Relaxed).max(0) as u64;
@@ -234,7 +240,8 @@ impl ClientInfo {
     }
 }
 
-/// Maximum of the recent figures, written by one thread. A smaller figure replaces an outdated maximum.
+/// Maximum of recent figures. One thread writes it. A smaller figure replaces a maximum that is
+/// outdated.
 #[derive(Debug, Default)]
 pub struct RecentPeak {
     bytes: AtomicU64,
@@ -242,7 +249,7 @@ pub struct RecentPeak {
 }
 
 impl RecentPeak {
-    /// Time for which a figure counts as recent, as for `rbp` in Redis.
+    /// Time for which a figure counts as recent, in milliseconds; Redis uses the same for `rbp`.
     pub(crate) const WINDOW_MS: u64 = 5_000;
 
     /// Records a figure. Only the owning loop calls this.
@@ -306,24 +313,25 @@ impl Clients {
         self.next_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Adds a client that [`Clients::admit`] has admitted.
+    /// Adds a client for which [`Clients::admit`] has returned true.
     pub fn add(&self, info: Arc<ClientInfo>) {
         self.all.lock().insert(info.id, info);
     }
 
-    /// Removes a client from the list at once. The client's loop closes the connection later.
+    /// Removes a client from the list at once, and marks it as killed. The client's loop closes the
+    /// connection later.
     pub fn kill(&self, client: &ClientInfo) {
         client.killed.store(true, Ordering::Release);
         self.all.lock().remove(&client.id);
     }
 
-    /// Removes a client.
+    /// Removes a client whose connection has ended.
     pub fn remove(&self, id: u64) {
         self.all.lock().remove(&id);
         self.leave();
     }
 
-    /// Counts one more client. Returns false if `max` are connected.
+    /// Counts a new client. Returns false if `max` clients are already connected.
     pub fn admit(&self, max: usize) -> bool {
         self.connected
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
@@ -332,7 +340,7 @@ impl Clients {
             .is_ok()
     }
 
-    /// Counts one client less.
+    /// Counts a client that has disconnected.
     pub fn leave(&self) {
         self.connected.fetch_sub(1, Ordering::AcqRel);
     }
@@ -342,7 +350,7 @@ impl Clients {
         self.connected.load(Ordering::Acquire)
     }
 
-    /// Sets whether a client waits.
+    /// Sets whether the client waits, and counts the waiting clients.
     pub(crate) fn set_waiting(&self, client: &ClientInfo, on: bool) {
         if client.waiting.swap(on, Ordering::Relaxed) != on {
             let more = if on { 1 } else { u64::MAX };
@@ -350,7 +358,7 @@ impl Clients {
         }
     }
 
-    /// Returns the number of clients that wait for the end of CLIENT PAUSE or for a key.
+    /// Returns the number of clients whose command waits, or which wait for the end of a pause.
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }

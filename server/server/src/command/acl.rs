@@ -21,7 +21,7 @@ const ADMIN: Flags = OPEN.or(Flags::ADMIN);
 
 punctual_store::family!(ServerHandler, Group::Server, Flags::KEYLESS);
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] =
     &[
         ServerCommand::container("acl", Group::Server, SUBCOMMANDS).doc(
@@ -118,7 +118,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
 ];
 
 fn cat(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let Some(asked) = args.get(2) else {
+    let Some(category) = args.get(2) else {
         reply.array(categories::NAMES.len());
         for category in categories::NAMES {
             reply.bulk(category.as_bytes());
@@ -130,8 +130,8 @@ fn cat(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     let rules = &call.shared.clients.users.rules;
     let category = rules
-        .category(asked)
-        .ok_or_else(|| Error::repeating("ERR Unknown category '", brief(asked), "'"))?;
+        .category(category)
+        .ok_or_else(|| Error::repeating("ERR Unknown category '", brief(category), "'"))?;
     let members = rules.table.all().filter(|e| is_member(e, category.name));
     let names: Vec<&str> = members.map(|e| e.name.as_str()).collect();
     reply.array(names.len());
@@ -217,7 +217,8 @@ fn set_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
         let before = "ERR Unmatched parenthesis in acl selector starting at '";
         Error::repeating(before, c_string(args.at(3 + at)), "'.")
     })?;
-    // Waits that the new rules end are answered under the locks of other shards.
+    // SETUSER ends waits that the new rules do not allow, and their replies need locks of other
+    // shards.
     call.turn.release();
     let all_channels = call.shared.settings().acl_all_channels;
     let changed = call
@@ -275,7 +276,7 @@ fn load(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
         .read(&shared.durability.disk, file, &settings, &shared.logger)
         .map_err(|errors| Error::Text(format!("ERR {errors}").into()))?;
     let old = shared.clients.users.replace(new);
-    // As in Redis, all clients but the default user's are disconnected.
+    // As in Redis, all clients are disconnected, except clients of the default user.
     for (_, user) in old.iter().filter(|(name, _)| ***name != *DEFAULT) {
         shared.user_gone(call.session, user.identity.id);
     }

@@ -18,7 +18,7 @@ const HELPS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::KEEPS_CACHING);
 const SELF: Flags = HELPS.or(Flags::NOSCRIPT);
 const ADMIN: Flags = SELF.or(Flags::ADMIN);
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] =
     &[
         ServerCommand::container("client", Group::Connection, SUBCOMMANDS).doc(

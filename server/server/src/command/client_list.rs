@@ -75,13 +75,13 @@ pub(super) fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// Filter of CLIENT KILL.
+/// Filter of CLIENT KILL. A client must match all parts.
 struct Filter<'a> {
     id: Option<u64>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     kind: Option<ClientType>,
-    /// Number of the user.
+    /// Number of the user, which differs from the numbers of deleted users with the same name.
     user: Option<u64>,
     /// Minimum age in seconds.
     min_age_s: Option<u64>,
@@ -89,7 +89,7 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// Parses pairs of option and value.
+    /// Parses pairs of an option and its value.
     fn parse(options: Args<'a>, users: &Users) -> Result<Self, Error> {
         let mut filter = Self {
             user: None,
@@ -156,7 +156,7 @@ impl<'a> Filter<'a> {
 }
 
 pub(super) fn kill(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    // The old form: one address, which may be the caller's.
+    // The old form has one address, which may be the caller's.
     let old = args.len() == 3;
     let filter = if old {
         Filter {

@@ -16,7 +16,7 @@ const MOVES: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
 
 punctual_store::family!(ServerHandler, Group::Server, Flags::UNPAUSED);
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     ServerCommand::new("time", 1, ANY_TIME, Group::Server, time)
         .tips(&["nondeterministic_output"])
@@ -28,20 +28,20 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             row("now", 2, ANY_TIME, now).doc(
                 "7.2.0",
                 "O(1)",
-                "Returns the time of the server's clock in unix milliseconds.",
+                "Returns the server's time in Unix milliseconds.",
             ),
             row("advance", 3, MOVES, advance)
                 .doc(
                     "7.2.0",
                     "O(N log S) for N keys that fall due in S shards",
-                    "Moves a virtual clock forward and expires due keys in deadline order.",
+                    "Moves a virtual clock forward, and expires due keys in the order of their deadlines.",
                 )
                 .syntax("milliseconds"),
             row("set", 3, MOVES, set)
                 .doc(
                     "7.2.0",
                     "O(N log S) for N keys that fall due in S shards",
-                    "Sets a virtual clock to a later time in unix milliseconds.",
+                    "Sets a virtual clock to a later time in Unix milliseconds.",
                 )
                 .syntax("unix-time-milliseconds"),
             ServerCommand::help(Group::Server, "7.2.0", help),
@@ -77,7 +77,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     move_clock(call, Move::To(to_ms * 1000), reply)
 }
 
-/// Parses milliseconds whose microseconds fit into an `i64`.
+/// Parses a number of milliseconds whose microseconds fit into an `i64`.
 fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
     let ms = parse_i64(arg).ok_or(Error::NotInteger)?;
     u64::try_from(ms)
@@ -93,8 +93,9 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
         loop_number,
         ..
     } = call;
-    // Replies of waiters must not overtake changes that are not released.
-    let holds = shared.durability.changelog.turn_begins().is_some();
+    // Replies of waiters must also wait until the changes before them are released
+    // ([`crate::changelog`]).
+    let holds = shared.durability.changelog.released_for_turn().is_some();
     let to = shared
         .move_clock(call.turn, to, |turn| {
             timers::fire_held(shared, *loop_number, turn, scripts, holds);
@@ -103,7 +104,7 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
             MoveError::OutOfRange => Error::OutOfRange,
             other => Error::Text(format!("ERR {other}").into()),
         })?;
-    // The caller was last active at the new time.
+    // The caller's last activity is now.
     let seen_ms = &call.session.info.seen_ms;
     seen_ms.store(to.read_ms(), Ordering::Relaxed);
     reply.int(to.read_ms() as i64);

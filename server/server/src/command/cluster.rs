@@ -1,7 +1,7 @@
-//! CLUSTER, READONLY, READWRITE and ASKING on a server outside a cluster.
+//! CLUSTER, READONLY, READWRITE and ASKING on a server that is no node of a cluster.
 //!
-//! Clients send them to detect a cluster. As in Redis with `cluster-enabled no`, every well-formed call gets the same
-//! error.
+//! Clients send these commands to detect a cluster. As in Redis with `cluster-enabled no`, every
+//! well-formed call gets the same error.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -22,7 +22,7 @@ const O_RANGES: &str =
 const O_REPLICAS: &str = "O(N) where N is the number of replicas.";
 const VARIES: &[&str] = &["nondeterministic_output"];
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     row("asking", 1, Flags::FAST)
         .categories(&["connection"])

@@ -1,6 +1,8 @@
-//! COMMAND DOCS: the documentation of commands, for redis-cli's hints and generators of clients.
+//! COMMAND DOCS: documentation of commands, for redis-cli's hints and for generators of client
+//! libraries.
 //!
-//! It does not depend on `compatibility-version`: arguments and changes name the Redis version that brought them.
+//! The reply does not depend on `compatibility-version`: arguments and changes name the Redis
+//! version that introduced them.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -24,12 +26,12 @@ pub(super) fn docs(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// Writes COMMAND DOCS' map from names to documentation, in Redis's order.
+/// Writes the map of COMMAND DOCS from names to documentation, in Redis's order.
 fn document(entries: &[&Entry], reply: &mut Reply) {
     reply.map(entries.len());
     for entry in entries {
         let row = &entry.row;
-        // A test parses the syntax of every row.
+        // A test ensures that the syntax of every row can be parsed.
         let arguments = syntax::parse(row.syntax).unwrap_or_default();
         let fields = 4
             + 3 * usize::from(row.deprecated.is_some())
@@ -141,7 +143,7 @@ fn document_arguments(arguments: &[Argument<'_>], reply: &mut Reply) {
 mod tests {
     use punctual_store::spec::syntax::{Argument, Kind, parse};
 
-    /// Returns the least number of words.
+    /// Returns the minimum number of words.
     fn words(arguments: &[Argument<'_>]) -> usize {
         let each = arguments.iter().map(|argument| {
             let value = match argument.kind {
@@ -175,7 +177,8 @@ mod tests {
             let varies = all(&arguments)
                 .iter()
                 .any(|argument| argument.optional || argument.multiple);
-            // As in Redis, DEBUG has no syntax, and the arguments of two subcommands count as optional.
+            // As in Redis, DEBUG has no syntax, and the arguments of two subcommands are marked
+            // optional.
             if row.arity >= 0 {
                 let least = words(&arguments) + name.split('|').count();
                 assert_eq!((least, varies), (row.arity as usize, false), "{name}");

@@ -1,4 +1,5 @@
-//! COMMAND, except DOCS: metadata of commands for clients, proxies and redis-cli, derived from the command table's rows.
+//! COMMAND, except DOCS: metadata of commands for clients, proxies and redis-cli, derived from the
+//! rows of the command table.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
@@ -18,7 +19,7 @@ const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCo
     ServerCommand::new(name, arity, ANY_TIME, Group::Server, handler).categories(&["connection"])
 }
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand {
     subcommands: SUBCOMMANDS,
     ..row("command", -1, command).tips(ANY_ORDER).doc(
@@ -108,7 +109,7 @@ fn describe_all(names: &CommandNames, reply: &mut Reply) {
     }
 }
 
-/// Writes a command's ten fields of COMMAND INFO.
+/// Writes the ten fields of COMMAND INFO for a command.
 fn describe(entry: &Entry, reply: &mut Reply) {
     let row = &entry.row;
     let mut flags: Vec<&str> = row.flags.names().collect();
@@ -167,7 +168,7 @@ fn describe(entry: &Entry, reply: &mut Reply) {
     }
 }
 
-/// Writes Redis's key specifications: one range of keys for each kind of access.
+/// Writes the key specifications: one range of keys for each kind of access.
 fn key_specs(entry: &Entry, reply: &mut Reply) {
     let access = entry.row.access;
     match entry.row.keys {
@@ -181,11 +182,12 @@ fn key_specs(entry: &Entry, reply: &mut Reply) {
         Keys::Range { first, last, step } => {
             reply.set(access.len());
             for (i, words) in access.iter().enumerate() {
-                // The last key is relative to the first one or, if negative, to the end.
+                // The position of the last key counts from the first key or, if it is negative,
+                // from the last argument.
                 let (begin, last, step) = match (access.len(), last) {
                     (1, last @ ..0) => (first, i64::from(last), step),
                     (1, last) => (first, i64::from(last) - first as i64, step),
-                    // The last kind extends to the end (BITOP).
+                    // The last range extends to the end (BITOP).
                     (kinds, last @ ..0) if i + 1 == kinds => {
                         (first + i * step, i64::from(last), step)
                     }
@@ -222,7 +224,8 @@ fn key_specs(entry: &Entry, reply: &mut Reply) {
     }
 }
 
-/// Writes the specifications of the first key and of the keys in options, one for each kind of access.
+/// Writes the specifications of the first key and of the keys in options, one for each kind of
+/// access.
 fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply) {
     reply.set(access.len());
     let mut others = access;
@@ -231,7 +234,7 @@ fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply) {
         others = rest;
     }
     for (i, words) in others.iter().enumerate() {
-        // The keys that patterns with `*` produce cannot be specified.
+        // Redis cannot specify the keys that patterns with `*` (SORT) produce.
         if !options.patterned.is_empty() {
             unknown_key_spec(words, reply);
             continue;
@@ -242,14 +245,14 @@ fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply) {
     }
 }
 
-/// Where the keys of a specification begin.
+/// Start of the keys in a specification.
 enum Begin<'a> {
     Index(usize),
-    /// After a keyword, which is looked for from this argument on.
+    /// After a keyword, which is searched from this argument on.
     Keyword(&'a str, i64),
 }
 
-/// Writes a specification of keys at unknown positions.
+/// Writes the specification of keys at unknown positions.
 fn unknown_key_spec(words: &str, reply: &mut Reply) {
     reply.map(3);
     reply.bulk(b"flags");
@@ -264,14 +267,15 @@ fn unknown_key_spec(words: &str, reply: &mut Reply) {
     }
 }
 
-/// Writes a specification of a range of keys: the last one, the step and the limit.
+/// Writes the specification of a range of keys. `numbers` are the last key, the step and the limit.
 fn key_range(words: &str, begin: &Begin<'_>, numbers: [i64; 3], reply: &mut Reply) {
     let [last, step, limit] = numbers;
     let numbers = [("lastkey", last), ("keystep", step), ("limit", limit)];
     key_spec(words, begin, "range", numbers, reply);
 }
 
-/// Writes a specification. `find` and the numbers say how further keys are found.
+/// Writes a specification. `find` and `numbers` describe how the keys after the first one are
+/// found.
 fn key_spec(
     words: &str,
     begin: &Begin<'_>,
@@ -332,7 +336,7 @@ fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     } else if args.len() != 5 || !is(2, "filterby") {
         return Err(Error::Syntax);
     } else if is(3, "module") {
-        // There are no modules.
+        // The server has no modules.
         Box::new(|_| false)
     } else if is(3, "aclcat") {
         let category = String::from_utf8_lossy(&args[4]).to_ascii_lowercase();

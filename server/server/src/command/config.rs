@@ -21,7 +21,7 @@ const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCo
     ServerCommand::new(name, arity, FLAGS, Group::Server, handler)
 }
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "config",
     Group::Server,
@@ -75,7 +75,7 @@ fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the positions of the values of sensitive directives in CONFIG SET.
+/// Returns the positions of values of sensitive directives in the arguments of CONFIG SET.
 fn secrets_of_set(args: Args) -> Vec<usize> {
     (3..args.len())
         .step_by(2)
@@ -104,7 +104,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let switching = switches.then(|| {
         call.turn.release();
         let switching = call.shared.durability.aof.switching.lock();
-        // Shards come before the configuration.
+        // The lock order requires shards before the configuration.
         call.turn.lock_all();
         switching
     });
@@ -143,7 +143,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         let password = settings.requirepass.as_deref();
         call.shared.clients.users.set_default_password(password);
     }
-    // Other loops' changes of the configuration come into force in their order.
+    // The lock is held meanwhile, so that loops apply changes in their order.
     call.shared.reconfigure(settings);
     drop(config);
     if ends {
@@ -153,7 +153,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if changes_sync {
         call.shared.update_holds(call.turn);
     }
-    // Later commands of the same turn use the new classes.
+    // Later commands of the same turn use the new event classes.
     call.turn.classes = call.shared.classes();
     reply.ok();
     Ok(())
@@ -165,10 +165,11 @@ fn rewrite(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the effective configuration, users included, to the configuration file; every directive if `all` is set.
+/// Writes the effective configuration, including the users, to the configuration file. Writes all
+/// directives if `all` is true.
 pub(super) fn rewrite_file(shared: &Shared, all: bool) -> Result<(), RewriteError> {
     let mut config = shared.config.lock();
-    // The users of a file are written by ACL SAVE.
+    // If there is an ACL file, ACL SAVE writes the users.
     let lines = match config.settings().acl_file {
         Some(_) => Vec::new(),
         None => shared.clients.users.lines(),

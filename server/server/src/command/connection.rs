@@ -33,7 +33,7 @@ pub(super) const fn row(
     )
 }
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     row(
         "ping",
@@ -135,7 +135,7 @@ fn authenticate(call: &mut Call, args: Args, user: &[u8], password: &[u8]) -> Re
         .authenticate(call.session, nested, args.at(0), user, password)
 }
 
-/// Returns the positions of the user's name and password in HELLO.
+/// Returns the positions of the user's name and password in the arguments of HELLO.
 fn secrets_of_hello(args: Args) -> Vec<usize> {
     let auth = args
         .iter()
@@ -182,7 +182,7 @@ fn hello(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(name) = name {
         call.session.info.names.lock().name = name.to_vec();
     }
-    // Messages published before use the old protocol.
+    // Messages that were published before HELLO use the old protocol.
     call.mailbox().take_separated(reply.out());
     call.session
         .set_protocol(&call.shared.clients.pubsub, protocol);
@@ -236,7 +236,7 @@ fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
         .clients
         .trackers
         .end(&call.shared.store, call.session);
-    // The client still gets messages published before.
+    // Messages that were published before RESET still reach the client.
     call.mailbox().take_separated(reply.out());
     let session = &mut *call.session;
     session.discard(call.turn);
@@ -246,7 +246,7 @@ fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     session.reply_mode = ReplyMode::On;
     session.set_no_touch(false);
     session.set_no_evict(false);
-    // As in Redis, the library's name and version stay.
+    // As in Redis, the name and version of the client's library remain.
     session.info.names.lock().name.clear();
     reply.set_protocol(Protocol::Resp2);
     reply.simple("RESET");

@@ -1,6 +1,7 @@
-//! DEBUG, for the tests of clients and tools. Disabled unless `enable-debug-command` allows it.
+//! DEBUG, for tests of clients and tools. Disabled unless `enable-debug-command` enables it.
 //!
-//! As in Redis, the handler parses the subcommand, so the command table does not contain subcommands of DEBUG.
+//! As in Redis, the handler of DEBUG parses the subcommand, so the command table has no rows for
+//! subcommands of DEBUG.
 
 mod loading;
 mod process;
@@ -17,7 +18,7 @@ use punctual_store::spec::{Flags, Group};
 
 use crate::node::call::{Call, ServerCommand, ServerHandler};
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "debug",
     -2,
@@ -34,14 +35,14 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "A container for debugging commands.",
 )];
 
-/// Row of a subcommand: its name, number of words, handler and lines of HELP.
+/// A subcommand of DEBUG.
 struct Subcommand {
     /// Name in lower case.
     name: &'static str,
-    /// Number of words, DEBUG included. Other numbers are errors.
+    /// Allowed numbers of words, including DEBUG.
     words: RangeInclusive<usize>,
     run: ServerHandler,
-    /// Lines of HELP.
+    /// Lines of DEBUG HELP.
     help: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! FUNCTION, FCALL, FCALL_RO.
+//! FUNCTION, FCALL and FCALL_RO.
 
 use punctual_lua::ScriptFlags;
 use punctual_rdb::{Encoder, dump, functions};
@@ -13,7 +13,7 @@ use crate::script::functions::loaded::{Loader, taken};
 use crate::script::functions::registry::{Libraries, Library, Taken};
 use crate::session::{Executing, Runnable, ScriptRequest};
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     row("fcall", -3, RUNS.or(Flags::CALLS_FUNCTION), fcall)
         .counted_keys(2)
@@ -114,10 +114,10 @@ fn fcall_ro(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare(call, args, true)
 }
 
-/// Finds the function, which the dispatcher calls when the handler has returned.
+/// Finds the function. The dispatcher calls it after the handler has returned.
 fn prepare(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     let shared = call.shared;
-    // Libraries change under all locks, so the function stays what it is until it has run.
+    // Libraries change only under all locks, so the function does not change until it has run.
     call.turn.lock_all();
     let loaded = &mut call.scripts.functions;
     let found = loaded.find(&shared.scripting.functions, args.at(1))?;
@@ -141,7 +141,8 @@ fn prepare(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Changes the libraries, and counts that as a change of the data. `load` runs new libraries before the keyspace is locked.
+/// Changes the libraries, and counts a change of the dataset. `load` runs new libraries before the
+/// shards are locked.
 fn change<L, T>(
     call: &mut Call,
     args: Args,
@@ -156,18 +157,18 @@ fn change<L, T>(
         logger: &call.shared.logger,
     })
     .and_then(|new| {
-        // No function runs now, and no snapshot begins or loads.
+        // While all shards are locked, no function runs, and no snapshot begins or loads.
         call.turn.lock_all();
         registry.change(|libraries| change(libraries, new))
     });
-    loaded.renew(registry);
+    loaded.refresh(registry);
     match result {
         Ok(_) => {
             call.turn.stats.dirty += 1;
             call.turn.effect(call.session.db, args.iter());
             call.session.has_written = true;
         }
-        Err(_) => loaded.tidy(),
+        Err(_) => loaded.free_removed(),
     }
     call.shared.observed.stats[call.loop_number].count_functions(loaded.memory());
     result
@@ -356,12 +357,12 @@ fn kill(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let libraries = call.shared.scripting.functions.libraries();
-    // As in Redis, names that differ in case only count apart.
+    // As in Redis, names that differ only in case count separately.
     let functions: usize = libraries
         .iter()
         .map(|library| library.functions.len())
         .sum();
-    let running = call.shared.scripting.running.about();
+    let running = call.shared.scripting.running.busy_script();
     if running
         .as_ref()
         .is_some_and(|about| about.function.is_none())

@@ -1,6 +1,7 @@
 //! INFO: Redis's sections and field names, and the section `timers` with the lateness of expiry.
 //!
-//! Every figure is measured. Fields of missing features (scripts, replicas) are 0 if tools read them and absent
+//! Each figure is declared once, with its metric ([`crate::observe::figures`]). Every figure is
+//! measured. Fields of missing features (scripts, replicas) are 0 if tools read them and absent
 //! otherwise; the test of INFO lists the absent fields and the reasons.
 
 mod persistence;
@@ -8,7 +9,6 @@ pub(crate) mod primary;
 pub(crate) mod replica;
 pub(crate) mod timers;
 
-use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{self, Relaxed};
@@ -25,8 +25,9 @@ use crate::command::latency::durations;
 use crate::command::memory::MemoryBreakdown;
 use crate::node::Shared;
 use crate::node::call::{Call, ServerCommand};
+use crate::observe::figures::{Field, Figure, Figures, Kind};
 use crate::observe::stats::{CommandStats, Counter, LoopStats, lateness_histogram};
-use crate::pubsub::Kind;
+use crate::pubsub;
 use crate::world::process;
 
 /// The family's rows.
@@ -54,7 +55,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 )
 .syntax("[section ...]")];
 
-/// A section: its name, whether plain INFO shows it, whether INFO ALL shows it, and the function that writes it.
+/// A section: its name, whether plain INFO shows it, whether INFO ALL shows it, and the function
+/// that adds its figures.
 type Section = (&'static str, bool, bool, fn(&mut Page<'_, '_>));
 
 const SECTIONS: &[Section] = &[
@@ -70,7 +72,7 @@ const SECTIONS: &[Section] = &[
     ("errorstats", true, true, error_stats),
     ("latencystats", false, true, latency_stats),
     ("cluster", true, true, |page| {
-        page.line("cluster_enabled", 0)
+        page.gauge("cluster_enabled", 0);
     }),
     ("keyspace", true, true, keyspace),
     ("timers", true, true, timers::timers),
@@ -83,60 +85,105 @@ fn info(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         .map(|a| String::from_utf8_lossy(a).to_ascii_lowercase())
         .collect();
     let requests = |name: &str| wanted.iter().any(|w| w == name);
-    let text = text(call.shared, call.turn, |(name, by_default, in_all, _)| {
+    let figures = figures(call.shared, call.turn, |(name, by_default, in_all, _)| {
         ((wanted.is_empty() || requests("default")) && *by_default)
             || (requests("all") && *in_all)
             || requests("everything")
             || requests(name)
     });
-    reply.verbatim("txt", text.as_bytes());
+    reply.verbatim("txt", figures.to_string().as_bytes());
     Ok(())
 }
 
 /// Returns the sections that need shard locks (`with_locks`), or all others, for a crash report.
 pub(crate) fn for_report(shared: &Arc<Shared>, turn: &mut Turn, with_locks: bool) -> String {
-    text(shared, turn, |(name, ..)| {
+    figures(shared, turn, |(name, ..)| {
         matches!(*name, "memory" | "keyspace" | "timers") == with_locks
     })
+    .to_string()
 }
 
-fn text(shared: &Arc<Shared>, turn: &mut Turn, shown: impl Fn(&Section) -> bool) -> String {
+/// Returns the figures of INFO EVERYTHING.
+pub(crate) fn everything(shared: &Arc<Shared>, turn: &mut Turn) -> Figures {
+    figures(shared, turn, |_| true)
+}
+
+/// Returns the figures of the sections that `shown` picks.
+fn figures(shared: &Arc<Shared>, turn: &mut Turn, shown: impl Fn(&Section) -> bool) -> Figures {
     let mut page = Page {
         shared,
         turn,
-        text: String::new(),
+        fields: Vec::new(),
     };
-    for section in SECTIONS.iter().filter(|section| shown(section)) {
-        let (name, .., write) = section;
-        if !page.text.is_empty() {
-            page.text.push_str("\r\n");
-        }
-        let title = match *name {
-            "cpu" => "CPU".to_owned(),
-            name => name[..1].to_uppercase() + &name[1..],
-        };
-        // Writing to a String cannot fail.
-        let _ = write!(page.text, "# {title}\r\n");
-        write(&mut page);
-    }
-    page.text
+    let sections = SECTIONS.iter().filter(|section| shown(section));
+    let collected = sections.map(|(name, .., collect)| {
+        collect(&mut page);
+        (*name, std::mem::take(&mut page.fields))
+    });
+    Figures(collected.collect())
 }
 
-/// Text of INFO under construction, and the sources of its figures.
+/// A section under construction, and the sources of its figures.
 struct Page<'a, 's> {
     shared: &'a Arc<Shared>,
     turn: &'a mut Turn<'s>,
-    text: String,
+    fields: Vec<Field>,
 }
 
 impl Page<'_, '_> {
-    fn line(&mut self, name: &str, value: impl Display) {
-        let _ = write!(self.text, "{name}:{value}\r\n");
+    fn add(
+        &mut self,
+        kind: Kind,
+        name: &'static str,
+        suffix: Figure,
+        figure: Figure,
+    ) -> &mut Field {
+        let at = self.fields.len();
+        self.fields.push(Field {
+            name,
+            suffix,
+            figure,
+            kind,
+            metric: None,
+            own: None,
+        });
+        &mut self.fields[at]
     }
 
-    fn bytes(&mut self, name: &str, bytes: u64) {
-        self.line(name, bytes);
-        self.line(&format!("{name}_human"), human(bytes));
+    /// Adds a field that is no metric.
+    fn line(&mut self, name: &'static str, figure: impl Into<Figure>) -> &mut Field {
+        self.each(name, "", figure.into())
+    }
+
+    /// Adds one of several fields, whose name ends with `suffix`.
+    fn each(
+        &mut self,
+        name: &'static str,
+        suffix: impl Into<Figure>,
+        figure: Figure,
+    ) -> &mut Field {
+        self.add(Kind::Field, name, suffix.into(), figure)
+    }
+
+    fn gauge(&mut self, name: &'static str, figure: impl Into<Figure>) -> &mut Field {
+        self.add(Kind::Gauge, name, "".into(), figure.into())
+    }
+
+    fn size(&mut self, name: &'static str, bytes: impl Into<Figure>) -> &mut Field {
+        self.add(Kind::Size, name, "".into(), bytes.into())
+    }
+
+    fn count(&mut self, name: &'static str, figure: impl Into<Figure>) -> &mut Field {
+        self.add(Kind::Count, name, "".into(), figure.into())
+    }
+
+    fn human(&mut self, name: &'static str, bytes: u64) {
+        self.each(name, "_human", human(bytes).into());
+    }
+
+    fn bytes(&mut self, name: &'static str, bytes: u64) {
+        self.size(name, bytes);
+        self.human(name, bytes);
     }
 
     fn sum(&self, counter: impl Fn(&LoopStats) -> &Counter) -> u64 {
@@ -178,38 +225,33 @@ fn server(page: &mut Page<'_, '_>) {
     page.line("arch_bits", usize::BITS);
     page.line("monotonic_clock", "timerfd");
     page.line("multiplexing_api", "epoll");
-    page.line("process_id", std::process::id());
+    page.gauge("process_id", std::process::id());
     page.line("process_supervised", "no");
-    page.line("run_id", &shared.run_id);
+    page.line("run_id", shared.run_id.clone());
     let port = match shared.tcp_port.load(Ordering::Relaxed) {
         0 => shared.tls_port.load(Ordering::Relaxed),
         port => port,
     };
     page.line("tcp_port", port);
     page.line("server_time_usec", now.micros());
-    page.line("uptime_in_seconds", uptime_s);
+    page.gauge("uptime_in_seconds", uptime_s);
     page.line("uptime_in_days", uptime_s / 86_400);
-    page.line("hz", shared.settings().hz);
-    page.line("configured_hz", shared.settings().hz);
+    page.gauge("hz", shared.settings().hz);
+    page.gauge("configured_hz", shared.settings().hz);
     page.line("lru_clock", (now.read_ms() / 1000) & 0xff_ffff);
     page.line("executable", process::executable());
     let config = shared.config.lock().file().map(|f| f.display().to_string());
     page.line("config_file", config.unwrap_or_default());
-    page.line("io_threads_active", 0);
+    page.gauge("io_threads_active", 0);
     if let Some(deadline_ms) = shared.shutdown.deadline_ms() {
         let left_ms = deadline_ms.saturating_sub(now.read_ms());
         page.line("shutdown_in_milliseconds", left_ms);
     }
-    page.line("event_loops", shared.mailboxes.len());
+    page.line("event_loops", shared.mailboxes.len())
+        .own("event_loops", "", "Event loops.");
     page.line("shards", shared.store.shards());
-    page.line(
-        "clock",
-        if shared.clock.is_virtual() {
-            "virtual"
-        } else {
-            "real"
-        },
-    );
+    let is_virtual = shared.clock.is_virtual();
+    page.line("clock", Figure::Either(is_virtual, ["virtual", "real"]));
 }
 
 fn clients(page: &mut Page<'_, '_>) {
@@ -228,109 +270,94 @@ fn clients(page: &mut Page<'_, '_>) {
     // As in Redis, replicas are no clients here.
     let replicas = shared.replication.replicas.count() as u64;
     let connected = shared.clients.registry.connected().saturating_sub(replicas);
-    page.line("connected_clients", connected);
-    page.line("cluster_connections", 0);
-    page.line("maxclients", shared.settings().max_clients);
-    page.line("client_recent_max_input_buffer", input);
-    page.line("client_recent_max_output_buffer", output);
-    page.line("blocked_clients", shared.clients.registry.waiting());
-    page.line("tracking_clients", shared.clients.trackers.clients());
-    page.line(
-        "clients_in_timeout_table",
-        all.iter().filter(has_timeout).count(),
-    );
-    page.line("total_blocking_keys", shared.store.waiting_keys());
-    page.line("total_blocking_keys_on_nokey", 0);
+    page.gauge("connected_clients", connected);
+    page.gauge("cluster_connections", 0);
+    page.gauge("maxclients", shared.settings().max_clients)
+        .named("max_clients");
+    page.size("client_recent_max_input_buffer", input);
+    page.size("client_recent_max_output_buffer", output);
+    page.gauge("blocked_clients", shared.clients.registry.waiting());
+    page.gauge("tracking_clients", shared.clients.trackers.clients());
+    let with_timeout = all.iter().filter(has_timeout).count();
+    page.gauge("clients_in_timeout_table", with_timeout);
+    page.gauge("total_blocking_keys", shared.store.waiting_keys());
+    page.gauge("total_blocking_keys_on_nokey", 0);
 }
 
 fn memory(page: &mut Page<'_, '_>) {
-    let breakdown = MemoryBreakdown::new(page.shared, page.turn);
+    let memory = MemoryBreakdown::new(page.shared, page.turn);
     let settings = page.shared.settings();
-    page.bytes("used_memory", breakdown.used);
-    page.bytes("used_memory_rss", breakdown.resident);
-    page.bytes("used_memory_peak", breakdown.peak);
+    let ratio = |ratio| Figure::fixed(ratio, 2);
+    let beyond = |bytes: u64| memory.resident as i64 - bytes as i64;
+    page.bytes("used_memory", memory.used);
+    page.bytes("used_memory_rss", memory.resident);
+    page.bytes("used_memory_peak", memory.peak);
     page.line(
         "used_memory_peak_perc",
-        format_args!("{:.2}%", breakdown.peak_percent()),
+        Figure::percent(memory.peak_percent()),
     );
-    page.line("used_memory_overhead", breakdown.overhead());
-    page.line("used_memory_startup", breakdown.startup);
-    page.line("used_memory_dataset", breakdown.dataset());
+    page.size("used_memory_overhead", memory.overhead());
+    page.size("used_memory_startup", memory.startup);
+    page.size("used_memory_dataset", memory.dataset());
     page.line(
         "used_memory_dataset_perc",
-        format_args!("{:.2}%", breakdown.dataset_percent()),
+        Figure::percent(memory.dataset_percent()),
     );
-    page.line("allocator_allocated", breakdown.allocated);
-    page.line("allocator_active", breakdown.pages);
-    page.line("allocator_resident", breakdown.pages);
+    page.size("allocator_allocated", memory.allocated);
+    page.size("allocator_active", memory.pages);
+    page.size("allocator_resident", memory.pages);
     page.bytes("total_system_memory", process::total_memory());
     let sum = |bytes: fn(&LoopStats) -> &AtomicU64| -> u64 {
         let loops = page.shared.observed.stats.iter();
         loops.map(|stats| bytes(stats).load(Relaxed)).sum()
     };
     let (eval, functions) = (sum(|s| &s.scripts_bytes), sum(|s| &s.functions_bytes));
-    page.line("used_memory_vm_eval", eval);
+    page.size("used_memory_vm_eval", eval);
     page.bytes("used_memory_lua", eval);
     let (scripts, script_bytes) = page.shared.scripting.cache.size();
-    page.line("used_memory_scripts_eval", script_bytes);
-    page.line("number_of_cached_scripts", scripts);
+    page.size("used_memory_scripts_eval", script_bytes);
+    page.gauge("number_of_cached_scripts", scripts);
     let libraries = page.shared.scripting.functions.libraries();
-    page.line("number_of_functions", libraries.functions());
-    page.line("number_of_libraries", libraries.iter().len());
-    page.line("used_memory_vm_functions", functions);
-    page.bytes("used_memory_vm_total", eval + functions);
-    page.line("used_memory_functions", libraries.memory());
+    page.gauge("number_of_functions", libraries.functions());
+    page.gauge("number_of_libraries", libraries.iter().len());
+    page.size("used_memory_vm_functions", functions);
+    page.gauge("used_memory_vm_total", eval + functions)
+        .named("memory_used_vm_total");
+    page.human("used_memory_vm_total", eval + functions);
+    page.size("used_memory_functions", libraries.memory());
     let all = script_bytes + libraries.memory();
     page.bytes("used_memory_scripts", all as u64);
-    page.bytes("maxmemory", settings.maxmemory);
+    page.gauge("maxmemory", settings.maxmemory)
+        .named("memory_max_bytes");
+    page.human("maxmemory", settings.maxmemory);
     page.line("maxmemory_policy", settings.maxmemory_policy);
-    page.line(
-        "allocator_frag_ratio",
-        format_args!("{:.2}", breakdown.fragmentation()),
-    );
-    page.line("allocator_frag_bytes", breakdown.fragmented());
+    page.gauge("allocator_frag_ratio", ratio(memory.fragmentation()));
+    page.gauge("allocator_frag_bytes", memory.fragmented());
     // The resident size of the allocator's pages is what is known of them.
-    page.line("allocator_rss_ratio", "1.00");
-    page.line("allocator_rss_bytes", 0);
-    page.line(
-        "rss_overhead_ratio",
-        format_args!("{:.2}", breakdown.overhead_ratio()),
-    );
-    page.line(
-        "rss_overhead_bytes",
-        breakdown.resident as i64 - breakdown.pages as i64,
-    );
-    page.line(
-        "mem_fragmentation_ratio",
-        format_args!("{:.2}", breakdown.resident_ratio()),
-    );
-    page.line(
-        "mem_fragmentation_bytes",
-        breakdown.resident as i64 - breakdown.used as i64,
-    );
-    page.line(
-        "mem_not_counted_for_evict",
-        page.shared.memory_not_counted(),
-    );
-    page.line("mem_replication_backlog", breakdown.backlog);
-    page.line("mem_total_replication_buffers", breakdown.backlog);
-    page.line("mem_clients_slaves", breakdown.replicas);
-    page.line("mem_clients_normal", breakdown.clients);
-    page.line("mem_cluster_links", 0);
-    page.line(
-        "mem_aof_buffer",
-        page.shared.durability.changelog.kept_for_file(),
-    );
+    page.gauge("allocator_rss_ratio", ratio(1.0));
+    page.gauge("allocator_rss_bytes", 0);
+    page.line("rss_overhead_ratio", ratio(memory.overhead_ratio()));
+    page.line("rss_overhead_bytes", beyond(memory.pages));
+    page.gauge("mem_fragmentation_ratio", ratio(memory.resident_ratio()));
+    page.gauge("mem_fragmentation_bytes", beyond(memory.used));
+    let not_counted = page.shared.memory_not_counted();
+    page.gauge("mem_not_counted_for_evict", not_counted)
+        .named("mem_not_counted_for_eviction_bytes");
+    page.size("mem_replication_backlog", memory.backlog);
+    page.size("mem_total_replication_buffers", memory.backlog);
+    page.gauge("mem_clients_slaves", memory.replicas);
+    page.gauge("mem_clients_normal", memory.clients);
+    page.size("mem_cluster_links", 0);
+    let kept = page.shared.durability.changelog.file_buffer_bytes();
+    page.size("mem_aof_buffer", kept);
     page.line("mem_allocator", "mimalloc");
-    page.line("active_defrag_running", 0);
+    page.gauge("active_defrag_running", 0);
     let worker = &page.shared.worker;
-    page.line(
-        "lazyfree_pending_objects",
-        worker.pending_objects.load(Relaxed),
-    );
-    page.line("lazyfreed_objects", worker.freed_objects.load(Relaxed));
+    let pending = worker.pending_objects.load(Relaxed);
+    page.gauge("lazyfree_pending_objects", pending);
+    page.gauge("lazyfreed_objects", worker.freed_objects.load(Relaxed));
     let sum =
-        |part: fn(&DbMemory) -> usize| breakdown.dbs.iter().map(|(.., m)| part(m)).sum::<usize>();
+        |part: fn(&DbMemory) -> usize| memory.dbs.iter().map(|(.., m)| part(m)).sum::<usize>();
     page.line("mem_records", sum(|m| m.records));
     page.line("mem_index", sum(|m| m.index));
     page.line("mem_timers", sum(|m| m.wheel));
@@ -338,11 +365,11 @@ fn memory(page: &mut Page<'_, '_>) {
 
 fn stats(page: &mut Page<'_, '_>) {
     let counts = &page.shared.replication.replicas.counts;
-    let pubsub = &page.shared.clients.pubsub;
+    let topics = &page.shared.clients.pubsub;
     let (channels, patterns, shard_channels) = (
-        pubsub.topic_count(Kind::Channel),
-        pubsub.topic_count(Kind::Pattern),
-        pubsub.topic_count(Kind::Shard),
+        topics.topic_count(pubsub::Kind::Channel),
+        topics.topic_count(pubsub::Kind::Pattern),
+        topics.topic_count(pubsub::Kind::Shard),
     );
     let commands = page.sum(|s| &s.commands);
     let (ops, net_in, net_out) = page.shared.observed.rates.since_last(
@@ -351,96 +378,103 @@ fn stats(page: &mut Page<'_, '_>) {
         page.sum(|s| &s.net_in),
         page.sum(|s| &s.net_out),
     );
-    page.line("total_connections_received", page.sum(|s| &s.connections));
-    page.line("total_commands_processed", commands);
+    page.count("total_connections_received", page.sum(|s| &s.connections));
+    page.count("total_commands_processed", commands);
     page.line("instantaneous_ops_per_sec", ops);
-    page.line("total_net_input_bytes", page.sum(|s| &s.net_in));
-    page.line("total_net_output_bytes", page.sum(|s| &s.net_out));
+    page.count("total_net_input_bytes", page.sum(|s| &s.net_in));
+    page.count("total_net_output_bytes", page.sum(|s| &s.net_out));
     let repl_input = page.shared.replication.upstream.input_bytes.load(Relaxed);
-    page.line("total_net_repl_input_bytes", repl_input);
-    page.line("total_net_repl_output_bytes", counts.bytes.load(Relaxed));
-    let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    page.count("total_net_repl_input_bytes", repl_input);
+    page.count("total_net_repl_output_bytes", counts.bytes.load(Relaxed));
+    let kib = |bytes: u64| Figure::fixed(bytes as f64 / 1024.0, 2);
     page.line("instantaneous_input_kbps", kib(net_in));
     page.line("instantaneous_output_kbps", kib(net_out));
-    page.line("instantaneous_input_repl_kbps", "0.00");
-    page.line("instantaneous_output_repl_kbps", "0.00");
-    page.line(
-        "rejected_connections",
-        page.sum(|s| &s.rejected_connections),
-    );
+    page.line("instantaneous_input_repl_kbps", Figure::fixed(0.0, 2));
+    page.line("instantaneous_output_repl_kbps", Figure::fixed(0.0, 2));
+    let rejected = page.sum(|s| &s.rejected_connections);
+    page.count("rejected_connections", rejected);
     for reason in Reason::ALL {
-        page.line(
-            reason.info_field(),
-            page.shared.clients.users.log.denied(reason),
-        );
+        let denied = page.shared.clients.users.log.denied(reason);
+        page.count(reason.info_field(), denied);
     }
-    page.line("sync_full", counts.full.load(Relaxed));
-    page.line("sync_partial_ok", counts.partial_ok.load(Relaxed));
-    page.line("sync_partial_err", counts.partial_err.load(Relaxed));
+    page.gauge("sync_full", counts.full.load(Relaxed))
+        .named("replica_resyncs_full");
+    page.gauge("sync_partial_ok", counts.partial_ok.load(Relaxed))
+        .named("replica_partial_resync_accepted");
+    page.gauge("sync_partial_err", counts.partial_err.load(Relaxed))
+        .named("replica_partial_resync_denied");
     let counted = page.counted();
-    page.line("expired_subkeys", counted.expired_fields);
-    page.line("expired_keys", counted.expired);
+    page.count("expired_subkeys", counted.expired_fields);
+    page.count("expired_keys", counted.expired);
     for own in Stats::OWN {
         page.line(own.field, (own.of)(&counted));
     }
-    page.line("expired_stale_perc", "0.00");
-    page.line("expired_time_cap_reached_count", 0);
-    page.line(
-        "expire_cycle_cpu_milliseconds",
-        page.sum(|s| &s.expiry_nanos) / 1_000_000,
-    );
-    page.line("evicted_keys", counted.evicted);
+    page.gauge("expired_stale_perc", Figure::fixed(0.0, 2))
+        .named("expired_stale_percentage");
+    page.count("expired_time_cap_reached_count", 0)
+        .named("expired_time_cap_reached_total");
+    let expiry_ms = page.sum(|s| &s.expiry_nanos) / 1_000_000;
+    page.count("expire_cycle_cpu_milliseconds", expiry_ms)
+        .named("expire_cycle_cpu_time_ms_total");
+    page.count("evicted_keys", counted.evicted);
     let memory = &page.shared.memory;
-    page.line("evicted_clients", memory.evicted_clients.load(Relaxed));
+    page.count("evicted_clients", memory.evicted_clients.load(Relaxed));
     let (total_ms, current_ms) = memory.over_ms(page.turn.now);
-    page.line("total_eviction_exceeded_time", total_ms);
-    page.line("current_eviction_exceeded_time", current_ms);
-    page.line("keyspace_hits", counted.hits);
-    page.line("keyspace_misses", counted.misses);
-    page.line("pubsub_channels", channels);
-    page.line("pubsub_patterns", patterns);
-    page.line("pubsubshard_channels", shard_channels);
-    page.line("latest_fork_usec", 0);
+    page.count("total_eviction_exceeded_time", total_ms)
+        .named("eviction_exceeded_time_ms_total");
+    page.gauge("current_eviction_exceeded_time", current_ms)
+        .named("current_eviction_exceeded_time_ms");
+    page.count("keyspace_hits", counted.hits);
+    page.count("keyspace_misses", counted.misses);
+    page.gauge("pubsub_channels", channels);
+    page.gauge("pubsub_patterns", patterns);
+    page.gauge("pubsubshard_channels", shard_channels);
+    // There are no forks, so 0 in any unit.
+    page.gauge("latest_fork_usec", 0)
+        .named("latest_fork_seconds");
     page.line("total_forks", 0);
-    page.line("migrate_cached_sockets", 0);
-    page.line("slave_expires_tracked_keys", 0);
+    page.gauge("migrate_cached_sockets", 0)
+        .named("migrate_cached_sockets_total");
+    page.gauge("slave_expires_tracked_keys", 0);
     let (tracked_keys, tracked_items) = page.shared.store.tracked();
-    page.line("tracking_total_keys", tracked_keys);
-    page.line("tracking_total_items", tracked_items);
-    page.line(
-        "tracking_total_prefixes",
-        page.shared.clients.trackers.prefix_count(),
-    );
-    page.line("unexpected_error_replies", 0);
-    page.line("total_error_replies", page.sum(|s| &s.errors));
-    page.line("total_reads_processed", page.sum(|s| &s.reads));
-    page.line("total_writes_processed", page.sum(|s| &s.writes));
-    page.line("eventloop_cycles", page.sum(|s| &s.turns));
-    page.line(
-        "client_query_buffer_limit_disconnections",
+    page.gauge("tracking_total_keys", tracked_keys);
+    page.gauge("tracking_total_items", tracked_items);
+    let prefixes = page.shared.clients.trackers.prefix_count();
+    page.gauge("tracking_total_prefixes", prefixes);
+    page.count("unexpected_error_replies", 0)
+        .named("unexpected_error_replies");
+    page.count("total_error_replies", page.sum(|s| &s.errors))
+        .named("total_error_replies");
+    page.count("total_reads_processed", page.sum(|s| &s.reads))
+        .named("total_reads_processed");
+    page.count("total_writes_processed", page.sum(|s| &s.writes))
+        .named("total_writes_processed");
+    page.count("eventloop_cycles", page.sum(|s| &s.turns));
+    let (input, output) = (
         page.sum(|s| &s.input_limit_closed),
-    );
-    page.line(
-        "client_output_buffer_limit_disconnections",
         page.sum(|s| &s.output_limit_closed),
     );
+    page.count("client_query_buffer_limit_disconnections", input);
+    page.count("client_output_buffer_limit_disconnections", output);
 }
 
 fn replication(page: &mut Page<'_, '_>) {
-    let shared = page.shared;
-    let replica = shared.replication.is_replica();
-    page.line("role", if replica { "slave" } else { "master" });
-    replica::info(shared, |name, value| page.line(name, value));
-    let settings = shared.settings();
-    crate::command::info::primary::fields(shared, &settings, |name, value| page.line(name, value));
+    let replica = page.shared.replication.is_replica();
+    page.line("role", Figure::Either(replica, ["slave", "master"]));
+    replica::info(page);
+    primary::info(page);
 }
 
 fn cpu(page: &mut Page<'_, '_>) {
     let (user, system) = process::cpu_seconds();
-    page.line("used_cpu_sys", format_args!("{system:.6}"));
-    page.line("used_cpu_user", format_args!("{user:.6}"));
-    page.line("used_cpu_sys_children", "0.000000");
-    page.line("used_cpu_user_children", "0.000000");
+    page.count("used_cpu_sys", Figure::fixed(system, 6))
+        .named("cpu_sys_seconds_total");
+    page.count("used_cpu_user", Figure::fixed(user, 6))
+        .named("cpu_user_seconds_total");
+    page.count("used_cpu_sys_children", Figure::fixed(0.0, 6))
+        .named("cpu_sys_children_seconds_total");
+    page.count("used_cpu_user_children", Figure::fixed(0.0, 6))
+        .named("cpu_user_children_seconds_total");
 }
 
 fn command_stats(page: &mut Page<'_, '_>) {
@@ -458,12 +492,14 @@ fn command_stats(page: &mut Page<'_, '_>) {
         if calls + rejected > 0 {
             let micros = nanos / 1000;
             let each = micros as f64 / calls.max(1) as f64;
-            page.line(
-                &format!("cmdstat_{}", entry.name),
-                format_args!(
-                    "calls={calls},usec={micros},usec_per_call={each:.2},rejected_calls={rejected},failed_calls={failed}"
-                ),
-            );
+            let figures = Figure::parts([
+                ("calls", calls.into()),
+                ("usec", micros.into()),
+                ("usec_per_call", Figure::fixed(each, 2)),
+                ("rejected_calls", rejected.into()),
+                ("failed_calls", failed.into()),
+            ]);
+            page.each("cmdstat_", &*entry.name, figures);
         }
     }
 }
@@ -478,19 +514,18 @@ fn latency_stats(page: &mut Page<'_, '_>) {
         if durations.total == 0 {
             continue;
         }
-        let mut figures = String::new();
-        for percent in &settings.latency_percentiles {
-            let comma = if figures.is_empty() { "" } else { "," };
+        let figures = settings.latency_percentiles.iter().map(|percent| {
             let micros = durations.percentile(*percent) as f64 / 1000.0;
-            let _ = write!(figures, "{comma}p{percent}={micros:.3}");
-        }
-        page.line(&format!("latency_percentiles_usec_{}", entry.name), figures);
+            (format!("p{percent}").into(), Figure::fixed(micros, 3))
+        });
+        let figures = Figure::Parts(figures.collect());
+        page.each("latency_percentiles_usec_", &*entry.name, figures);
     }
 }
 
 fn error_stats(page: &mut Page<'_, '_>) {
     for (code, count) in page.shared.observed.errors.all() {
-        page.line(&format!("errorstat_{code}"), format_args!("count={count}"));
+        page.each("errorstat_", code, Figure::parts([("count", count.into())]));
     }
 }
 
@@ -509,13 +544,12 @@ fn keyspace(page: &mut Page<'_, '_>) {
             }
         }
         if keys > 0 {
-            page.line(
-                &format!("db{db}"),
-                format_args!(
-                    "keys={keys},expires={expires},avg_ttl={}",
-                    left_ms / sampled.max(1)
-                ),
-            );
+            let figures = Figure::parts([
+                ("keys", keys.into()),
+                ("expires", expires.into()),
+                ("avg_ttl", (left_ms / sampled.max(1)).into()),
+            ]);
+            page.each("db", db, figures);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! JOB COUNT and JOB QUEUES, which look at the queues that the user may read. The other subcommands are the keyspace's.
+//! JOB COUNT and JOB QUEUES, which need the user's permissions: they count only queues that the
+//! user may read. The other subcommands are keyspace commands.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::command::jobs::look;
@@ -13,27 +14,28 @@ const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCo
     ServerCommand::new(name, arity, Flags::READONLY, Group::Job, handler)
 }
 
-/// The family's rows, which join those of the keyspace.
+/// Rows of these subcommands. The command table adds the subcommands of the keyspace.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "job",
     Group::Job,
     &[
         row("count", -4, count).doc(
             OWN,
-            "O(Q B log J) for Q queues with J jobs and B buckets, of which empty ones cost nothing; at most 100000 queues and buckets with jobs.",
-            "Returns the number of delayed jobs that are due in a range of time, or in equal parts of it.",
+            "O(Q B log J) for Q queues with J jobs and B buckets that have jobs. Queues and buckets are at most 100000 together.",
+            "Returns the number of delayed jobs that become due in a time range, or in each of its equal parts.",
         )
             .syntax("from to [BUCKETS count]"),
         row("queues", -2, queues).doc(
             OWN,
             "O(Q log Q + N log J) for Q queues, at most 10000, of which N with J jobs are returned.",
-            "Returns the queues of the database as JOB INFO does.",
+            "Returns information about the queues of a database.",
         )
             .syntax("[MATCH pattern] [COUNT count]"),
     ],
 )];
 
-/// The half of a command that the keyspace has.
+/// The part of a command that the keyspace implements. The function in its arguments says whether
+/// the user may read a key.
 type Look =
     fn(&mut Turn<'_>, usize, &dyn Fn(&[u8]) -> bool, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
 

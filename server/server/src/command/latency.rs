@@ -1,4 +1,4 @@
-//! LATENCY: latency events and distributions of command durations.
+//! LATENCY: latency events, and distributions of command durations.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCo
     ServerCommand::new(name, arity, FLAGS, Group::Server, handler).tips(TIPS)
 }
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "latency",
     Group::Server,
@@ -142,7 +142,7 @@ fn doctor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a report on latency events with advice.
+/// Returns a report on latency events, with advice.
 fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
     let mut text = String::new();
     if threshold_ms == 0 {
@@ -191,10 +191,10 @@ fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
 
 fn histogram(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
-    let asked: Vec<&Entry> = if names.is_empty() {
+    let requested: Vec<&Entry> = if names.is_empty() {
         call.shared.commands.table().all().collect()
     } else {
-        // A container includes its subcommands.
+        // A container stands for its subcommands.
         let found = names
             .iter()
             .filter_map(|name| call.shared.commands.get_full(name));
@@ -202,7 +202,7 @@ fn histogram(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error
             .flat_map(|e| std::iter::once(e).chain(&e.subcommands))
             .collect()
     };
-    let shown: Vec<(&Entry, Distribution)> = asked
+    let shown: Vec<(&Entry, Distribution)> = requested
         .into_iter()
         .map(|entry| (entry, durations(call.shared, entry)))
         .filter(|(_, durations)| durations.total > 0)
@@ -224,7 +224,7 @@ fn histogram(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error
     Ok(())
 }
 
-/// Returns the distribution of a command's durations over all loops.
+/// Returns the distribution of a command's durations, summed over all loops.
 pub(crate) fn durations(shared: &Shared, entry: &Entry) -> Distribution {
     Distribution::sum(
         shared

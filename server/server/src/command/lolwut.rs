@@ -1,4 +1,4 @@
-//! LOLWUT: computer art in Redis; here, a clock face with the current time.
+//! LOLWUT. Redis draws computer art; this server draws a clock face with the current time.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -7,7 +7,7 @@ use punctual_store::{Error, Now};
 
 use crate::node::call::{Call, ServerCommand};
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "lolwut",
     -1,
@@ -42,7 +42,7 @@ fn lolwut(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 /// Draws a clock with two hands at the UTC time of `now`.
 fn face(now: Now) -> String {
     const RADIUS: i32 = 8;
-    /// A character is about twice as high as it is wide.
+    /// Twice the radius, because a character is about twice as high as it is wide.
     const WIDTH: i32 = 2 * RADIUS;
     let minutes = (now.micros() / 60_000_000 % 720) as f64;
     let mut rows = vec![vec![' '; 2 * WIDTH as usize + 1]; 2 * RADIUS as usize + 1];

@@ -1,7 +1,8 @@
-//! MEMORY: memory usage of the server. MEMORY USAGE is a keyspace command; the command table merges both containers.
+//! MEMORY: memory usage of the server. MEMORY USAGE is a keyspace command; the command table merges
+//! both containers.
 //!
-//! Figures are what the allocator has handed out, the kernel's resident sizes, and the sizes that the server's parts
-//! compute.
+//! The figures come from the allocator's counts, from the kernel's resident sizes, and from the
+//! sizes that the parts of the server compute.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -30,7 +31,7 @@ const fn row(name: &'static str, handler: ServerHandler) -> ServerCommand {
     ServerCommand::new(name, 2, Flags::NONE, Group::Server, handler).tips(TIPS)
 }
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "memory",
     Group::Server,
@@ -61,7 +62,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
 /// Memory usage by part, in bytes.
 #[derive(Default)]
 pub(crate) struct MemoryBreakdown {
-    /// Bytes in use: what the allocator has handed out, or resident bytes if it does not count.
+    /// Bytes in use: bytes that the allocator counts, or resident bytes if it does not count.
     pub(crate) used: u64,
     /// Peak of the bytes in use.
     pub(crate) peak: u64,
@@ -69,21 +70,22 @@ pub(crate) struct MemoryBreakdown {
     pub(crate) resident: u64,
     /// Bytes in use at the server's start.
     pub(crate) startup: u64,
-    /// Bytes that the allocator has handed out, or those of its pages if it does not count.
+    /// Bytes that the allocator counts, or bytes of its pages if it does not count.
     pub(crate) allocated: u64,
-    /// Anonymous resident bytes: the allocator's pages and the stacks; at least the allocated bytes.
+    /// Anonymous resident bytes (the allocator's pages and the stacks), at least the allocated
+    /// bytes.
     pub(crate) pages: u64,
-    /// Bytes of connections and their buffers, without replicas.
+    /// Bytes of connections and their buffers, except replicas.
     pub(crate) clients: u64,
-    /// Bytes of replicas' connections.
+    /// Bytes of the connections of replicas.
     pub(crate) replicas: u64,
-    /// Bytes of the replication backlog, which is also the replicas' output.
+    /// Bytes of the replication backlog, which is also the output of the replicas.
     pub(crate) backlog: u64,
-    /// Bytes that are kept for the append-only file.
+    /// Bytes that are kept until they are in the append-only file.
     pub(crate) file: u64,
-    /// Bytes of scripts' and functions' sources.
+    /// Bytes of the sources of scripts and functions.
     pub(crate) scripts: u64,
-    /// Databases with keys or capacity: number, keys, memory.
+    /// Number, keys and memory of each database with keys or capacity.
     pub(crate) dbs: Vec<(usize, usize, DbMemory)>,
 }
 
@@ -92,12 +94,12 @@ impl MemoryBreakdown {
     pub(crate) fn new(shared: &Shared, turn: &mut Turn) -> Self {
         let (resident, _) = process::memory();
         let all = shared.clients.registry.list();
-        let of = |replicas: bool| {
+        let memory_of = |replicas: bool| {
             let clients = all.iter();
             let clients = clients.filter(|c| (c.client_type() == ClientType::Replica) == replicas);
             clients.map(|client| client.memory()).sum()
         };
-        let (clients, replicas) = (of(false), of(true));
+        let (clients, replicas) = (memory_of(false), memory_of(true));
         turn.lock_all();
         let mut dbs = Vec::new();
         for db in 0..shared.store.databases() {
@@ -130,12 +132,12 @@ impl MemoryBreakdown {
             resident,
             startup: shared.observed.startup_bytes.load(Ordering::Relaxed),
             allocated,
-            // Memory that was never written is allocated, and not resident.
+            // Allocated memory that was never written is not resident.
             pages: anonymous.max(allocated),
             clients,
             replicas,
             backlog,
-            file: shared.durability.changelog.kept_for_file(),
+            file: shared.durability.changelog.file_buffer_bytes(),
             scripts: scripts as u64,
             dbs,
         }
@@ -146,8 +148,8 @@ impl MemoryBreakdown {
         self.dbs.iter().map(|(_, keys, _)| *keys as u64).sum()
     }
 
-    /// Returns the bytes that are not data: the process at its start, clients, replication, files, scripts, hash tables and
-    /// wheels.
+    /// Returns the bytes other than data: the process at its start, clients, replication, files,
+    /// scripts, hash tables and wheels.
     pub(crate) fn overhead(&self) -> u64 {
         let tables: usize = self.dbs.iter().map(|(.., m)| m.index + m.wheel).sum();
         let buffers = self.clients + self.replicas + self.backlog + self.file + self.scripts;
@@ -159,17 +161,18 @@ impl MemoryBreakdown {
         self.used - self.overhead()
     }
 
-    /// Returns the share of data in the memory allocated since the start, in percent.
+    /// Returns the share of data in the memory that was allocated since the start, in percent.
     pub(crate) fn dataset_percent(&self) -> f64 {
         percent(self.dataset(), self.used.saturating_sub(self.startup))
     }
 
-    /// Returns the ratio of resident bytes to the allocator's pages: code, libraries and stacks.
+    /// Returns the ratio of resident bytes to the allocator's pages. The difference is code and
+    /// libraries.
     pub(crate) fn overhead_ratio(&self) -> f64 {
         ratio(self.resident, self.pages)
     }
 
-    /// Returns the ratio of the allocator's pages to the bytes in use.
+    /// Returns the ratio of the allocator's pages to the allocated bytes.
     pub(crate) fn fragmentation(&self) -> f64 {
         ratio(self.pages, self.allocated)
     }
@@ -190,8 +193,8 @@ impl MemoryBreakdown {
     }
 }
 
-fn ratio(of: u64, to: u64) -> f64 {
-    of as f64 / to.max(1) as f64
+fn ratio(numerator: u64, denominator: u64) -> f64 {
+    numerator as f64 / denominator.max(1) as f64
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
@@ -280,12 +283,12 @@ fn doctor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a report on unusual memory usage with advice.
+/// Returns a report on unusual memory usage, with advice.
 fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     const LITTLE: u64 = 5 << 20;
-    /// Bytes of free memory in the allocator's pages from which the report mentions them.
+    /// Minimum number of free bytes in the allocator's pages that the report mentions.
     const FRAGMENTED: u64 = 16 << 20;
-    /// Mean bytes of a client's buffers from which the report mentions them.
+    /// Minimum mean size in bytes of a client's buffers that the report mentions.
     const LARGE_BUFFERS: u64 = 200 << 10;
     let mut text = String::new();
     if breakdown.used.saturating_sub(breakdown.startup) < LITTLE
@@ -345,14 +348,15 @@ fn malloc_stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error
     Ok(())
 }
 
-/// Returns all free pages before it replies. Pages that only other loops can free follow in a round.
+/// Returns all free pages to the system before the reply. Pages that only other loops can free
+/// follow in a round.
 fn purge(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(reclaim) = call.shared.reclaim {
-        // Release the locks: a purge takes long.
+        // A purge takes long, so the locks are released.
         call.turn.release();
         (reclaim.collect)();
         (reclaim.purge)();
-        // A running purge is sufficient.
+        // If a round is already in progress, that round is sufficient.
         rounds::begin_round(call.shared);
     }
     reply.ok();

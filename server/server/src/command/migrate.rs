@@ -1,4 +1,4 @@
-//! MIGRATE; see [`crate::migrate`].
+//! MIGRATE. See [`crate::migrate`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::node::call::{Call, ServerCommand};
 use crate::node::order::Order;
 use crate::session::Executing;
 
-/// Timeout if the client gives none.
+/// Timeout in milliseconds if the argument is 0 or negative.
 const TIMEOUT_MS: u64 = 1000;
 
 static KEYS: KeyOrOption = KeyOrOption {
@@ -24,7 +24,7 @@ static KEYS: KeyOrOption = KeyOrOption {
     skipped: &[("AUTH", 1), ("AUTH2", 2)],
 };
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "migrate",
     -6,
@@ -128,14 +128,14 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
             timeout_ms
         }),
         replace: options.replace,
-        // As in Redis, whose MIGRATE moves slots between the nodes of a cluster.
+        // As in Redis, where `tls-cluster` also applies to MIGRATE.
         tls: encrypts.then(|| Arc::clone(&call.shared.tls)),
     };
     let keys = match options.keys {
         Some(at) => args.skip(at),
         None => args.skip(3).take(1),
     };
-    // In a transaction or a script the shards are pinned, and stay so. For keys that act by themselves they are pinned here.
+    // In a transaction or a script, the shards are already pinned and stay pinned.
     let db = call.session.db;
     let may_wait = call.turn.may_wait();
     let waits = may_wait && (options.copy || !pin_actors(call.turn, db, keys));
@@ -147,7 +147,7 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
             let (shared, loop_number) = (Arc::clone(call.shared), call.loop_number);
             let mut migration = Box::new(migration);
             call.session.executing = Some(Executing::Wait(Box::new(move |waiter| {
-                migration.answer_to(waiter);
+                migration.set_waiter(waiter);
                 shared.mailboxes[loop_number].order(Order::Migrate(migration));
             })));
         }
@@ -164,8 +164,9 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
     moved
 }
 
-/// Pins the shards of the keys if one of them is a timer or has jobs. During a transfer that is not noticed here, the timer could fire
-/// on both servers, and a worker of each could get the same job. Returns whether they are pinned.
+/// Pins the shards of the keys, if one of them is a timer or a queue of jobs. Otherwise, during the
+/// transfer, the timer could fire on both servers, or a worker of each server could get the same
+/// job. Returns whether the shards are pinned.
 fn pin_actors(turn: &mut Turn, db: usize, keys: Args) -> bool {
     turn.pin(Some(
         keys.iter().map(|key| turn.store.shard_of(key)).collect(),

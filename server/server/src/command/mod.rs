@@ -1,5 +1,6 @@
-//! The server's own commands: connections, subscriptions and administration. One file per family, with the rows and
-//! their handlers.
+//! The server's own commands: connections, subscriptions and administration. Each file has the rows
+//! of a family of commands, and their handlers. A *row* ([`ServerCommand`]) declares a command:
+//! name, arity, flags, keys and documentation. Keyspace commands are in the store.
 
 pub(crate) mod acl;
 pub(crate) mod client;
@@ -72,12 +73,13 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
 static TABLE: LazyLock<(CommandTable, Vec<ServerHandler>)> =
     LazyLock::new(|| CommandTable::new(FAMILIES));
 
-/// Returns the table of all commands: the keyspace's and the server's own.
+/// Returns the table of all commands: keyspace commands and the server's own commands.
 pub(crate) fn table() -> &'static CommandTable {
     &TABLE.0
 }
 
-/// Returns the handlers in the order of their numbers; see [`Run::Server`](crate::table::Run::Server).
+/// Returns the handlers in the order of their numbers. See
+/// [`Run::Server`](crate::table::Run::Server).
 pub(crate) fn handlers() -> &'static [ServerHandler] {
     &TABLE.1
 }

@@ -1,4 +1,4 @@
-//! MODULE on a server without modules: it replies as Redis does to a file that is no module.
+//! MODULE on a server without modules. MODULE LOAD replies like Redis for a file that is no module.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -12,7 +12,7 @@ const LOADS: Flags = ADMIN.or(Flags::NO_ASYNC_LOADING);
 
 punctual_store::family!(ServerHandler, Group::Server, Flags::NONE);
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "module",
     Group::Server,
@@ -47,7 +47,7 @@ fn list(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the error of a client that may not send the command: `enable-module-command` is off.
+/// Returns an error if `enable-module-command` does not allow the command for this client.
 fn check_allowed(call: &Call) -> Result<(), Error> {
     let local = call.session.info.local;
     if call.shared.settings().module_command.allows(local) {

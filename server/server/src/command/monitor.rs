@@ -1,4 +1,4 @@
-//! MONITOR: shows every command that the server runs.
+//! MONITOR, which shows every command that the server runs.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -6,7 +6,7 @@ use punctual_store::spec::{Flags, Group};
 
 use crate::node::call::{Call, ServerCommand};
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "monitor",
     1,

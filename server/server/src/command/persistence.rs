@@ -10,7 +10,7 @@ use crate::node::call::{Call, ServerCommand, ServerHandler};
 use crate::persist::aof::rewrite::{self, RewriteError};
 use crate::persist::save::{self, SaveError};
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     row("bgrewriteaof", 1, ADMIN, bgrewriteaof).doc(
         "1.0.0",
@@ -58,7 +58,7 @@ fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
             Ok(())
         }
         Err(SaveError::Busy) => Err(IN_PROGRESS),
-        // The cause is in the log.
+        // The reason is in the log.
         Err(_) => Err(Error::fixed("ERR")),
     }
 }

@@ -1,7 +1,7 @@
 //! Publishing and subscribing.
 //!
-//! A subscriber's messages and replies share one stream. Messages published before the end of a subscription are sent
-//! before the reply to UNSUBSCRIBE, and none follow it.
+//! Messages and replies of a subscriber share one stream. Messages that were published before the
+//! end of a subscription precede the reply to UNSUBSCRIBE, and no message follows it.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -24,7 +24,7 @@ const LOOK: Flags = Flags::PUBSUB.or(Flags::LOADING).or(Flags::STALE);
 
 punctual_store::family!(ServerHandler, Group::Pubsub, Flags::KEYLESS);
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     row("subscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Channel, c, a, r)).doc(
         "2.0.0",
@@ -158,7 +158,7 @@ fn end(kind: Kind, topic: &[u8], call: &mut Call, reply: &mut Reply) {
     confirm(kind, Some(topic), call, reply);
 }
 
-/// Confirms the end of a subscription, after all messages published while it existed.
+/// Confirms the end of a subscription, after all messages that were published before it.
 fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call, reply: &mut Reply) {
     call.mailbox().take_separated(reply.out());
     reply.push(3);

@@ -20,7 +20,7 @@ const FLAGS: Flags = Flags::ADMIN
     .or(Flags::NO_ASYNC_LOADING)
     .or(Flags::CHANGES_ROLE);
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     ServerCommand::new(
         "failover",
@@ -127,7 +127,8 @@ fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     Ok(())
 }
 
-/// Handles `REPLCONF GETACK *` of the primary: the acknowledgement is sent although its stream gets no replies.
+/// Handles `REPLCONF GETACK *` from the primary. The acknowledgement is sent, although the commands
+/// of the primary's stream get no replies.
 pub(crate) fn get_ack(call: &mut Call, reply: &mut Reply) {
     if let Some(applied) = &mut call.session.upstream {
         let offset = applied.offset(call.shared);

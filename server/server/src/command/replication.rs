@@ -1,4 +1,4 @@
-//! ROLE, REPLCONF, PSYNC and SYNC: what replicas send.
+//! ROLE, REPLCONF, PSYNC and SYNC, which replicas send.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,10 +14,10 @@ use crate::command::replica_of::get_ack;
 use crate::log;
 use crate::node::call::{Call, ServerCommand};
 use crate::replication::replica::{Filter, Phase, Replica};
-use crate::replication::state::Foreign;
+use crate::replication::state::CannotContinue;
 use crate::shutdown;
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     ServerCommand::new("psync", -3, SYNC, Group::Server, psync)
         .doc(
@@ -103,7 +103,7 @@ fn replconf(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
                 peer.eof |= value.eq_ignore_ascii_case(b"eof");
                 peer.psync2 |= value.eq_ignore_ascii_case(b"psync2");
             }
-            // As in Redis, acknowledgements have no reply, and end the command.
+            // As in Redis, acknowledgements get no reply, and the arguments after them are ignored.
             b"ack" => {
                 if let Ok(offset) = number() {
                     acknowledge(call, args, at, offset);
@@ -140,7 +140,7 @@ fn replconf(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     Ok(())
 }
 
-/// Parses the names of the parts that a filtered snapshot has.
+/// Parses the names of the parts for a filtered snapshot.
 fn filter(names: &[u8]) -> Result<Filter, Error> {
     let mut filter = Filter { functions: false };
     for name in names.split(|b| b.is_ascii_whitespace()) {
@@ -172,7 +172,7 @@ fn acknowledge(call: &mut Call, args: Args, at: usize, offset: i64) {
     replica.acknowledge(unsigned(offset), file.map(unsigned));
     call.shared.answer_acked(call.loop_number);
     if call.shared.replication.failover.is_planned() {
-        call.shared.call_upkeep();
+        call.shared.request_upkeep();
     }
     shutdown::check(call.shared);
 }
@@ -218,7 +218,7 @@ fn psync(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         counts.partial_ok.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     }
-    // A replica that asks for everything has not failed to continue.
+    // A replica that asks for a full synchronization has not failed to continue.
     if id.first() != Some(&b'?') {
         let counts = &shared.replication.replicas.counts;
         counts.partial_err.fetch_add(1, Ordering::Relaxed);
@@ -227,7 +227,8 @@ fn psync(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes this replica a primary at the request of its primary, which follows it from now on (FAILOVER).
+/// Makes this replica a primary, at the request of its primary (FAILOVER), which becomes its
+/// replica.
 fn take_over(call: &mut Call, id: &[u8]) -> Result<(), Error> {
     let shared = Arc::clone(call.shared);
     log::notice!(
@@ -257,7 +258,7 @@ fn take_over(call: &mut Call, id: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the error for a client that cannot become a replica now.
+/// Returns the error for a client that must not become a replica now.
 fn check(call: &Call, reply: &Reply) -> Result<(), Error> {
     if !reply.is_empty() {
         return Err(Error::fixed(
@@ -276,7 +277,7 @@ fn check(call: &Call, reply: &Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the replica that the client would be.
+/// Creates the replica that the client becomes when it is attached.
 fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
     Replica::new(
         call.shared.world,
@@ -287,7 +288,8 @@ fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
     )
 }
 
-/// Continues the stream at `offset`, if the replica has the same past and the backlog has the rest.
+/// Continues the stream at `offset`, if the replica has the same history and the backlog has all
+/// bytes from this offset on.
 fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
     let shared = Arc::clone(call.shared);
     let name = candidate(call, Phase::Waiting, u64::MAX);
@@ -296,17 +298,17 @@ fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
     if let Err(foreign) = ids.accept(id, offset) {
         drop(stream);
         match foreign {
-            Foreign::Asked => {
+            CannotContinue::Asked => {
                 log::notice!(shared.logger, "Full resync requested by replica {name}");
             }
-            Foreign::Unknown => log::notice!(
+            CannotContinue::Unknown => log::notice!(
                 shared.logger,
                 "Partial resynchronization not accepted: Replication ID mismatch (Replica asked for '{}', my replication IDs are '{}' and '{}')",
                 id.escape_ascii(),
                 ids.current,
                 ids.second
             ),
-            Foreign::BeyondSecond => log::notice!(
+            CannotContinue::BeyondSecond => log::notice!(
                 shared.logger,
                 "Partial resynchronization not accepted: Requested offset for second ID was {offset}, but I can reply up to {}",
                 ids.second_end

@@ -1,10 +1,10 @@
-//! Replies that several families of commands give.
+//! Error replies that several families of commands share.
 
 use punctual_resp::Args;
 use punctual_store::Error;
 use punctual_store::error::brief;
 
-/// Returns the error for a subcommand with too many arguments for any of its forms.
+/// Returns the error for a subcommand whose number of arguments fits none of its forms.
 pub(crate) fn wrong_form(container: &str, args: Args) -> Error {
     Error::repeating(
         "ERR unknown subcommand or wrong number of arguments for '",

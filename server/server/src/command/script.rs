@@ -1,4 +1,4 @@
-//! EVAL, EVALSHA, SCRIPT.
+//! EVAL, EVALSHA and SCRIPT.
 
 use punctual_lua::ScriptFlags;
 use punctual_resp::decimal::parse_i64;
@@ -12,7 +12,7 @@ use crate::node::scripts::{MISSING, Scripts};
 use crate::script::cache::{Cache, SHA_DIGITS, parse_sha};
 use crate::session::{Executing, Runnable, ScriptRequest};
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     runs(
         "eval",
@@ -159,7 +159,7 @@ fn evalsha_ro(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare_cached(call, args, true)
 }
 
-/// As [`prepare`], for EVALSHA, which looks at the length of the digest before its other arguments.
+/// Like [`prepare`], for EVALSHA, which checks the length of the digest before its other arguments.
 fn prepare_cached(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     if args.at(1).len() != SHA_DIGITS {
         return Err(MISSING);
@@ -167,7 +167,7 @@ fn prepare_cached(call: &mut Call, args: Args, read_only: bool) -> Result<(), Er
     prepare(call, args, Scripts::by_sha, read_only)
 }
 
-/// Finds the script, which the dispatcher runs when the handler has returned.
+/// Finds the script. The dispatcher runs it after the handler has returned.
 fn prepare(
     call: &mut Call,
     args: Args,
@@ -185,7 +185,7 @@ fn prepare(
     };
     let script = find(call.scripts, &call.shared.scripting.cache, args.at(1))?;
     let flags = call.scripts.flags(script);
-    // Without a shebang each write is checked when it comes.
+    // For a script without a shebang, each write is checked when the script calls it.
     if flags.is_some_and(|flags| !flags.has(ScriptFlags::NO_WRITES)) {
         may_write(call.shared, read_only)?;
     }
@@ -203,7 +203,7 @@ fn kill(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a script or a function that does not declare that it changes nothing, if nothing may change.
+/// Refuses a script or function that may write while writes are refused.
 pub(super) fn may_write(shared: &Shared, read_only: bool) -> Result<(), Error> {
     if shared.durability.refuses_writes(&shared.settings()) {
         return Err(Error::fixed(
@@ -227,7 +227,7 @@ fn load(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Parses the optional SYNC or ASYNC.
+/// Parses the optional argument SYNC or ASYNC.
 pub(super) fn flush_option(args: Args, refusal: &'static str) -> Result<(), Error> {
     match args.get(2) {
         None => Ok(()),

@@ -11,7 +11,7 @@ use crate::node::call::{Call, ServerCommand};
 use crate::session::Executing;
 use crate::shutdown::{self, Begun};
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "shutdown",
     -1,

@@ -19,7 +19,7 @@ const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCo
     )
 }
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "slowlog",
     Group::Server,
@@ -63,7 +63,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "A container for slow log commands.",
 )];
 
-/// Default number of entries returned by GET.
+/// Default number of entries that GET returns.
 const COUNT: usize = 10;
 
 fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {

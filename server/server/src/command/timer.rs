@@ -1,4 +1,5 @@
-//! TIMER SET and TIMER RUN, which need the command table and the users. The other subcommands are the keyspace's.
+//! TIMER SET and TIMER RUN, which need the command table and the users. The other subcommands are
+//! keyspace commands.
 
 use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::Error;
@@ -7,7 +8,7 @@ use punctual_store::spec::{Flags, Group};
 
 use crate::acl::registry::DEFAULT;
 use crate::dispatch::Dispatcher;
-use crate::dispatch::timers::{By, Fired};
+use crate::dispatch::timers::{Fired, Trigger};
 use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const fn row(
@@ -27,7 +28,7 @@ const fn row(
     .access(&["RW update"])
 }
 
-/// The family's rows, which join those of the keyspace.
+/// Rows of these subcommands. The command table adds the subcommands of the keyspace.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "timer",
     Group::Timer,
@@ -36,14 +37,14 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             .doc(
                 OWN,
                 "Depends on the command.",
-                "Runs the command of a timer now.",
+                "Runs the command of a timer immediately.",
             )
             .syntax("key"),
         row("set", -6, Flags::DENYOOM, set)
             .doc(
                 OWN,
                 "O(N) for N bytes of the command.",
-                "Sets a timer: a command that runs at a time, after a time, or again and again.",
+                "Sets a timer, which runs a command once or repeatedly.",
             )
             .syntax(
                 "key (schedule: AT unix-time-milliseconds | IN milliseconds | (every: EVERY \
@@ -89,7 +90,7 @@ fn run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         let due = due.ok_or(Error::NoSuchKey)??;
         let max = usize::MAX;
         let fired = Dispatcher::new(shared, *loop_number, turn, scripts, &clock, max, None)
-            .fire(&due, By::Command);
+            .fire(&due, Trigger::Command);
         match fired {
             Fired::Done(None) => {
                 reply.ok();

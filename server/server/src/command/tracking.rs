@@ -10,7 +10,7 @@ use crate::client::registry::ClientInfo;
 use crate::node::call::Call;
 use crate::session::tracking::{Mode, PrefixList};
 
-/// Options of CLIENT TRACKING.
+/// Parses the options of CLIENT TRACKING.
 fn parse(call: &Call, options: Args) -> Result<(Mode, PrefixList), Error> {
     let (mut mode, mut prefixes) = (Mode::default(), Vec::new());
     let mut at = 0;
@@ -46,7 +46,7 @@ fn parse(call: &Call, options: Args) -> Result<(Mode, PrefixList), Error> {
     Ok((mode, prefixes))
 }
 
-/// Returns the error for options that do not fit each other or the client's mode, in Redis's order.
+/// Returns the error for options that contradict each other or the client's mode, in Redis's order.
 fn check(call: &Call, mode: &Mode, prefixes: &[Box<[u8]>]) -> Result<(), Error> {
     let refuse = |text| Err(Error::fixed(text));
     let tracking = call.session.tracking.as_deref().filter(|t| t.on);

@@ -1,4 +1,4 @@
-//! Transactions: MULTI EXEC DISCARD WATCH UNWATCH.
+//! Transactions: MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -14,7 +14,7 @@ const QUICK: Flags = ANY_TIME.or(Flags::FAST).or(Flags::ALLOW_BUSY);
 
 punctual_store::family!(ServerHandler, Group::Transactions, Flags::KEYLESS);
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     row("discard", 1, QUICK.or(Flags::UNQUEUED), discard).doc(
         "2.0.0",
@@ -87,8 +87,8 @@ fn unwatch(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks whether the queued commands may run and pins their shards. The dispatcher runs `session.executing` afterwards
-/// and writes the reply.
+/// Checks whether the queued commands may run, and pins their shards. Afterwards the dispatcher
+/// runs `session.executing` and writes the replies.
 fn exec(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let session = &mut *call.session;
     let Some(transaction) = session.multi.take() else {
@@ -102,7 +102,7 @@ fn exec(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut changed = session.watch_flag().is_some_and(WatchFlag::is_raised);
     if !changed {
         transaction.pin(call.turn, &session.watched);
-        // Checked again under the locks, which exclude further changes.
+        // Checked again under the locks, which prevent further changes.
         changed = session.watch_flag().is_some_and(|flag| {
             flag.is_raised() || call.turn.watched_are_due(session.watched.iter(), flag)
         });

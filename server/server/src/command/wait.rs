@@ -13,7 +13,8 @@ use crate::node::call::{Call, ServerCommand};
 use crate::replication::acks::{Goal, LocalFile};
 use crate::session::Executing;
 
-/// The family's rows. As in Redis, they have the ACL category `connection`, which their group sets.
+/// Rows of the commands in this file. As in Redis, they have the ACL category `connection`, which
+/// their group sets.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     ServerCommand::new("wait", 3, Flags::BLOCKING, Group::Connection, wait)
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
@@ -33,7 +34,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         .syntax("numlocal:integer numreplicas:integer timeout:integer"),
 ];
 
-/// Parses a timeout in ms into a deadline in unix ms; `None` for 0, which means no timeout.
+/// Parses a timeout in milliseconds into a deadline in Unix milliseconds. Returns `None` for 0,
+/// which means no timeout.
 fn deadline(call: &Call, arg: &[u8]) -> Result<Option<u64>, Error> {
     match parse_i64(arg) {
         None => Err(Error::fixed(
@@ -52,7 +54,7 @@ fn deadline(call: &Call, arg: &[u8]) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Replies if the replicas have acknowledged enough, or makes the client wait.
+/// Replies if enough replicas have acknowledged, or makes the client wait.
 fn wait_for(
     call: &mut Call,
     replicas: i64,
@@ -60,7 +62,7 @@ fn wait_for(
     deadline_ms: Option<u64>,
     reply: &mut Reply,
 ) {
-    // The client's writes may still be in the turn.
+    // The turn may not have appended the client's writes yet.
     call.turn.release();
     let (shared, session) = (call.shared, &call.session);
     let (offset, position) = match call.has_written() {
@@ -110,14 +112,14 @@ fn wait_aof(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
             "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.",
         ));
     }
-    let wanted = local > 0;
-    if wanted && call.shared.durability.aof.phase() == Phase::Off {
+    let required = local > 0;
+    if required && call.shared.durability.aof.phase() == Phase::Off {
         return Err(Error::fixed(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
     let file = LocalFile {
-        wanted,
+        required,
         position: 0,
     };
     wait_for(call, replicas, Some(file), deadline_ms, reply);

@@ -1,4 +1,4 @@
-//! A row of the table of directives.
+//! A row of the table of directives, and the functions that build it.
 
 use crate::config::value::{Kind, TextRule};
 
@@ -9,7 +9,7 @@ pub(crate) enum Effect {
     Implemented,
     /// Accepted, shown and rewritten as in Redis, but without effect yet.
     Accepted,
-    /// Only the default is accepted; the text is the reason.
+    /// Only the default value is accepted. The text says why other values are refused.
     Fixed(&'static str),
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Change {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Directive {
     pub(crate) name: &'static str,
-    /// An older or other name of the same directive.
+    /// Second name of the directive, such as its name in older versions of Redis.
     pub(crate) alias: Option<&'static str>,
     pub(crate) kind: Kind,
     /// Default value as in a line of redis.conf.
@@ -37,9 +37,9 @@ pub(crate) struct Directive {
     pub(crate) effect: Effect,
     /// CONFIG SET refuses the directive while a snapshot is loaded.
     pub(crate) not_while_loading: bool,
-    /// Not shown for a pattern, only for its exact name.
+    /// CONFIG GET shows the directive for its exact name, and not for a pattern.
     pub(crate) hidden: bool,
-    /// The name of something that CONFIG SET reads again even if the name is the same.
+    /// The directive names a file, which CONFIG SET reads again even if the name does not change.
     pub(crate) reread: bool,
     /// A secret: its value must not reach the slow log or MONITOR.
     pub(crate) sensitive: bool,
@@ -95,7 +95,7 @@ pub(crate) const fn text(name: &'static str, default: &'static str) -> Directive
     row(name, Kind::Text(TextRule::Any), default)
 }
 
-/// A text for which empty means "not set".
+/// A text whose empty value means "not set".
 pub(crate) const fn optional(name: &'static str) -> Directive {
     row(name, Kind::Text(TextRule::Optional), "")
 }
@@ -162,7 +162,7 @@ impl Directive {
         self
     }
 
-    /// The name and, if there is one, the alias.
+    /// Returns the name and, if the directive has one, the alias.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         [Some(self.name), self.alias].into_iter().flatten()
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Error of a configuration that could not be read. `Display` is the text that the server prints before it exits.
+/// Error of a configuration that cannot be read. `Display` is the text that the server prints
+/// before it exits.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -15,11 +16,11 @@ pub enum ConfigError {
         version = env!("CARGO_PKG_VERSION")
     )]
     Line {
-        /// Place of the line.
+        /// The file or argument that contains the line.
         place: Place,
-        /// The line as written; an argument as the line it stands for.
+        /// The line as written. For an argument: the equivalent line of a configuration file.
         line: String,
-        /// Description of the error.
+        /// The reason for which the line is invalid.
         reason: String,
     },
     /// A configuration file cannot be read.
@@ -27,7 +28,7 @@ pub enum ConfigError {
     Open {
         /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The current directory does not exist or may not be read.
@@ -40,9 +41,9 @@ pub enum ConfigError {
 pub enum Place {
     /// Line `line` (from 1) of a configuration text.
     File {
-        /// Its path, or a name such as `standard input`.
+        /// Path of the file, or a name such as `standard input`.
         origin: String,
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
     },
     /// An option of the command line, with its dashes.
@@ -63,7 +64,8 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Error of a CONFIG SET, which changed nothing. `Display` is Redis's error text after its first word.
+/// Error of a CONFIG SET, which changed nothing. `Display` is Redis's error text without its first
+/// word.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetError {
     /// No directive has this name.
@@ -75,15 +77,15 @@ pub enum SetError {
     /// The directive may not be changed, or not to this value.
     #[error("CONFIG SET failed (possibly related to argument '{name}') - {reason}")]
     Refused {
-        /// The directive.
+        /// Name of the directive.
         name: String,
-        /// Why.
+        /// The reason for which the change is refused.
         reason: String,
     },
 }
 
 impl SetError {
-    /// Creates the error of a legal value that could not be applied, such as a port in use.
+    /// Creates the error of a valid value that the server could not apply, such as a port in use.
     pub fn refused(name: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Refused {
             name: name.into(),
@@ -103,7 +105,7 @@ pub enum RewriteError {
     Io(#[from] io::Error),
 }
 
-/// Returns the system's error text alone, as from `strerror`.
+/// Returns the operating system's error text, as `strerror` gives it, without the error number.
 pub(crate) fn io_reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

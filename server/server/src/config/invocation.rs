@@ -10,9 +10,9 @@ use crate::config::quoting;
 /// Contents of the command line, in the order in which they apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
-    /// The configuration file.
+    /// Path of the configuration file.
     pub file: Option<PathBuf>,
-    /// Read more configuration from standard input (`-`, first or last).
+    /// True if more configuration follows on standard input (`-` as the first or last argument).
     pub stdin: bool,
     /// Directives given as options, which override the file.
     pub overrides: Vec<Override>,
@@ -21,7 +21,7 @@ pub struct Invocation {
 /// A directive given as `--name value ...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
-    /// The option as typed.
+    /// The option as typed, such as `--port`.
     pub argument: String,
     /// The directive's name and its values.
     pub words: Vec<Vec<u8>>,
@@ -46,11 +46,12 @@ impl Override {
 impl Invocation {
     /// Reads the arguments that follow the program's name.
     ///
-    /// The word after an option is its value, even if it starts with dashes (`--requirepass --secret`). `--save` without a
-    /// value means `save ""`. An option and its value may also be one argument: `'--port 7000'`.
+    /// The word after an option is its value, even if the word starts with dashes (`--requirepass
+    /// --secret`). `--save` without a value means `save ""`. An option and its value may also be
+    /// one argument: `'--port 7000'`.
     ///
     /// # Errors
-    /// Unbalanced quotes inside an option.
+    /// Returns an error for unbalanced quotes inside an option.
     pub fn parse<I>(args: I) -> Result<Self, ConfigError>
     where
         I: IntoIterator,
@@ -67,7 +68,7 @@ impl Invocation {
         {
             invocation.file = Some(PathBuf::from(args.remove(0)));
         }
-        // A trailing dash is the value of an option without a value: `--logfile -`.
+        // A trailing `-` directly after an option is the option's value: `--logfile -`.
         let mut value_expected = false;
         let last = args.len().saturating_sub(1);
         for (index, arg) in args.into_iter().enumerate() {
@@ -96,7 +97,7 @@ impl Invocation {
         Ok(invocation)
     }
 
-    /// Adds an option. Returns true if it still needs a value.
+    /// Adds an option. Returns true if the option still needs a value.
     fn add_option(&mut self, text: &[u8]) -> Result<bool, ConfigError> {
         let shown = String::from_utf8_lossy(text).into_owned();
         let words = quoting::split(&text[2..])

@@ -1,27 +1,28 @@
-//! The directives of the metrics and the page as plain fields.
+//! Directives of the HTTP port (`metrics-port`), which serves metrics for Prometheus and a web page
+//! about the server, as plain fields.
 
 use crate::config::settings::{BindAddress, Values};
 
-/// The directives of the HTTP port.
+/// Settings of the HTTP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricsSettings {
-    /// Port of the metrics and the page; 0 means none.
+    /// Port of the metrics and the page; with 0 the server opens no such port.
     pub port: u16,
     /// Addresses to listen on.
     pub bind: Vec<BindAddress>,
-    /// Password of the page's actions; without one there are none.
+    /// Password that the page's actions require. Without a password the page offers no actions.
     pub password: Option<Vec<u8>>,
 }
 
 impl MetricsSettings {
-    /// Most connections to the port at a time.
+    /// Maximum number of simultaneous connections to the port.
     pub(crate) const CONNECTIONS_MAX: usize = 32;
-    /// Most connections of the port's thread to the event loops at a time.
+    /// Maximum number of simultaneous connections from the port's thread to the event loops.
     pub(crate) const LINKS_MAX: usize = 8;
 
-    /// Returns the number of files that the port may open.
+    /// Returns the maximum number of files that the port opens.
     pub(crate) fn open_files(&self) -> u64 {
-        /// Those of the executor, and listeners.
+        /// Files of the executor, and listeners.
         const OTHERS: usize = 8;
         match self.port {
             0 => 0,

@@ -1,17 +1,20 @@
-//! Configuration as in Redis: `punctual [redis.conf] [--name value ...]`, CONFIG GET, SET and REWRITE.
+//! Configuration as in Redis: `punctual [redis.conf] [--name value ...]`, CONFIG GET, SET and
+//! REWRITE.
 //!
-//! Invariants:
+//! Ground rules:
 //!
-//! - one table (`table`) defines each directive; files, options, CONFIG GET, CONFIG SET and CONFIG REWRITE all use its
-//!   row;
-//! - hot paths read the plain fields of [`Settings`], rebuilt after each change and shared by `Arc`;
-//! - a change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`] reverts it when the
-//!   server cannot apply it;
-//! - this module only stores values: it binds no socket, changes no directory and writes no log line. It touches no
-//!   files other than configuration files.
+//! - One table (`table`) has a row for each directive. Files, options, CONFIG GET, CONFIG SET and
+//!   CONFIG REWRITE derive from the row. A directive is implemented, or accepted without effect and
+//!   named in a warning at start, or refused with a reason (`Effect`).
+//! - Hot paths read the plain fields of [`Settings`], which is rebuilt after each change and shared
+//!   by `Arc`.
+//! - A change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`]
+//!   reverts the change when the server cannot apply it.
+//! - This module only stores values: it binds no socket, changes no directory, writes no log line,
+//!   and touches no files except configuration files.
 //!
-//! `quoting` splits a line into words, `parse` turns words into a value, and `value` turns a value into text. `source`
-//! reads files and includes, `invocation` the command line, and `rewrite` writes values back into the user's file.
+//! `source` reads files, `invocation` the command line, and `quoting` splits both into words;
+//! `parse` and `value` convert between words and values; `rewrite` updates the user's file.
 
 mod directive;
 mod error;
@@ -57,7 +60,7 @@ use self::value::Value;
 /// The values of all directives, and the path of the configuration file.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Parallel to the table.
+    /// One value for each row of the table, in the same order.
     values: Vec<Value>,
     defaults: Arc<[Value]>,
     settings: Arc<Settings>,
@@ -65,7 +68,7 @@ pub struct Config {
     renames: Vec<Rename>,
     /// The `user` lines, in order.
     users: Vec<UserLine>,
-    /// The `user` lines that CONFIG REWRITE writes; `None` keeps those of the file.
+    /// The `user` lines that CONFIG REWRITE writes; with `None` the file keeps its own lines.
     rewritten_users: Option<Vec<Vec<u8>>>,
     /// Absolute path of the file that CONFIG REWRITE writes.
     file: Option<PathBuf>,
@@ -82,7 +85,7 @@ pub(crate) struct Rename {
 }
 
 impl Rename {
-    /// Returns the error of this line.
+    /// Returns the error that refuses this line with `reason`.
     pub(crate) fn refused(&self, reason: &str) -> ConfigError {
         ConfigError::Line {
             place: self.place.clone(),
@@ -102,7 +105,7 @@ pub(crate) struct UserLine {
 }
 
 impl UserLine {
-    /// Returns the error of this line.
+    /// Returns the error that refuses this line with `reason`.
     pub(crate) fn refused(&self, reason: &str) -> ConfigError {
         ConfigError::Line {
             place: self.place.clone(),
@@ -116,7 +119,9 @@ impl UserLine {
 #[derive(Debug)]
 #[must_use = "changes must be applied"]
 pub struct Changes {
-    /// Names (not aliases) of the directives whose values changed, or name files to read again, in the order of the call.
+    /// Names (not aliases) of the directives whose values changed, in the order of the call. A
+    /// directive that names a file is listed even with the same value, because its file is read
+    /// again.
     pub names: Vec<&'static str>,
     before: Vec<Value>,
 }
@@ -130,10 +135,11 @@ impl Changes {
 }
 
 impl Config {
-    /// Creates a configuration of defaults.
+    /// Creates a configuration with the default of every directive.
     ///
     /// # Errors
-    /// [`ConfigError::CurrentDirectory`]: the default of `dir` is the current directory.
+    /// [`ConfigError::CurrentDirectory`] if the current directory, which is the default of `dir`,
+    /// cannot be determined.
     pub fn new() -> Result<Self, ConfigError> {
         let here = std::env::current_dir().map_err(ConfigError::CurrentDirectory)?;
         let values: Vec<Value> = DIRECTIVES
@@ -151,10 +157,12 @@ impl Config {
         })
     }
 
-    /// Reads the command line (without the program's name), its configuration file and, with `-`, standard input.
+    /// Reads the command line (without the program's name), its configuration file and, with `-`,
+    /// standard input.
     ///
     /// # Errors
-    /// The first invalid directive, with its place; a file that cannot be read.
+    /// Returns an error for the first invalid directive, with its place, and for a file that cannot
+    /// be read.
     ///
     /// ```
     /// use punctual_server::config::Config;
@@ -176,7 +184,7 @@ impl Config {
     /// Reads the sources of a command line: the file, then `stdin`, then the options.
     ///
     /// # Errors
-    /// As [`Config::from_args`].
+    /// Returns the errors of [`Config::from_args`].
     pub fn from_invocation(
         invocation: &Invocation,
         stdin: &mut impl Read,
@@ -209,16 +217,17 @@ impl Config {
     /// Reads more configuration text; `origin` names it in errors.
     ///
     /// # Errors
-    /// As [`Config::from_args`].
+    /// Returns the errors of [`Config::from_args`].
     pub fn load(&mut self, text: &[u8], origin: &str) -> Result<(), ConfigError> {
         Reader::new(self).text(text, origin)
     }
 
-    /// Sets one directive of an embedded server. Several values are one text, separated by spaces. The two values of
-    /// `rename-command`, and the rules of `user`, are quoted as in a file: `KEYS ""`.
+    /// Sets one directive of an embedded server. Several values are one text, separated by spaces.
+    /// For `rename-command` and `user`, the text is split and unquoted like a line of a file: `KEYS
+    /// ""`.
     ///
     /// # Errors
-    /// As [`Config::from_args`].
+    /// Returns the errors of [`Config::from_args`].
     pub fn option(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
         let several = ["rename-command", "user"]
             .iter()
@@ -250,7 +259,8 @@ impl Config {
             })
     }
 
-    /// Returns the implemented directives as plain fields. O(1): all callers share one value until the next change.
+    /// Returns the implemented directives as plain fields. O(1): all callers share one value until
+    /// the next change.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings)
@@ -266,7 +276,7 @@ impl Config {
         &self.users
     }
 
-    /// Sets the `user` lines that CONFIG REWRITE writes.
+    /// Sets the `user` lines that the next CONFIG REWRITE writes.
     pub(crate) fn set_users(&mut self, lines: Vec<Vec<u8>>) {
         self.rewritten_users = Some(lines);
     }
@@ -277,7 +287,8 @@ impl Config {
         self.file.as_deref()
     }
 
-    /// Returns the directives with non-default values that have no effect in this version, for a warning at start.
+    /// Returns the directives with non-default values that have no effect in this version, for a
+    /// warning at start.
     #[must_use]
     pub fn without_effect(&self) -> Vec<&'static str> {
         DIRECTIVES
@@ -293,8 +304,9 @@ impl Config {
 
     /// CONFIG GET: returns each directive that matches a pattern, once, with its value.
     ///
-    /// As in Redis, a pattern without wildcards also finds hidden directives, and the reply has the name as in the first
-    /// matching pattern, in any case. **O(patterns · directives)**.
+    /// As in Redis, a pattern without wildcards also finds hidden directives. A directive that
+    /// several patterns match is listed once, under the name and the case of the first match.
+    /// **O(patterns · directives)**.
     pub fn get<'p>(&self, patterns: impl IntoIterator<Item = &'p [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], value: &Value| {
@@ -323,17 +335,19 @@ impl Config {
         found
     }
 
-    /// Returns true if the value of this directive is a secret, hidden from the slow log and MONITOR.
+    /// Returns true if the value of this directive is a secret, hidden from the slow log and
+    /// MONITOR.
     #[must_use]
     pub fn is_sensitive(name: &[u8]) -> bool {
         table::find(name).is_some_and(|(_, directive)| directive.sensitive)
     }
 
-    /// CONFIG SET: sets all pairs or none. With `enable-protected-configs local` only a local caller may set protected
-    /// directives; some directives cannot change while `loading`.
+    /// CONFIG SET: sets all pairs or none. With `enable-protected-configs local` only a caller on
+    /// this machine may set protected directives. While the server is `loading`, some directives
+    /// cannot change.
     ///
     /// # Errors
-    /// Redis's errors, in Redis's order of checks. An error changes nothing.
+    /// Returns Redis's errors, in Redis's order of checks. After an error no value has changed.
     pub fn set(
         &mut self,
         pairs: &[(&[u8], &[u8])],
@@ -397,7 +411,7 @@ impl Config {
         Ok(Changes { names, before })
     }
 
-    /// Sets `replicaof`, which CONFIG SET refuses: REPLICAOF changes it.
+    /// Sets `replicaof` for the command REPLICAOF; CONFIG SET refuses this directive.
     pub(crate) fn set_primary(&mut self, primary: Option<(&str, u16)>) {
         if let Some((index, _)) = table::find(b"replicaof") {
             self.values[index] = Value::Words(match primary {

@@ -1,4 +1,4 @@
-//! Parsing of words into values of each kind.
+//! Parses words into values of each [`Kind`].
 //!
 //! The error texts are Redis's: clients see them after "CONFIG SET failed ...".
 
@@ -7,7 +7,8 @@ use punctual_store::events::Classes;
 use crate::config::value::{Kind, OutputLimit, SHUTDOWN_OPTIONS, SavePoint, TextRule, Value};
 
 impl Kind {
-    /// Parses a value. `current` is the directive's present value, of which some kinds change only a part.
+    /// Parses a value. `current` is the directive's present value; some kinds, such as
+    /// `OutputLimits`, change only a part of it.
     pub(crate) fn parse(self, words: &[&[u8]], current: Option<&Value>) -> Result<Value, String> {
         let one = || match words {
             [word] => Ok(*word),
@@ -119,7 +120,7 @@ fn memory(word: &[u8]) -> Option<u64> {
         b"gb" => 1 << 30,
         _ => return None,
     };
-    // As in Redis, an empty word means 0; a unit without a number is an error.
+    // As in Redis, an empty word means 0, and a unit without a number is an error.
     if digits.is_empty() && !unit.is_empty() {
         return None;
     }
@@ -191,7 +192,7 @@ fn text(word: &[u8], rule: TextRule) -> Result<Value, String> {
     }
 }
 
-/// Returns an empty list for one empty word.
+/// Returns an empty list if the only word is empty.
 fn without_empty<'a, 'b>(words: &'a [&'b [u8]]) -> &'a [&'b [u8]] {
     if matches!(words, [[]]) { &[] } else { words }
 }

@@ -2,8 +2,9 @@
 
 /// Splits a line into words.
 ///
-/// White space separates words. `"..."` allows the escapes `\n \r \t \b \a`, `\xHH` and `\` before any other byte;
-/// `'...'` allows only `\'`. White space or the end must follow a closing quote. Returns `None` for unbalanced quotes.
+/// White space separates words. `"..."` allows the escapes `\n \r \t \b \a`, `\xHH` and `\` before
+/// any other byte; `'...'` allows only `\'`. A closing quote must be followed by white space or the
+/// end of the line. Returns `None` for unbalanced quotes.
 pub(crate) fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -93,7 +94,7 @@ fn hex(digit: u8) -> u8 {
     }
 }
 
-/// Returns the word in double quotes, in printable ASCII, such that [`split`] restores it.
+/// Returns `word` in double quotes, in printable ASCII. [`split`] restores the word.
 pub(crate) fn quote(word: &[u8]) -> String {
     let mut quoted = String::with_capacity(word.len() + 2);
     quoted.push('"');

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use punctual_store::events::Classes;
-use punctual_store::eviction::{Eviction, Order};
+use punctual_store::eviction::{Eviction, Order as EvictionOrder};
 use punctual_store::limits::Limits;
 use punctual_store::uses::Uses;
 
@@ -17,7 +17,7 @@ use crate::log::{Level, Logger};
 use crate::version;
 pub(crate) use values::Values;
 
-/// A consistent snapshot of the configuration, rebuilt after each change.
+/// A consistent copy of the configuration, rebuilt after each change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Addresses to listen on.
@@ -30,91 +30,94 @@ pub struct Settings {
     pub metrics: MetricsSettings,
     /// Path of the unix socket.
     pub unixsocket: Option<PathBuf>,
-    /// Permission bits of the unix socket; 0 leaves those of the umask.
+    /// Permission bits of the unix socket; with 0 the umask decides.
     pub unixsocket_mode: u32,
     /// Maximum number of pending connections.
     pub tcp_backlog: u32,
-    /// Seconds between TCP keep-alive probes; 0 means none.
+    /// Seconds between TCP keep-alive probes; with 0 there are no probes.
     pub tcp_keepalive_s: u32,
-    /// Seconds after which an idle client is closed; 0 means never.
+    /// Seconds after which an idle client is disconnected; with 0 clients stay connected.
     pub timeout_s: u32,
     /// Maximum number of clients.
     pub max_clients: usize,
-    /// Refuse clients from other machines while there is no password.
+    /// Refuses clients from other machines while the default user has no password.
     pub protected_mode: bool,
     /// The password of the default user.
     pub requirepass: Option<Vec<u8>>,
-    /// File of users, as configured: relative to `dir`.
+    /// File of users, as configured: a relative path starts at `dir`.
     pub acl_file: Option<PathBuf>,
     /// Maximum number of entries of ACL LOG.
     pub acl_log_max: usize,
-    /// New users and selectors begin with all channels.
+    /// New users and selectors start with access to all channels.
     pub acl_all_channels: bool,
-    /// Number of good replicas below which writes are refused; 0 for none.
+    /// Number of good replicas below which writes are refused; 0 disables the check.
     pub min_replicas_to_write: usize,
-    /// Time since its last acknowledgement, in seconds, up to which a replica is good; 0 disables the check.
+    /// A replica is good if its last acknowledgement is at most this many seconds old; 0 disables
+    /// the check.
     pub min_replicas_max_lag_s: u64,
     /// Stream snapshots to replicas directly, without a temporary file.
     pub repl_diskless_sync: bool,
-    /// Seconds that a full synchronization waits for more replicas.
+    /// Seconds for which a full synchronization waits for more replicas before it starts.
     pub repl_diskless_sync_delay_s: u64,
-    /// Number of replicas for which it waits no longer; 0 for none.
+    /// Number of waiting replicas at which a full synchronization starts at once; 0 means that it
+    /// waits for the whole delay.
     pub repl_diskless_sync_max_replicas: usize,
-    /// Send replicas fewer, larger packets.
+    /// Sends replicas fewer, larger packets.
     pub repl_disable_tcp_nodelay: bool,
-    /// Seconds between PINGs to replicas.
+    /// Seconds between the PINGs that a primary sends to its replicas.
     pub repl_ping_period_s: u64,
-    /// Seconds without a sign of life after which a link of replication is closed.
+    /// Seconds without data after which a replication link is closed.
     pub repl_timeout_s: u64,
-    /// Bytes of the replication stream that are kept for replicas that come back.
+    /// Bytes of the replication stream that are kept for replicas that reconnect.
     pub repl_backlog_size: u64,
-    /// Seconds without replicas after which these bytes are freed; 0 for never.
+    /// Seconds without replicas after which these bytes are freed; 0 means never.
     pub repl_backlog_ttl_s: u64,
-    /// Limits of unread output; [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the constants after it are the indices.
+    /// Limits of unsent output by class of client. The indices are
+    /// [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the two constants after it.
     pub output_limits: [OutputLimit; 3],
     /// Maximum number of bytes of an incomplete command.
     pub query_buffer_limit: usize,
     /// Maximum number of bytes of one argument.
     pub max_bulk_len: usize,
-    /// Milliseconds after which a script is busy; 0 for never.
+    /// Milliseconds after which a script counts as busy; 0 means never.
     pub busy_reply_threshold_ms: u64,
-    /// The primary to follow, and how.
+    /// Settings of a server in its role as a replica.
     pub replica: ReplicaSettings,
     /// Number of databases.
     pub databases: usize,
     /// Classes of keyspace events to publish.
     pub notify: Classes,
-    /// Publish the last value of a string key that expires.
+    /// Adds the last value of a string key to its `expired` event.
     pub notify_expired_values: bool,
-    /// Commands that take longer go to the slow log; `None` disables it.
+    /// Commands that take at least this long go to the slow log; `None` disables the log.
     pub slowlog_slower_than_us: Option<u64>,
     /// Maximum number of entries in the slow log.
     pub slowlog_max_len: usize,
-    /// Most keys that are remembered for client-side caches; 0: no limit.
+    /// Maximum number of keys that are remembered for client-side caches; 0 means no limit.
     pub tracking_table_max_keys: u64,
-    /// Events that take at least this long are recorded for LATENCY; 0 disables it.
+    /// Minimum duration of an event that is recorded for LATENCY; 0 disables the recording.
     pub latency_threshold_ms: u64,
-    /// Keep a latency histogram for each command.
+    /// Keeps a latency histogram for each command.
     pub latency_tracking: bool,
-    /// Percentiles of those histograms in INFO.
+    /// Percentiles of those histograms that INFO shows.
     pub latency_percentiles: Vec<f64>,
-    /// Least important level of log lines to write.
+    /// Minimum level of the log lines that are written.
     pub log_level: Level,
-    /// Path of the log file; `None` is standard output.
+    /// Path of the log file; `None` writes to standard output.
     pub logfile: Option<PathBuf>,
     /// Path of the file with the process id.
     pub pidfile: Option<PathBuf>,
-    /// Continue in the background, in a child process.
+    /// The server continues in the background, in a child process.
     pub daemonize: bool,
-    /// Supervisor that waits until the server is ready.
+    /// Supervisor that is notified when the server is ready.
     pub supervised: Supervised,
     /// Options of the shutdown that SIGINT requests.
     pub shutdown_on_sigint: ShutdownOptions,
     /// Options of the shutdown that SIGTERM requests.
     pub shutdown_on_sigterm: ShutdownOptions,
-    /// Longest wait of a shutdown for replicas, in seconds; 0 does not wait.
+    /// Maximum time for which a shutdown waits for replicas, in seconds; with 0 it does not wait.
     pub shutdown_timeout_s: u64,
-    /// Base directory of relative paths, absolute.
+    /// Absolute base directory of relative paths.
     pub dir: PathBuf,
     /// Name of the snapshot file in `dir`.
     pub dbfilename: String,
@@ -124,9 +127,9 @@ pub struct Settings {
     pub save: Vec<SavePoint>,
     /// Compress strings in snapshots.
     pub rdb_compression: bool,
-    /// `rdb-key-save-delay`, in microseconds a key.
+    /// Pause after each key that a save writes, in microseconds (`rdb-key-save-delay`).
     pub key_save_delay_us: i64,
-    /// `key-load-delay`, in microseconds a key.
+    /// Pause after each key that a load reads, in microseconds (`key-load-delay`).
     pub key_load_delay_us: i64,
     /// Write and check a checksum at the end of snapshots.
     pub rdb_checksum: bool,
@@ -138,19 +141,21 @@ pub struct Settings {
     pub append_only: bool,
     /// Folder of the append-only file in `dir`.
     pub append_dir: String,
-    /// Prefix of the names of its files.
+    /// Prefix of the names of the append-only file's parts.
     pub append_file: String,
     /// When the append-only file is synced.
     pub append_sync: AppendSync,
     /// Do not sync while a rewrite or a save runs.
     pub no_sync_on_rewrite: bool,
-    /// Growth in percent after which the append-only file is rewritten; 0 for never.
+    /// Growth in percent after which the append-only file is rewritten; with 0 it is rewritten only
+    /// on request.
     pub rewrite_percentage: u32,
-    /// Size of the append-only file in bytes up to which it is not rewritten.
+    /// Minimum size in bytes from which the append-only file is rewritten automatically.
     pub rewrite_min_bytes: u64,
     /// Write the time into the append-only file.
     pub aof_timestamps: bool,
-    /// Base files may be snapshots. With `no`, the server only warns that they are.
+    /// Writes base files as snapshots. With `no`, the server only warns that base files are
+    /// snapshots.
     pub aof_preamble: bool,
     /// Cut off the torn end of an append-only file when it is loaded.
     pub aof_load_truncated: bool,
@@ -158,7 +163,8 @@ pub struct Settings {
     pub crash_log: bool,
     /// Clients that may call DEBUG.
     pub debug_command: Permission,
-    /// Who may send MODULE LOAD, which finds no module that it could load (`enable-module-command`).
+    /// Clients that may call MODULE LOAD, which always fails because the server has no modules
+    /// (`enable-module-command`).
     pub module_command: Permission,
     /// Number of event loops, one per thread.
     pub threads: usize,
@@ -166,39 +172,43 @@ pub struct Settings {
     pub shards: usize,
     /// Redis version that the server names to clients.
     pub redis_version: &'static str,
-    /// Source of the time.
+    /// Clock that gives the server's time.
     pub clock: ClockKind,
-    /// Limit of the memory in bytes; 0 without a limit.
+    /// Seed of the keyspace's random numbers; with 0 the seed is random.
+    pub seed: u64,
+    /// Limit of the memory in bytes; 0 means no limit.
     pub maxmemory: u64,
     /// Eviction policy as configured, for INFO.
     pub maxmemory_policy: &'static str,
     /// `maxmemory-eviction-tenacity`: 0 to 100.
     pub eviction_tenacity: u32,
-    /// A replica leaves evictions to its primary.
+    /// A replica evicts no keys itself; its primary's evictions reach it.
     pub replica_ignores_maxmemory: bool,
-    /// Bytes of all clients above which the largest are disconnected; 0 without a limit.
+    /// Total bytes of all clients above which the largest clients are disconnected; 0 means no
+    /// limit.
     pub maxmemory_clients: u64,
-    /// Periodic tasks a second as configured (1 to 500), for INFO.
+    /// Frequency of periodic tasks as configured (`hz`), shown by INFO.
     pub hz: u32,
 }
 
-/// One address of `bind`.
+/// An address of `bind`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindAddress {
-    /// An address or host name; `*` is spelled `0.0.0.0` and `::*` is `::`.
+    /// Address or host name; `*` is stored as `0.0.0.0` and `::*` as `::`.
     pub host: String,
-    /// The address may be unavailable on the machine; written with a leading `-`.
+    /// The server starts even if the machine does not have this address; written with a leading
+    /// `-`.
     pub optional: bool,
 }
 
 /// When the append-only file is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendSync {
-    /// Before a reply shows a change.
+    /// Before a reply reveals a change.
     Always,
-    /// Each second.
+    /// Every second.
     EverySecond,
-    /// When the operating system does it.
+    /// When the operating system chooses to.
     No,
 }
 
@@ -214,7 +224,8 @@ pub enum Permission {
 }
 
 impl Permission {
-    /// Returns true if a client may use the command; `local` if the client is on this machine.
+    /// Returns true if a client may use the command; `local` means that the client is on this
+    /// machine.
     #[must_use]
     pub fn allows(self, local: bool) -> bool {
         match self {
@@ -241,16 +252,16 @@ pub enum Supervised {
     No,
     /// Upstart.
     Upstart,
-    /// A unit of `Type=notify`.
+    /// A systemd unit of `Type=notify`.
     Systemd,
-    /// Upstart or systemd, as the environment shows.
+    /// Upstart or systemd, depending on the environment variables.
     Auto,
 }
 
 /// Options of a shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownOptions {
-    /// Whether to save a snapshot; `None`: if there are save points.
+    /// Whether to save a snapshot; `None` saves if there are save points.
     pub save: Option<bool>,
     /// Do not wait for replicas.
     pub now: bool,
@@ -261,15 +272,15 @@ pub struct ShutdownOptions {
 impl Settings {
     /// Index in [`output_limits`](Self::output_limits) for clients that send commands.
     pub const OUTPUT_NORMAL: usize = 0;
-    /// Index for replicas.
+    /// Index in [`output_limits`](Self::output_limits) for replicas.
     pub const OUTPUT_REPLICA: usize = 1;
-    /// Index for subscribers.
+    /// Index in [`output_limits`](Self::output_limits) for subscribers.
     pub const OUTPUT_PUBSUB: usize = 2;
 
     /// Creates the logger that `loglevel` and `logfile` configure.
     ///
     /// # Errors
-    /// As [`Logger::file`].
+    /// Returns the error of [`Logger::file`].
     pub fn logger(&self) -> io::Result<Logger> {
         match &self.logfile {
             Some(path) => Logger::file(self.log_level, path),
@@ -288,7 +299,7 @@ impl Settings {
             tls: TlsSettings::from_values(&values, &dir),
             metrics: MetricsSettings::from_values(&values),
             unixsocket: values.path("unixsocket").map(|path| dir.join(path)),
-            unixsocket_mode: match values.of("unixsocketperm") {
+            unixsocket_mode: match values.get("unixsocketperm") {
                 Value::Octal(bits) => *bits,
                 _ => 0,
             },
@@ -301,7 +312,7 @@ impl Settings {
             acl_file: values.path("aclfile"),
             acl_log_max: values.number("acllog-max-len"),
             acl_all_channels: values.word("acl-pubsub-default") == "allchannels",
-            output_limits: match values.of("client-output-buffer-limit") {
+            output_limits: match values.get("client-output-buffer-limit") {
                 Value::OutputLimits(limits) => *limits,
                 _ => Default::default(),
             },
@@ -320,7 +331,7 @@ impl Settings {
             busy_reply_threshold_ms: values.number("busy-reply-threshold"),
             replica: ReplicaSettings::from_values(&values),
             databases: values.number("databases"),
-            notify: match values.of("notify-keyspace-events") {
+            notify: match values.get("notify-keyspace-events") {
                 Value::EventClasses(classes) => *classes,
                 _ => Classes::none(),
             },
@@ -341,7 +352,7 @@ impl Settings {
             shutdown_timeout_s: values.number("shutdown-timeout"),
             limits: limits(&values, eviction),
             dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
-            save: match values.of("save") {
+            save: match values.get("save") {
                 Value::Save(points) => points.clone(),
                 _ => Vec::new(),
             },
@@ -368,6 +379,7 @@ impl Settings {
             shards: values.number("shards"),
             redis_version: version::named(values.word("compatibility-version")),
             clock: clock(&values),
+            seed: values.number("seed"),
             maxmemory: values.bytes("maxmemory"),
             maxmemory_policy: values.word("maxmemory-policy"),
             eviction_tenacity: values.number("maxmemory-eviction-tenacity"),
@@ -395,12 +407,12 @@ fn limits(values: &Values, eviction: Option<Eviction>) -> Limits {
         idmp_duration_s: values.number("stream-idmp-duration"),
         idmp_size_max: values.number("stream-idmp-maxsize"),
         uses: match eviction.map(|policy| policy.order) {
-            Some(Order::Lfu) => Uses::Count {
+            Some(EvictionOrder::Lfu) => Uses::Count {
                 log_factor: values.number("lfu-log-factor"),
                 decay_minutes: values.number("lfu-decay-time"),
             },
-            Some(Order::Lru) => Uses::Recent,
-            Some(Order::Lrm) => Uses::Changed,
+            Some(EvictionOrder::Lru) => Uses::Recent,
+            Some(EvictionOrder::Lrm) => Uses::Changed,
             _ => Uses::Last,
         },
         eviction,
@@ -415,7 +427,7 @@ fn clock(values: &Values) -> ClockKind {
 }
 
 fn latency_percentiles(values: &Values) -> Vec<f64> {
-    match values.of("latency-tracking-info-percentiles") {
+    match values.get("latency-tracking-info-percentiles") {
         Value::Percentiles(values) => values.clone(),
         _ => Vec::new(),
     }
@@ -448,36 +460,36 @@ fn append_sync(values: &Values) -> AppendSync {
 }
 
 fn maxmemory_clients(values: &Values) -> u64 {
-    match values.of("maxmemory-clients") {
+    match values.get("maxmemory-clients") {
         Value::Memory(bytes) => *bytes,
-        // Without `maxmemory`, clients have no limit either.
+        // A percentage of `maxmemory`. Without `maxmemory` the result is 0, which means no limit.
         Value::Percent(percent) => values.bytes::<u64>("maxmemory") / 100 * percent,
         _ => 0,
     }
 }
 
-/// The directives of a replica.
+/// The directives that concern a server in its role as a replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaSettings {
     /// Host and port of the primary.
     pub primary: Option<(String, u16)>,
-    /// Password for the primary.
+    /// Password that the replica sends to the primary.
     pub auth: Option<Vec<u8>>,
-    /// User for the primary.
+    /// User name that the replica sends to the primary.
     pub user: Option<Vec<u8>>,
     /// Seconds without data from the primary after which the link counts as lost.
     pub timeout_s: u32,
-    /// Refuse writes of clients.
+    /// Refuses writes of clients.
     pub read_only: bool,
-    /// Serve clients while the link to the primary is down.
+    /// Serves clients while the link to the primary is down.
     pub serves_stale: bool,
     /// Rank for Sentinel; 0 excludes the server from promotion.
     pub priority: u32,
-    /// Show the server to Sentinel.
+    /// Lists the server for Sentinel.
     pub announced: bool,
-    /// Address that the primary shows.
+    /// Address of this replica that the primary reports.
     pub announce_ip: Option<Vec<u8>>,
-    /// Port that the primary shows; 0 for the server's own.
+    /// Port of this replica that the primary reports; with 0 it is the server's own port.
     pub announce_port: u16,
 }
 

@@ -1,4 +1,4 @@
-//! Reading of configuration text: lines, includes, and directives without a row in the table.
+//! Reads configuration text: lines, includes, and directives without a row in the table.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,19 @@ use crate::config::invocation::Override;
 use crate::config::value::{Kind, Value};
 use crate::config::{Config, Rename, UserLine, quoting, table};
 
-/// Maximum depth of nested includes; a deeper one means that a file includes itself.
+/// Maximum depth of nested includes. Deeper nesting usually means that a file includes itself.
 const DEPTH: usize = 16;
 
-/// Reads texts into a configuration, one after the other; later lines override earlier ones.
+/// Reads texts into a configuration. Later lines override earlier ones.
 pub(super) struct Reader<'a> {
     config: &'a mut Config,
     depth: usize,
-    /// A `save` line has been read. The first one replaces the default, later ones add points.
+    /// A `save` line has been read. The first `save` line replaces the default, later ones add
+    /// points.
     save_seen: bool,
-    /// The names in the current `rename-command` line.
+    /// Old and new name in the current line, if it is a `rename-command` line.
     renamed: Option<(Vec<u8>, Vec<u8>)>,
-    /// The words after `user` in the current line.
+    /// Name and rules in the current line, if it is a `user` line.
     user: Option<Vec<Vec<u8>>>,
 }
 
@@ -97,7 +98,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Stores the line if it was a `rename-command` or `user` line, with its place for errors.
+    /// Stores the current line, with its place for errors, if it is a `rename-command` or `user`
+    /// line.
     fn keep_line(&mut self, place: impl Fn() -> Place, line: impl Fn() -> String) {
         if let Some((from, to)) = self.renamed.take() {
             let (place, line) = (place(), line());
@@ -118,7 +120,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the included files. A plain path must exist; a pattern may match nothing (an empty conf.d is no error).
+    /// Reads the included files. A plain path must exist. A pattern may match no file, because an
+    /// empty `conf.d` is no error.
     fn include(&mut self, pattern: &[u8]) -> Result<(), ConfigError> {
         use std::os::unix::ffi::OsStrExt as _;
         let base = self.config.settings.dir.clone();
@@ -194,7 +197,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the files that match a pattern, sorted. Any part of the path may contain wildcards.
+/// Returns the existing files that match a pattern, sorted. Any part of the path may contain
+/// wildcards.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     let mut found = vec![PathBuf::new()];
@@ -233,7 +237,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     shown.map(|row| row.name)
 }
 
-/// Returns the nearest known name for a mistyped one, at most two edits away.
+/// Returns the known name that is most similar to a mistyped one, at most two edits away.
 fn nearest(unknown: &[u8]) -> Option<&'static str> {
     names()
         .map(|name| (distance(unknown, name.as_bytes()), name))
@@ -242,8 +246,8 @@ fn nearest(unknown: &[u8]) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Returns the edit distance of `a` and `b` (Levenshtein 1965), but 1 if they differ only in the order of letters.
-/// O(a·b), which is cheap for names.
+/// Returns the edit distance of `a` and `b` (Levenshtein 1965), or 1 if they are different
+/// arrangements of the same letters. O(a·b).
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let sorted = |name: &[u8]| {
         let mut letters = name.to_vec();

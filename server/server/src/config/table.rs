@@ -1,6 +1,7 @@
-//! The table of directives: values, default, when each may change and whether it has an effect.
+//! The table of directives. A row has the directive's kind of value, its default, when it may
+//! change, and whether it has an effect.
 //!
-//! Names, bounds and defaults are those of Redis 7.2; differences have a comment.
+//! Names, bounds and defaults are Redis 7.2's; differences have a comment.
 
 use crate::config::directive::{
     Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
@@ -41,13 +42,14 @@ const AOF_DIR: Kind = Kind::Text(TextRule::NonEmptyFileName {
 });
 const OUTPUT_LIMITS: &str = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
 
-/// One row per directive, by subject.
+/// One row per directive, grouped by subject.
 #[rustfmt::skip]
 pub(crate) static DIRECTIVES: &[Directive] = &[
     // Punctual's own directives.
     integer("threads", 1, 128, "1").at_start().implemented(),
     integer("shards", 0, 16384, "0").at_start().implemented(),
     choice("clock", &["real", "virtual"], "real").at_start().implemented(),
+    integer("seed", 0, LONG, "0").at_start().sensitive().implemented(),
     yes_no("notify-expired-values", "no").implemented(),
     yes_no("import-skip-unknown", "no").implemented(),
     choice("compatibility-version", version::COMPATIBLE, "7.2").at_start().implemented(),
@@ -74,7 +76,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("tls-port", 0, 65535, "0").implemented(),
     optional("tls-cert-file").reread().implemented(),
     optional("tls-key-file").reread().implemented(),
-    // Encrypted keys are refused when they are read, so the passwords have no effect.
+    // Encrypted key files are refused, so these passwords have no effect.
     optional("tls-key-file-pass").sensitive(),
     optional("tls-client-cert-file").reread().implemented(),
     optional("tls-client-key-file").reread().implemented(),
@@ -91,7 +93,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("tls-session-cache-timeout", 0, INT, "300").implemented(),
     yes_no("tls-replication", "no").implemented(),
     yes_no("tls-cluster", "no").implemented(),
-    // Keys are agreed on by elliptic curves.
+    // Keys are agreed on by elliptic curves, so Diffie-Hellman parameters have no effect.
     optional("tls-dh-params-file"),
 
     // Limits of a client's input and output.
@@ -196,7 +198,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("latency-tracking", "yes").implemented(),
     special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9").implemented(),
 
-    // Redis's threads; Punctual's directive is `threads`.
+    // Directives of Redis's I/O threads have no effect; Punctual uses `threads`.
     integer("io-threads", 1, 128, "1").at_start(),
     yes_no("io-threads-do-reads", "no").at_start(),
 
@@ -249,7 +251,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("repl-diskless-sync", "yes").implemented(),
     integer("repl-diskless-sync-delay", 0, INT, "5").implemented(),
     integer("repl-diskless-sync-max-replicas", 0, INT, "0").implemented(),
-    // Each value works as `swapdb` does.
+    // All values have the effect of `swapdb`.
     choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").implemented(),
     yes_no("repl-disable-tcp-nodelay", "no").implemented(),
     integer("repl-ping-replica-period", 1, INT, "10").alias("repl-ping-slave-period").implemented(),
@@ -279,14 +281,14 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0"),
 ];
 
-/// Directives of older versions that Redis reads and ignores.
+/// Directives of older Redis versions, which Redis reads and ignores.
 pub(crate) const IGNORED: [&str; 3] = [
     "list-max-ziplist-entries",
     "list-max-ziplist-value",
     "lua-replicate-commands",
 ];
 
-/// Returns the row of a name or alias, in any case.
+/// Returns the row with this name or alias, ignoring case.
 pub(crate) fn find(name: &[u8]) -> Option<(usize, &'static Directive)> {
     DIRECTIVES.iter().enumerate().find(|(_, directive)| {
         directive

@@ -1,4 +1,5 @@
-//! Tests of the configuration: files, options, GET, SET and REWRITE; and comparisons with a real redis-server.
+//! Tests of the configuration: files, options, GET, SET and REWRITE; and comparisons with a real
+//! redis-server.
 
 use std::fs;
 
@@ -440,7 +441,8 @@ const VALUES: [&str; 21] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// A rewritten file restores all values, from an empty file and from its own output.
+    /// CONFIG REWRITE writes a file that restores all values, both for an empty file and for its
+    /// own output.
     #[test]
     fn rewritten_files_load_to_the_same_values(
         picks in proptest::collection::vec((0..DIRECTIVES.len(), 0..VALUES.len()), 1..40),
@@ -462,7 +464,7 @@ proptest! {
 
     #[test]
     fn any_text_loads_or_is_refused(text in "([a-z\\-]{0,12} [ -~]{0,12}\n){0,6}", bytes: Vec<u8>) {
-        // Not `include`: it would read files of this machine.
+        // `include` would read files of this machine.
         if !text.contains("include") && !bytes.windows(7).any(|window| window.eq_ignore_ascii_case(b"include")) {
             let _ = config().load(text.as_bytes(), "fuzz");
             let _ = config().load(&bytes, "fuzz");

@@ -4,58 +4,60 @@ use std::path::{Path, PathBuf};
 
 use crate::config::settings::Values;
 
-/// The directives of TLS.
+/// Settings of TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// Port of encrypted connections; 0 means none.
+    /// Port of encrypted connections; 0 opens no such port.
     pub port: u16,
     /// Encrypt the links of replication.
     pub replication: bool,
     /// Encrypt MIGRATE, as Redis does with the links of a cluster.
     pub cluster: bool,
-    /// Certificate of the server, and its chain.
+    /// File of the server's certificate and its chain.
     pub cert_file: Option<PathBuf>,
-    /// Its private key.
+    /// File of the private key for `cert_file`.
     pub key_file: Option<PathBuf>,
-    /// Certificate for links to other servers, if it is another one.
+    /// File of the certificate for links to other servers; without it those links use `cert_file`.
     pub client_cert_file: Option<PathBuf>,
-    /// Its private key.
+    /// File of the private key for `client_cert_file`.
     pub client_key_file: Option<PathBuf>,
-    /// Certificates of authorities.
+    /// File of the trusted authorities' certificates.
     pub ca_cert_file: Option<PathBuf>,
-    /// Directory of such certificates.
+    /// Directory of the trusted authorities' certificates.
     pub ca_cert_dir: Option<PathBuf>,
-    /// Clients must have a certificate.
+    /// Whether clients must present a certificate.
     pub auth_clients: AuthClients,
-    /// Versions of the protocol, separated by spaces; empty for all.
+    /// Names of the allowed protocol versions, separated by spaces; empty for all.
     pub protocols: String,
-    /// Cipher list of TLS 1.2, as OpenSSL's; empty for all.
+    /// Cipher list of TLS 1.2 in OpenSSL's syntax; empty for all.
     pub ciphers: String,
     /// Cipher suites of TLS 1.3, separated by colons; empty for all.
     pub cipher_suites: String,
-    /// The server's order of ciphers counts.
+    /// The server's order of ciphers takes precedence over the client's.
     pub prefer_server_ciphers: bool,
     /// Clients may resume sessions.
     pub session_caching: bool,
-    /// Maximum number of sessions that are kept. As no cache is unlimited, 0 means the default.
+    /// Maximum number of sessions in the cache. A configured 0 selects the default, because no
+    /// cache is unlimited.
     pub session_cache_size: usize,
-    /// Seconds that a session is kept.
+    /// Lifetime of a session in the cache, in seconds.
     pub session_cache_timeout_s: u64,
 }
 
 /// Whether clients must have a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthClients {
-    /// They are not asked for one.
+    /// The server does not request a certificate.
     No,
-    /// They must have one.
+    /// A client without a valid certificate is refused.
     Yes,
-    /// One that they have must be valid.
+    /// A client may have no certificate; an invalid one is refused.
     Optional,
 }
 
 impl TlsSettings {
-    /// Directives that TLS reads when it begins to be used, or when they are set.
+    /// Directives that configure TLS. A change of one of them makes the server read all TLS files
+    /// again.
     pub(crate) const READ: [&'static str; 20] = [
         "tls-cert-file",
         "tls-key-file",
@@ -79,10 +81,10 @@ impl TlsSettings {
         "tls-port",
     ];
 
-    /// Default number of sessions that are kept.
+    /// Default size of the session cache.
     const SESSIONS: usize = 20 << 10;
 
-    /// Returns true if the server needs certificates.
+    /// Returns true if the configuration uses TLS, so that the server needs certificates.
     #[must_use]
     pub fn is_used(&self) -> bool {
         self.port != 0 || self.replication || self.cluster

@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     YesNo,
     /// A decimal integer within bounds, both included.
     Integer { min: i64, max: i64 },
-    /// Frequency per second: any number is accepted and clamped to 1 to 500.
+    /// Number of times a second: any number is accepted and clamped to the range from 1 to 500.
     Hertz,
     /// Bytes with an optional unit: `k` is 1000, `kb` is 1024, and so on up to `gb`.
     Memory { min: u64, max: u64 },
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     MemoryOrPercent,
     /// File permission bits in octal, at most 777.
     Octal,
-    /// One of these words, in any case.
+    /// One of these words, ignoring case.
     Choice(&'static [&'static str]),
     /// `default`, or several of [`SHUTDOWN_OPTIONS`].
     Shutdown,
@@ -27,9 +27,10 @@ pub(crate) enum Kind {
     Text(TextRule),
     /// Snapshot points: pairs of seconds and changes.
     Save,
-    /// Any number of addresses up to 16.
+    /// At most 16 addresses.
     Addresses,
-    /// Groups of class, hard limit, soft limit, soft seconds. Other classes keep their limits.
+    /// Groups of class, hard limit, soft limit and soft seconds. Classes that are not named keep
+    /// their limits.
     OutputLimits,
     /// Letters of keyspace event classes.
     EventClasses,
@@ -39,7 +40,7 @@ pub(crate) enum Kind {
     OomScores,
     /// `host port`, or `no one`.
     ReplicaOf,
-    /// An existing directory; kept absolute.
+    /// An existing directory, stored as an absolute path.
     Directory,
 }
 
@@ -50,7 +51,7 @@ pub(crate) enum TextRule {
     Optional,
     /// Any text, including an empty one.
     Any,
-    /// A file name without a path.
+    /// A file name without a path. Holds the error text for a path.
     FileName(&'static str),
     /// A file name without a path, not empty.
     NonEmptyFileName {
@@ -66,14 +67,15 @@ pub(crate) enum TextRule {
 /// Words of `shutdown-on-sigint` and `shutdown-on-sigterm`; bit n of [`Value::Shutdown`] is word n.
 pub(crate) const SHUTDOWN_OPTIONS: [&str; 4] = ["save", "nosave", "now", "force"];
 
-/// Limits of a client's unread output, beyond which it is closed.
+/// Limits of a client's unsent output. A client beyond a limit is disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutputLimit {
-    /// Close at once at this many bytes; 0 means no limit.
+    /// Disconnects the client at once at this many bytes; 0 means no limit.
     pub hard_bytes: u64,
-    /// Close after at least this many bytes for more than `soft_seconds` without a break; 0 means no limit.
+    /// Disconnects the client when its output has had at least this many bytes for more than
+    /// `soft_seconds` without interruption; 0 means no limit.
     pub soft_bytes: u64,
-    /// See `soft_bytes`.
+    /// Time for `soft_bytes`, in seconds.
     pub soft_seconds: u64,
 }
 
@@ -81,12 +83,13 @@ pub struct OutputLimit {
 /// [`Settings::output_limits`](crate::config::Settings::output_limits).
 pub(crate) const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
-/// A snapshot point of `save`: a snapshot after `seconds` if there were at least `changes` changes.
+/// A snapshot point of `save`: a snapshot starts after `seconds` if at least `changes` changes were
+/// made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SavePoint {
-    /// The period.
+    /// Time since the last snapshot.
     pub seconds: u64,
-    /// The least number of changes in it.
+    /// Minimum number of changes since the last snapshot.
     pub changes: u64,
 }
 
@@ -110,7 +113,8 @@ pub(crate) enum Value {
 }
 
 impl Kind {
-    /// Several words make one value: CONFIG SET splits its argument at spaces.
+    /// Returns true if several words make one value. CONFIG SET splits the argument of such a
+    /// directive at spaces.
     pub(crate) fn takes_words(self) -> bool {
         matches!(
             self,
@@ -126,7 +130,7 @@ impl Kind {
 }
 
 impl Value {
-    /// The text of CONFIG GET.
+    /// Returns the text that CONFIG GET shows.
     pub(crate) fn display(&self) -> Vec<u8> {
         let text = match self {
             Self::YesNo(yes) => yes_no(*yes).to_owned(),
@@ -166,12 +170,12 @@ impl Value {
     }
 }
 
-/// The word for a truth value.
+/// Returns `yes` or `no`.
 pub(crate) fn yes_no(yes: bool) -> &'static str {
     if yes { "yes" } else { "no" }
 }
 
-/// Bytes with the largest unit that divides them, as a rewritten file has them.
+/// Returns the bytes with the largest unit that divides them, as CONFIG REWRITE writes them.
 pub(crate) fn spell_memory(bytes: u64) -> String {
     for (unit, shift) in [("gb", 30), ("mb", 20), ("kb", 10)] {
         if bytes != 0 && bytes.trailing_zeros() >= shift {
@@ -185,7 +189,7 @@ fn joined(words: impl Iterator<Item = String>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Six decimals without trailing zeros: `99.9`, `50`.
+/// Returns the number with up to six decimals, without trailing zeros: `99.9`, `50`.
 fn trimmed(value: f64) -> String {
     let mut text = String::new();
     let _ = write!(text, "{value:.6}");

@@ -11,8 +11,8 @@ use signal_hook::low_level::emulate_default_handler;
 
 /// Installs the handlers for the process.
 pub(super) fn install() -> io::Result<()> {
-    // The handler runs on the alternate stack that std gives each thread, because the thread's own may have overflowed.
-    // The signal is not deferred, so that a fault in the handler calls the handler again.
+    // The handler runs on the alternate stack that std gives each thread, because the thread's own
+    // stack may have overflowed. SA_NODEFER: a fault in the handler calls the handler again.
     let flags = SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK | SaFlags::SA_NODEFER;
     let action = SigAction::new(SigHandler::SigAction(handle), flags, SigSet::empty());
     for signal in [
@@ -22,25 +22,27 @@ pub(super) fn install() -> io::Result<()> {
         Signal::SIGILL,
         Signal::SIGABRT,
     ] {
-        // SAFETY: `handle` has the signature that SA_SIGINFO asks for, does only what is async-signal-safe (the unwinder
-        // excepted, as the last step) and does not return to the interrupted code. Nothing relies on the replaced
-        // handlers: std's only print that a stack has overflowed.
+        // SAFETY: `handle` has the signature that SA_SIGINFO requires. It calls only
+        // async-signal-safe functions (except the unwinder, as its last step), and does not return
+        // to the interrupted code. Nothing depends on the replaced handlers: std's handlers only
+        // report a stack overflow.
         unsafe { sigaction(signal, &action) }?;
     }
     Ok(())
 }
 
-/// Blocks all signals in this thread, which could not report them itself.
+/// Blocks all signals in the calling thread, which could not report them itself.
 pub(super) fn block_signals() {
-    // It fails only for unknown signals.
+    // The call fails only for unknown signals.
     let _ = SigSet::all().thread_block();
 }
 
 extern "C" fn handle(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
-    // SAFETY: with SA_SIGINFO the kernel passes a valid `siginfo_t`, and `si_addr` reads a word of it that is initialised
-    // for every signal.
+    // SAFETY: with SA_SIGINFO, the kernel passes a valid `siginfo_t`. `si_addr` reads a word of it
+    // that is initialised for every signal.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     super::report_signal(signal, code, address);
-    // Ends the process. If that fails, the fault happens again, and the default action ends the process.
+    // This ends the process. If it fails, the fault happens again, and the default action of the
+    // signal ends the process.
     let _ = emulate_default_handler(signal);
 }

@@ -1,9 +1,10 @@
-//! Crash reports of the binary: a signal such as SIGSEGV, or a panic in any thread.
+//! Crash reports of the binary, for a signal such as SIGSEGV or a panic in any thread.
 //!
-//! Invariants: a crashed thread only records the cause and waits for a bounded time; the thread `punctual-crash` writes
-//! the report. So a lock that the crashed thread holds can truncate the report, but cannot hang the process. Signal
-//! handlers allocate nothing and take no lock: they use atomics, `read`, `write`, `poll` and, last, the unwinder, which
-//! may itself fail on a damaged stack.
+//! Invariants: a crashed thread only records the cause in statics, sends a request through a pipe,
+//! and waits for a bounded time. The thread `punctual-crash` writes the report. So a lock that the
+//! crashed thread holds can truncate the report, but cannot hang the process. Signal handlers
+//! allocate nothing and take no lock: they use atomics, `read`, `write`, `poll` and, as the last
+//! step, the unwinder, which may itself fail on a damaged stack.
 
 mod handler;
 
@@ -20,30 +21,31 @@ use rustix::io::Errno;
 
 /// Maximum number of return addresses in a report.
 const FRAMES: usize = 64;
-/// Time for which a crashed thread waits for each part of its report.
+/// Maximum time for which a crashed thread waits for each part of its report.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Requests to the writer: the head of a signal's report, the rest of it, or a panic's report.
+/// Requests to the writer: the head of a signal's report, its rest, or a panic's report.
 const HEAD: u8 = b'h';
 const REST: u8 = b'r';
 const PANIC: u8 = b'p';
 
-/// State that the handler records for the first signal.
+/// State of the first signal, which the handler records. `OWNER` is the thread that received it.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
-static RETURNS: [AtomicUsize; FRAMES] = [const { AtomicUsize::new(0) }; FRAMES];
-static RETURNS_COUNT: AtomicUsize = AtomicUsize::new(0);
-static RESTS: AtomicBool = AtomicBool::new(false);
+static RETURN_ADDRESSES: [AtomicUsize; FRAMES] = [const { AtomicUsize::new(0) }; FRAMES];
+static RETURN_ADDRESSES_COUNT: AtomicUsize = AtomicUsize::new(0);
+static REST_REQUESTED: AtomicBool = AtomicBool::new(false);
 
 static PANICS: Mutex<Vec<Panicked>> = Mutex::new(Vec::new());
 static LINK: OnceLock<Link> = OnceLock::new();
 
-/// The crashed thread's ends of the pipes to and from the writer.
+/// The crashed thread's ends of the pipes from and to the writer.
 struct Link {
     requests: PipeWriter,
     answers: PipeReader,
+    /// ID of the thread `punctual-crash`, which must not wait for itself.
     writer: AtomicI32,
 }
 
@@ -51,6 +53,7 @@ struct Panicked {
     message: String,
     thread: String,
     returns: Vec<usize>,
+    /// Gets a message when the report is written.
     done: mpsc::Sender<()>,
 }
 
@@ -60,7 +63,7 @@ fn thread_id() -> i32 {
 
 /// Installs the handlers and starts the writer.
 pub(crate) fn watch(reporter: CrashReporter) -> io::Result<()> {
-    let (asked, requests) = io::pipe()?;
+    let (incoming, requests) = io::pipe()?;
     let (answers, answer) = io::pipe()?;
     let writer = AtomicI32::new(0);
     let link = LINK.get_or_init(|| Link {
@@ -73,9 +76,9 @@ pub(crate) fn watch(reporter: CrashReporter) -> io::Result<()> {
         .spawn(move || {
             link.writer.store(thread_id(), Ordering::Release);
             handler::block_signals();
-            serve(&reporter, asked, answer);
+            serve(&reporter, incoming, answer);
         })?;
-    // The unwinder allocates at its first use, which must not be in a handler.
+    // The unwinder allocates when it is first used, which must not happen in a handler.
     backtrace::trace(|_| true);
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -86,8 +89,9 @@ pub(crate) fn watch(reporter: CrashReporter) -> io::Result<()> {
 }
 
 impl Link {
-    /// Requests a part of the report and blocks until it is written or the time is over. Async-signal-safe.
-    fn ask(&self, part: u8) {
+    /// Requests a part of the report, and blocks until it is written or [`TIMEOUT`] has passed.
+    /// Async-signal-safe.
+    fn request(&self, part: u8) {
         if (&self.requests).write_all(&[part]).is_err() {
             return;
         }
@@ -109,7 +113,8 @@ impl Link {
     }
 }
 
-/// Reports a signal from the thread that received it; the caller then ends the process. Async-signal-safe.
+/// Reports a signal, from the thread that has received it. The caller then ends the process.
+/// Async-signal-safe.
 fn report_signal(signal: c_int, code: c_int, address: usize) {
     let Some(link) = LINK.get() else { return };
     let me = thread_id();
@@ -121,30 +126,30 @@ fn report_signal(signal: c_int, code: c_int, address: usize) {
             SIGNAL.store(signal, Ordering::Relaxed);
             CODE.store(code, Ordering::Relaxed);
             ADDRESS.store(address, Ordering::Relaxed);
-            link.ask(HEAD);
+            link.request(HEAD);
             backtrace::trace(|frame| {
-                let count = RETURNS_COUNT.load(Ordering::Relaxed);
-                if let Some(place) = RETURNS.get(count) {
-                    place.store(frame.ip().addr(), Ordering::Relaxed);
-                    RETURNS_COUNT.store(count + 1, Ordering::Relaxed);
+                let count = RETURN_ADDRESSES_COUNT.load(Ordering::Relaxed);
+                if let Some(slot) = RETURN_ADDRESSES.get(count) {
+                    slot.store(frame.ip().addr(), Ordering::Relaxed);
+                    RETURN_ADDRESSES_COUNT.store(count + 1, Ordering::Relaxed);
                 }
                 count + 1 < FRAMES
             });
         }
-        // The unwinder has crashed: the report continues with the frames found so far.
+        // The unwinder has crashed. The report continues with the frames found so far.
         Err(owner) if owner == me => {}
-        // The first thread ends the process.
+        // Another thread crashed first, and ends the process.
         Err(_) => {
             std::thread::sleep(TIMEOUT * 2);
             return;
         }
     }
-    if !RESTS.swap(true, Ordering::AcqRel) {
-        link.ask(REST);
+    if !REST_REQUESTED.swap(true, Ordering::AcqRel) {
+        link.request(REST);
     }
 }
 
-/// Reports a panic; the thread then unwinds.
+/// Reports a panic. The thread then unwinds.
 fn report_panic(link: &Link, message: String) {
     if thread_id() == link.writer.load(Ordering::Acquire) {
         return;
@@ -169,10 +174,10 @@ fn report_panic(link: &Link, message: String) {
     }
 }
 
-/// Writes the requested parts of reports.
-fn serve(reporter: &CrashReporter, mut asked: PipeReader, mut answer: PipeWriter) {
+/// Writes the requested parts of reports, on the thread `punctual-crash`.
+fn serve(reporter: &CrashReporter, mut incoming: PipeReader, mut answer: PipeWriter) {
     let mut part = [0];
-    while asked.read_exact(&mut part).is_ok() {
+    while incoming.read_exact(&mut part).is_ok() {
         let enabled = reporter.is_enabled();
         match part[0] {
             PANIC => {
@@ -199,8 +204,10 @@ fn serve(reporter: &CrashReporter, mut asked: PipeReader, mut answer: PipeWriter
                 reporter.begin(&cause, &thread_name(OWNER.load(Ordering::Relaxed)));
             }
             REST if enabled => {
-                let count = RETURNS_COUNT.load(Ordering::Relaxed);
-                let returns = RETURNS[..count].iter().map(|at| at.load(Ordering::Relaxed));
+                let count = RETURN_ADDRESSES_COUNT.load(Ordering::Relaxed);
+                let returns = RETURN_ADDRESSES[..count]
+                    .iter()
+                    .map(|at| at.load(Ordering::Relaxed));
                 write_rest(reporter, &returns.collect::<Vec<_>>());
             }
             _ => {}
@@ -222,7 +229,7 @@ fn thread_name(id: i32) -> String {
     name.map_or_else(|_| id.to_string(), |name| name.trim_end().to_owned())
 }
 
-/// Formats a backtrace, one line per function, including inlined ones.
+/// Formats a backtrace, one line for each function, including inlined functions.
 fn format_backtrace(returns: &[usize]) -> String {
     let mut text = String::new();
     for (number, at) in returns.iter().enumerate() {

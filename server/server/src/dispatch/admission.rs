@@ -1,7 +1,13 @@
-//! Admission: whether a command of any source may run.
+//! Admission: decides whether a command may run.
 //!
-//! [`CHECKS`] says which checks the commands of a source pass. [`Dispatcher::admit`] makes them, in Redis's order. What becomes
-//! of a refused command is the source's matter: an error reply, a timer that is paused, a link that ends.
+//! Commands come from six sources: a client, the queue of EXEC, a script, a timer, the primary's
+//! stream, or an append-only file. [`CHECKS`] lists the checks for the commands of each source, and
+//! [`Dispatcher::admit`] makes them in Redis's order. A new check is a row in [`CHECKS`] and a few
+//! lines in `admit`. The caller handles a refusal: it sends an error reply, pauses a timer, or ends
+//! a link.
+//!
+//! Most states in which the server refuses commands (loading, a failed disk, too few replicas, ...)
+//! are bits of one atomic ([`crate::node::gate`]), so one load covers them all.
 
 use std::sync::atomic::Ordering;
 
@@ -19,37 +25,38 @@ use crate::reclaim::limit::OUT_OF_MEMORY;
 use crate::session::Session;
 use crate::table::Entry;
 
-/// A check of a command before it runs.
+/// A check of a command before it runs. Each variant describes the condition that must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     /// The client has authenticated.
     Authentication,
-    /// The command may stand in the open transaction.
+    /// The command is allowed within the open transaction.
     Transaction,
-    /// The source may call the command at all.
+    /// The source may call this command.
     Callable,
     /// The user's rules allow the command.
     Rules,
-    /// A script that only reads calls no command that writes.
+    /// A read-only script calls no command that writes.
     ReadOnly,
     /// There is memory for the command.
     Memory,
-    /// The server is neither stopping, busy, loading nor stale, and can keep what the command changes.
+    /// The server is not stopping, busy, loading or stale, and can persist the changes of the
+    /// command.
     State,
-    /// The client has no subscriptions that would make its replies ambiguous.
+    /// The client has no subscriptions in RESP2, where replies and messages look alike.
     Subscriptions,
-    /// No pause holds the command back.
+    /// No CLIENT PAUSE delays the command.
     Pause,
-    /// The client is neither a monitor nor a replica that touches data.
+    /// The client is not a monitor or a replica, or the command does not access data.
     Attachment,
-    /// No transaction is open that the command would be queued in.
+    /// No transaction is open in which the command must be queued.
     Queue,
 }
 
 use Check::*;
 use Source::{Client, Exec, File, Script, Stream, Timer};
 
-/// The checks in their order, and the sources whose commands pass them.
+/// The checks in their order, each with the sources whose commands it applies to.
 const CHECKS: [(Check, &[Source]); 11] = [
     (Authentication, &[Client]),
     (Transaction, &[Client]),
@@ -64,7 +71,7 @@ const CHECKS: [(Check, &[Source]); 11] = [
     (Queue, &[Client, Stream, File]),
 ];
 
-/// The checks of each source, a bit each.
+/// The checks for each source, one bit each.
 const BY_SOURCE: [u16; 6] = {
     let mut all = [0; 6];
     let mut row = 0;
@@ -87,27 +94,27 @@ impl Check {
     }
 }
 
-/// What becomes of a command that is not refused.
+/// Decision about a command that is not refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It runs.
+    /// The command runs.
     Run,
-    /// It is queued in the open transaction.
+    /// The command is queued in the open transaction.
     Queue,
-    /// It waits for the end of a pause.
+    /// The command waits for the end of a pause.
     Hold,
-    /// It does not run, and gets no reply: the server stops.
+    /// The command does not run and gets no reply, because the server stops.
     Close,
 }
 
 /// A refused command.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// The check that the command has not passed.
+    /// The check that the command has failed.
     pub(crate) check: Check,
     /// The error to reply.
     pub(crate) error: Error,
-    /// The denial by the user's rules.
+    /// The rule that denies the command, for ACL LOG.
     denied: Option<Denied>,
 }
 
@@ -135,14 +142,14 @@ impl Refusal {
     }
 }
 
-/// What a script may do.
+/// Permissions and progress of a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScriptLimits {
-    /// It may not write.
+    /// Whether the script must not write.
     pub(crate) read_only: bool,
-    /// It may run without memory.
+    /// Whether the script may write above `maxmemory`.
     pub(crate) allows_oom: bool,
-    /// It has written, so it is not stopped halfway.
+    /// Whether the script has written. After that, neither `maxmemory` nor SCRIPT KILL stops it.
     pub(crate) wrote: bool,
 }
 
@@ -150,7 +157,7 @@ impl Dispatcher<'_, '_> {
     /// Checks whether a command of this source may run.
     ///
     /// # Errors
-    /// The refusal, in the words for the source.
+    /// The refusal, with the error text for this source.
     #[expect(
         clippy::inline_always,
         reason = "the source is a constant, and leaves a few of the checks"
@@ -196,7 +203,7 @@ impl Dispatcher<'_, '_> {
             && (self.shared.gate.is_closed() || source == Client && self.background.is_none())
         {
             if source != Script && self.shared.stopping.load(Ordering::Acquire) {
-                // A write after the last snapshot would be lost, so it gets no reply.
+                // A write after the last snapshot would be lost, so it must not be acknowledged.
                 return Ok(Admission::Close);
             }
             if let Some(error) = self.unready(source, session, entry, args) {
@@ -228,7 +235,7 @@ impl Dispatcher<'_, '_> {
         Ok(Admission::Run)
     }
 
-    /// Returns the error for a command that this source never calls.
+    /// Returns the error for a command that this source must not call.
     fn uncallable(&self, source: Source, entry: &Entry) -> Option<Error> {
         let flags = entry.row.flags;
         if source == File {
@@ -236,7 +243,8 @@ impl Dispatcher<'_, '_> {
             let error = "ERR the command is not allowed in an append-only file";
             return refused.then_some(Error::fixed(error));
         }
-        // DEBUG may let scripts call them, but no command that a transaction excludes: a script runs as one.
+        // DEBUG may allow NOSCRIPT commands in scripts, but not the commands that a transaction
+        // excludes, because a script runs as one.
         let allowed = self
             .shared
             .switches
@@ -250,7 +258,8 @@ impl Dispatcher<'_, '_> {
         refused.then_some(Error::fixed(error))
     }
 
-    /// Makes room for a client's command. Returns the error if there is no memory for the command.
+    /// Frees memory for a command of a client if necessary. Returns an error if there is not
+    /// enough.
     #[inline]
     fn lacks_memory(&mut self, source: Source, session: &Session, entry: &Entry) -> Option<Error> {
         if source == Script {
@@ -267,7 +276,7 @@ impl Dispatcher<'_, '_> {
         None
     }
 
-    /// Returns the error for a command that the server does not run in its state.
+    /// Returns the error for a command that the server refuses in its current state.
     #[cold]
     fn unready(
         &mut self,
@@ -288,13 +297,14 @@ impl Dispatcher<'_, '_> {
                     error
                 })
             }
-            // Whatever the command is, the timer changes.
+            // Firing changes the timer's key, also if the timer's command only reads.
             Timer => self.refusal_of_changes(),
             _ => None,
         }
     }
 
-    /// Adds a denial by the user's rules to ACL LOG. `info`: the client whose command it is.
+    /// Adds a denial by the user's rules to ACL LOG. `info` is the client that has sent the
+    /// command.
     #[cold]
     pub(super) fn log_refusal(
         &self,

@@ -1,4 +1,8 @@
-//! Commands beside a script of another loop: they wait for its end before they lock anything; see [`crate::script::running`].
+//! Commands that arrive while a script runs on another loop.
+//!
+//! A script holds shards until it ends, and takes more of them while it runs. So a command of
+//! another loop either gets all of its shards at once, or waits for the end of the script before it
+//! locks anything. [`crate::script::running`] has the queue of the waiting commands.
 
 use std::sync::atomic::Ordering;
 
@@ -10,8 +14,9 @@ use crate::session::Session;
 use crate::table::{Entry, Run};
 
 impl Dispatcher<'_, '_> {
-    /// Executes a command with several loops: after the script that runs on another one. A script begins when no other one
-    /// runs.
+    /// Executes a command when the server has several loops. A command that may need shards of a
+    /// running script waits for the script's end. A command that runs a script waits until no other
+    /// script runs.
     pub(crate) fn execute_beside_scripts(
         &mut self,
         session: &mut Session,
@@ -34,12 +39,13 @@ impl Dispatcher<'_, '_> {
             // The script may need a shard that this turn still holds.
             self.turn.release();
             if self.shared.stopping.load(Ordering::Acquire) {
-                // The loop of the script may have ended by a panic.
+                // The script's loop may have ended with a panic.
                 session.closing = true;
                 return Flow::Done;
             }
             if running.is_busy() {
-                // This command leaves the line, so that the commands that are served meanwhile need not wait for it.
+                // This command leaves the queue first, so that the clients that are served now need
+                // not wait for it.
                 drop(place);
                 if let Some(background) = &mut self.background {
                     background.serve_clients();
@@ -58,8 +64,8 @@ impl Dispatcher<'_, '_> {
         flow
     }
 
-    /// Waits for the script that runs on another loop, unless the turn holds what that needs. With `begins`, waits until no
-    /// other script runs, and begins one.
+    /// Waits for the end of a script on another loop, unless the turn holds every shard. If
+    /// `begins` is true, waits until no other script runs, and begins one.
     pub(super) fn wait_for_scripts(&mut self, session: &mut Session, begins: bool) {
         let running = &self.shared.scripting.running;
         let mut place = None;
@@ -75,7 +81,8 @@ impl Dispatcher<'_, '_> {
             if running.is_busy()
                 && let Some(background) = &mut self.background
             {
-                // This command leaves the line, so that the commands that are served meanwhile need not wait for it.
+                // This command leaves the queue first, so that the clients that are served now need
+                // not wait for it.
                 place = None;
                 background.serve_clients();
             }
@@ -83,7 +90,7 @@ impl Dispatcher<'_, '_> {
         }
     }
 
-    /// Locks what a command needs, if that is known and free.
+    /// Locks the shards of a command if its row names its keys and all of the locks are free.
     fn locks_at_once(&mut self, entry: &Entry, args: Args) -> bool {
         match entry.run {
             Run::Keyspace(command) => {

@@ -1,4 +1,13 @@
-//! Commands that wait: starting a wait, and serving those that wait for keys.
+//! Commands that wait: registering a waiter, and serving the waiters of keys that have become
+//! ready.
+//!
+//! A blocking command that finds nothing joins the queues of its keys under the locks that it ran
+//! under, so no push can come in between. A commit marks a key as *ready* if a client waits for it.
+//! When the command or the transaction is done, its loop runs the waiting commands again, oldest
+//! first, also for clients of other loops. That may make further keys ready. Replies go through the
+//! mailboxes of the clients' loops, in order with messages.
+//!
+//! Waiters of MIGRATE, SHUTDOWN and WAIT are in no queue of a key; other events end their waits.
 
 use std::sync::Arc;
 
@@ -15,7 +24,7 @@ use crate::session::{BeginWait, ReplyMode, Session};
 use crate::table::{CommandTable, Entry};
 
 impl Dispatcher<'_, '_> {
-    /// Registers the command that has just found nothing as a waiter.
+    /// Registers a waiter for a command that has found nothing to return.
     #[cold]
     pub(crate) fn begin_waiting(
         &mut self,
@@ -31,7 +40,8 @@ impl Dispatcher<'_, '_> {
         self.park(session, entry, args, &waiter);
     }
 
-    /// Makes the client wait for what `begin` starts, without a timeout unless the turn's wait has one.
+    /// Registers a waiter and passes it to `begin`. It has keys and a timeout only if the turn's
+    /// wait has them.
     #[cold]
     pub(crate) fn begin_waiting_for(
         &mut self,
@@ -93,7 +103,7 @@ impl Dispatcher<'_, '_> {
         self.command_start = self.clock.raw();
     }
 
-    /// Serves the waiters of keys that the last command or an already served waiter has filled.
+    /// Serves the waiters of keys that the last command, or a waiter served before, has filled.
     #[cold]
     pub(crate) fn serve_ready(&mut self) {
         let holds = self.hold.is_on();
@@ -102,7 +112,8 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// Serves the waiters of keys that have become ready. `holds`: replies wait until the changes before them are released.
+/// Serves the waiters of keys that have become ready. `holds` says whether replies wait until the
+/// changes before them are released.
 #[cold]
 pub(crate) fn serve_ready(
     shared: &Shared,
@@ -113,7 +124,7 @@ pub(crate) fn serve_ready(
 ) {
     let mut reply = Vec::new();
     let table = shared.commands.table();
-    // The last command may have been a long transaction.
+    // The last command may have taken long.
     turn.now = shared.clock.now();
     loop {
         reply.clear();
@@ -123,7 +134,8 @@ pub(crate) fn serve_ready(
         };
         let nanos = clock.delta_as_nanos(began, clock.raw());
         if holds {
-            // The position of the change must be known.
+            // The log must have the change before the reply, whose hold needs the position of the
+            // change.
             turn.release();
         }
         answer(shared, &waiter, &reply);
@@ -135,7 +147,7 @@ pub(crate) fn serve_ready(
     }
 }
 
-/// Returns the command that a waiter runs.
+/// Returns the command of a waiter.
 fn command_of(table: &'static CommandTable, id: &WaiterId) -> &'static Command {
     table
         .keyspace_command(id.entry)

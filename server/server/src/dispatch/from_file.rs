@@ -1,7 +1,8 @@
-//! The commands of an append-only file, which its load runs.
+//! Execution of the commands in an append-only file, during its load.
 //!
-//! Keyspace commands go to the turn directly: they count no statistics and are neither slow nor monitored. Transactions, scripts and
-//! the server's own commands go through the dispatcher, as a client that no one else sees.
+//! Keyspace commands go to the turn directly, so they appear in no statistics, slow log or monitor.
+//! Transactions, scripts and the server's own commands go through the dispatcher, in a session that
+//! is not in the list of clients.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::persist::aof::load::{Refusal, Runner};
 use crate::session::Session;
 use crate::table::{Entry, Run};
 
-/// A client whose commands come from a file.
+/// Session whose commands come from a file.
 pub(crate) struct FromFile<'s> {
     shared: &'s Arc<Shared>,
     session: Session,
@@ -110,7 +111,7 @@ impl Runner for FromFile<'_> {
         let entry = match shared.commands.find(args) {
             Ok(entry) => entry,
             Err((Some(_), error)) => return Err(failed(&error)),
-            // The file has the original name of a command that was renamed since.
+            // A command that was renamed later has its original name in the file.
             Err((None, _)) => shared.commands.table().get(args.at(0)).ok_or_else(|| {
                 Refusal::Unknown(String::from_utf8_lossy(args.at(0)).into_owned())
             })?,
@@ -123,12 +124,12 @@ impl Runner for FromFile<'_> {
     }
 }
 
-/// Returns the refusal of a command that fails with this error.
+/// Returns the refusal for a command that fails with this error.
 fn failed(error: &Error) -> Refusal {
     Refusal::Failed(String::from_utf8_lossy(&error.bytes()).into_owned())
 }
 
-/// Returns the first line of replies that is an error.
+/// Returns the first error among the replies, without its `-`.
 fn first_error(replies: &[u8]) -> String {
     let mut lines = replies.split(|byte| *byte == b'\n');
     let line = lines.find_map(|line| line.strip_prefix(b"-"));

@@ -1,6 +1,12 @@
-//! Command dispatch: looks up the command, checks whether it may run, runs it, and records statistics.
+//! Command dispatch: finds the row of a command, checks whether the command may run, runs it, and
+//! records statistics. The name and the number of arguments are checked first, then the checks of
+//! [`admission`].
 //!
-//! Name and arity come first; then the checks of [`admission`].
+//! [`Dispatcher::run`] is the entry for clients and the primary's stream. EXEC, scripts and timers
+//! call [`Dispatcher::execute`] for each of their commands. Keyspace commands run in [`Turn::run`],
+//! the server's own commands in their handlers ([`server_command`]). Handlers of EXEC and EVAL only
+//! note in the session which commands or script to execute; the dispatcher executes them after the
+//! handler has returned.
 
 mod admission;
 mod beside;
@@ -36,7 +42,7 @@ use crate::session::{ReplyMode, Session};
 use crate::table::{Entry, Run};
 use admission::{Admission, ScriptLimits};
 
-/// Maximum length of one command's reply in bytes, if the client's output has no lower limit.
+/// Maximum length of a command's reply in bytes, unless the limit of the client's output is lower.
 const REPLY_MAX: usize = 4 << 30;
 
 /// Outcome of a dispatched command.
@@ -44,28 +50,29 @@ const REPLY_MAX: usize = 4 << 30;
 pub(crate) enum Flow {
     /// The command is complete: it ran, was queued, or was rejected.
     Done,
-    /// The command did not run: CLIENT PAUSE holds it back.
+    /// The command did not run, because CLIENT PAUSE delays it.
     Paused,
-    /// The command waits; its reply comes later.
+    /// The command waits. Its reply follows later.
     Blocked,
 }
 
-/// What a loop does while a script keeps it from its work.
+/// Work of a loop while a script on this or another loop delays it.
 pub(crate) trait Background {
-    /// Serves clients the error BUSY, and takes the commands that end the script.
+    /// Serves the loop's other clients: most commands get the error BUSY, and some, such as SCRIPT
+    /// KILL, run.
     fn serve_clients(&mut self);
 }
 
-/// Errors that scripts have caused while they ran.
+/// Errors during the run of scripts.
 #[derive(Default)]
 pub(crate) struct ScriptErrors {
-    /// Number of counted errors of scripts and of the commands that they called.
+    /// Number of counted errors of scripts and of their commands.
     pub(crate) own: u64,
-    /// The first error of a called command that does not exist or must not run here.
+    /// The first error of a called command that does not exist or is not allowed.
     pub(crate) refused: Option<Error>,
 }
 
-/// Runs commands of one connection one after the other.
+/// Runs the commands of one connection in order.
 pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) loop_number: usize,
@@ -73,27 +80,29 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) turn: &'a mut Turn<'s>,
     pub(crate) scripts: &'a mut Scripts,
     pub(crate) clock: &'a Clock,
-    /// Stopwatch reading from which the next command is timed.
+    /// Stopwatch reading at the start of the running command.
     pub(crate) command_start: u64,
+    /// Minimum duration in nanoseconds of a command in the slow log.
     slow_ns: u64,
     latency_tracking: bool,
-    /// The loop, to serve its other clients during a long wait; `None` if it does just that.
+    /// The loop, which serves its other clients during a long wait. `None` while it serves them.
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
-    /// The client's output that is set aside; `None` if replies must be in one piece.
+    /// Output of the client before the current buffer. `None` if replies must be in one piece.
     pub(crate) chunks: Option<Chunks>,
     /// Output size in bytes above which the client is disconnected.
     output_max: usize,
     /// Output size in bytes above which the command's reply is dropped.
     pub(crate) reply_max: usize,
-    /// A reply was too long, so the client must be disconnected.
+    /// Whether a reply was too long, so that the client must be disconnected.
     pub(crate) exceeded: bool,
-    /// Position that the replies wait for.
+    /// Position in the log that the replies of the client wait for.
     pub(crate) hold: Hold,
-    /// Bytes on the loop's counter above which commands that may need memory ask for it.
+    /// If the loop's counter of bytes is above this value, a command that may need memory first
+    /// checks the limit.
     memory_check: &'a AtomicI64,
-    /// There was no memory when the client's command began.
+    /// Whether there was no memory when the client's command began.
     pub(crate) out_of_memory: bool,
-    /// Permissions of the running script.
+    /// Permissions and progress of the running script.
     pub(crate) script: ScriptLimits,
     /// Errors of scripts, for the load of an append-only file.
     pub(crate) script_errors: ScriptErrors,
@@ -132,13 +141,13 @@ impl<'a, 's> Dispatcher<'a, 's> {
         }
     }
 
-    /// Returns the size of the output that ends with `out`.
+    /// Returns the total size of the output, whose last part is `out`.
     #[inline]
     pub(crate) fn output_len(&self, out: &[u8]) -> usize {
         self.chunks.as_ref().map_or(0, Chunks::len) + out.len()
     }
 
-    /// Truncates the output that ends with `out` to `len` bytes.
+    /// Truncates the output, whose last part is `out`, to `len` bytes.
     fn truncate_output(&mut self, out: &mut Vec<u8>, len: usize) {
         match &mut self.chunks {
             Some(chunks) => chunks.truncate(out, len),
@@ -162,7 +171,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             Ok(entry) => {
                 let may_lock = self.turn.may_lock;
                 let flow = self.run_entry(session, entry, args, out);
-                // A command beside a script may not lock, but the rest of the turn may.
+                // Only a command beside a script must not lock; the rest of the turn may.
                 self.turn.may_lock = may_lock;
                 flow
             }
@@ -199,7 +208,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             session.end_caching(known);
         }
         if session.separated {
-            // Messages that this command has sent to its own client follow its reply.
+            // Messages of this command to its own client follow its reply.
             self.shared.mailboxes[self.loop_number].take_separated(out);
         }
         if self.output_len(out) > self.output_max
@@ -211,15 +220,16 @@ impl<'a, 's> Dispatcher<'a, 's> {
         flow
     }
 
-    /// Prepares the next commands of a pipeline for what they are expected to access. Returns how many are prepared.
+    /// Prefetches the keys of the next commands of a pipeline. Returns the number of these
+    /// commands.
     pub(crate) fn look_ahead(&mut self, session: &Session, ahead: &[Command<'_>]) -> usize {
         if self.shared.mailboxes.len() > 1 && self.shared.scripting.running.is_active() {
-            // Nothing may be locked before the commands know whether they wait for the script.
+            // Prefetching takes locks, which a command must not hold while it waits for a script.
             self.turn.end_ahead();
             return ahead.len();
         }
         let commands = ahead.iter().map(|command| command.args);
-        // Pipelines repeat themselves: a subcommand is probably followed by others.
+        // Pipelines repeat themselves: a subcommand is probably followed by more of them.
         let key = session.last.map_or(1, Entry::words);
         self.turn.look_ahead(session.db, key, commands)
     }
@@ -235,7 +245,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         Reply::new(out, session.protocol).error(error.bytes());
     }
 
-    /// Logs why RESTORE has refused its payload, as Redis does.
+    /// Logs the reason why RESTORE has refused its payload, as Redis does.
     #[cold]
     fn log_flaw(&self, args: Args) {
         if let Some(flaw) = dump::flaw(&self.shared.store, &args[3]) {
@@ -260,7 +270,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         monitors.feed(mailboxes, commands, self.turn.now, session, entry, args);
     }
 
-    /// Rejects a known command before it runs, and makes the open transaction fail.
+    /// Rejects a known command before it runs, and marks the open transaction as failed.
     #[cold]
     pub(crate) fn reject(
         &mut self,
@@ -325,7 +335,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
         Flow::Done
     }
 
-    /// Runs a command that has passed the checks, records its statistics, and serves waiters whose keys it has filled.
+    /// Runs a command that has passed the checks, records its statistics, and serves the waiters of
+    /// keys that it has filled.
     #[inline]
     pub(crate) fn execute(
         &mut self,
@@ -420,14 +431,14 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 args,
             });
         }
-        // Beside a script the end of the loop's turn serves them.
+        // Beside a script, the waiters are served at the end of the loop's turn.
         if self.turn.has_ready() && !nested && self.turn.may_lock {
             self.serve_ready();
         }
         Flow::Done
     }
 
-    /// Runs the commands of a transaction. The turn has pinned every shard that they need.
+    /// Runs the commands of a transaction. The turn has pinned all shards that they need.
     #[cold]
     #[inline(never)]
     fn run_queued(&mut self, session: &mut Session, transaction: &Transaction, out: &mut Vec<u8>) {
@@ -440,7 +451,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         for (entry, args) in transaction.commands() {
             let start = self.output_len(out);
             if let Err(refusal) = self.admit(Source::Exec, session, entry, args) {
-                // The user has changed since the command was queued.
+                // The user's rules have changed since the command was queued.
                 let info = &session.info;
                 self.log_refusal(&refusal, Source::Exec, info, session, entry, args);
                 self.write_error(session, &refusal.error, out);
@@ -456,25 +467,25 @@ impl<'a, 's> Dispatcher<'a, 's> {
         self.turn.leave(outer);
         session.set_multi(None);
         self.turn.unpin();
-        // Unwanted replies have been dropped one by one.
+        // Replies that CLIENT REPLY suppresses have already been removed.
         session.ignore_reply_mode = true;
-        // The time of EXEC includes its commands.
+        // The duration of EXEC includes its commands.
         self.command_start = exec_start;
     }
 
-    /// Returns the error for a command that cannot run because a script is busy.
+    /// Returns the error for a command that must not run while a script is busy.
     #[cold]
     fn busy(&mut self, entry: &Entry) -> Option<Error> {
         let flags = entry.row.flags;
         let busy = self.shared.scripting.running.is_busy() || self.background.is_none();
         self.turn.may_lock = !busy;
-        // Keys to watch are behind locks that the script holds.
+        // WATCH needs locks that the script holds.
         (busy && (flags.has(Flags::WATCHES) || !flags.has(Flags::ALLOW_BUSY)))
             .then(|| self.shared.scripting.running.refusal())
     }
 }
 
-/// Returns the called command's entry. Compares with the client's last command first.
+/// Returns the row of the called command. Compares the name with the client's last command first.
 #[inline]
 pub(crate) fn find(
     shared: &Shared,
@@ -492,13 +503,15 @@ pub(crate) fn find(
         .info
         .last_command
         .store(entry.id as u32 + 1, Ordering::Relaxed);
-    // The comparison above uses the original name, which a renamed command does not have, and does not look for subcommands.
+    // `is_called_by` compares with the original name, which a renamed command does not have, and
+    // does not look for subcommands.
     let reusable = entry.subcommands.is_empty() && entry.is_called_by(args);
     session.last = reusable.then_some(entry);
     Ok(entry)
 }
 
-/// Returns the size of the output without the reply from `start` to `len` if CLIENT REPLY suppresses it, and advances the reply mode.
+/// Returns the size of the output without the reply from `start` to `len` if CLIENT REPLY
+/// suppresses the reply, and advances the reply mode.
 fn wanted_output(session: &mut Session, before: ReplyMode, start: usize, len: usize) -> usize {
     // Replies of SUBSCRIBE and similar commands are messages, which are always sent.
     let start = if std::mem::take(&mut session.ignore_reply_mode) {
@@ -507,7 +520,7 @@ fn wanted_output(session: &mut Session, before: ReplyMode, start: usize, len: us
         start
     };
     match (before, session.reply_mode) {
-        // This command was CLIENT REPLY: ON gets a reply, OFF and SKIP do not.
+        // The command was CLIENT REPLY: ON gets a reply, OFF and SKIP do not.
         (_, ReplyMode::Skip) => {
             session.reply_mode = ReplyMode::SkipNext;
             start

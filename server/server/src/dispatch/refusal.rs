@@ -1,4 +1,5 @@
-//! Commands that the server cannot accept while it loads, cannot save, lacks replicas, or is one.
+//! Refuses commands while the server loads data, cannot save, has too few replicas, or is a
+//! replica.
 
 use punctual_resp::Args;
 use punctual_store::Error;
@@ -13,11 +14,12 @@ pub(super) const LACKS_REPLICAS: Error =
 pub(super) const LOADING: Error = Error::fixed("LOADING Redis is loading the dataset in memory");
 
 impl Dispatcher<'_, '_> {
-    /// Returns the error for a command that the server cannot accept while it loads or cannot save.
+    /// Returns the error for a client's or script's command that these states refuse.
     #[cold]
     pub(crate) fn refusal(&self, session: &Session, entry: &Entry, args: Args) -> Option<Error> {
         let state = &self.shared.durability;
-        // As in Redis, EXEC depends on what it runs: the state may have changed since it was queued.
+        // As in Redis, EXEC is refused for the commands in its queue, because the state may have
+        // changed since they were queued.
         if state.is_loading() && session.lacks(entry, Flags::LOADING) {
             return Some(LOADING);
         }
@@ -28,7 +30,7 @@ impl Dispatcher<'_, '_> {
         if changes && self.shared.lacks_replicas() {
             return Some(LACKS_REPLICAS);
         }
-        // As in Redis, this includes PING, so that health checks notice.
+        // As in Redis, this includes PING, so that health checks detect the failure.
         let writes = changes || entry.row.flags.has(Flags::NEEDS_SAVES);
         if writes && let Some(error) = self.refusal_to_persist() {
             return Some(error);
@@ -39,7 +41,7 @@ impl Dispatcher<'_, '_> {
         None
     }
 
-    /// Returns the error for any change, such as that of a timer that fires.
+    /// Returns the error for any change of the keyspace, for example by a timer that fires.
     #[cold]
     pub(crate) fn refusal_of_changes(&self) -> Option<Error> {
         if self.shared.lacks_replicas() {
@@ -48,7 +50,7 @@ impl Dispatcher<'_, '_> {
         self.refusal_to_persist()
     }
 
-    /// Returns the error for a change that could not be kept.
+    /// Returns the error for a change that the server cannot persist.
     fn refusal_to_persist(&self) -> Option<Error> {
         let state = &self.shared.durability;
         if state.refuses_writes(&self.shared.settings()) {

@@ -1,4 +1,5 @@
-//! Commands of the primary's stream: admitted without the checks of clients, and run while the turn holds every shard.
+//! Commands of the primary's stream. Most checks do not apply to them, and the turn holds every
+//! shard. This file also has the checks by which a replica refuses commands of clients.
 
 use std::sync::atomic::Ordering;
 
@@ -66,7 +67,7 @@ impl Dispatcher<'_, '_> {
         flow
     }
 
-    /// Returns the error for a client's command that a replica does not run.
+    /// Returns the error for a client's command that a replica refuses.
     #[cold]
     pub(super) fn refusal_of_replica(&self, session: &Session, entry: &Entry) -> Option<Error> {
         let upstream = &self.shared.replication.upstream;
@@ -80,13 +81,13 @@ impl Dispatcher<'_, '_> {
         if self.is_stale() && session.lacks(entry, Flags::STALE) {
             return Some(MASTER_DOWN);
         }
-        // A long load must not stand in the way of a failover.
+        // REPLICAOF works during a load, so that a long load does not delay a failover.
         let refused = executing.is_some_and(|queued| queued.has(Flags::NO_ASYNC_LOADING))
             || flags.has(Flags::NO_ASYNC_LOADING) && !flags.has(Flags::CHANGES_ROLE);
         (refused && upstream.is_loading()).then_some(LOADING)
     }
 
-    /// Returns whether the link to the primary is down, and commands that read data are refused for that.
+    /// Returns whether the link to the primary is down and `replica-serve-stale-data` is off.
     fn is_stale(&self) -> bool {
         let upstream = &self.shared.replication.upstream;
         self.shared.replication.is_replica()
@@ -94,13 +95,14 @@ impl Dispatcher<'_, '_> {
             && !upstream.serves_stale.load(Ordering::Relaxed)
     }
 
-    /// Returns the error for a script or a function that the server does not run now, with the flags that it declares, if any.
+    /// Returns the error for a script or function that the server refuses in its current state.
+    /// `flags` are the flags that it declares, if any.
     #[cold]
     pub(crate) fn refusal_of_script(&self, flags: Option<ScriptFlags>) -> Option<Error> {
         if self.turn.replays() {
             return None;
         }
-        // A script that declares nothing is refused when it writes.
+        // A script without declared flags is refused when it first writes.
         let writes = flags.is_some_and(|flags| !flags.has(ScriptFlags::NO_WRITES));
         if writes && self.shared.lacks_replicas() {
             return Some(LACKS_REPLICAS);
@@ -119,8 +121,8 @@ impl Dispatcher<'_, '_> {
         (self.is_stale() && !allows_stale).then_some(MASTER_DOWN)
     }
 
-    /// Handles an error of a command of the primary's stream. As in Redis, the link goes on, unless what follows would change
-    /// another database.
+    /// Handles an error of a command in the primary's stream. As in Redis, the link stays open,
+    /// except after SELECT: the next commands would change the wrong database.
     #[cold]
     pub(super) fn replayed_error(
         &mut self,
@@ -136,7 +138,8 @@ impl Dispatcher<'_, '_> {
         }
     }
 
-    /// Skips an unknown command of the stream if `import-skip-unknown` allows it; otherwise ends the link.
+    /// Skips an unknown command of the stream if `import-skip-unknown` is on. Otherwise closes the
+    /// link.
     #[cold]
     pub(super) fn skip_or_refuse(&mut self, session: &mut Session, error: &Error, args: Args) {
         /// Number of skipped commands that the log lists.
@@ -157,14 +160,15 @@ impl Dispatcher<'_, '_> {
         }
     }
 
-    /// Ends the link: a command of the stream cannot be applied, so the data would differ from the primary's from here on.
+    /// Closes the link, because a command of the stream cannot be applied. If the replica skipped
+    /// the command, its data would differ from the primary's.
     #[cold]
     pub(super) fn refuse_stream(&mut self, session: &mut Session, error: &Error, args: Args) {
         self.count_error(error);
         apply::report(self.shared, error, args);
         log::warning!(
             self.shared.logger,
-            "The command is not applied, and the link to the MASTER is closed: it asks for the same command again until this server follows another one"
+            "The command is not applied, and the link to the MASTER is closed. This server asks for the same command again, until it follows another server"
         );
         session.closing = true;
         if let Some(applied) = &mut session.upstream {

@@ -1,4 +1,17 @@
-//! Running a script: the commands that it calls go through the dispatcher as a client's do.
+//! Execution of scripts and functions.
+//!
+//! [`ScriptHost`] implements [`Host`], the server as Lua sees it. Each command of a script passes
+//! the dispatcher, in a session of its own with a database and a protocol. Meanwhile the instant
+//! `now` stays the same, and no command may wait.
+//!
+//! The turn begins with the shards of the declared keys, adds others when a command needs them
+//! ([`punctual_store::Turn::pin_and_grow`]), and keeps them until the script ends, so a script is
+//! atomic (strict two-phase locking, Eswaran et al., 1976). Such a turn cannot lock in ascending
+//! order. So only one script runs at a time, and another turn that waits for a shard releases the
+//! shards that the script needs.
+//!
+//! Lua calls [`Host::interrupt`] at regular intervals. After `busy-reply-threshold`, the script's
+//! loop serves its other clients within that call.
 
 use std::sync::atomic::Ordering;
 
@@ -16,15 +29,16 @@ use crate::node::Shared;
 use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::reclaim::limit::OUT_OF_MEMORY;
-use crate::script::running::About;
+use crate::script::running::BusyScript;
 use crate::session::{Runnable, ScriptRequest, Session};
 use crate::table::Entry;
 
-/// Maximum length in bytes of a reply to a command of a script: as much as scripts may allocate.
+/// Maximum length of a reply to a command of a script, in bytes: the memory limit of scripts.
 const CALL_REPLY_MAX: usize = 1 << 30;
 
 impl Dispatcher<'_, '_> {
-    /// Runs a script of a client with the arguments of EVAL, or a function with those of FCALL, and appends its reply.
+    /// Runs a client's script with the arguments of EVAL, or a function with the arguments of
+    /// FCALL, and appends its reply.
     ///
     /// # Errors
     /// The error to reply and to count.
@@ -56,10 +70,11 @@ impl Dispatcher<'_, '_> {
         let outer = self.turn.enter(Source::Script);
         self.turn.begin_frame();
         let mut session = self.scripts.take_session(self.loop_number, client);
-        // Replies to its commands are no output of the client.
+        // Replies to the script's commands are not output of the client.
         let mut chunks = self.chunks.replace(Chunks::default());
         let reply_max = std::mem::replace(&mut self.reply_max, CALL_REPLY_MAX);
-        // What runs is taken out of `self`, which its commands need. No command among them runs another script.
+        // The interpreters are moved out of `self`, which the script's commands borrow. A script
+        // cannot run another script.
         let compiled = std::mem::take(&mut self.scripts.compiled);
         let mut interpreter = self.scripts.interpreter.take();
         let mut engine = self.scripts.functions.engine.take();
@@ -104,7 +119,7 @@ impl Dispatcher<'_, '_> {
         if busy {
             self.shared.scripting.running.end_busy();
             self.shared.gate.set(Reason::Busy, false);
-            // What was due meanwhile.
+            // Loops may have delayed work during the script.
             self.shared.order_all(|| Order::Resume);
         }
         if let Some(engine) = &engine {
@@ -125,7 +140,7 @@ impl Dispatcher<'_, '_> {
         if !nested {
             self.turn.unpin();
         }
-        // The script's time includes that of its commands.
+        // The duration of the script includes its commands.
         self.command_start = start;
         if let Err(failure) = result.as_ref()
             && failure.counted
@@ -137,7 +152,8 @@ impl Dispatcher<'_, '_> {
         if failed {
             self.stats.by_command[entry.id].failed.add(1);
         }
-        // The caller counts the error that this function returns. CONFIG RESETSTAT on another loop sets the count to 0.
+        // The caller counts the error that this function returns. CONFIG RESETSTAT on another loop
+        // may have set the count to 0.
         let counted = self.stats.errors.get().saturating_sub(errors);
         self.script_errors.own += counted + u64::from(result.is_err());
         result.map_err(|failure| Error::Bytes(failure.text.into()))
@@ -145,7 +161,8 @@ impl Dispatcher<'_, '_> {
 }
 
 impl Dispatcher<'_, '_> {
-    /// Checks whether a script with these flags may run. `nested`: its command runs within another one.
+    /// Checks whether a script with these flags may run. `nested` says whether it runs in EXEC or a
+    /// timer.
     fn check_script(&self, nested: bool, flags: Option<ScriptFlags>) -> Result<(), Error> {
         if self.shared.gate.is_closed()
             && let Some(refusal) = self.refusal_of_script(flags)
@@ -156,7 +173,7 @@ impl Dispatcher<'_, '_> {
             !flags.has(ScriptFlags::ALLOW_OOM) && !flags.has(ScriptFlags::NO_WRITES)
         };
         if self.out_of_memory && flags.is_some_and(refuses) {
-            // EXEC has been accepted, so its script is refused in other words.
+            // EXEC itself has been accepted, so Redis refuses its script with another text.
             return Err(match nested {
                 false => OUT_OF_MEMORY,
                 true => Error::fixed(
@@ -168,32 +185,34 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// The server as a running script sees it.
+/// The server, as a running script sees it.
 struct ScriptHost<'h, 'a, 's> {
     dispatcher: &'h mut Dispatcher<'a, 's>,
+    /// Session of the script's own commands.
     session: &'h mut Session,
+    /// Client that runs the script, for ACL LOG.
     caller: &'h ClientInfo,
     call: &'h Call<'h>,
     is_function: bool,
-    /// The client's command.
+    /// The arguments of the client's command.
     args: Args<'h>,
-    /// Stopwatch reading at the start.
+    /// Stopwatch reading at the start of the script.
     began: u64,
-    /// The script has returned an error as its value, or as a part of it.
+    /// Whether the script has returned an error, as its value or in its value.
     replied_errors: bool,
-    /// The script has run for longer than the threshold.
+    /// Whether the script has run for longer than the threshold.
     busy: bool,
-    /// Time from the start until clients were last served, in ns.
+    /// Nanoseconds from the start until clients were last served.
     served: u64,
-    /// `busy-reply-threshold` in ns, read when the script is first interrupted.
+    /// `busy-reply-threshold` in nanoseconds, read at the script's first interrupt.
     busy_after: Option<u64>,
 }
 
 impl ScriptHost<'_, '_, '_> {
-    /// Returns the command to run.
+    /// Returns the row of the command to run.
     ///
     /// # Errors
-    /// The error, and the command if there is one.
+    /// The error, with the row if the command exists.
     fn admit(&mut self, args: Args<'_>) -> Result<&'static Entry, (Option<&'static Entry>, Error)> {
         let shared = self.dispatcher.shared;
         let entry = find(shared, self.session, args).map_err(|(entry, _)| {
@@ -294,7 +313,7 @@ impl Host for ScriptHost<'_, '_, '_> {
                     },
                     self.call.name
                 );
-                let about = About {
+                let about = BusyScript {
                     function: self.is_function.then(|| self.call.name.to_owned()),
                     command: self.args.iter().map(<[u8]>::to_vec).collect(),
                     began_ms: self.dispatcher.turn.now.read_ms(),
@@ -315,13 +334,14 @@ impl Host for ScriptHost<'_, '_, '_> {
                 return Some(KILLED);
             }
         }
-        // The last snapshot, if there is one, has been written before: nothing keeps what the script has changed.
+        // The server stops, and its last snapshot is complete, so the script's changes would be
+        // lost.
         let stopping = shared.stopping.load(Ordering::Acquire);
         stopping.then_some(KILLED)
     }
 }
 
-/// Time between two services of a busy loop's clients, in ns.
+/// Minimum time in nanoseconds between two services of other clients.
 const SERVICE_NS: u64 = 1_000_000;
-/// Error of a script that was killed.
+/// Error of a killed script.
 const KILLED: &str = "Script killed by user with SCRIPT KILL...";

@@ -1,4 +1,5 @@
-//! Running a command of the server: it may change settings, run queued commands or a script, or begin a wait.
+//! Execution of a server command. Its handler may change settings, and may leave queued commands, a
+//! script or a wait in the session, which the dispatcher then executes.
 
 use std::sync::atomic::Ordering;
 
@@ -33,7 +34,8 @@ impl Dispatcher<'_, '_> {
             loop_number: self.loop_number,
         };
         let mut result = (self.shared.handlers[number])(&mut call, args, &mut reply);
-        // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
+        // CONFIG SET takes effect for the next command, except the threshold of the slow log, which
+        // applies to CONFIG SET itself.
         self.turn.classes = self.shared.classes();
         self.turn.limits = self.shared.store.limits();
         self.slow_ns = self.shared.observed.slow_ns.load(Ordering::Relaxed);
@@ -43,7 +45,7 @@ impl Dispatcher<'_, '_> {
             .latency_tracking
             .load(Ordering::Relaxed);
         match session.executing.take() {
-            // Monitors see scripts and functions that are not found, too.
+            // Monitors also see scripts and functions that do not exist.
             None if entry.row.flags.has(Flags::SKIP_MONITOR)
                 && self.shared.clients.monitors.any() =>
             {
@@ -57,7 +59,7 @@ impl Dispatcher<'_, '_> {
                 result = self.run_script(session, entry, request, args, out);
             }
             Some(Executing::Wait(begin)) => {
-                // The wait may end at once, in a thread that needs the shards.
+                // The wait may end at once, on a thread that needs the shards.
                 self.turn.release();
                 self.begin_waiting_for(session, entry, args, begin);
                 return None;

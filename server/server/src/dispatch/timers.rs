@@ -1,9 +1,11 @@
-//! Firing timers: their commands run as those of EXEC do, as a client that nobody sees and that discards the replies.
+//! Firing of timers. Their commands run like the commands of EXEC, in a session without a
+//! connection; their replies are discarded.
 //!
-//! Ground rules: expiry hands out the timers that are due and keeps them filed, so one that cannot fire now is found again. The
-//! shards of the timer and of its command are pinned, then the timer is looked at once more. A timer whose user may not run the
-//! command is paused, and nothing of it runs. While another loop runs a script nothing fires, by the same rule as for clients'
-//! commands; a timer that runs a script counts as one.
+//! Ground rules: expiry returns the due timers and leaves them in the wheel, so a timer that cannot
+//! fire now is found again. To fire a timer, the turn pins the shards of the timer and of its
+//! command, and checks that the timer is still due. A timer whose user may not run the command is
+//! paused, and its command does not run. While another loop runs a script, no timer fires, and
+//! clients' commands wait likewise; a timer that runs a script counts as a script.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,30 +30,30 @@ use crate::session::Session;
 use crate::session::transaction::pin_for_timer;
 use crate::table::Entry;
 
-/// Delay of the next attempt at a timer that the server could not run, because it cannot write to its files or lacks replicas.
+/// Delay before the next attempt if the server cannot write to its files or has too few replicas.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What became of a timer that was due.
+/// Outcome of an attempt to fire a timer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
-    /// It has run, or was stopped; the error if it has failed.
+    /// The timer has run, was postponed or was paused. The error, if there was one.
     Done(Option<Vec<u8>>),
-    /// It was not the one that was due any more.
+    /// The timer was changed or removed before it could fire.
     Changed,
-    /// It cannot run now, and stays due.
+    /// The timer cannot fire now, and stays due.
     Later,
 }
 
-/// What fires a timer.
+/// Reason why a timer fires.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    /// Its deadline.
+pub(crate) enum Trigger {
+    /// Its deadline has passed.
     Deadline,
-    /// TIMER RUN.
+    /// TIMER RUN names it.
     Command,
 }
 
-/// Returns the error for a command that a timer may not have, whoever sets it.
+/// Returns the error for a command that no timer may have, whichever user sets it.
 pub(crate) fn refusal(entry: &Entry) -> Option<Error> {
     let flags = entry.row.flags;
     let name = &entry.name;
@@ -67,7 +69,7 @@ pub(crate) fn refusal(entry: &Entry) -> Option<Error> {
     refused.then(|| Error::Text(format!("ERR '{name}' is not allowed in a timer").into()))
 }
 
-/// Returns the error for a payload with a timer of another user: it would run as that one.
+/// Returns the error for a payload with another user's timer, which would run as that user.
 pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args) -> Option<Error> {
     if !entry.row.flags.has(Flags::RESTORES) {
         return None;
@@ -79,8 +81,8 @@ pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args) -> Optio
     ))
 }
 
-/// Fires the timers that are due at the instant of a virtual clock, while the turn holds every shard. Then serves the waiters
-/// whose keys they have filled.
+/// Fires the timers that are due at the instant of a virtual clock; the turn holds every shard.
+/// Then serves the waiters of keys that their commands have filled.
 pub(crate) fn fire_held(
     shared: &Arc<Shared>,
     loop_number: usize,
@@ -94,7 +96,7 @@ pub(crate) fn fire_held(
     let max = usize::MAX;
     let mut dispatcher = Dispatcher::new(shared, loop_number, turn, scripts, &clock, max, None);
     for due in &due {
-        dispatcher.fire_alone(due, By::Deadline);
+        dispatcher.fire_alone(due, Trigger::Deadline);
     }
     if !in_exec && turn.has_ready() {
         serve_ready(shared, turn, loop_number, &clock, holds);
@@ -102,12 +104,13 @@ pub(crate) fn fire_held(
 }
 
 impl Dispatcher<'_, '_> {
-    /// Fires a timer of one of the loop's shards, unless a script of another loop is in the way.
-    pub(crate) fn fire(&mut self, due: &DueTimer, by: By) -> Fired {
+    /// Fires a timer of one of the loop's shards, unless a script on another loop prevents that.
+    pub(crate) fn fire(&mut self, due: &DueTimer, trigger: Trigger) -> Fired {
         let running = &self.shared.scripting.running;
         if self.shared.mailboxes.len() == 1 || self.turn.is_pinned() {
-            // A transaction with a command of the server's own has pinned every shard: a script elsewhere waits for it.
-            return self.fire_alone(due, by);
+            // With one loop, no script is running on another loop. With pinned shards, a script on
+            // another loop waits: a transaction with TIMER RUN pins every shard.
+            return self.fire_alone(due, trigger);
         }
         let words = due.words();
         let found = self.shared.commands.find(words.as_args());
@@ -115,7 +118,7 @@ impl Dispatcher<'_, '_> {
         if runs && !running.try_begin(None) || !runs && running.is_active() {
             return Fired::Later;
         }
-        let fired = self.fire_alone(due, by);
+        let fired = self.fire_alone(due, trigger);
         if runs {
             self.turn.release();
             running.end();
@@ -123,8 +126,8 @@ impl Dispatcher<'_, '_> {
         fired
     }
 
-    /// Fires a timer; no script runs on another loop, or the turn holds every shard.
-    fn fire_alone(&mut self, due: &DueTimer, by: By) -> Fired {
+    /// Fires a timer. No script runs on another loop, or the turn holds every shard.
+    fn fire_alone(&mut self, due: &DueTimer, trigger: Trigger) -> Fired {
         let words = due.words();
         let args = words.as_args();
         let entry = self.shared.commands.find(args).map_err(|(_, error)| error);
@@ -141,7 +144,7 @@ impl Dispatcher<'_, '_> {
                     .pin(Some(vec![self.turn.store.shard_of(&due.key)])),
             }
         }
-        let fired = self.fire_pinned(due, by, entry, args);
+        let fired = self.fire_pinned(due, trigger, entry, args);
         if !pinned {
             self.turn.unpin();
         }
@@ -151,7 +154,7 @@ impl Dispatcher<'_, '_> {
     fn fire_pinned(
         &mut self,
         due: &DueTimer,
-        by: By,
+        trigger: Trigger,
         entry: Result<&'static Entry, Error>,
         args: Args,
     ) -> Fired {
@@ -160,7 +163,7 @@ impl Dispatcher<'_, '_> {
         }
         let mut session = self.timer_session();
         session.db = due.db;
-        let fired = self.fire_as(&mut session, due, by, entry, args);
+        let fired = self.fire_as(&mut session, due, trigger, entry, args);
         self.scripts.timers = Some(session);
         fired
     }
@@ -169,7 +172,7 @@ impl Dispatcher<'_, '_> {
         &mut self,
         session: &mut Session,
         due: &DueTimer,
-        by: By,
+        trigger: Trigger,
         entry: Result<&'static Entry, Error>,
         args: Args,
     ) -> Fired {
@@ -179,7 +182,7 @@ impl Dispatcher<'_, '_> {
         match self.refusal_to_fire(session, due, entry.as_ref().ok().copied(), args) {
             None => {}
             Some((Check::State, error)) => {
-                if by == By::Deadline {
+                if trigger == Trigger::Deadline {
                     let at_ms = self.turn.now.read_ms() + RETRY.as_millis() as u64;
                     self.turn.put_off_timer(due, at_ms, &error.bytes());
                 }
@@ -198,9 +201,9 @@ impl Dispatcher<'_, '_> {
                 return Fired::Done(Some(error));
             }
         }
-        let firing = match by {
-            By::Deadline => self.turn.begin_firing(due),
-            By::Command => self.turn.begin_running(due),
+        let firing = match trigger {
+            Trigger::Deadline => self.turn.begin_firing(due),
+            Trigger::Command => self.turn.begin_running(due),
         };
         let Some(firing) = firing else {
             return Fired::Changed;
@@ -219,7 +222,7 @@ impl Dispatcher<'_, '_> {
         Fired::Done(error)
     }
 
-    /// Runs a timer's command. Returns the error of its reply.
+    /// Runs a timer's command. Returns the error that it replies, if any.
     fn run_for_timer(
         &mut self,
         session: &mut Session,
@@ -231,7 +234,7 @@ impl Dispatcher<'_, '_> {
         out.clear();
         let start = self.command_start;
         self.command_start = self.clock.raw();
-        // Nobody gets the reply, but an error is counted and shown.
+        // The reply is discarded, but an error is counted and kept for TIMER GET.
         self.chunks = Some(Chunks::default());
         self.execute(session, entry, args, &mut out);
         self.chunks = None;
@@ -262,7 +265,7 @@ impl Dispatcher<'_, '_> {
         })
     }
 
-    /// Returns the error if the timer cannot fire now, and the check that it has not passed.
+    /// Returns the error if the timer cannot fire now, and the failed check.
     fn refusal_to_fire(
         &mut self,
         session: &mut Session,
@@ -274,7 +277,7 @@ impl Dispatcher<'_, '_> {
             return Some((Check::Rules, error));
         }
         let Some(entry) = entry else {
-            // The timer changes although its command cannot run.
+            // A failed firing also changes the timer.
             return Some((Check::State, self.refusal_of_changes()?));
         };
         if let Err(refusal) = self.admit(Source::Timer, session, entry, args) {
@@ -287,7 +290,7 @@ impl Dispatcher<'_, '_> {
         Some((Check::Rules, denied??))
     }
 
-    /// Makes the session that of the timer's user. Returns the error if there is no such user.
+    /// Gives the session the timer's user. Returns the error if the user does not exist or is off.
     fn become_user(&self, session: &mut Session, due: &DueTimer) -> Option<Error> {
         let name = due.user();
         let name = name.as_deref().unwrap_or(DEFAULT);
@@ -310,7 +313,8 @@ impl Dispatcher<'_, '_> {
         None
     }
 
-    /// Returns the error for a command that this client may not put into a timer, as far as that can be known now.
+    /// Returns the error for a command that this client may not put into a timer. The checks are
+    /// repeated when the timer fires.
     pub(crate) fn timer_refusal(
         shared: &Shared,
         session: &Session,

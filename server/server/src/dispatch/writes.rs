@@ -1,4 +1,4 @@
-//! Commands that may write: directly, or by the script or function that they run; and the pauses that hold them back.
+//! Commands that may write, directly or through a script or function, and pauses that delay them.
 
 use std::sync::atomic::Ordering;
 
@@ -14,12 +14,14 @@ use crate::session::transaction::Transaction;
 use crate::table::Entry;
 
 impl Dispatcher<'_, '_> {
-    /// Returns whether the command runs a function, or a script with a shebang, that does not declare `no-writes`.
+    /// Returns whether the command runs a function, or a script with a shebang, that does not
+    /// declare `no-writes`.
     pub(super) fn calls_writer(&self, entry: &Entry, args: Args) -> bool {
         self.declares_writes(entry, args) == Some(true)
     }
 
-    /// Returns whether a function, or a script with a shebang, may write; `None` for other scripts and commands.
+    /// Returns whether a function, or a script with a shebang, may write; `None` for other scripts
+    /// and commands.
     fn declares_writes(&self, entry: &Entry, args: Args) -> Option<bool> {
         let Scripting {
             functions, cache, ..
@@ -32,21 +34,23 @@ impl Dispatcher<'_, '_> {
         declared.map(|flags| !flags.has(ScriptFlags::NO_WRITES))
     }
 
-    /// Returns whether CLIENT PAUSE WRITE holds the command back: it may change the keyspace or publish messages.
+    /// Returns whether the command may change the keyspace or publish messages, so that CLIENT
+    /// PAUSE WRITE delays it.
     pub(crate) fn may_write(&self, entry: &Entry, args: Args) -> bool {
         self.declares_writes(entry, args)
             .unwrap_or_else(|| entry.writes())
     }
 
-    /// Returns whether CLIENT PAUSE holds this command back, and freezes expiry for a command that only reads.
-    /// As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts monitors. CLOCK is exempt because a
-    /// virtual clock would otherwise never reach the end of the pause.
+    /// Returns whether CLIENT PAUSE delays this command. Stops expiry for a command that only reads
+    /// during a pause. As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts
+    /// monitors. CLOCK is exempt because a virtual clock would otherwise never reach the end of the
+    /// pause.
     #[cold]
     pub(super) fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args) -> bool {
         let pause = self.shared.clients.pauses.in_force(self.turn.now);
         let executing = session.executed_by(entry);
         let writes = self.may_write(entry, args) || executing.is_some_and(Transaction::writes);
-        // A replica leaves expired keys to its primary.
+        // A replica does not expire keys; its primary does.
         let upstream = &self.shared.replication.upstream;
         let follows = self.shared.replication.is_replica()
             && (!writes || upstream.read_only.load(Ordering::Relaxed));
@@ -58,7 +62,8 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// Returns whether the command accesses keys. Monitors, which Redis treats as replicas, may not do so.
+/// Returns whether the command accesses keys, which is not allowed for monitors; Redis treats them
+/// as replicas.
 pub(super) fn touches_data(session: &Session, entry: &Entry) -> bool {
     let queued = session.executed_by(entry);
     entry.writes()

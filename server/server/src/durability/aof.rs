@@ -7,15 +7,16 @@ use parking_lot::Mutex;
 
 use crate::durability::files::AofFiles;
 
-/// Whether there is an append-only file.
+/// State of the append-only file as configured by `appendonly`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
     /// Nothing is appended.
     Off,
-    /// Changes are appended, but the first base is not complete: a start would not find them.
+    /// Changes are appended, but the first base is not complete: a restart would not find the
+    /// changes.
     Starting,
-    /// The files hold everything.
+    /// The files contain the whole keyspace.
     On,
 }
 
@@ -23,47 +24,49 @@ pub(crate) enum Phase {
 #[derive(Debug, Default)]
 pub(crate) struct Aof {
     phase: AtomicU8,
-    /// Writing or syncing fails: commands that write are refused.
+    /// Writing or syncing fails; commands that write are refused.
     failing: AtomicBool,
     /// Reason of the last failure.
     pub(crate) error: Mutex<String>,
     /// The files on disk.
     pub(crate) files: Mutex<AofFiles>,
-    /// Name of the incremental file of [`Phase::Starting`], which the manifest does not have yet.
+    /// Name of the incremental file in [`Phase::Starting`], which is not in the manifest yet.
     pub(crate) starting: Mutex<Option<String>>,
     pub(crate) writer: Mutex<Option<JoinHandle<()>>>,
-    /// Held while CONFIG SET begins or ends appending. Locked before the shards.
+    /// Locked while CONFIG SET begins or ends appending. This lock is taken before the shards'
+    /// locks.
     pub(crate) switching: Mutex<()>,
-    /// Bytes of all files.
+    /// Total length of all files in bytes.
     pub(crate) current_bytes: AtomicU64,
-    /// Bytes of all files after the last rewrite or the start.
+    /// Total length of all files in bytes after the last rewrite or the start.
     pub(crate) base_bytes: AtomicU64,
-    /// Position in the log up to which everything is written.
+    /// Log position up to which everything is written.
     pub(crate) written: AtomicU64,
     /// Bytes that the writer has taken from the log and not yet written to the file.
     pub(crate) queued_bytes: AtomicU64,
-    /// Times that a loop has waited for the disk.
+    /// Number of times that a loop has waited for the disk.
     pub(crate) delays: AtomicU64,
     pub(crate) rewrite: Rewrite,
 }
 
-/// State of rewrites.
+/// State of rewrites of the append-only file.
 #[derive(Debug)]
 pub(crate) struct Rewrite {
     /// True while a rewrite runs.
     pub(crate) active: AtomicBool,
-    /// A rewrite begins as soon as no other walk runs.
+    /// A rewrite begins as soon as no other walk runs (a walk is a snapshot's way through the
+    /// keyspace).
     pub(crate) scheduled: AtomicBool,
-    /// The running rewrite must end without a result.
+    /// The running rewrite must stop without a result.
     pub(crate) abort: AtomicBool,
     pub(crate) failed: AtomicBool,
     pub(crate) began_ms: AtomicU64,
-    /// Duration of the last rewrite in seconds; -1 if there was none.
+    /// Duration of the last rewrite in seconds; -1 before the first rewrite.
     pub(crate) last_seconds: AtomicI64,
     pub(crate) early_bytes: AtomicU64,
     pub(crate) count: AtomicU64,
     pub(crate) failures: AtomicU64,
-    /// Start of the last attempt, unix ms.
+    /// Start of the last attempt, in unix ms.
     pub(crate) last_try_ms: AtomicU64,
     pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -99,7 +102,7 @@ impl Aof {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// Returns whether the file cannot be written or synced.
+    /// Returns true if the file cannot be written or synced.
     pub(crate) fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Acquire)
     }

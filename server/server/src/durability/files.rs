@@ -1,5 +1,7 @@
-//! The files: which there are, and changes of them. Each change leaves a manifest whose files are complete, whenever the power
-//! fails.
+//! The files of an append-only file on disk, and changes of them.
+//!
+//! After every step of a change, the manifest on disk names a complete set of files, so a power cut
+//! at any time leaves a state that can be loaded.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,26 +11,26 @@ use crate::durability::manifest::{Entry, FileType, Manifest, ManifestError};
 use crate::log::{self, Logger};
 use crate::world::disk::{Disk, Output};
 
-/// Error of loading an append-only file. All files are unchanged.
+/// Error of loading an append-only file. The load has changed no file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AofError {
     /// The manifest cannot be read.
     #[error("{}: {error}", path.display())]
     Manifest {
-        /// The manifest.
+        /// Path of the manifest.
         path: PathBuf,
-        /// The defect.
+        /// Description of the defect.
         error: ManifestError,
     },
     /// An operation on a file has failed.
     #[error("{what} {} ({source})", path.display())]
     File {
-        /// The operation.
+        /// Description of the operation, in Redis's words.
         what: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A file is damaged.
@@ -38,11 +40,11 @@ pub enum AofError {
         path.display()
     )]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Offset of the defect.
+        /// Offset of the defect in bytes.
         offset: u64,
-        /// The defect.
+        /// Description of the defect.
         reason: String,
     },
     /// The last file ends within a command, and `aof-load-truncated` is off.
@@ -53,7 +55,7 @@ pub enum AofError {
         path.display()
     )]
     Truncated {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// End of the last whole command or transaction.
         offset: u64,
@@ -64,7 +66,7 @@ pub enum AofError {
         path.display()
     )]
     NotLast {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// End of the last whole command or transaction.
         offset: u64,
@@ -78,32 +80,33 @@ pub enum AofError {
         path.display()
     )]
     Unknown {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Offset of the command.
         offset: u64,
-        /// Its name.
+        /// Name of the command.
         name: String,
     },
 }
 
-/// The files of an append-only file.
+/// The manifest of an append-only file, and the place of its files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AofFiles {
-    /// The folder `appenddirname`.
+    /// Path of the folder `appenddirname`.
     pub(crate) folder: PathBuf,
     /// Path of the manifest.
     pub(crate) path: PathBuf,
     pub(crate) manifest: Manifest,
-    /// A file of an older version outside the folder, to be moved to the path of the base.
+    /// The single file of an older Redis version, outside of the folder. It will be moved into the
+    /// folder and is the base.
     pub(crate) old: Option<PathBuf>,
 }
 
-/// The incremental file that is open.
+/// The open incremental file.
 pub(crate) struct OpenFile {
     pub(crate) output: Box<dyn Output>,
     pub(crate) path: PathBuf,
-    /// Length of the file, as far as it was written in full.
+    /// Length of the file in bytes, not counting a write that failed in part.
     pub(crate) bytes: u64,
 }
 
@@ -115,20 +118,20 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AofError
 }
 
 impl AofFiles {
-    /// Finds the configured files, or the single file of older versions. Changes nothing.
+    /// Finds the configured files, or the single file of an older Redis version. Changes nothing.
     ///
     /// # Errors
-    /// The manifest cannot be read.
+    /// Returns an error if the manifest cannot be read.
     pub(crate) fn find(disk: &Disk, settings: &Settings) -> Result<Self, AofError> {
         let mut found = Self::read_manifest(disk, settings)?;
         found.find_old(disk, settings);
         Ok(found)
     }
 
-    /// As [`AofFiles::find`], without a single file of older versions.
+    /// Finds the configured files, and ignores a single file of an older Redis version.
     ///
     /// # Errors
-    /// The manifest cannot be read.
+    /// Returns an error if the manifest cannot be read.
     pub(crate) fn read_manifest(disk: &Disk, settings: &Settings) -> Result<Self, AofError> {
         let folder = settings.dir.join(&settings.append_dir);
         let path = folder.join(format!("{}.manifest", settings.append_file));
@@ -154,7 +157,7 @@ impl AofFiles {
         })
     }
 
-    /// Looks for the single file of older versions, as Redis 7 does.
+    /// Looks for the single file of an older Redis version, by Redis 7's rules.
     fn find_old(&mut self, disk: &Disk, settings: &Settings) {
         let name = &settings.append_file;
         let old = settings.dir.join(name);
@@ -174,12 +177,12 @@ impl AofFiles {
         }
     }
 
-    /// Returns whether there is something to load.
+    /// Returns true if there are files to load.
     pub(crate) fn exist(&self) -> bool {
         !self.manifest.is_empty()
     }
 
-    /// Returns where a file of the manifest is now.
+    /// Returns the present path of a file of the manifest.
     pub(crate) fn place(&self, entry: &Entry) -> PathBuf {
         match &self.old {
             Some(old) if entry.file_type == FileType::Base => old.clone(),
@@ -197,10 +200,11 @@ impl AofFiles {
             .map_err(failed("Fail to fsync AOF directory", parent))
     }
 
-    /// Replaces the manifest on disk, and then this one.
+    /// Replaces the manifest on disk, and then the manifest in this value.
     ///
     /// # Errors
-    /// A file operation has failed. Then the old manifest remains here; on disk there is the old one or the new one.
+    /// Returns an error if a file operation fails. Then this value keeps the old manifest, and the
+    /// disk has the old or the new one.
     fn replace(&mut self, disk: &Disk, manifest: Manifest) -> Done<()> {
         let mut name = std::ffi::OsString::from("temp-");
         name.push(self.path.file_name().unwrap_or_default());
@@ -230,7 +234,8 @@ impl AofFiles {
             .map_err(failed(what, &self.folder))
     }
 
-    /// Moves the single file of an older version into the folder. Every state in between is one that [`AofFiles::find`] knows.
+    /// Moves the single file of an older Redis version into the folder. [`AofFiles::find`]
+    /// recognizes each intermediate state.
     pub(crate) fn migrate(&mut self, disk: &Disk, logger: &Logger) -> Done<()> {
         let (Some(old), Some(base)) = (self.old.clone(), self.manifest.base.clone()) else {
             return Ok(());
@@ -254,7 +259,7 @@ impl AofFiles {
         Ok(())
     }
 
-    /// Creates a new incremental file under this name.
+    /// Creates an empty incremental file with this name.
     pub(crate) fn create_file(&self, disk: &Disk, name: &str) -> Done<OpenFile> {
         let path = self.folder.join(name);
         let output = disk
@@ -278,7 +283,8 @@ impl AofFiles {
         Ok(file)
     }
 
-    /// Opens the last incremental file, or creates one if there is none.
+    /// Opens the last incremental file, or creates an incremental file if the manifest has no such
+    /// file.
     pub(crate) fn open_last(&mut self, disk: &Disk, settings: &Settings) -> Done<OpenFile> {
         let Some(last) = self.manifest.incremental.last() else {
             return self.add_incremental(disk, settings);
@@ -294,15 +300,16 @@ impl AofFiles {
         })
     }
 
-    /// Returns the next base and its path.
+    /// Returns the entry and the path of the next base file.
     pub(crate) fn next_base(&self, settings: &Settings) -> (Entry, PathBuf) {
         let base = self.manifest.next_base(&settings.append_file);
         let path = self.folder.join(&base.name);
         (base, path)
     }
 
-    /// Makes a complete base the base. `incremental` is the name of the file after it, if the manifest does not have that yet.
-    /// Of the other incremental files, none or (`keeps_last`) the last one remains.
+    /// Makes `base`, whose file is complete, the base of the manifest. `incremental` is the name of
+    /// the incremental file that follows, if the manifest does not have it yet. The older
+    /// incremental files become history, except the last one with `keeps_last`.
     pub(crate) fn commit_base(
         &mut self,
         disk: &Disk,
@@ -320,7 +327,7 @@ impl AofFiles {
         self.replace(disk, manifest)
     }
 
-    /// Removes the files that are not needed any more.
+    /// Removes the files that are no longer needed.
     pub(crate) fn remove_history(&mut self, disk: &Disk, logger: &Logger) {
         if self.manifest.history.is_empty() {
             return;
@@ -331,7 +338,7 @@ impl AofFiles {
                 "Removing the history file {} in the background",
                 entry.name
             );
-            // A file that cannot be removed, or is gone already, does no harm.
+            // A file that stays behind, or is already gone, does no harm.
             let _ = disk.remove(&self.folder.join(&entry.name));
         }
         let manifest = Manifest {
@@ -343,7 +350,7 @@ impl AofFiles {
         }
     }
 
-    /// Returns the bytes of all files that are loaded.
+    /// Returns the total length of all files that a start loads, in bytes.
     pub(crate) fn bytes(&self, disk: &Disk) -> u64 {
         let sizes = self
             .manifest

@@ -1,7 +1,8 @@
-//! The manifest: which files an append-only file consists of, and their order.
+//! The manifest: the files of which an append-only file consists, in their order.
 //!
-//! A line is `file NAME seq NUMBER type TYPE`, in the quoting of redis.conf. There is at most one base file (`b`), then come the
-//! incremental files (`i`) in the order of their numbers. History files (`h`) are superseded and wait for their removal.
+//! A line is `file NAME seq NUMBER type TYPE`, in the quoting of redis.conf. There is at most one
+//! base file (`b`); the incremental files (`i`) follow in the order of their numbers. History files
+//! (`h`) were replaced and will be removed.
 
 use std::fmt;
 
@@ -12,9 +13,9 @@ use crate::config::quoting::{quote, split};
 pub(crate) enum FileType {
     /// A keyspace at one instant.
     Base,
-    /// The changes after it.
+    /// The changes after the base, or after the previous incremental file.
     Incremental,
-    /// Not needed any more.
+    /// A file that is no longer needed.
     History,
 }
 
@@ -42,18 +43,18 @@ pub(crate) struct Entry {
 pub(crate) struct Manifest {
     pub(crate) base: Option<Entry>,
     pub(crate) history: Vec<Entry>,
-    /// In the order of their numbers.
+    /// Incremental files in the order of their numbers.
     pub(crate) incremental: Vec<Entry>,
 }
 
 /// Error of a manifest that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
-    /// Line number from 1; 0 if the error concerns no line.
+    /// Line number, counted from 1; 0 if the error concerns the whole file.
     pub line: usize,
-    /// The line.
+    /// The invalid line, without white space around it.
     pub text: String,
-    /// The defect.
+    /// Description of the error, in Redis's words.
     pub reason: &'static str,
 }
 
@@ -75,10 +76,10 @@ const FORMAT: &str = "Invalid AOF manifest file format";
 const LINE_MAX: usize = 1024;
 
 impl Manifest {
-    /// Parses the content of a manifest. The errors are Redis's.
+    /// Parses the content of a manifest.
     ///
     /// # Errors
-    /// The first line that is invalid, and the reason.
+    /// Returns Redis's error for the first line that is invalid.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         let mut manifest = Self::default();
         if bytes.is_empty() {
@@ -124,7 +125,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Returns whether there is nothing to load.
+    /// Returns true if there are no files to load.
     pub(crate) fn is_empty(&self) -> bool {
         self.base.is_none() && self.incremental.is_empty()
     }
@@ -146,7 +147,7 @@ impl Manifest {
         name
     }
 
-    /// Returns the number and the name of the next base file, which is a snapshot.
+    /// Returns the entry of the next base file, which is a snapshot.
     pub(crate) fn next_base(&self, prefix: &str) -> Entry {
         let number = self.base.as_ref().map_or(0, |base| base.number) + 1;
         Entry {
@@ -156,7 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Makes `base` the base. The old base and the incremental files become history, except (`keeps_last`) the last one.
+    /// Makes `base` the base. The old base and the incremental files become history, except the
+    /// last incremental file with `keeps_last`.
     pub(crate) fn replace_base(&mut self, base: Entry, keeps_last: bool) {
         let count = self.incremental.len();
         let keep = count.saturating_sub(usize::from(keeps_last));
@@ -187,7 +189,7 @@ impl fmt::Display for Manifest {
 
 fn parse_line(line: &[u8]) -> Result<Entry, &'static str> {
     let words = split(line).ok_or(FORMAT)?;
-    // More pairs are allowed, for later versions of the format.
+    // Unknown further pairs are ignored, for later versions of the format.
     if words.len() < 6 || words.len() % 2 != 0 {
         return Err(FORMAT);
     }

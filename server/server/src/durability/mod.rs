@@ -1,4 +1,5 @@
-//! State of snapshots and of the append-only file. The folder `persist` does the work.
+//! State of snapshots and of the append-only file, which loops, INFO and the threads of persistence
+//! share. The folder `persist` writes and loads the files.
 
 pub(crate) mod aof;
 pub(crate) mod files;

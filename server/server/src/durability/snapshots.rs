@@ -1,4 +1,4 @@
-//! State of snapshots: the running save or load, and the last result.
+//! State of snapshots: the running save or load, and the result of the last save.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -10,20 +10,21 @@ use crate::config::Settings;
 use crate::durability::aof::Aof;
 use crate::world::disk::Disk;
 
-/// State of snapshots, of the append-only file, and the log of changes.
+/// State of a server's persistence: snapshots, the append-only file, and the log of changes.
 #[derive(Default)]
 pub(crate) struct Durability {
     /// The log of changes.
     pub(crate) changelog: ChangeLog,
-    /// The files that snapshots are written to.
+    /// Access to the file system.
     pub(crate) disk: Disk,
-    /// True while a save runs.
+    /// True while a walk runs. A walk is a snapshot's way through the keyspace, for a save, a
+    /// rewrite or a full synchronization.
     pub(crate) saving: AtomicBool,
-    /// True if a save begins as soon as none runs (BGSAVE SCHEDULE or in a transaction).
+    /// A save begins as soon as no walk runs (BGSAVE SCHEDULE, or BGSAVE in a transaction).
     pub(crate) scheduled: AtomicBool,
-    /// True if the running save must end without a result.
+    /// The running save must stop without a result.
     pub(crate) abort: AtomicBool,
-    /// Lock held while a file gets its final name.
+    /// Locked while a file gets its final name.
     pub(crate) naming: Mutex<()>,
     /// Start of the running save, unix ms.
     pub(crate) began_ms: AtomicU64,
@@ -31,23 +32,23 @@ pub(crate) struct Durability {
     pub(crate) keys: AtomicU64,
     /// Number of keys that the running save has written.
     pub(crate) keys_written: AtomicU64,
-    /// Number of keyspace changes contained in the last good snapshot.
+    /// Number of keyspace changes that the last successful snapshot contains.
     pub(crate) saved_changes: AtomicU64,
-    /// Instant of the last good snapshot, unix ms.
+    /// Instant of the last successful snapshot, in unix ms.
     pub(crate) last_save_ms: AtomicU64,
     /// Start of the last background save, unix ms.
     pub(crate) last_try_ms: AtomicU64,
-    /// True if the last background save failed and no save has succeeded since.
+    /// The last background save failed, and no save has succeeded since.
     pub(crate) failed: AtomicBool,
-    /// Duration of the last background save in seconds; -1 if there was none.
+    /// Duration of the last background save in seconds; -1 before the first one.
     pub(crate) last_seconds: AtomicI64,
     /// Number of snapshots saved since the start.
     pub(crate) saves: AtomicU64,
-    /// Bytes of records that the last save copied before concurrent writes.
+    /// Bytes of records that the last save copied early because they were about to change.
     pub(crate) early_bytes: AtomicU64,
     pub(crate) loading: Loading,
     pub(crate) aof: Aof,
-    /// Thread of the background save; held while a caller waits for its end.
+    /// Thread of the background save. Locked while a caller waits for the thread's end.
     pub(crate) thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -72,53 +73,57 @@ impl Durability {
         }
     }
 
-    /// Returns whether a save runs.
+    /// Returns true while a walk runs: a save, a rewrite or a full synchronization.
     pub(crate) fn is_saving(&self) -> bool {
         self.saving.load(Ordering::Acquire)
     }
 
-    /// Begins a walk through the keyspace: only one goes on at a time. Returns false if one does.
+    /// Begins a walk through the keyspace. Returns false if another walk runs, because only one may
+    /// run at a time.
     pub(crate) fn begin_walk(&self) -> bool {
         !self.saving.swap(true, Ordering::AcqRel)
     }
 
-    /// Ends what [`Durability::begin_walk`] began.
+    /// Ends the walk that [`Durability::begin_walk`] began.
     pub(crate) fn end_walk(&self) {
         self.saving.store(false, Ordering::Release);
     }
 
-    /// Returns whether a load runs.
+    /// Returns true while data is loaded.
     #[inline]
     pub(crate) fn is_loading(&self) -> bool {
         self.loading.active.load(Ordering::Acquire)
     }
 
-    /// Returns whether writes must be rejected because the last background save failed.
+    /// Returns true if writes must be refused because the last background save failed.
     pub(crate) fn refuses_writes(&self, settings: &Settings) -> bool {
         settings.stop_writes_on_save_error
             && !settings.save.is_empty()
             && self.failed.load(Ordering::Acquire)
     }
 
-    /// Records a good snapshot of the instant `now` that contains the first `changes` changes.
+    /// Records a successful snapshot of the instant `now`, which contains the first `changes`
+    /// changes.
     pub(crate) fn saved(&self, changes: u64, now: Now) {
-        // A background save that ends after a later save of FLUSHALL must not lower the number.
+        // FLUSHALL may save a later snapshot before a background save ends; the number must not go
+        // down.
         self.saved_changes.fetch_max(changes, Ordering::AcqRel);
         self.last_save_ms.store(now.read_ms(), Ordering::Release);
         self.failed.store(false, Ordering::Release);
     }
 
-    /// Aborts the running save, if any. Blocks until its thread has ended.
+    /// Aborts the running save, if there is one. Blocks until its thread has ended.
     pub(crate) fn abort(&self) {
         self.abort.store(true, Ordering::Release);
         self.wait();
         self.abort.store(false, Ordering::Release);
     }
 
-    /// Blocks until the background save has ended. The caller holds no shard lock that the save may need.
+    /// Blocks until the background save has ended. The caller must not hold a shard lock, because
+    /// the save may need it.
     pub(crate) fn wait(&self) {
         if let Some(thread) = self.thread.lock().take() {
-            // The panic hook has printed the message of a panic.
+            // The panic hook has already reported a panic.
             let _ = thread.join();
         }
     }

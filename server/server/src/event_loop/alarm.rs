@@ -1,8 +1,9 @@
 //! A timer that wakes an event loop exactly at a deadline.
 //!
-//! `epoll_wait` rounds its timeout up to whole milliseconds, which would make every key up to a millisecond late.
-//! Deadlines are wall-clock times, so the wake-up is a `timerfd` at an absolute wall-clock time. It is only set to an
-//! earlier time, never to a later one: a wake-up that comes too early costs one turn of the loop.
+//! `epoll_wait` rounds its timeout up to whole milliseconds, so every key would expire up to a
+//! millisecond late. Deadlines are wall-clock times, so the alarm is a `timerfd` at an absolute
+//! wall-clock time. It is set only to an earlier time, never to a later one: a wake-up that is too
+//! early costs one turn of the loop.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -19,7 +20,7 @@ use rustix::time::{
 /// Wakes a loop at an absolute time.
 pub(crate) struct Alarm {
     timer: OwnedFd,
-    /// Time at which the timer fires, unix ms; `u64::MAX` if it is disarmed.
+    /// Unix time in milliseconds at which the timer fires; `u64::MAX` if it is disarmed.
     set_ms: u64,
 }
 
@@ -47,14 +48,16 @@ impl Alarm {
         self.set_ms = u64::MAX;
     }
 
-    /// Arms the timer, so that it fires at `at_ms` (unix ms) or earlier. Returns the timeout for the poll.
+    /// Arms the timer to fire at `at_ms` (Unix milliseconds) or earlier. Returns the timeout for
+    /// the poll.
     pub(crate) fn set(&mut self, at_ms: u64) -> Option<Duration> {
         if at_ms >= self.set_ms {
             return None;
         }
         let at = Timespec {
             tv_sec: i64::try_from(at_ms / 1000).unwrap_or(i64::MAX),
-            // An all-zero time would disarm the timer, so the epoch becomes one nanosecond after it.
+            // An all-zero time would disarm the timer, so the Unix epoch becomes one nanosecond
+            // after it.
             tv_nsec: (at_ms % 1000 * 1_000_000 + u64::from(at_ms == 0)) as _,
         };
         let once = Itimerspec {
@@ -69,7 +72,7 @@ impl Alarm {
                 self.set_ms = at_ms;
                 None
             }
-            // The kernel cannot represent the time: poll again in an hour.
+            // The kernel cannot represent the time, so the loop polls again in an hour.
             Err(_) => Some(Duration::from_secs(3600)),
         }
     }

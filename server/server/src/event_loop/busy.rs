@@ -1,7 +1,8 @@
-//! Serving the loop's clients while a script keeps the loop from its work.
+//! Serving the loop's clients while a script runs for long.
 //!
-//! The connection whose command runs has been taken out of the loop's table. The others are read as ever, but their
-//! commands get the error BUSY, except for those that end the script.
+//! The connection whose command runs is taken out of the loop's table. The loop reads the other
+//! connections as usual, but their commands get the error BUSY, except commands such as SCRIPT
+//! KILL.
 
 use std::time::Duration;
 
@@ -13,14 +14,14 @@ use crate::event_loop::EventLoop;
 use crate::event_loop::sink::LoopSink;
 use crate::node::order::Order;
 
-/// What the loop needs while a script is busy.
+/// State of the loop while a script is busy.
 #[derive(Default)]
 pub(crate) struct Busy {
-    /// The loop serves its clients in the middle of a command.
+    /// Whether the loop serves its clients within a command.
     pub(crate) nested: bool,
-    /// Every connection has been read since the script became busy.
+    /// Whether every connection has been read since the script became busy.
     swept: bool,
-    /// The connection whose command runs had an event.
+    /// Whether the connection whose command runs had an event.
     pub(crate) missed: bool,
     events: Option<Events>,
 }
@@ -32,10 +33,10 @@ impl Background for EventLoop {
             .events
             .take()
             .unwrap_or_else(|| Events::with_capacity(256));
-        // An error shows again when the loop polls next.
+        // An error appears again at the next poll.
         let _ = self.poll.poll(&mut events, Some(Duration::ZERO));
         self.busy.nested = true;
-        // The outer read has the loop's buffer.
+        // The read that called the script uses the loop's buffer.
         let buffer = std::mem::replace(
             &mut self.reading.buffer,
             vec![0; crate::event_loop::READ_SIZE].into(),
@@ -45,15 +46,23 @@ impl Background for EventLoop {
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
         turn.may_lock = false;
-        // Everything else in the mailbox waits until the loop is at its work again.
+        // All other mail waits until the script has ended.
         let mailbox = &shared.mailboxes[self.number];
-        for order in mailbox.take_orders(|order| matches!(order, Order::Serve(_))) {
-            if let Order::Serve(arrival) = order {
-                self.serve(arrival, now);
+        let served = |order: &Order| {
+            matches!(
+                order,
+                Order::Serve(_) | Order::FeedReplicas | Order::Figures(_)
+            )
+        };
+        for order in mailbox.take_orders(served) {
+            match order {
+                Order::Serve(arrival) => drop(self.serve(arrival, now)),
+                Order::Figures(answer) => self.send_figures(answer),
+                _ => self.feed_replicas(),
             }
         }
         if !std::mem::replace(&mut self.busy.swept, true) {
-            // Events that this turn of the loop has not reached are not reported again.
+            // Events that the interrupted turn has not handled are not reported again.
             for listener in 0..self.listeners.len() {
                 self.accept(listener, now);
             }
@@ -80,7 +89,7 @@ impl Background for EventLoop {
 }
 
 impl EventLoop {
-    /// Notes that no script keeps the loop from its work any more.
+    /// Ends the state of a busy script after the command of a connection.
     pub(crate) fn end_busy(&mut self, slot: usize) {
         self.busy_is_over();
         if std::mem::take(&mut self.busy.missed) {
@@ -89,7 +98,7 @@ impl EventLoop {
         }
     }
 
-    /// As [`EventLoop::end_busy`], for a script that no connection has called.
+    /// Like [`EventLoop::end_busy`], for a script that no connection has called.
     pub(crate) fn busy_is_over(&mut self) {
         self.busy.swept = false;
     }

@@ -1,8 +1,9 @@
-//! One client's connection: bytes in, commands out, replies back.
+//! A client's connection: its socket, its input and its output.
 //!
-//! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the connection's own buffer,
-//! so an idle connection holds no buffer. Replies are collected in `out` and written once per turn of the loop. Output of a peer that
-//! reads slowly is set aside in chunks, because a buffer that doubles copies all of it and leaves as many bytes to the allocator.
+//! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the
+//! connection's own buffer, so an idle connection holds no buffer. Replies are collected in `out`
+//! and written once a turn. Output that a slow peer has not read is moved to chunks: a buffer that
+//! doubles would copy all of it, and leave as many free bytes to the allocator.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,39 +15,40 @@ use crate::config::{OutputLimit, Settings};
 use crate::net::socket::Socket;
 use crate::session::Session;
 
-/// One client's connection.
+/// State of a client's connection. Only its event loop uses it.
 pub(crate) struct Connection {
     pub(crate) socket: Socket,
     pub(crate) parser: Parser,
     pub(crate) session: Session,
     /// Bytes of an incomplete command, or of commands that must wait.
     pub(crate) input: Vec<u8>,
-    /// Bytes behind `input` that were read while a command waited.
+    /// Bytes after `input` that were read while a command waited.
     pub(crate) held_input: Chunks,
-    /// Output before `out`.
+    /// Output that precedes `out`.
     pub(crate) chunks: Chunks,
-    /// Replies that are not in `chunks`.
+    /// Output after `chunks`.
     pub(crate) out: Vec<u8>,
-    /// Parts of the output that wait for positions of the log of changes to be released: where each begins, counted from the first
-    /// chunk's start, and the position that it waits for. Both ascend.
+    /// Parts of the output that wait until the log of changes is released. Each entry has the
+    /// part's start, counted from the start of the first chunk, and the position to be released.
+    /// Both ascend.
     pub(crate) holds: VecDeque<(usize, u64)>,
-    /// The connection is in the loop's list of held output.
+    /// Whether the connection is in the loop's list of held output.
     pub(crate) held: bool,
-    /// Number of bytes sent of the first chunk, or of `out` if there is none.
+    /// Number of bytes of the first chunk, or of `out` if there is no chunk, that are sent.
     written: usize,
-    /// The connection is in the loop's list of connections to flush.
+    /// Whether the connection is in the loop's list of connections to flush.
     pub(crate) dirty: bool,
-    /// More may be readable: the last read filled the buffer.
+    /// Whether more input may be readable, because the last read filled the buffer.
     pub(crate) readable: bool,
-    /// The next command waits for CLIENT UNPAUSE.
+    /// Whether the next command waits for the end of CLIENT PAUSE.
     pub(crate) paused: bool,
-    /// The peer has closed its end; bytes from it may still be unread.
+    /// Whether the peer has closed its end. Unread bytes from it may remain.
     pub(crate) hung_up: bool,
-    /// All bytes from the peer have been read.
+    /// Whether all bytes from the peer have been read.
     pub(crate) ended: bool,
-    /// Time (unix ms) since which the output has been above the soft limit.
+    /// Unix time in milliseconds since which the output has been above the soft limit.
     pub(crate) over_soft_since: Option<u64>,
-    /// Bytes that the client counts for in the sum of its loop; 0 without `maxmemory-clients`.
+    /// Bytes of this client in the loop's sum; 0 without `maxmemory-clients`.
     pub(crate) counted: i64,
     /// Fires when the client has been idle for too long.
     pub(crate) idle_timer: Option<punctual::queue::TimerKey>,
@@ -56,7 +58,8 @@ pub(crate) struct Connection {
     pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
 }
 
-/// Returns true if `left` unread bytes exceed the hard limit, or the soft limit for too long. Updates `over_soft_since`.
+/// Returns whether `left` unread bytes exceed the hard limit now, or the soft limit for too long.
+/// Updates `over_soft_since`.
 pub(crate) fn is_exceeded(
     limit: OutputLimit,
     left: u64,
@@ -77,14 +80,23 @@ pub(crate) fn is_exceeded(
 /// Result of a flush.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// Everything is written.
+    /// All output is written.
     All,
-    /// What is left waits for the device.
+    /// The rest of the output waits for the append-only file.
     Held,
     /// The socket's buffer is full.
     Blocked,
     /// The connection is broken.
     Broken,
+}
+
+impl From<io::Error> for Flushed {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => Self::Blocked,
+            _ => Self::Broken,
+        }
+    }
 }
 
 impl Connection {
@@ -113,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Returns the index of its limit in [`Settings::output_limits`].
+    /// Returns the index of the connection's limit in [`Settings::output_limits`].
     pub(crate) fn output_class(&self) -> usize {
         if self.session.replica.is_some() {
             Settings::OUTPUT_REPLICA
@@ -124,22 +136,24 @@ impl Connection {
         }
     }
 
-    /// Returns true if the next command must wait: for CLIENT UNPAUSE, or for the reply of the command before it.
+    /// Returns whether the next command must wait: for the end of CLIENT PAUSE, or for the reply of
+    /// the command before it.
     pub(crate) fn waits(&self) -> bool {
         self.paused || self.session.waiter.is_some()
     }
 
-    /// Returns true if bytes that are read now may not run yet: a command waits, or the input behind one that has waited has not run.
+    /// Returns whether bytes that are read now must not run yet, because a command waits or earlier
+    /// held input has not run.
     pub(crate) fn holds_input(&self) -> bool {
         self.waits() || !self.held_input.is_empty()
     }
 
-    /// Returns the number of bytes that are read and have not run.
+    /// Returns the number of bytes of input that are read and have not run.
     pub(crate) fn input_len(&self) -> usize {
         self.input.len() + self.held_input.len()
     }
 
-    /// Returns the number of output bytes, those of the first chunk that are written included.
+    /// Returns the number of output bytes, including written bytes of the first chunk.
     pub(crate) fn output_len(&self) -> usize {
         self.chunks.len() + self.out.len()
     }
@@ -154,20 +168,21 @@ impl Connection {
         self.chunks.capacity() + self.out.capacity()
     }
 
-    /// Returns the length that the output may have if `unread_max` bytes may be unread.
+    /// Returns the maximum length of the output if at most `unread_max` bytes may be unwritten.
     pub(crate) fn output_max(&self, unread_max: usize) -> usize {
         unread_max.saturating_add(self.written)
     }
 
     /// Holds the output from `from` on until the log is released up to `until`.
     pub(crate) fn hold(&mut self, from: usize, until: u64) {
-        // What this turn holds already waits for the same position.
+        // Output of this turn that is already held waits for the same position.
         if self.holds.back().is_none_or(|last| last.1 != until) {
             self.holds.push_back((from, until));
         }
     }
 
-    /// Writes as much of the first `len` bytes of the output as the socket accepts, and adds the number of bytes to `count`.
+    /// Writes the first `len` bytes of the output, as far as the socket accepts them, and adds the
+    /// number of written bytes to `count`.
     pub(crate) fn flush(&mut self, mut len: usize, count: &mut u64) -> Flushed {
         loop {
             let buffer = self.chunks.first().unwrap_or(&self.out);
@@ -188,11 +203,10 @@ impl Connection {
                     *count += n as u64;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                Err(e) => {
                     self.drop_written();
-                    return Flushed::Blocked;
+                    return e.into();
                 }
-                Err(_) => return Flushed::Broken,
             }
         }
         if len < self.output_len() {
@@ -203,12 +217,11 @@ impl Connection {
         self.written = 0;
         match self.socket.flush() {
             Ok(()) => Flushed::All,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Flushed::Blocked,
-            Err(_) => Flushed::Broken,
+            Err(e) => e.into(),
         }
     }
 
-    /// Frees the written part of the buffer if it is most of it.
+    /// Frees the written part of the buffer if most of the buffer is written.
     fn drop_written(&mut self) {
         let is_first = self.chunks.is_empty();
         if is_first && self.written > CHUNK && self.written * 2 > self.out.len() {
@@ -218,7 +231,8 @@ impl Connection {
         }
     }
 
-    /// Counts positions in the output from a new start: `freed` bytes have been freed, all of them written.
+    /// Adjusts positions in the output after `freed` bytes, all of them written, were freed at its
+    /// start.
     fn move_start(&mut self, freed: usize) {
         self.written -= freed;
         for (from, _) in &mut self.holds {
@@ -236,7 +250,7 @@ impl Connection {
         let len = self.input_len();
         let capacity = self.input.capacity() + self.held_input.capacity();
         let info = &self.session.info;
-        // As in Redis, the parsed arguments of an incomplete command are no part of the buffer.
+        // As in Redis, parsed arguments of an incomplete command do not count as buffered.
         let parsed = self.parser.parsed().min(len);
         info.parsed_bytes.store(parsed as u64, Ordering::Relaxed);
         info.query_bytes

@@ -17,9 +17,9 @@ use crate::net::listener::{Arrival, Listener};
 use crate::node::order::Order;
 use crate::session::Session;
 
-/// Maximum number of connections accepted in one turn.
+/// Maximum number of connections that the loop accepts in one turn.
 const ACCEPTS_A_TURN: usize = 256;
-/// Delay before the next attempt after accepting has failed, for example at the limit of open files.
+/// Delay after accepting has failed, for example at the limit of open files.
 const ACCEPT_AGAIN_MS: u64 = 100;
 
 pub(crate) const PROTECTED_MODE: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a default user password. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.";
@@ -41,7 +41,8 @@ impl EventLoop {
                 }
             }
         }
-        // More connections may be pending, and readiness is reported once: register again.
+        // More connections may be pending, but readiness is reported once. Registering again
+        // reports it again.
         let token = Token(LISTENERS - listener);
         let source = self.listeners[listener].source();
         if let Err(e) = self
@@ -49,15 +50,18 @@ impl EventLoop {
             .registry()
             .reregister(source, token, Interest::READABLE)
         {
-            log::warning!(self.shared.logger, "Listening on: {e}");
+            log::warning!(
+                self.shared.logger,
+                "Can't wait for connections of a listener: {e}"
+            );
         }
     }
 
-    /// Replaces the TCP listeners of the kinds that are given.
+    /// Replaces the TCP listeners of each kind that is given.
     pub(crate) fn listen(&mut self, plain: Option<Vec<Listener>>, tls: Option<Vec<Listener>>) {
         let mut all: Vec<Listener> = std::mem::take(&mut self.listeners);
         for listener in &mut all {
-            // It is registered again below, or closed.
+            // The listener is registered again below, or closed.
             let _ = self.poll.registry().deregister(listener.source());
         }
         all.retain(|listener| match listener {
@@ -74,7 +78,10 @@ impl EventLoop {
                 .registry()
                 .register(source, token, Interest::READABLE)
             {
-                log::warning!(self.shared.logger, "Listening on: {e}");
+                log::warning!(
+                    self.shared.logger,
+                    "Can't wait for connections of a listener: {e}"
+                );
             }
         }
         self.listeners = all;
@@ -93,7 +100,7 @@ impl EventLoop {
             stats.rejected_connections.add(1);
             return arrival.refuse("ERR max number of clients reached");
         }
-        // An encrypted client is told after its handshake.
+        // An encrypted client gets the error after its handshake.
         if self.settings.protected_mode
             && !arrival.local
             && !arrival.socket.is_handshaking()
@@ -126,7 +133,10 @@ impl EventLoop {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let source = arrival.socket.source();
         if let Err(e) = self.poll.registry().register(source, Token(slot), interest) {
-            log::warning!(self.shared.logger, "Registering a client connection: {e}");
+            log::warning!(
+                self.shared.logger,
+                "Can't wait for input of a client connection: {e}"
+            );
             self.free_slots.push(slot);
             self.shared.clients.registry.leave();
             return None;
@@ -162,7 +172,8 @@ impl EventLoop {
         Some(slot)
     }
 
-    /// Arms a connection's idle timer again, or cancels it if `timeout` is 0. A handshake has a time limit of its own.
+    /// Arms a connection's idle timer again, or cancels it if `timeout` is 0. During a handshake,
+    /// the timer has the handshake's time limit instead.
     pub(crate) fn arm_idle(&mut self, slot: usize) {
         let mut timeout_ms = u64::from(self.settings.timeout_s) * 1000;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
@@ -180,7 +191,7 @@ impl EventLoop {
         }
     }
 
-    /// Handles the timers that have fired.
+    /// Handles timers of the loop that have fired.
     pub(crate) fn run_timers(&mut self) {
         if self.timers.is_empty() {
             return;
@@ -209,8 +220,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes a connection that has been idle for too long, or arms its timer again. Idleness is checked only when the timer
-    /// fires, so commands do not touch the timer.
+    /// Closes a connection that has been idle for too long, or arms its timer again. Idleness is
+    /// checked only when the timer fires, so commands do not change the timer.
     fn close_idle(&mut self, slot: usize, now_ms: u64) {
         let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
         let Some(connection) = self.connection(slot) else {
@@ -222,7 +233,7 @@ impl EventLoop {
         }
         let session = &connection.session;
         let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
-        // Subscribers and blocked clients send nothing while they wait.
+        // Subscribers and waiting clients legitimately send nothing.
         let exempt = session.receives_messages()
             || session.replica.is_some()
             || session.is_primary()
@@ -240,7 +251,7 @@ impl EventLoop {
     }
 
     /// Closes a connection that exceeds its output limit.
-    pub(crate) fn cut_off(&mut self, slot: usize) {
+    pub(crate) fn close_over_limit(&mut self, slot: usize) {
         if let Some(connection) = self.connections.get(slot).and_then(Option::as_ref) {
             let session = &connection.session;
             self.shared.observed.stats[self.number]
@@ -277,8 +288,6 @@ impl EventLoop {
         }
         if let Some(replica) = session.replica.take() {
             self.replicas.retain(|other| *other != slot);
-            // A thread may have another descriptor of the socket.
-            connection.socket.shutdown();
             self.shared.detach(&replica);
         }
         self.shared
@@ -291,7 +300,7 @@ impl EventLoop {
             .trackers
             .end(&self.shared.store, session);
         if !session.watched.is_empty() {
-            // The current transaction may hold locks, so the keys are unwatched at the end of the turn.
+            // The running turn may hold locks, so the keys are unwatched at the end of the turn.
             let watched = std::mem::take(&mut session.watched);
             self.ended
                 .watches

@@ -1,22 +1,27 @@
-//! Requests from threads of the program, such as [`crate::Server::advance`], and the end of the loop.
+//! Requests from threads of the embedding program, such as [`crate::Server::advance`], and the end
+//! of the loop.
 //!
-//! A loop moves the clock for other threads, so that the code path is that of CLOCK ADVANCE: the counters have one
-//! writer, and events go through the loop's own sink.
+//! A loop moves the clock for other threads, so that the code path is the same as for CLOCK
+//! ADVANCE: the loop's counters have one writer, and events go through the loop's own sink.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use punctual_store::{Now, Turn};
+use punctual_store::{Error, Now, Turn};
+use tokio::sync::oneshot;
 
 use crate::acl::user::User;
+use crate::command::info;
 use crate::dispatch::timers;
 use crate::event_loop::EventLoop;
 use crate::event_loop::sink::LoopSink;
 use crate::node::scripts::Scripts;
+use crate::observe::figures::Figures;
 use crate::world::clock::{Move, MoveError};
 
 impl EventLoop {
-    /// Moves the clock. The following turns handle the resulting messages and timeouts.
+    /// Moves a virtual clock. The next turns handle the resulting messages and timeouts.
     pub(crate) fn move_clock(&mut self, to: Move) -> Result<Now, MoveError> {
         let shared = Arc::clone(&self.shared);
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
@@ -41,7 +46,37 @@ impl EventLoop {
         moved
     }
 
-    /// Closes subscribers, and ends waits, that the rules of their changed user no longer allow.
+    /// Sends the figures of INFO on `answer`. Waits for the end of a script on another loop, and
+    /// sends the error BUSY while a script is busy.
+    pub(crate) fn send_figures(&mut self, answer: oneshot::Sender<Result<Figures, Error>>) {
+        let shared = Arc::clone(&self.shared);
+        let running = &shared.scripting.running;
+        let mut place = None;
+        loop {
+            if answer.is_closed() || shared.stopping.load(Ordering::Acquire) {
+                return;
+            }
+            if self.busy.nested || running.is_busy() {
+                // The receiver may have been dropped.
+                let _ = answer.send(Err(running.refusal()));
+                return;
+            }
+            if !running.is_active() {
+                break;
+            }
+            running.wait_in_line(&mut place, false);
+        }
+        drop(place);
+        let mut sink = LoopSink::new(&shared, self.number, false);
+        let now = shared.clock.now();
+        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        let figures = info::everything(&shared, &mut turn);
+        self.count(&mut turn);
+        self.discard(turn);
+        let _ = answer.send(Ok(figures));
+    }
+
+    /// Closes subscribers and ends waits that the changed rules of their user no longer allow.
     pub(crate) fn check_user(&mut self, user: &User) {
         let (shared, number) = (Arc::clone(&self.shared), self.number);
         for slot in 0..self.connections.len() {
@@ -60,14 +95,15 @@ impl EventLoop {
         }
     }
 
-    /// Sends on `done` after the next turn. The messages in the mailbox are written at the end of this turn; clients
-    /// whose wait or pause is over resume in the next one, and may write more output.
+    /// Sends on `done` after the next turn. Messages that are in the mailbox now are written at the
+    /// end of this turn. Clients whose wait or pause has ended resume in the next turn, and may
+    /// write more.
     pub(crate) fn settle(&mut self, done: Sender<()>) {
         self.inbox.settling.push(done);
         self.more_due = true;
     }
 
-    /// Takes over the configuration after a change.
+    /// Applies the configuration after a change.
     pub(crate) fn reconfigure(&mut self) {
         let version = self.shared.settings_version();
         if version != self.settings_version {
@@ -80,8 +116,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes every connection and stops listening. The sockets are shut down, not only closed: a child process may have
-    /// inherited them, and would keep the connections and the port open.
+    /// Closes all connections and listeners. Sockets are shut down before they are closed, because
+    /// a child process may have inherited them and would keep the connections and the port open.
     pub(crate) fn shut_down(mut self) {
         for slot in 0..self.connections.len() {
             self.flush(slot);

@@ -1,7 +1,9 @@
-//! Conversations with other servers: the link to the primary until its stream begins, and migrations.
+//! Conversations with other servers: the link to the primary until its stream begins, and
+//! migrations.
 //!
-//! Their time limits follow the stopwatch, as the servers at the other ends do, also with a virtual clock. Only the lookup of a name
-//! needs a thread, since the system's lookup blocks.
+//! Their time limits follow the stopwatch, also with a virtual clock, because the other servers do
+//! not share that clock. Only the lookup of a host name needs a thread, because the system's lookup
+//! blocks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,59 +19,60 @@ use crate::event_loop::EventLoop;
 use crate::follow::link::Link;
 use crate::log;
 use crate::migrate::moving::Migration;
-use crate::net::dial::{Conversation, Dial, Step, Trouble};
+use crate::net::dial::{Conversation, Dial, DialError, Step};
 use crate::node::order::Order;
 use crate::replication::attachment::{Attachment, Loaded, Start};
 use crate::replication::upstream::{INTERVAL, Next};
 use crate::tls::Tls;
 use crate::world::Moment;
 
-/// Token of the first dial; those of connections are smaller.
+/// Token of the first conversation. Tokens of connections are smaller.
 pub(crate) const DIALS: usize = usize::MAX / 2;
 
-/// A timer of the stopwatch.
+/// Timer of a conversation or of the replica's link, on the stopwatch.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
-    /// Look after the dial with this number.
+    /// Check the time limit of the conversation with this number.
     Dial(usize),
-    /// Acknowledge to the primary, or connect to it.
+    /// Acknowledge the stream to the primary, or connect to it.
     Primary,
 }
 
-/// Whom the loop speaks to.
+/// Conversations with other servers.
 #[derive(Default)]
 pub(crate) struct Dials {
+    /// Number of the next conversation.
     next: usize,
     all: BTreeMap<usize, Outgoing>,
-    /// Dials with more to read.
+    /// Conversations with more to read.
     again: Vec<usize>,
-    /// In ms of the stopwatch.
+    /// Deadlines in milliseconds of the stopwatch.
     timers: Wheel<Timer>,
     primary_timer: Option<TimerKey>,
 }
 
-/// A conversation.
+/// A conversation with another server.
 struct Outgoing {
-    with: With,
+    peer: Peer,
     /// `None` while the server's name is looked up.
     dial: Option<Dial>,
     tls: Option<Arc<Tls>>,
-    /// Longest time without any bytes.
+    /// Maximum time without any bytes.
     timeout: Duration,
-    /// Time of the last bytes.
+    /// Time of the last bytes. It also advances while the primary must wait for the loading thread.
     moved: Moment,
     timer: TimerKey,
-    /// The connection has ended; the thread that loads the snapshot has not.
+    /// Whether the connection has ended while the thread that loads the snapshot is still running.
     ended: bool,
 }
 
-/// What a conversation is about.
-enum With {
+/// The other server's role, and the state of the conversation.
+enum Peer {
     Primary(Box<Link>),
     Target(Box<Migration>),
 }
 
-impl With {
+impl Peer {
     fn conversation(&mut self) -> &mut dyn Conversation {
         match self {
             Self::Primary(link) => &mut **link,
@@ -79,12 +82,12 @@ impl With {
 }
 
 impl Dials {
-    /// Returns true if there is something to do now.
+    /// Returns whether a conversation has more to read.
     pub(crate) fn has_work(&self) -> bool {
         !self.again.is_empty()
     }
 
-    /// Returns the next time limit, in ms of the stopwatch.
+    /// Returns the next time limit, in milliseconds of the stopwatch.
     pub(crate) fn next_wakeup(&self) -> Option<u64> {
         self.timers.next_wakeup()
     }
@@ -99,9 +102,9 @@ impl Dials {
     fn link(&self) -> Option<(usize, &Link)> {
         self.all
             .iter()
-            .find_map(|(number, outgoing)| match &outgoing.with {
-                With::Primary(link) => Some((*number, &**link)),
-                With::Target(_) => None,
+            .find_map(|(number, outgoing)| match &outgoing.peer {
+                Peer::Primary(link) => Some((*number, &**link)),
+                Peer::Target(_) => None,
             })
     }
 }
@@ -112,7 +115,8 @@ fn ms(at: Moment) -> u64 {
 }
 
 impl EventLoop {
-    /// Connects to the primary, or plans it. Does nothing if the link is there, or is not wanted. Only loop 0 calls this.
+    /// Connects to the primary, or sets a timer for the next attempt. Does nothing if there is a
+    /// link, or if the server is no replica. Only loop 0 calls this.
     pub(crate) fn follow_primary(&mut self) {
         let shared = Arc::clone(&self.shared);
         match shared.replication.upstream.next_attempt() {
@@ -126,18 +130,18 @@ impl EventLoop {
                 let tls = settings.tls.replication.then(|| Arc::clone(&shared.tls));
                 let (host, port) = (attempt.primary.host.clone(), attempt.primary.port);
                 let link = Box::new(Link::new(&shared, attempt));
-                self.dial(&host, port, tls, timeout, With::Primary(link));
+                self.dial(&host, port, tls, timeout, Peer::Primary(link));
             }
         }
     }
 
-    /// Acknowledges to the primary again after a while.
+    /// Sets the timer of the next acknowledgement to the primary.
     pub(crate) fn plan_acknowledgement(&mut self) {
         let at = self.shared.world.stopwatch() + INTERVAL;
         self.dials.arm_primary(at);
     }
 
-    /// Ends the attempt to connect to a former primary.
+    /// Ends the attempt to connect to a primary that was replaced.
     pub(crate) fn end_outdated_link(&mut self) {
         let upstream = &self.shared.replication.upstream;
         if let Some((number, link)) = self.dials.link()
@@ -147,13 +151,13 @@ impl EventLoop {
         }
     }
 
-    /// Sends the keys of a migration; it settles when the target has answered.
+    /// Sends the keys of a migration. The migration settles when the target has answered.
     pub(crate) fn migrate(&mut self, mut migration: Box<Migration>) {
         migration.begin_transfer();
         let target = &migration.transfer.target;
         let (host, port) = (target.host.clone(), target.port);
         let (tls, timeout) = (target.tls.clone(), target.timeout);
-        self.dial(&host, port, tls, timeout, With::Target(migration));
+        self.dial(&host, port, tls, timeout, Peer::Target(migration));
     }
 
     fn dial(
@@ -162,7 +166,7 @@ impl EventLoop {
         port: u16,
         tls: Option<Arc<Tls>>,
         timeout: Duration,
-        with: With,
+        peer: Peer,
     ) {
         let number = self.dials.next;
         self.dials.next += 1;
@@ -170,7 +174,7 @@ impl EventLoop {
         let first = ms(now + timeout.min(INTERVAL));
         let timer = self.dials.timers.insert(first, Timer::Dial(number));
         let outgoing = Outgoing {
-            with,
+            peer,
             dial: None,
             tls,
             timeout,
@@ -196,14 +200,14 @@ impl EventLoop {
         }
     }
 
-    /// Connects to a server whose addresses are known.
+    /// Connects to a server after its name was looked up.
     pub(crate) fn resolved(&mut self, number: usize, addresses: io::Result<Vec<SocketAddr>>) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;
         };
         let (registry, token) = (self.poll.registry(), Token(DIALS + number));
         let tls = outgoing.tls.take();
-        let dial = (addresses.map_err(Trouble::Connecting))
+        let dial = (addresses.map_err(DialError::Connecting))
             .and_then(|addresses| Dial::begin(addresses, tls, registry, token));
         match dial {
             Ok(dial) => outgoing.dial = Some(dial),
@@ -211,21 +215,21 @@ impl EventLoop {
         }
     }
 
-    /// Goes on with the conversations that have more to read.
+    /// Continues the conversations that have more to read.
     pub(crate) fn step_again(&mut self) {
         for number in std::mem::take(&mut self.dials.again) {
             self.step(number);
         }
     }
 
-    /// Goes on with the primary's snapshot.
+    /// Continues the transfer of the primary's snapshot.
     pub(crate) fn read_snapshot(&mut self) {
         if let Some((number, _)) = self.dials.link() {
             self.step(number);
         }
     }
 
-    /// Goes on with a conversation whose socket has an event.
+    /// Continues a conversation whose socket has an event.
     pub(crate) fn step(&mut self, number: usize) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;
@@ -234,19 +238,19 @@ impl EventLoop {
             return;
         };
         let now_ms = self.shared.clock.now().read_ms();
-        let step = dial.step(outgoing.with.conversation(), self.poll.registry(), now_ms);
+        let step = dial.step(outgoing.peer.conversation(), self.poll.registry(), now_ms);
         if dial.has_moved() {
             outgoing.moved = self.shared.world.stopwatch();
         }
         match step {
             Ok(Step::Wait) => {}
             Ok(Step::Again) => self.dials.again.push(number),
-            Ok(Step::Over) => self.over(number),
+            Ok(Step::Over) => self.conversation_ended(number),
             Err(trouble) => self.broken(number, trouble),
         }
     }
 
-    /// Looks after time limits.
+    /// Checks the time limits that are due.
     pub(crate) fn run_dial_timers(&mut self) {
         let Some(at) = self.dials.timers.next_wakeup() else {
             return;
@@ -258,7 +262,7 @@ impl EventLoop {
         }
         while let Some(expired) = self.dials.timers.pop_due(now_ms) {
             match expired.value {
-                Timer::Dial(number) => self.look_after(number, now),
+                Timer::Dial(number) => self.check_liveness(number, now),
                 Timer::Primary => {
                     self.dials.primary_timer = None;
                     match self.primary {
@@ -270,17 +274,18 @@ impl EventLoop {
         }
     }
 
-    /// Ends a conversation that is silent for too long. A primary sees that the replica is alive while it loads.
-    fn look_after(&mut self, number: usize, now: Moment) {
+    /// Ends a conversation that has been silent for too long. While the primary sends
+    /// a snapshot, sends it an empty line, so that it does not end the link.
+    fn check_liveness(&mut self, number: usize, now: Moment) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;
         };
-        let snapshot = match &outgoing.with {
-            With::Primary(link) => link.snapshot(),
-            With::Target(_) => None,
+        let snapshot = match &outgoing.peer {
+            Peer::Primary(link) => link.snapshot(),
+            Peer::Target(_) => None,
         };
         if snapshot.is_some_and(|incoming| incoming.room() == 0) {
-            // The primary waits for the thread that loads.
+            // The primary waits for the thread that loads the snapshot.
             outgoing.moved = now;
         }
         let limit = outgoing.moved + outgoing.timeout;
@@ -292,7 +297,7 @@ impl EventLoop {
         if limit <= now {
             let error = io::ErrorKind::TimedOut.into();
             let dial = outgoing.dial.as_ref();
-            let trouble = dial.map_or(Trouble::Connecting(error), Dial::timed_out);
+            let trouble = dial.map_or(DialError::Connecting(error), Dial::timed_out);
             return self.broken(number, trouble);
         }
         if let (Some(_), Some(dial)) = (snapshot, &mut outgoing.dial) {
@@ -301,24 +306,25 @@ impl EventLoop {
         }
     }
 
-    /// Handles a connection that could not be established, or has broken.
-    fn broken(&mut self, number: usize, trouble: Trouble) {
+    /// Handles a connection that could not be established, or that has broken.
+    fn broken(&mut self, number: usize, trouble: DialError) {
         if let Some(outgoing) = self.dials.all.get_mut(&number)
-            && let With::Primary(link) = &outgoing.with
+            && let Peer::Primary(link) = &outgoing.peer
             && let Some(incoming) = link.snapshot()
         {
-            // The thread loads what has come, which may be all of it, and reports.
+            // The thread loads the bytes that have arrived, which may be the whole snapshot, and
+            // reports the result.
             incoming.end(trouble.into_error().kind());
             outgoing.ended = true;
             return;
         }
-        match self.hang_up(number).map(|outgoing| outgoing.with) {
+        match self.hang_up(number).map(|outgoing| outgoing.peer) {
             None => {}
-            Some(With::Primary(link)) => {
+            Some(Peer::Primary(link)) => {
                 link.report_broken(&trouble.into_error());
                 self.attempt_failed(&link);
             }
-            Some(With::Target(mut migration)) => {
+            Some(Peer::Target(mut migration)) => {
                 migration.transfer.fail(&trouble);
                 self.transferred(*migration);
             }
@@ -326,13 +332,13 @@ impl EventLoop {
     }
 
     /// Handles the end of a conversation.
-    fn over(&mut self, number: usize) {
+    fn conversation_ended(&mut self, number: usize) {
         let Some(outgoing) = self.hang_up(number) else {
             return;
         };
-        match (outgoing.with, outgoing.dial) {
-            (With::Target(migration), _) => self.transferred(*migration),
-            (With::Primary(link), Some(dial)) if let Some(id) = link.continued() => {
+        match (outgoing.peer, outgoing.dial) {
+            (Peer::Target(migration), _) => self.transferred(*migration),
+            (Peer::Primary(link), Some(dial)) if let Some(id) = link.continued() => {
                 let (socket, rest) = dial.into_parts(self.poll.registry());
                 let attachment = Attachment {
                     attempt: link.attempt.clone(),
@@ -340,11 +346,11 @@ impl EventLoop {
                     rest,
                     start: Start::Continued(id),
                 };
-                // The current turn may hold shards.
+                // The running turn may hold shards, so an order attaches the primary later.
                 let order = Order::AttachPrimary(Box::new(attachment));
                 self.shared.mailboxes[self.number].order(order);
             }
-            (With::Primary(link), _) => self.attempt_failed(&link),
+            (Peer::Primary(link), _) => self.attempt_failed(&link),
         }
     }
 
@@ -358,7 +364,7 @@ impl EventLoop {
         let Some(outgoing) = self.hang_up(number) else {
             return;
         };
-        if let (With::Primary(link), Some(dial)) = (outgoing.with, outgoing.dial) {
+        if let (Peer::Primary(link), Some(dial)) = (outgoing.peer, outgoing.dial) {
             match loaded.result {
                 Ok((data, mut rest)) => {
                     rest.append(&mut loaded.incoming.take_rest());
@@ -384,13 +390,13 @@ impl EventLoop {
         self.follow_primary();
     }
 
-    /// Lets a migration settle.
+    /// Adds a migration to the list of migrations to settle.
     fn transferred(&mut self, migration: Migration) {
         self.resuming.migrations.push(migration);
         self.more_due = true;
     }
 
-    /// Ends a conversation, and its connection unless the caller keeps it.
+    /// Removes a conversation. Dropping the result closes its connection.
     fn hang_up(&mut self, number: usize) -> Option<Outgoing> {
         let outgoing = self.dials.all.remove(&number)?;
         self.dials.timers.remove(outgoing.timer);

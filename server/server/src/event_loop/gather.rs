@@ -1,8 +1,12 @@
-//! Reading from several connections before their commands run, so that the cache lines of their keys are fetched side by
-//! side: clients that wait for each reply have one command in flight, and no pipeline to look ahead in.
+//! Reading from several connections before their commands run.
 //!
-//! Ground rules: what is gathered runs before the loop does anything else but handle events, in the order in which it was read.
-//! A busy script's nested turn runs what is left of it, since SCRIPT KILL may be among it.
+//! A client that waits for each reply has one command in flight, so there is no pipeline to look
+//! ahead in. The loop therefore reads from several connections first, and fetches the cache lines
+//! of the keys of all of their first commands together.
+//!
+//! Ground rules: gathered commands run in the order in which they were read, and before the loop
+//! does anything except handle events. If a script becomes busy, its nested turn runs the rest of
+//! them, because SCRIPT KILL may be among them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,25 +20,26 @@ use punctual_store::hash_table::WARM_MAX;
 
 use crate::event_loop::{EventLoop, READ_SIZE};
 
-/// Bytes after which no more is gathered: clients that send as much have pipelines of their own.
-const ENOUGH: usize = 4 << 10;
+/// Number of bytes at which gathering stops: clients that send this much have pipelines.
+const GATHERED_BYTES_MAX: usize = 4 << 10;
 
-/// What was read from one connection.
+/// Bytes that were read from one connection.
 struct Piece {
     slot: usize,
+    /// ID of the client. Another client may have got the slot since.
     client: u64,
     bytes: Range<usize>,
-    /// The read has filled the buffer, so the socket may have more.
+    /// Whether the read has filled the buffer, so that the socket may have more.
     more: bool,
 }
 
-/// What was read from several connections.
+/// Bytes that were read from several connections.
 pub(crate) struct Gathered {
-    /// Shared while pieces of it run.
+    /// Shared, because its pieces run while the loop is borrowed.
     buffer: Arc<[u8]>,
     filled: usize,
     pieces: VecDeque<Piece>,
-    /// The turn keeps its locks from one piece to the next.
+    /// Whether the turn keeps its locks from one piece to the next.
     holds: bool,
 }
 
@@ -50,7 +55,8 @@ impl Default for Gathered {
 }
 
 impl EventLoop {
-    /// Reads from a connection once. Its commands run with those of others, at once if enough is gathered.
+    /// Reads once from a connection. Its commands run together with commands of other connections,
+    /// or at once if enough bytes are gathered.
     pub(crate) fn gather(&mut self, slot: usize, turn: &mut Turn) {
         let Gathered {
             buffer,
@@ -83,17 +89,17 @@ impl EventLoop {
                     more: end == buffer.len() || connection.socket.has_more(),
                 });
                 *filled = end;
-                if end >= ENOUGH || pieces.len() == WARM_MAX {
+                if end >= GATHERED_BYTES_MAX || pieces.len() == WARM_MAX {
                     self.run_gathered(turn);
                 }
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            // The end of the stream, or an error.
+            // The end of the stream, or an error: `read` handles it.
             Ok(_) | Err(_) => self.read(slot, false, turn),
         }
     }
 
-    /// Runs the commands that were gathered.
+    /// Runs the gathered commands.
     pub(crate) fn run_gathered(&mut self, turn: &mut Turn) {
         let buffer = Arc::clone(&self.reading.gathered.buffer);
         while !self.reading.gathered.pieces.is_empty() {
@@ -115,7 +121,7 @@ impl EventLoop {
         let Some(connection) = self.connection(piece.slot) else {
             return;
         };
-        // Another client's command may have ended this one.
+        // Another client's command may have closed this connection.
         if connection.session.id != piece.client || connection.session.closing {
             return;
         }
@@ -128,19 +134,21 @@ impl EventLoop {
         }
     }
 
-    /// Releases the locks between the commands of two clients, so that other loops do not wait while this one reads and writes;
-    /// not among clients whose commands were looked ahead at.
+    /// Releases the locks between the commands of two clients, so that other loops do not wait
+    /// while this loop reads and writes. Keeps them between gathered clients whose keys were
+    /// prefetched.
     pub(crate) fn release_between(&self, turn: &mut Turn) {
         if self.shared.mailboxes.len() > 1 && !self.reading.gathered.holds {
             turn.release();
         }
     }
 
-    /// Locks and fetches side by side what the first commands of the next pieces need. Returns the number of these pieces.
+    /// Locks the shards of the first commands of the next pieces, and prefetches their keys
+    /// together. Returns the number of these pieces.
     fn prepare_gathered(&mut self, buffer: &[u8], turn: &mut Turn) -> usize {
         let shared = &self.shared;
-        // A nested turn must not lock, and a load holds the shard for long. With several loops nothing may be locked before the
-        // commands know whether they wait for a script.
+        // A nested turn must not lock, and a load holds shards for long. With several loops, a
+        // command must know whether it waits for a script before anything is locked.
         let may = !self.busy.nested
             && !shared.durability.is_loading()
             && (shared.mailboxes.len() == 1 || !shared.scripting.running.is_active());
@@ -160,8 +168,8 @@ impl EventLoop {
         let inputs = reading.gathered.pieces.iter().map(|piece| {
             let connection = connections.get(piece.slot).and_then(Option::as_ref);
             let begins = connection
-                .filter(|of| of.input.is_empty() && of.session.authenticated)
-                .map(|of| (of.session.db, &buffer[piece.bytes.clone()]));
+                .filter(|client| client.input.is_empty() && client.session.authenticated)
+                .map(|client| (client.session.db, &buffer[piece.bytes.clone()]));
             begins.unwrap_or((0, &[]))
         });
         let commands = reading.lookahead.parse_first(inputs, &limits);

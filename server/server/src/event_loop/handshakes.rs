@@ -1,8 +1,9 @@
-//! Handshakes of encrypted connections.
+//! TLS handshakes.
 //!
-//! A handshake needs a private key operation, which may take a millisecond. A turn of the loop does handshakes for
-//! [`TURN_BUDGET`] only, so that a crowd of new clients delays the others, and what expires, by little more than one of them. A
-//! peer that does not finish in [`TIMEOUT_MS`] is disconnected; until then it costs a socket and the session's state.
+//! A handshake needs a private-key operation, which may take a millisecond. In one turn the loop
+//! performs handshakes for [`TURN_BUDGET`] only. So a crowd of new clients delays other clients and
+//! expiries by little more than one operation. A peer that does not finish within [`TIMEOUT_MS`] is
+//! disconnected; until then it costs a socket and the TLS session's state.
 
 use std::io;
 use std::time::Duration;
@@ -15,13 +16,15 @@ use crate::log;
 
 /// Time for handshakes in one turn.
 const TURN_BUDGET: Duration = Duration::from_micros(250);
-/// Longest time from accepting a connection to the end of its handshake.
+/// Maximum time from accepting a connection to the end of its handshake.
 pub(crate) const TIMEOUT_MS: u64 = 10_000;
 
 impl EventLoop {
-    /// Continues a connection's handshake, then reads. Later, if this turn's time for handshakes is used up.
+    /// Continues a connection's handshake, then reads. Postpones it to the next turn if this turn's
+    /// time for handshakes is used up.
     pub(crate) fn shake_hands(&mut self, slot: usize, turn: &mut Turn) {
-        // A script that keeps the loop from its turns keeps nothing else waiting, and a new client may be the one to end it.
+        // While a script is busy, handshakes delay no other work of the loop, and the new client
+        // may send SCRIPT KILL.
         if self.handshake_time >= TURN_BUDGET && !self.busy.nested {
             return self.read_again(slot);
         }
@@ -38,7 +41,8 @@ impl EventLoop {
                 if self.refuses_unprotected(slot) {
                     return;
                 }
-                // What is sent behind the handshake has come with it, and replies may wait.
+                // The first commands may have arrived with the handshake, and replies may be
+                // pending.
                 self.mark_dirty(slot);
                 self.read(slot, false, turn);
             }
@@ -60,7 +64,7 @@ impl EventLoop {
         }
     }
 
-    /// Disconnects a peer that does not finish its handshake.
+    /// Disconnects a peer that has not finished its handshake in time.
     pub(crate) fn end_handshake(&mut self, slot: usize) {
         if let Some(connection) = self.connection(slot) {
             let info = std::sync::Arc::clone(&connection.session.info);
@@ -74,7 +78,7 @@ impl EventLoop {
         }
     }
 
-    /// Tells an encrypted client that protected mode refuses it, and returns true, if it does.
+    /// If protected mode refuses an encrypted client, sends it the error and returns true.
     fn refuses_unprotected(&mut self, slot: usize) -> bool {
         let shared = std::sync::Arc::clone(&self.shared);
         let open = self.settings.protected_mode && shared.clients.users.default_user().no_password;

@@ -17,17 +17,19 @@ use crate::node::Shared;
 use crate::node::scripts::Scripts;
 use crate::session::Session;
 
-/// Maximum number of reads from one connection per turn, so that others are served too.
+/// Maximum number of reads from one connection in a turn, so that other connections are served too.
 const READS_A_TURN: usize = 16;
-/// Maximum number of bytes that are kept of a client before it has authenticated.
+/// Maximum number of bytes of input that are kept for a client before it has authenticated.
 const UNAUTHENTICATED_INPUT_MAX: usize = 1 << 20;
-/// Maximum number of reads per turn from all connections whose command waits: this input only takes memory and time from others.
+/// Maximum number of reads in a turn from connections whose command waits. Their input only takes
+/// memory, and time from other connections.
 const HELD_READS_A_TURN: usize = 64;
 
 impl EventLoop {
-    /// Reads and runs a connection's commands, at most [`READS_A_TURN`] reads. `peer_closed` reads until the end of the stream,
-    /// after the peer has closed its end. While a command waits, the input behind it is read too, because the end of the stream is
-    /// behind that input.
+    /// Reads and runs a connection's commands, with at most [`READS_A_TURN`] reads. If
+    /// `peer_closed` is true, the peer may have closed its end, so this reads until the end of the
+    /// stream. While a command waits, the input after it is read too, because the end of the stream
+    /// follows that input.
     pub(crate) fn read(&mut self, slot: usize, peer_closed: bool, turn: &mut Turn) {
         let mut buffer = std::mem::take(&mut self.reading.buffer);
         let mut reads = 0;
@@ -42,7 +44,7 @@ impl EventLoop {
                 return self.shake_hands(slot, turn);
             }
             if nested && session.is_primary() {
-                // The stream waits for the end of the script.
+                // The primary's stream waits for the end of the script.
                 self.read_again(slot);
                 break;
             }
@@ -64,7 +66,8 @@ impl EventLoop {
                     break;
                 }
                 Ok(n) => {
-                    // A read that did not fill the buffer has emptied the socket; only the end of the stream may remain.
+                    // A read that did not fill the buffer has emptied the socket. Only the end of
+                    // the stream may remain.
                     let emptied = n < buffer.len() && !peer_closed && !connection.socket.has_more();
                     self.received(slot, &buffer[..n], turn);
                     reads += 1;
@@ -114,16 +117,16 @@ impl EventLoop {
         let net_in = info.net_in.load(Ordering::Relaxed) + bytes.len() as u64;
         info.net_in.store(net_in, Ordering::Relaxed);
         if let Some(replica) = &connection.session.replica {
-            // A replica that loads a snapshot sends newlines.
-            replica.heard();
+            // A replica sends newlines while it loads a snapshot.
+            replica.record_contact();
         }
         let held = connection.input_len() + bytes.len();
         info.query_bytes.store(held as u64, Ordering::Relaxed);
         stats.input_peak.record(held as u64, turn.now.read_ms());
         if self.settings.maxmemory_clients > 0 && connection.input_len() > 0 {
-            // The bytes may complete a command: after it ran they would be gone.
+            // The memory is checked before the commands run, because then the input is freed.
             self.count_client(slot);
-            self.keep_clients();
+            self.limit_client_memory();
         }
         let Some(connection) = self.connection(slot) else {
             return;
@@ -143,7 +146,7 @@ impl EventLoop {
             return;
         };
         if connection.out.capacity() == 0 {
-            connection.out = self.reading.spare.pop().unwrap_or_default();
+            connection.out = self.reading.spare_outputs.pop().unwrap_or_default();
         }
         if connection.input.is_empty() {
             let used = self.run_commands(slot, bytes, turn);
@@ -159,7 +162,8 @@ impl EventLoop {
         }
     }
 
-    /// Runs the input that a connection has held while a command waited, at most as much as [`READS_A_TURN`] reads bring.
+    /// Runs the input that was held while a command waited, at most as much as [`READS_A_TURN`]
+    /// reads return.
     pub(crate) fn resume(&mut self, slot: usize, turn: &mut Turn) {
         self.run_kept(slot, turn);
         for _ in 0..READS_A_TURN {
@@ -217,7 +221,8 @@ impl EventLoop {
         if connection.session.is_primary() {
             limits.bulk_max = usize::MAX;
         }
-        // A replica leaves expired keys to its primary; the dispatcher decides for commands that write.
+        // A replica does not expire keys; its primary does. For commands that write, the dispatcher
+        // decides.
         turn.frozen = shared.replication.is_replica() && !connection.session.is_primary();
         let number = self.number;
         let stopwatch = self.stopwatch.clone();
@@ -274,7 +279,7 @@ impl EventLoop {
         let until = dispatcher.hold.until;
         session.has_written |= dispatcher.turn.stats.dirty != session.dirty_before;
         if was_replica && out.len() > start {
-            // Its output is the stream alone.
+            // A replica's output contains only the stream.
             log_reply_to_replica(&shared, session);
             out.truncate(start);
             session.closing = true;
@@ -296,7 +301,8 @@ impl EventLoop {
         used
     }
 
-    /// Acts on what a connection's commands have changed. Without `output_max`, the output is too long in any case.
+    /// Handles the effects of commands on their connection. If `output_max` is `None`, the output
+    /// is too long in any case.
     #[inline]
     fn end_commands(
         &mut self,
@@ -315,7 +321,7 @@ impl EventLoop {
             return;
         };
         if output_max.is_none_or(|max| connection.unwritten() > max) {
-            return self.cut_off(slot);
+            return self.close_over_limit(slot);
         }
         match flow {
             Flow::Done => {}
@@ -364,7 +370,7 @@ impl EventLoop {
         if self.resuming.paused.is_empty() && !self.shared.clients.pauses.any() {
             return;
         }
-        // Another pause may still be in force, and may hold some of them back again.
+        // Another pause may still be in force, and may delay some of the clients again.
         let ended = self.shared.clients.pauses.forget_ended(turn.now);
         if std::mem::replace(&mut self.resuming.pauses_ended, ended) == ended {
             return;
@@ -382,7 +388,8 @@ impl EventLoop {
     }
 }
 
-/// Runs the complete commands in `bytes`. Returns why it ended, and the length of the commands that ran.
+/// Runs the complete commands in `bytes`. Returns the last outcome, and the length in bytes of the
+/// commands that ran.
 #[inline]
 fn run_pipeline(
     dispatcher: &mut Dispatcher<'_, '_>,
@@ -423,8 +430,8 @@ fn run_pipeline(
                 break Flow::Done;
             }
         }
-        // Parse the next commands of the pipeline ahead, so that their keys are prefetched together. The
-        // connection's own parser is between two commands here.
+        // The next commands of the pipeline are parsed ahead, so that their keys are prefetched
+        // together. The connection's own parser is between two commands here.
         while used < bytes.len() && session.authenticated && !session.closing {
             let ahead = lookahead.parse(&bytes[used..], limits);
             if ahead.len() < 2 {

@@ -1,4 +1,5 @@
-//! Parsing of the next commands of a pipeline before they run.
+//! Parsing of the next commands of a pipeline before they run. The dispatcher prefetches their keys
+//! together ([`Dispatcher::look_ahead`](crate::dispatch::Dispatcher::look_ahead)).
 
 use punctual_resp::{Args, Command, Limits, Parser};
 use punctual_store::hash_table::WARM_MAX;
@@ -7,8 +8,8 @@ use smallvec::SmallVec;
 /// Commands parsed ahead.
 pub(crate) type Ahead<'a> = SmallVec<[Command<'a>; WARM_MAX]>;
 
-/// One parser for each command that is parsed ahead. All connections of a loop share them, so they keep no state between
-/// two calls.
+/// Parsers, one for each command that is parsed ahead. All connections of a loop share them, so
+/// they keep no state between two calls.
 #[derive(Default)]
 pub(crate) struct Lookahead {
     parsers: Vec<Parser>,
@@ -21,8 +22,8 @@ impl Lookahead {
         }
     }
 
-    /// Returns the arguments of the first command of each input if it is complete, with the number beside that input. At most
-    /// [`WARM_MAX`] inputs.
+    /// Yields, for each input, the number passed with it and the arguments of its first command if
+    /// that is complete. Reads at most [`WARM_MAX`] inputs.
     pub(crate) fn parse_first<'a>(
         &'a mut self,
         inputs: impl Iterator<Item = (usize, &'a [u8])>,
@@ -36,13 +37,13 @@ impl Lookahead {
         })
     }
 
-    /// Returns the complete commands at the start of `bytes`, at most [`WARM_MAX`]. The connection's own parser handles
-    /// incomplete and malformed ones.
+    /// Returns the complete commands at the start of `bytes`, at most [`WARM_MAX`]. The
+    /// connection's own parser handles incomplete and malformed commands.
     pub(crate) fn parse<'a>(&'a mut self, bytes: &'a [u8], limits: &Limits) -> Ahead<'a> {
         let mut ahead = Ahead::new();
         let mut at = 0;
         for parser in &mut self.parsers {
-            // The parser may have stopped inside another connection's command.
+            // The parser may have stopped within another connection's command.
             parser.reset();
             let Ok(Some(command)) = parser.parse(&bytes[at..], limits) else {
                 break;

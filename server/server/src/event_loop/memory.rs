@@ -1,4 +1,4 @@
-//! A loop's part in keeping the limits of memory; see [`crate::memory`].
+//! A loop's part in enforcing memory limits. See [`crate::memory`].
 
 use std::sync::atomic::Ordering;
 
@@ -12,20 +12,20 @@ use crate::node::order::Order;
 use crate::reclaim::limit::{self, Fit};
 
 impl EventLoop {
-    /// Goes on to evict keys, in one bounded step, while the memory is above the limit. Called once per turn.
-    pub(crate) fn keep_memory(&mut self, turn: &mut Turn) {
+    /// Evicts keys in one bounded step if the memory is above the limit. Called once a turn.
+    pub(crate) fn limit_memory(&mut self, turn: &mut Turn) {
         let memory = &self.shared.memory;
         if self.number == 0 && memory.limit.load(Ordering::Relaxed) > 0 {
             self.shared.replication.replicas.note_beyond_backlog();
         }
         if counters::own() > memory.check_at[self.number].0.load(Ordering::Relaxed) {
-            let fit = limit::keep(&self.shared, self.number, turn, &self.stopwatch);
+            let fit = limit::enforce(&self.shared, self.number, turn, &self.stopwatch);
             // Clients are served before the next step.
             self.more_due |= fit == Fit::Unfinished;
         }
     }
 
-    /// Corrects the sum of the clients' memory for a client, while there is a limit.
+    /// Updates a client's memory in the sum of all clients, while there is a limit.
     pub(crate) fn count_client(&mut self, slot: usize) {
         let limited = self.settings.maxmemory_clients > 0;
         if let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut)
@@ -43,11 +43,11 @@ impl EventLoop {
         }
     }
 
-    /// Disconnects clients if the memory of all is above the limit. Called once per turn.
-    pub(crate) fn keep_clients(&self) {
+    /// Disconnects clients if the memory of all clients is above the limit. Called once a turn.
+    pub(crate) fn limit_client_memory(&self) {
         let limit = self.settings.maxmemory_clients as i64;
         let shared = &self.shared;
-        if limit == 0 || shared.memory.of_clients() <= limit {
+        if limit == 0 || shared.memory.client_bytes() <= limit {
             return;
         }
         let now_ms = self.turn_ms;

@@ -1,4 +1,4 @@
-//! Migrations whose transfer has ended; see [`crate::migrate`].
+//! Migrations whose transfer has ended. See [`crate::migrate`].
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::migrate::moving::Next;
 use crate::node::waiting::{self, Completion};
 
 impl EventLoop {
-    /// Settles the migrations that have returned. They wait for the end of a pause, and of a script, which may hold the
-    /// locks for long.
+    /// Settles the migrations whose transfer has ended: deletes the keys and replies. They wait for
+    /// the end of a pause, and of a script, which may hold the locks for long.
     pub(crate) fn settle_migrations(&mut self, turn: &mut Turn) {
         let shared = Arc::clone(&self.shared);
         if self.resuming.migrations.is_empty() || shared.clients.pauses.in_force(turn.now).is_some()

@@ -1,8 +1,15 @@
-//! An event loop: one thread, its connections, and the shards that it expires.
+//! An event loop: one thread, with its connections and the shards whose deadlines it keeps.
 //!
-//! A turn of the loop reads and runs commands, expires a bounded batch of due entries, delivers the messages in the
-//! mailbox, writes each connection's replies once, and sleeps exactly until the next deadline. Commands and expiry do not
-//! starve each other: while more entries are due, the loop polls its sockets between batches without sleeping.
+//! A *turn* of the loop is one pass: it reads and runs commands, expires a bounded batch of due
+//! entries, delivers the messages in the mailbox, and writes the output of each connection once.
+//! The loop then sleeps until the next deadline of its shards or until an event. Commands and
+//! expiry share the time: while more entries are due, the loop polls its sockets between batches
+//! without sleeping.
+//!
+//! A loop runs the commands of its connections on all shards, under their locks. It sleeps with an
+//! alarm set to the next deadline of its own shards. Before it sleeps, it announces until when
+//! ([`sleep`]); a thread that sets an earlier deadline wakes it. Other threads send *orders* to the
+//! mailbox of the loop.
 
 mod alarm;
 mod busy;
@@ -66,22 +73,22 @@ use dials::{DIALS, Dials};
 use gather::Gathered;
 use output::Held;
 
-/// Maximum number of bytes per read from a socket.
+/// Maximum number of bytes of a read from a socket.
 const READ_SIZE: usize = 64 << 10;
-/// Steps of expiry between two polls of the sockets: well under a millisecond of work.
+/// Maximum steps of expiry between two polls of the sockets: well under a millisecond of work.
 const EXPIRY_BATCH: usize = 1_000;
-/// Longest wait for the lock of a shard with due entries.
+/// Maximum wait for the lock of a shard with due entries.
 const LOCK_PATIENCE: Duration = Duration::from_millis(1);
 
 const WAKER: Token = Token(usize::MAX);
 const ALARM: Token = Token(usize::MAX - 1);
-/// Token of the first listener; the next ones count down.
+/// Token of the first listener. Further listeners count down from it.
 const LISTENERS: usize = usize::MAX - 2;
 
 /// Token of the mailbox's waker.
 pub(crate) const WAKER_TOKEN: Token = WAKER;
 
-/// A timer of the loop, with the connection's slot where there is one.
+/// A timer of the loop, or of the connection in a slot.
 #[derive(Clone, Copy, Debug)]
 enum LoopTimer {
     /// Check whether the client has been idle for too long.
@@ -92,12 +99,12 @@ enum LoopTimer {
     SoftLimit(usize),
     /// Begin a round of returning freed memory to the system.
     Round,
-    /// Accept again after a failure: readiness is not reported again for connections that are already pending.
+    /// Accept again after a failure. Pending connections are not reported again.
     RetryAccept,
 }
 
-/// The shared state behind a count of references of one loop's own: counting in one that all loops share would move its
-/// cache line from core to core.
+/// The shared state, behind a reference count of the loop's own. A count that all loops use would
+/// move its cache line from core to core.
 pub(crate) struct SharedOfLoop(Arc<Shared>);
 
 impl std::ops::Deref for SharedOfLoop {
@@ -114,11 +121,12 @@ impl std::ops::Deref for SharedOfLoop {
 struct Writing {
     /// Slots with output to write.
     dirty: Vec<usize>,
-    /// Slots whose output waits for what this turn appends to the log of changes.
+    /// Slots whose output waits for changes of this turn in the log.
     holding: Vec<usize>,
     /// Output that waits for the append-only file.
     held: Held,
-    /// Position that was released when the turn began, if replies wait for that.
+    /// Position of the log that was released when the turn began; `None` if replies do not wait for
+    /// the append-only file.
     released: Option<u64>,
 }
 
@@ -126,41 +134,41 @@ struct Writing {
 #[derive(Default)]
 struct Reading {
     buffer: Box<[u8]>,
-    /// What was read from several connections, before their commands run.
+    /// Input of several connections whose commands have not run yet.
     gathered: Gathered,
-    spare: Vec<Vec<u8>>,
+    spare_outputs: Vec<Vec<u8>>,
     lookahead: Lookahead,
-    /// Slots that may have more to read.
+    /// Slots that may have more input.
     readable: Vec<usize>,
     /// Number of reads in this turn from connections whose command waits.
     held_reads: usize,
 }
 
-/// Clients whose wait or pause is over.
+/// Clients whose wait or pause has ended.
 #[derive(Default)]
 struct Resuming {
     /// Slots that wait for the end of a pause.
     paused: Vec<usize>,
-    /// Number of pauses that had ended when the loop last resumed its clients.
+    /// Number of ended pauses when the loop last resumed paused clients.
     pauses_ended: u64,
-    /// Slots whose wait is over and whose next commands may run.
+    /// Slots whose wait has ended, so that their next commands may run.
     unblocked: Vec<usize>,
     /// Migrations whose transfer has ended.
     migrations: Vec<Migration>,
 }
 
-/// Freed memory on its way back to the system.
+/// Freed memory that a round returns to the system.
 #[derive(Default)]
 struct Freed {
     /// Timer of the next round of returning memory.
     round_timer: Option<TimerKey>,
-    /// Bytes that other threads have reported as freed, since the start.
+    /// Bytes that other threads have reported as freed, in total.
     reported_bytes: u64,
-    /// Freed bytes, own and reported, that earlier rounds have handled.
+    /// Freed bytes that earlier rounds have handled, including reported bytes.
     collected_bytes: u64,
 }
 
-/// What clients have left in the keyspace.
+/// Remains of ended clients in the keyspace.
 #[derive(Default)]
 struct Ended {
     /// Keys watched by clients that have disconnected.
@@ -169,17 +177,17 @@ struct Ended {
     waiters: Vec<Arc<Waiter>>,
 }
 
-/// What other threads have sent.
+/// Mail from other threads.
 #[derive(Default)]
 struct Inbox {
     mail: Mail<Order>,
-    /// Orders collected with messages during the turn; they run at its end.
+    /// Orders that arrived with messages during the turn. They run at its end.
     orders: Vec<Order>,
     /// Channels to notify at the end of the next turn.
     settling: Vec<Sender<()>>,
 }
 
-/// One event loop.
+/// State of an event loop. Only the thread of the loop uses it.
 pub(crate) struct EventLoop {
     number: usize,
     shared: Arc<SharedOfLoop>,
@@ -191,29 +199,30 @@ pub(crate) struct EventLoop {
     poll: Poll,
     alarm: Alarm,
     listeners: Vec<Listener>,
-    /// A connection is taken out while its commands run.
+    /// Connections by slot. A connection is taken out while its commands run.
     connections: Vec<Option<Box<Connection>>>,
     free_slots: Vec<usize>,
-    /// Timers of the loop and its connections, in unix ms.
+    /// Timers of the loop and its connections, in Unix milliseconds.
     timers: Wheel<LoopTimer>,
     /// Measures the duration of commands.
     stopwatch: quanta::Clock,
-    /// Latest reading of the clock in this turn, unix ms.
+    /// Latest reading of the clock in this turn, in Unix milliseconds.
     turn_ms: u64,
+    /// Whether more work is due, so that the next turn follows without sleep.
     more_due: bool,
-    /// The timer [`LoopTimer::RetryAccept`] is armed.
+    /// Whether the timer [`LoopTimer::RetryAccept`] is armed.
     retry_armed: bool,
-    /// Shard of this loop at which the next batch of expiries begins.
+    /// Shard of this loop with which the next batch of expiries begins.
     next_shard: usize,
     stopping: bool,
-    /// Scripts that this loop has compiled; `None` while a connection's commands run.
+    /// Scripts that this loop has compiled. `None` while commands of a connection run.
     scripts: Option<Box<Scripts>>,
     busy: Busy,
     /// Time that this turn has spent on handshakes.
     handshake_time: Duration,
-    /// Slots of replicas.
+    /// Slots of connections that are replicas.
     replicas: Vec<usize>,
-    /// Slot of the primary's connection.
+    /// Slot of the connection of the primary.
     primary: Option<usize>,
     dials: Dials,
     writing: Writing,
@@ -283,11 +292,12 @@ impl EventLoop {
         Arc::clone(&self.shared)
     }
 
-    /// Runs the loop on a thread of its own until the server is stopped.
+    /// Runs the loop on a thread of its own until the server stops.
     pub(crate) fn spawn(self) -> io::Result<JoinHandle<()>> {
         let (world, name) = (self.shared.world, format!("punctual-{}", self.number));
         world.spawn(&name, move || {
-            // Without one of its loops the server would leave that loop's connections unserved.
+            // If this thread panics, the server stops: nothing else would serve the loop's
+            // connections.
             let shared = StopOnPanic(Arc::clone(&self.shared.0));
             let counter = OwnCounter::take();
             self.run();
@@ -347,7 +357,7 @@ impl EventLoop {
         let settling = std::mem::take(&mut self.inbox.settling);
         self.handshake_time = Duration::ZERO;
         self.reading.held_reads = 0;
-        self.writing.released = shared.durability.changelog.turn_begins();
+        self.writing.released = shared.durability.changelog.released_for_turn();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {
@@ -369,7 +379,7 @@ impl EventLoop {
         }
         self.step_again();
         self.expire(&mut turn);
-        self.keep_memory(&mut turn);
+        self.limit_memory(&mut turn);
         self.serve_ready(&mut turn);
         self.resume_paused(&mut turn);
         self.settle_migrations(&mut turn);
@@ -395,7 +405,7 @@ impl EventLoop {
         }
     }
 
-    /// Runs what Redis's cron does: save points, the upkeep of replicas, shutdowns that wait.
+    /// Runs the work of Redis's cron: save points, the upkeep of replicas, and shutdowns that wait.
     fn run_cron(&self, turn: &mut Turn) {
         persist::save_if_due(&self.shared, &self.settings, turn);
         if self.number == 0 {
@@ -410,7 +420,7 @@ impl EventLoop {
             return;
         }
         if self.shared.scripting.running.is_active() {
-            // They need locks; the next turn comes soon enough.
+            // The removal needs locks that a script may hold for long, so a later turn tries again.
             return;
         }
         let shared = Arc::clone(&self.shared);
@@ -427,14 +437,14 @@ impl EventLoop {
         }
     }
 
-    /// Adds a transaction's counts to the loop's.
+    /// Adds the turn's counts to the loop's statistics.
     fn count(&mut self, turn: &mut Turn) {
         // Taken, so that no count is added twice.
         let counted = std::mem::take(&mut turn.stats);
         self.shared.observed.stats[self.number].add(counted);
     }
 
-    /// Ends a transaction, and frees the values that it has removed from the keyspace.
+    /// Ends the turn, and frees the values that it has removed from the keyspace.
     fn discard(&mut self, mut turn: Turn) {
         turn.release();
         let discarded = std::mem::take(&mut turn.discarded);
@@ -458,11 +468,12 @@ impl EventLoop {
         let several = shared.mailboxes.len() > 1;
         let number = self.number;
         let own = || (number..shared.store.shards()).step_by(shared.mailboxes.len());
-        // A shard that uses up the batch comes last next time, so it delays other shards by at most one batch.
+        // A shard that uses up the batch comes last in the next turn, so it delays other shards by
+        // at most one batch.
         let split = self.next_shard;
-        let (before, from) = (own().filter(|s| *s < split), own().filter(|s| *s >= split));
-        'shards: for shard in from.chain(before) {
-            // The shard's next deadline includes those set in this transaction only after it ends.
+        let (wrapped, from) = (own().filter(|s| *s < split), own().filter(|s| *s >= split));
+        'shards: for shard in from.chain(wrapped) {
+            // Deadlines that this turn sets are included only after it has released the shard.
             let due = shared
                 .store
                 .next_wakeup(shard)
@@ -473,7 +484,7 @@ impl EventLoop {
             let began = *began.get_or_insert_with(|| self.stopwatch.raw());
             let done = loop {
                 if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
-                    // A script may hold it for long. If it does not, the next turn comes at once.
+                    // A script may hold the shard for long. If none does, the next turn retries.
                     self.more_due = !shared.scripting.running.is_busy();
                     break 'shards;
                 }
@@ -497,7 +508,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, and while a snapshot is loaded.
+    /// Returns whether CLIENT PAUSE keeps the dataset unchanged, or a snapshot is being loaded.
     fn expiry_is_paused(&self, now: Now) -> bool {
         self.shared.durability.is_loading() || self.shared.clients.pauses.in_force(now).is_some()
     }
@@ -506,8 +517,8 @@ impl EventLoop {
         self.connections.get_mut(slot)?.as_deref_mut()
     }
 
-    /// Returns whether the connection in this place is the client's.
-    fn has(&mut self, slot: usize, client: u64) -> bool {
+    /// Returns whether the connection in this slot belongs to the client.
+    fn slot_has(&mut self, slot: usize, client: u64) -> bool {
         self.connection(slot)
             .is_some_and(|connection| connection.session.id == client)
     }
@@ -535,8 +546,10 @@ impl EventLoop {
                     self.serve(arrival, now);
                 }
                 Order::Listen { plain, tls } => self.listen(plain, tls),
-                Order::Kill { client, slot } if self.has(slot, client) => self.close(slot),
-                Order::CutOff { client, slot } if self.has(slot, client) => self.cut_off(slot),
+                Order::Kill { client, slot } if self.slot_has(slot, client) => self.close(slot),
+                Order::CutOff { client, slot } if self.slot_has(slot, client) => {
+                    self.close_over_limit(slot)
+                }
                 Order::Kill { .. } | Order::CutOff { .. } => {}
                 Order::Unblocked {
                     client,
@@ -546,7 +559,7 @@ impl EventLoop {
                     if let Some(connection) = self.connection(slot)
                         && connection.session.id == client
                     {
-                        // The reply is in the output already, behind what is held.
+                        // The reply is already in the output, after the part that is held.
                         let from = connection.holds.back().map_or(0, |hold| hold.0);
                         connection.hold(from, until);
                         self.unblock(slot);
@@ -571,6 +584,7 @@ impl EventLoop {
                 }
                 Order::Settle(done) => self.settle(done),
                 Order::AttachPrimary(attachment) => self.attach_primary(*attachment),
+                Order::Figures(answer) => self.send_figures(answer),
                 Order::FollowPrimary => self.follow_primary(),
                 Order::Resolved { dial, addresses } => self.resolved(dial, addresses),
                 Order::SnapshotHasRoom => self.read_snapshot(),

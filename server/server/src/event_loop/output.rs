@@ -1,8 +1,9 @@
 //! Output of connections: written once a turn, unless it waits for the append-only file.
 //!
-//! Each wake-up of the file's thread costs as much as some ten commands. So a loop with held output and more input runs that first, for
-//! [`COLLECTING`] at most, and the thread then writes the changes of several turns. A loop without more input waits awake for the
-//! thread before it sleeps, because being woken takes longer.
+//! A wake-up of the file's thread costs as much as some ten commands. So a loop with held output
+//! and more input runs that input first, for at most [`COLLECTING`]; the thread then writes the
+//! changes of several turns at once. A loop without more input polls the released position for a
+//! short time before it sleeps, because a wake-up takes longer.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,31 +20,32 @@ use crate::log;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// Maximum number of output buffers kept for the next replies, whatever their size.
+/// Maximum number of output buffers of any size that are kept for the next replies.
 const SPARE_OUTPUTS: usize = 16;
-/// Maximum number of kept buffers if the others have up to [`SMALL_OUTPUT`] bytes: as many clients may have a reply in one turn.
+/// Maximum number of kept buffers while each has at most [`SMALL_OUTPUT`] bytes: this many clients
+/// may have a reply in one turn.
 const SPARE_SMALL_OUTPUTS: usize = 1024;
-/// See [`SPARE_SMALL_OUTPUTS`].
+/// Capacity in bytes of a small output buffer.
 const SMALL_OUTPUT: usize = 4 << 10;
-/// Maximum time for which a loop waits awake for the append-only file.
-const PATIENCE: Duration = Duration::from_micros(50);
-/// Part of this time in which the loop gives its processor to no other thread.
+/// Maximum time for which a loop polls the released position.
+const POLL_MAX: Duration = Duration::from_micros(50);
+/// First part of [`POLL_MAX`], in which the loop does not yield its processor.
 const SPIN: Duration = Duration::from_micros(3);
-/// Part of [`PATIENCE`] that remains when the file was slower many times.
-const PATIENCE_MIN: Duration = Duration::from_micros(1);
+/// Minimum of the polling time, to which it falls when the file's thread is slower many times.
+const POLL_MIN: Duration = Duration::from_micros(1);
 
-/// Time for which a loop with more input leaves the file's thread asleep.
+/// Time for which a loop with more input does not wake the file's thread.
 const COLLECTING: Duration = Duration::from_millis(1);
 
 /// Output that waits for the append-only file.
 pub(crate) struct Held {
-    /// Slots of its connections.
+    /// Slots of the connections with held output.
     pub(crate) slots: Vec<usize>,
-    /// First position that output waits for; `u64::MAX` without any.
+    /// First position that held output waits for; `u64::MAX` if no output is held.
     pub(crate) until: u64,
-    /// Time for which the loop waits awake.
-    patience: Duration,
-    /// Instant from which on the loop has left the file's thread asleep.
+    /// Current limit of the time for which the loop polls.
+    poll_max: Duration,
+    /// Time since which the loop has not woken the file's thread.
     since: Option<Moment>,
 }
 
@@ -52,15 +54,15 @@ impl Default for Held {
         Self {
             slots: Vec::new(),
             until: u64::MAX,
-            patience: PATIENCE,
+            poll_max: POLL_MAX,
             since: None,
         }
     }
 }
 
 impl EventLoop {
-    /// Blocks while the disk is so far behind the changes that what is kept for it has no bound. All clients wait, as those of a
-    /// Redis that waits in a write.
+    /// Blocks while the disk is too far behind, because the bytes that are kept for it would have
+    /// no limit. All clients wait, as in Redis when a write blocks.
     #[cold]
     pub(crate) fn wait_for_disk(&self) {
         let shared = &self.shared;
@@ -74,8 +76,9 @@ impl EventLoop {
         }
     }
 
-    /// Fixes the position that this turn's held output waits for: everything of the turn has been appended. Output that was flushed
-    /// beside a script is among the held output already.
+    /// Sets the position that output held in this turn waits for, after the whole turn was appended
+    /// to the log. Output that was flushed while a script ran may already be in the list of held
+    /// output.
     pub(crate) fn end_holding(&mut self) {
         let until = self.shared.durability.changelog.file_end();
         for slot in std::mem::take(&mut self.writing.holding) {
@@ -91,7 +94,7 @@ impl EventLoop {
         }
     }
 
-    /// Writes the output that was released since the turn.
+    /// Writes held output that was released after the turn.
     fn write_released(&mut self) {
         if !self.writing.held.slots.is_empty()
             && !self
@@ -105,8 +108,9 @@ impl EventLoop {
         }
     }
 
-    /// Writes released output. If output is held and there is more input, returns true and the input's events: its commands run
-    /// first. Wakes the file's thread if there is no more input, or none was woken for [`COLLECTING`].
+    /// Writes released output. If output is held and there is more input, returns true with the
+    /// events of that input, whose commands run first. Wakes the file's thread if there is no more
+    /// input, or if it was last woken [`COLLECTING`] ago.
     pub(crate) fn has_input_beside_held(&mut self, events: &mut Events) -> bool {
         self.write_released();
         if self.writing.held.slots.is_empty() {
@@ -128,7 +132,8 @@ impl EventLoop {
         false
     }
 
-    /// Waits awake until held output is released, and writes it. Returns early if that takes long or the loop has other work.
+    /// Polls until held output is released, and writes it. Returns early after some time, or if the
+    /// loop has other work.
     fn wait_awake(&mut self) {
         let has_work = self.more_due
             || !self.reading.readable.is_empty()
@@ -144,8 +149,8 @@ impl EventLoop {
                 return;
             }
             let waited = self.shared.world.since(began);
-            if waited > self.writing.held.patience {
-                self.writing.held.patience = (self.writing.held.patience / 2).max(PATIENCE_MIN);
+            if waited > self.writing.held.poll_max {
+                self.writing.held.poll_max = (self.writing.held.poll_max / 2).max(POLL_MIN);
                 return;
             }
             if waited < SPIN {
@@ -155,11 +160,11 @@ impl EventLoop {
                 std::thread::yield_now();
             }
         }
-        self.writing.held.patience = PATIENCE;
+        self.writing.held.poll_max = POLL_MAX;
         self.write_released();
     }
 
-    /// Takes the slots of held output, of which some may have been released.
+    /// Takes the list of slots with held output, of which some may be released.
     fn take_held(&mut self) -> Vec<usize> {
         self.writing.held.until = u64::MAX;
         let slots = std::mem::take(&mut self.writing.held.slots);
@@ -171,14 +176,15 @@ impl EventLoop {
         slots
     }
 
-    /// Looks at all held output anew when the connections are flushed.
+    /// Marks all held output, so that the next flush checks it again.
     pub(crate) fn end_held(&mut self) {
         for slot in self.take_held() {
             self.mark_dirty(slot);
         }
     }
 
-    /// Closes the connections whose output waits for the device: what it would reveal may never get there.
+    /// Closes the connections with held output after a failed write: the changes that it reveals
+    /// may never be in the file.
     pub(crate) fn close_held(&mut self) {
         for slot in self.take_held() {
             let last = self.connection(slot).and_then(|c| c.holds.back().copied());
@@ -191,7 +197,8 @@ impl EventLoop {
         }
     }
 
-    /// Moves the messages in the mailbox to their clients' output. Orders wait for the end of the turn.
+    /// Moves messages from the mailbox to their clients' output. Orders wait for the end of the
+    /// turn.
     pub(crate) fn collect_messages(&mut self) {
         if !self.shared.mailboxes[self.number].is_full() {
             return;
@@ -204,7 +211,7 @@ impl EventLoop {
                 && connection.session.id == to.client
             {
                 if connection.out.capacity() == 0 {
-                    connection.out = self.reading.spare.pop().unwrap_or_default();
+                    connection.out = self.reading.spare_outputs.pop().unwrap_or_default();
                 }
                 connection.chunks.take_long(&mut connection.out);
                 connection.out.extend_from_slice(bytes);
@@ -220,14 +227,14 @@ impl EventLoop {
         self.inbox.mail = mail;
     }
 
-    /// Writes the output of the turn, or output that was released since.
+    /// Writes the output of the turn, or output that was released later.
     pub(crate) fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.writing.dirty);
         for slot in dirty.drain(..) {
             self.flush(slot);
             self.count_client(slot);
         }
-        self.keep_clients();
+        self.limit_client_memory();
         if self.writing.dirty.is_empty() {
             self.writing.dirty = dirty;
         }
@@ -242,7 +249,7 @@ impl EventLoop {
             return;
         };
         connection.dirty = false;
-        // The loop looks for what is released after this line before it sleeps.
+        // Positions that are released after this line are checked before the loop sleeps.
         let log = &self.shared.durability.changelog;
         while connection
             .holds
@@ -291,7 +298,7 @@ impl EventLoop {
             .output_peak_window_ms
             .load(Ordering::Relaxed);
         info.output_peak.record_within(before, now_ms, window_ms);
-        // The loop reuses a buffer without unread output.
+        // The loop reuses the buffer if its output is written.
         let capacity = match flushed {
             Flushed::Blocked | Flushed::Held => connection.output_capacity() as u64,
             Flushed::All | Flushed::Broken => 0,
@@ -327,19 +334,20 @@ impl EventLoop {
         } else {
             0
         };
-        if self.reading.spare.len() < most {
-            self.reading.spare.push(out);
+        if self.reading.spare_outputs.len() < most {
+            self.reading.spare_outputs.push(out);
         }
     }
 
-    /// Closes a connection with `left` unread bytes if they exceed the limit, or arms the timer that will.
+    /// Closes a connection with `left` unread bytes if they exceed the limit, or arms the timer
+    /// that checks the soft limit.
     pub(crate) fn check_output(&mut self, slot: usize, limit: OutputLimit, left: u64) {
         let now_ms = self.turn_ms;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
         if is_exceeded(limit, left, now_ms, &mut connection.over_soft_since) {
-            self.cut_off(slot);
+            self.close_over_limit(slot);
         } else if let Some(since) = connection.over_soft_since
             && connection.soft_timer.is_none()
         {

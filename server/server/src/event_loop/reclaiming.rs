@@ -1,21 +1,22 @@
-//! A loop's part in returning memory to the system; see [`crate::memory::reclaim`].
+//! A loop's part in returning memory to the system. See [`crate::reclaim::rounds`].
 
 use crate::event_loop::{EventLoop, LoopTimer};
 use crate::memory::reclaim::{DELAY_MS, Share};
 use crate::reclaim::rounds;
 
 impl EventLoop {
-    /// Arms the timer of a round if enough has been freed since the last one. Called once per turn.
+    /// Arms the timer of a round if enough has been freed since the last round. Called once a turn.
     pub(crate) fn arm_round(&mut self) {
         if self.freed.round_timer.is_none()
-            && self.freed_bytes() >= rounds::worth_a_round(&self.shared)
+            && self.freed_bytes() >= rounds::round_threshold_bytes(&self.shared)
         {
             let at = self.turn_ms.saturating_add(DELAY_MS);
             self.freed.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
         }
     }
 
-    /// Begins a round. If another loop's round is in progress, tries again later: that round may miss bytes freed here.
+    /// Begins a round. If another round is in progress, tries again later, because that round may
+    /// miss bytes that were freed here.
     pub(crate) fn begin_round(&mut self) {
         self.freed.round_timer = None;
         if !rounds::begin_round(&self.shared) {
@@ -24,7 +25,7 @@ impl EventLoop {
         }
     }
 
-    /// Does this loop's part of a round: a bounded step.
+    /// Executes this loop's part of a round, which is a bounded step.
     pub(crate) fn collect_pages(&mut self, share: Share) {
         if let Some(reclaim) = self.shared.reclaim {
             (reclaim.collect)();
@@ -36,7 +37,8 @@ impl EventLoop {
         rounds::end_share(&self.shared, share);
     }
 
-    /// Returns the number of bytes freed since the last round, by this thread and by threads that report to it.
+    /// Returns the number of bytes freed since the last round, by this thread and by threads that
+    /// report to this loop.
     fn freed_bytes(&self) -> u64 {
         let own = self.shared.reclaim.map_or(0, |r| (r.freed_bytes)());
         own + self.freed.reported_bytes - self.freed.collected_bytes

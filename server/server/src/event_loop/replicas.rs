@@ -1,59 +1,52 @@
-//! Connections that have become replicas: their output is the replication stream.
+//! Connections that have become replicas. Their output is a snapshot, and then the replication
+//! stream.
+//!
+//! Only the loop writes to the socket. Other threads add blocks to a replica's transfer, or append
+//! to the stream, and send an order to the loop. A turn sends a bounded part to each replica.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::event_loop::EventLoop;
-use crate::event_loop::connection::Flushed;
+use crate::event_loop::connection::{Connection, Flushed};
 use crate::log;
-use crate::replication::replica::Phase;
+use crate::replication::replica::{Phase, Replica};
+use crate::replication::transfer::{Next, Transfer};
 
-/// Number of blocks of the stream in one call of the system.
+/// Maximum number of blocks of the stream in one system call.
 const BLOCKS_A_CALL: usize = 32;
-/// Number of calls for one replica a turn, so that others are served too.
+/// Maximum number of system calls for one replica in a turn, so that other clients are served too.
 const CALLS_A_TURN: usize = 4;
 
 impl EventLoop {
-    /// Prepares a connection that has just sent SYNC or PSYNC.
+    /// Prepares a connection that has sent SYNC or PSYNC.
     pub(crate) fn attach_replica(&mut self, slot: usize) {
         let nodelay = !self.settings.repl_disable_tcp_nodelay;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        let Some(replica) = &connection.session.replica else {
-            return;
-        };
-        self.replicas.push(slot);
         connection.socket.set_nodelay(nodelay);
-        match connection.socket.duplicate() {
-            Ok(socket) => {
-                // Nobody else sets it.
-                let _ = replica.socket.set(socket);
-                self.shared.call_upkeep();
-            }
-            Err(error) => {
-                log::warning!(
-                    self.shared.logger,
-                    "Can't send a snapshot to replica {replica}: {error}"
-                );
-                self.close(slot);
-            }
-        }
+        self.replicas.push(slot);
+        self.shared.request_upkeep();
     }
 
-    /// Marks the replicas of this loop, for which the stream may have more.
+    /// Marks the replicas of this loop as having output.
     pub(crate) fn feed_replicas(&mut self) {
-        // First, so that what is appended from here on orders again.
-        self.shared.replication.replicas.heard(self.number);
-        // A replica that has just got its snapshot counts from now on.
+        // First, so that bytes that are appended later cause another order.
+        self.shared
+            .replication
+            .replicas
+            .handle_feed_order(self.number);
+        // A replica that has just received its snapshot counts for WAIT from now on.
         self.shared.answer_acked(self.number);
         for at in 0..self.replicas.len() {
             self.mark_dirty(self.replicas[at]);
         }
     }
 
-    /// Sends a replica what the stream has for it, and closes the connection if it has ended or is too far behind.
+    /// Sends a replica its pending bytes. Closes the connection if it has ended or the replica is
+    /// too far behind.
     pub(crate) fn flush_replica(&mut self, slot: usize) {
         let shared = Arc::clone(&self.shared);
         let mut limit = self.settings.output_limits[crate::config::Settings::OUTPUT_REPLICA];
@@ -68,18 +61,19 @@ impl EventLoop {
             return self.close(slot);
         }
         let mut sent = 0;
-        let mut flushed = Flushed::Blocked;
-        if replica.phase() == Phase::Online {
-            flushed = connection.flush(connection.output_len(), &mut sent);
-            if flushed == Flushed::All {
-                flushed = self.send_stream(slot, &mut sent);
-            }
-        }
+        let flushed = match replica.phase() {
+            Phase::Waiting | Phase::Receiving => self.send_snapshot(slot, &replica, &mut sent),
+            Phase::Loading => Flushed::Held,
+            Phase::Online => match connection.flush(connection.output_len(), &mut sent) {
+                Flushed::All => self.send_stream(slot, &mut sent),
+                other => other,
+            },
+        };
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
         let next = replica.next();
-        // A replica that waits for its snapshot needs nothing yet.
+        // A replica that waits for its snapshot gets no stream yet.
         let left = match next {
             u64::MAX => 0,
             next => shared.replication.offset() + 1 - next.min(shared.replication.offset() + 1),
@@ -103,17 +97,75 @@ impl EventLoop {
         }
         match flushed {
             Flushed::Broken => self.close(slot),
-            // More follows in the next turn, or there is none.
+            // If bytes are left, the next turn sends more of them.
             Flushed::All if left == 0 => connection.over_soft_since = None,
             Flushed::All => self.mark_dirty(slot),
             Flushed::Blocked | Flushed::Held => {
-                // As in Redis, a replica that may continue is not cut off for what the backlog keeps for it.
+                // As in Redis, a replica that may continue from the backlog is not disconnected for
+                // these bytes.
                 if limit.hard_bytes > 0 {
                     limit.hard_bytes = limit.hard_bytes.max(backlog);
                 }
                 self.check_output(slot, limit, left);
             }
         }
+    }
+
+    /// Sends blocks of a replica's transfer, and ends the transfer. Closes the connection if its
+    /// socket accepts no byte for too long.
+    fn send_snapshot(&mut self, slot: usize, replica: &Replica, count: &mut u64) -> Flushed {
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return Flushed::Broken;
+        };
+        let flushed = send_blocks(connection, &replica.transfer, count);
+        let now_ms = self.shared.world.stopwatch_ms();
+        if *count > 0 || flushed != Flushed::Blocked {
+            replica.transfer.note_progress(now_ms);
+        }
+        match flushed {
+            Flushed::All => return self.end_transfer(replica),
+            // The next turn sends more.
+            Flushed::Held if *count > 0 => self.mark_dirty(slot),
+            Flushed::Blocked
+                if replica.transfer.stuck_ms(now_ms) > self.settings.repl_timeout_s * 1_000 =>
+            {
+                log::warning!(
+                    self.shared.logger,
+                    "Disconnecting timedout replica (full sync): {replica}"
+                );
+                return Flushed::Broken;
+            }
+            _ => {}
+        }
+        flushed
+    }
+
+    /// Begins the stream of a replica that has the whole snapshot, or disconnects a replica that
+    /// asked for the snapshot only.
+    fn end_transfer(&self, replica: &Replica) -> Flushed {
+        let shared = &self.shared;
+        if replica.peer.rdb_only {
+            log::notice!(
+                shared.logger,
+                "RDB transfer completed, rdb only replica ({replica}) should be disconnected asap"
+            );
+            return Flushed::Broken;
+        }
+        let at_once = replica.transfer.is_at_once();
+        if !at_once {
+            log::notice!(
+                shared.logger,
+                "Streamed RDB transfer with replica {replica} succeeded (socket). Waiting for REPLCONF ACK from slave to enable streaming"
+            );
+        }
+        replica.end_transfer(at_once);
+        shared.count_good_replicas();
+        log::notice!(
+            shared.logger,
+            "Synchronization with replica {replica} succeeded"
+        );
+        shared.order_feed(self.number);
+        Flushed::Held
     }
 
     /// Sends a part of the stream.
@@ -135,7 +187,7 @@ impl EventLoop {
                     Some(backlog) if !gone && backlog.reaches(next) => {
                         backlog.read(next, BLOCKS_A_CALL, &mut blocks, &mut last);
                     }
-                    // The history has ended; the replica asks again.
+                    // The history has ended, so the replica must ask again.
                     _ => return Flushed::Broken,
                 }
             }
@@ -157,10 +209,35 @@ impl EventLoop {
                     *count += sent as u64;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
-                Err(_) => return Flushed::Broken,
+                Err(e) => return e.into(),
             }
         }
         Flushed::All
     }
+}
+
+/// Sends blocks of a transfer. Returns [`Flushed::All`] at the end of the transfer, and
+/// [`Flushed::Held`] if blocks may follow.
+fn send_blocks(connection: &mut Connection, transfer: &Transfer, count: &mut u64) -> Flushed {
+    for _ in 0..CALLS_A_TURN {
+        let next = transfer.next();
+        let Next::Send(block, from) = next else {
+            return match (next, connection.socket.flush()) {
+                (Next::Close, _) => Flushed::Broken,
+                (_, Err(e)) => e.into(),
+                (Next::End, Ok(())) => Flushed::All,
+                (_, Ok(())) => Flushed::Held,
+            };
+        };
+        match connection.socket.write(&block[from..]) {
+            Ok(0) => return Flushed::Broken,
+            Ok(sent) => {
+                transfer.sent(sent);
+                *count += sent as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return e.into(),
+        }
+    }
+    Flushed::Held
 }

@@ -1,4 +1,5 @@
-//! Publishes the keyspace's events on channels, and counts them.
+//! Events of a turn: keyspace notifications, invalidations of client-side caches, effects for the
+//! log, and wake-ups.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,28 +15,31 @@ use crate::memory::counters;
 use crate::node::Shared;
 use crate::session::trackers::{Batch, Prefixes};
 
-/// Most keys that are gathered for clients in BCAST mode before they are sent.
+/// Maximum number of keys that are collected for clients in BCAST mode before they are sent.
 const BATCH_MAX: usize = 16_384;
 
-/// Receives the events of one event loop. It lives for a turn, at whose end it sends what it has gathered.
+/// Receives the events of one event loop during a turn. Dropping it at the end of the turn sends
+/// the collected keys.
 pub(crate) struct LoopSink<'s> {
     pub(crate) shared: &'s Shared,
     pub(crate) loop_number: usize,
-    /// Publish the last values of strings that expire.
+    /// Whether the last values of expired strings are published.
     pub(crate) expired_values: bool,
-    /// Keys that the turn has changed since it last appended, while replies wait for the append-only file.
+    /// Keys that the turn has changed since it last appended to the log, while replies wait for the
+    /// append-only file.
     changed: Vec<KeyHash>,
-    /// Number of these keys that are noted in the log of changes.
+    /// Number of these keys whose changes are noted in the log of changes.
     noted: usize,
     /// Prefixes of the clients in BCAST mode.
     prefixes: Arc<Prefixes>,
-    /// Changed keys that those clients want to know of.
+    /// Changed keys with a prefix of a client in BCAST mode.
     batch: Batch,
-    /// Bytes of the invalidations that the turn has sent or gathered.
+    /// Bytes of the invalidations that the turn has sent or collected.
     invalidations: u64,
     /// Buffer for channel names such as `__keyspace@0__:key`.
     channel: Vec<u8>,
-    /// Channel of the last `__keyevent@`: its database, its name, and where the event begins in it. Events repeat.
+    /// Last `__keyevent@` channel: its database, its name, and the start of the event in the name.
+    /// It is kept because events repeat.
     event_channel: (usize, Vec<u8>, usize),
 }
 
@@ -55,7 +59,8 @@ impl<'s> LoopSink<'s> {
         }
     }
 
-    /// Adds what was allocated for invalidations since the loop's counter of memory had this value.
+    /// Adds the bytes that were allocated for invalidations since the loop's memory counter was
+    /// `before`.
     fn count_invalidations(&mut self, before: i64) {
         let bytes = u64::try_from(counters::own() - before).unwrap_or(0);
         self.invalidations += bytes;
@@ -69,12 +74,12 @@ impl<'s> LoopSink<'s> {
             self.shared
                 .clients
                 .trackers
-                .broadcast(&self.shared.post(), &self.batch);
+                .broadcast(&self.shared.destinations(), &self.batch);
             self.batch.clear();
         }
     }
 
-    /// Records the time from a deadline to the expiry of its entry.
+    /// Records the time between a deadline and the expiry of its entry.
     fn record_lateness(&self, now: Now, deadline_ms: u64) {
         let late_us = now
             .micros()
@@ -111,7 +116,7 @@ fn write_channel(channel: &mut Vec<u8>, prefix: &str, db: usize) {
     channel.extend_from_slice(b"__:");
 }
 
-/// Sends what is left.
+/// Sends the remaining keys.
 impl Drop for LoopSink<'_> {
     fn drop(&mut self) {
         self.send_batch();
@@ -196,7 +201,7 @@ impl Sink for LoopSink<'_> {
         self.shared
             .clients
             .trackers
-            .invalidate(&self.shared.post(), key, readers, by);
+            .invalidate(&self.shared.destinations(), key, readers, by);
         self.count_invalidations(before);
     }
 
@@ -222,7 +227,7 @@ impl Sink for LoopSink<'_> {
     }
 
     fn serves(&mut self, waiter: &Waiter) {
-        // Other clients get no messages while they wait.
+        // RESP2 clients get no messages while they wait.
         if waiter.protocol() == Protocol::Resp3 {
             let id = waiter.id();
             self.shared.mailboxes[id.loop_number].await_answer(id.client);
@@ -233,7 +238,7 @@ impl Sink for LoopSink<'_> {
         self.shared
             .clients
             .trackers
-            .invalidate_all(&self.shared.post());
+            .invalidate_all(&self.shared.destinations());
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

@@ -1,4 +1,9 @@
-//! How long a loop sleeps: until its next deadline, by an alarm of the clock, or until what follows the stopwatch.
+//! Sleeping: until the loop's next deadline, which an alarm of the wall clock signals, or until the
+//! next time limit on the stopwatch.
+//!
+//! Ground rules: the loop announces until when it sleeps, and then checks the deadlines and the
+//! mailbox once more. A thread that sets an earlier deadline stores it first, and then reads the
+//! announcement. So either the loop or the thread sees the other's write, and no wake-up is lost.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,7 +12,7 @@ use crate::event_loop::EventLoop;
 use crate::persist;
 
 impl EventLoop {
-    /// Returns the next deadline of this loop, in unix ms; `u64::MAX` if there is none.
+    /// Returns the next deadline of this loop in Unix milliseconds; `u64::MAX` without a deadline.
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
         let paused = self.shared.durability.is_loading()
@@ -32,7 +37,7 @@ impl EventLoop {
             .unwrap_or(u64::MAX)
     }
 
-    /// Arms the alarm. Returns the timeout for the poll: zero if there is work.
+    /// Arms the alarm. Returns the timeout for the poll, which is zero if there is work.
     pub(crate) fn prepare_sleep(&mut self) -> Option<Duration> {
         let unsent = !self.writing.dirty.is_empty();
         if self.more_due
@@ -49,8 +54,8 @@ impl EventLoop {
             mailbox.wait_for(self.writing.held.until);
         }
         let wakeup = self.next_wakeup_ms();
-        // A thread that sets an earlier deadline, adds mail or releases a position after this line wakes the loop; the checks
-        // below see earlier changes.
+        // A thread that sets an earlier deadline, adds mail or releases a position after this line
+        // wakes the loop. The checks below see earlier changes.
         mailbox.sleep.announce(wakeup);
         let wakeup = wakeup.min(self.next_wakeup_ms());
         let released = held
@@ -75,7 +80,8 @@ impl EventLoop {
             .min()
     }
 
-    /// Returns the time until the upkeep of replicas or a time limit of a conversation with another server: both follow the stopwatch.
+    /// Returns the time until the next upkeep of replicas, or the next time limit of a conversation
+    /// with another server. Both follow the stopwatch.
     fn until_by_stopwatch(&self) -> Option<Duration> {
         let at_ms = self
             .shared

@@ -1,18 +1,19 @@
-//! Timers that are due in the loop's shards.
+//! Due timers in the loop's shards.
 
 use punctual_store::Turn;
 
 use crate::dispatch::Dispatcher;
-use crate::dispatch::timers::{By, Fired};
+use crate::dispatch::timers::{Fired, Trigger};
 use crate::event_loop::EventLoop;
 use crate::node::scripts::Scripts;
 
-/// Time after which the loop looks at its sockets again, in ns.
+/// Time in nanoseconds after which the loop polls its sockets again.
 const FIRING_MAX_NS: u64 = 500_000;
 
 impl EventLoop {
-    /// Fires the timers that expiry has just found. `began` is the stopwatch's reading at the beginning of the batch. Returns false if the loop must
-    /// first turn to its clients, or a script is in the way: the rest stays due.
+    /// Fires the timers that expiry has just returned. `began` is the stopwatch's reading at the
+    /// start of the batch. Returns false if the loop must serve its clients first, or if a script
+    /// prevents firing; the remaining timers stay due.
     pub(crate) fn fire_timers(&mut self, turn: &mut Turn, began: u64) -> bool {
         let shared = self.shared();
         let (number, stopwatch) = (self.number, self.stopwatch.clone());
@@ -32,13 +33,13 @@ impl EventLoop {
             max,
             clients,
         );
-        let goes_on = due.iter().all(|due| {
-            let fired = dispatcher.fire(due, By::Deadline);
+        let continues = due.iter().all(|due| {
+            let fired = dispatcher.fire(due, Trigger::Deadline);
             let nanos = stopwatch.delta_as_nanos(began, stopwatch.raw());
             fired != Fired::Later && nanos < FIRING_MAX_NS
         });
         self.scripts = Some(scripts);
         self.busy_is_over();
-        goes_on
+        continues
     }
 }

@@ -1,4 +1,4 @@
-//! The limit of the keys that clients may have cached (`tracking-table-max-keys`).
+//! The limit of tracked keys for client-side caches (`tracking-table-max-keys`).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use punctual_store::Turn;
 use crate::event_loop::EventLoop;
 
 impl EventLoop {
-    /// Removes some of the keys that clients may have cached, if there are too many.
+    /// Invalidates some of the tracked keys if there are too many.
     pub(crate) fn limit_tracked(&mut self, turn: &mut Turn) {
         const KEYS: usize = 100;
         let shared = Arc::clone(&self.shared);

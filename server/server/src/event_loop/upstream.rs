@@ -1,4 +1,4 @@
-//! The connection of the primary, and changes of the role.
+//! The connection of the primary, and changes of the server's role.
 
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use crate::replication::attachment::Attachment;
 use crate::replication::upstream::Attempt;
 use crate::session::Session;
 
-/// Reply to commands that wait when the role changes.
+/// Reply to waiting commands when the role changes.
 const UNBLOCKED: &[u8] = b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n";
 
 impl EventLoop {
-    /// Serves the connection of the primary. A full synchronization takes the place of the keyspace first.
+    /// Serves the connection of the primary. After a full synchronization, first replaces the
+    /// keyspace.
     pub(crate) fn attach_primary(&mut self, mut attachment: Attachment) {
         let shared = Arc::clone(&self.shared);
         if let Some(slot) = self.primary {
@@ -71,7 +72,8 @@ impl EventLoop {
         Some(slot)
     }
 
-    /// Tells the primary what is applied, and closes its connection if it is silent for too long.
+    /// Acknowledges the applied stream to the primary, and closes its connection if it has been
+    /// silent for too long.
     pub(crate) fn acknowledge_primary(&mut self) {
         let Some(slot) = self.primary else {
             return;
@@ -96,7 +98,7 @@ impl EventLoop {
         self.plan_acknowledgement();
     }
 
-    /// Ends a failover.
+    /// Processes the answer to the PSYNC of a failover.
     pub(crate) fn failover_answered(&mut self, accepted: bool) {
         let shared = Arc::clone(&self.shared);
         let mut sink = LoopSink::new(&shared, self.number, false);
@@ -107,7 +109,7 @@ impl EventLoop {
         self.discard(turn);
     }
 
-    /// Notes that the primary's connection has ended.
+    /// Handles the end of the primary's connection.
     pub(crate) fn primary_lost(&mut self, session: &Session) {
         self.primary = None;
         if let Some(applied) = &session.upstream
@@ -123,8 +125,8 @@ impl EventLoop {
         self.follow_primary();
     }
 
-    /// Ends what the former role has begun: the connection of a former primary, and on a replica the commands that wait.
-    /// What has fallen due on a replica that is promoted expires in the next turn.
+    /// Ends leftovers of the former role: the connection of a former primary, and on a replica the
+    /// commands that wait. Keys that are overdue on a promoted replica expire in the next turn.
     pub(crate) fn change_role(&mut self) {
         self.more_due = true;
         let generation = self.shared.replication.upstream.generation();

@@ -1,4 +1,8 @@
-//! Connections whose command waits for a key; see [`crate::node::waiting`].
+//! Connections whose command waits. See [`crate::node::waiting`].
+//!
+//! A waiter ends once, by an atomic claim: it is served, times out, is unblocked, or its client
+//! disconnects. The thread that claims the waiter answers the client; from another loop, it does so
+//! through the mailbox of the client's loop.
 
 use punctual_store::{Now, Turn};
 
@@ -8,7 +12,7 @@ use crate::event_loop::{EventLoop, LoopTimer};
 use crate::node::waiting;
 
 impl EventLoop {
-    /// Arms the timeout of a connection's command, which begins to wait.
+    /// Arms the timeout of a connection's command that begins to wait.
     pub(crate) fn block(&mut self, slot: usize) {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
@@ -20,14 +24,14 @@ impl EventLoop {
             .and_then(|w| w.deadline_ms());
         connection.wait_timer = deadline.map(|at| self.timers.insert(at, LoopTimer::Wait(slot)));
         if connection.out.is_empty() && connection.out.capacity() > 0 {
-            // The wait may be long, so other connections use the buffer.
+            // The wait may be long, so the buffer is given to other connections.
             let out = std::mem::take(&mut connection.out);
             self.keep_output(out);
         }
     }
 
-    /// Serves the clients that wait for keys which the wheel has made ready: a lease has ended, an entry has been idle for long enough, a
-    /// stream has got an event, or an expired key ends their wait.
+    /// Serves the waiters of keys that became ready without a command: a lease has ended, an entry
+    /// has been idle for long enough, a stream has got an event, or a key has expired.
     pub(crate) fn serve_ready(&self, turn: &mut Turn) {
         if turn.has_ready() {
             let holds = self.writing.released.is_some();
@@ -35,7 +39,8 @@ impl EventLoop {
         }
     }
 
-    /// Notes that the peer has closed its end. Bytes from it may still be unread, but commands behind one that waits never run.
+    /// Records that the peer has closed its end. Unread bytes from it may remain, but commands
+    /// after a command that waits never run.
     pub(crate) fn hung_up(&mut self, slot: usize) {
         if let Some(connection) = self.connection(slot) {
             connection.hung_up = true;
@@ -45,8 +50,9 @@ impl EventLoop {
         }
     }
 
-    /// Handles the end of the peer's stream: closes the connection when its output is written. Cancels the command that waits, so that
-    /// no element is popped for it, and the commands behind it.
+    /// Handles the end of the peer's stream: closes the connection when its output is written.
+    /// Cancels a command that waits, so that no element is popped for it, and all commands after
+    /// it.
     pub(crate) fn end_stream(&mut self, slot: usize) {
         let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
             return;
@@ -67,7 +73,8 @@ impl EventLoop {
             self.timers.remove(key);
         }
         if let Some(waiter) = connection.session.end_waiting() {
-            // If another thread has already claimed the waiter, the popped element is lost with the connection.
+            // If another thread has already claimed the waiter, the popped element is lost with the
+            // connection.
             waiter.claim();
             self.ended.waiters.push(waiter);
         }
@@ -81,7 +88,7 @@ impl EventLoop {
             return;
         };
         connection.wait_timer = None;
-        // If another thread has claimed the waiter, the reply is in the mailbox or soon will be.
+        // If another thread has claimed the waiter, the reply is in the mailbox, or will be.
         if let Some(waiter) = &connection.session.waiter
             && waiter.claim()
         {
@@ -98,7 +105,8 @@ impl EventLoop {
         }
     }
 
-    /// Ends the wait of a connection's command that has its reply, so that the next commands may run.
+    /// Ends the wait of a connection whose command has its reply, so that the next commands may
+    /// run.
     pub(crate) fn unblock(&mut self, slot: usize) {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
@@ -109,7 +117,7 @@ impl EventLoop {
         if let Some(key) = connection.wait_timer.take() {
             self.timers.remove(key);
         }
-        // What has served the command may be in the replication stream by now.
+        // The change that served the command may already be in the replication stream.
         connection.session.has_written = true;
         let info = &connection.session.info;
         self.shared.clients.registry.set_waiting(info, false);
@@ -122,7 +130,7 @@ impl EventLoop {
     /// Runs the commands that clients have sent during their waits.
     pub(crate) fn resume_unblocked(&mut self, turn: &mut Turn) {
         for slot in std::mem::take(&mut self.resuming.unblocked) {
-            // A command that has arrived since may wait in its turn.
+            // A command that ran since then may wait.
             if self.connection(slot).is_some_and(|c| c.waits()) {
                 continue;
             }

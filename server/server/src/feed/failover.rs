@@ -1,7 +1,8 @@
 //! FAILOVER: this server and one of its replicas exchange their roles, and no write is lost.
 //!
-//! Writes are paused until a replica has acknowledged everything; then this server follows it, and says so in its PSYNC, which
-//! makes the replica a primary. Loop 0 takes each step, in the upkeep of replicas.
+//! Writes are paused until a replica has acknowledged the whole stream. Then this server becomes a
+//! replica of that replica. Its PSYNC announces the failover, which makes the other server a
+//! primary. The upkeep of replicas on loop 0 takes each step.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ fn address(replica: &Replica) -> Option<Address> {
 }
 
 impl Shared {
-    /// Begins a failover: pauses writes.
+    /// Begins a failover by pausing writes.
     pub(crate) fn plan_failover(&self, turn: &Turn, plan: Plan) {
         match &plan.target {
             Some(target) => log::notice!(self.logger, "FAILOVER requested to {target}."),
@@ -40,7 +41,7 @@ impl Shared {
             .pauses
             .begin(Purpose::Failover, turn.now, u64::MAX, writes_only);
         *self.replication.failover.0.lock() = Some(plan);
-        self.call_upkeep();
+        self.request_upkeep();
     }
 
     fn end_failover(&self) {
@@ -49,7 +50,8 @@ impl Shared {
         self.order_all(|| Order::Resume);
     }
 
-    /// Ends the failover without a result, if there is one. A server that follows the replica already is a primary again.
+    /// Aborts the failover, if there is one. If this server already follows the target, it becomes
+    /// a primary again.
     pub(crate) fn abort_failover(&self, turn: &mut Turn, reason: &str) {
         let state = self.replication.failover.state();
         let Some(plan) = self.replication.failover.0.lock().clone() else {
@@ -69,7 +71,7 @@ impl Shared {
         self.end_failover();
     }
 
-    /// Notes the answer of the replica that this server follows.
+    /// Processes the answer of the target to the PSYNC of this server.
     pub(crate) fn failover_answered(&self, turn: &mut Turn, accepted: bool) {
         if !self.replication.failover.is_in_progress() {
         } else if accepted {
@@ -79,7 +81,8 @@ impl Shared {
         }
     }
 
-    /// Takes the next step if it is time. Returns the time of the next look, by the stopwatch.
+    /// Takes the next step if it is due. Returns the time of the next check, in milliseconds of the
+    /// stopwatch.
     pub(crate) fn advance_failover(self: &Arc<Self>, turn: &mut Turn) -> Option<u64> {
         let plan = self.replication.failover.0.lock().clone();
         let plan = plan.filter(|plan| !plan.in_progress)?;
@@ -90,7 +93,8 @@ impl Shared {
             self.abort_failover(turn, "Replica never caught up before timeout");
             return None;
         }
-        // No write is in a turn now, and none follows.
+        // With every shard locked, no turn has an unfinished write, and the pause prevents further
+        // writes.
         turn.lock_all();
         let offset = self.replication.offset();
         let caught_up = |replica: &Arc<Replica>| replica.is_online() && replica.acked() == offset;

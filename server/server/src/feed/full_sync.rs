@@ -1,44 +1,49 @@
-//! Full synchronization: a snapshot for the replicas that cannot continue, on a thread of its own.
+//! Full synchronization: a snapshot for replicas that cannot continue, encoded on a separate
+//! thread.
 //!
-//! All replicas that wait when it begins share one walk. It begins in a turn that holds every shard: the snapshot is the
-//! keyspace at the offset that `+FULLRESYNC` names, and the backlog keeps what follows for each of them. The thread then
-//! locks one shard at a time, for the walk, and none while it writes to a socket. Clients of the server do not notice it.
+//! All replicas that wait when the synchronization begins share one walk. It begins in a turn that
+//! holds every shard: the snapshot is the keyspace at the offset that `+FULLRESYNC` names, and the
+//! backlog keeps the stream from this offset on for each replica. The thread locks one shard at a
+//! time for the walk. It only encodes: it adds blocks to the replicas' transfers, holds no lock
+//! while it waits for a slow replica, and ends after the last block. The event loops of the
+//! replicas send the blocks.
 //!
-//! A replica that can find the end of a payload of unknown length gets the bytes as they are made (`$EOF:<mark>`), others
-//! after they are complete (`$<length>`), from a file that exists meanwhile.
+//! A replica with the capability `eof` gets the bytes while they are encoded, between `$EOF:<mark>`
+//! and the mark. Other replicas get the snapshot when it is complete, after `$<length>`, from a
+//! temporary file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
 use crate::config::Settings;
-use crate::feed::senders::{NoneLeft, Senders};
 use crate::log;
 use crate::node::Shared;
-use crate::persist::encode::{self, Header, Piece, Place};
+use crate::persist::encode::{self, Header, HistoryPosition, Piece};
 use crate::reclaim::rounds;
 use crate::replication::replica::{Filter, Phase, Replica};
 use crate::script::functions::registry::Libraries;
 
-/// Bytes that are read from the file at once.
-const READ_BYTES: usize = 1 << 20;
+/// Maximum size of a block in bytes. A TLS session accepts this many bytes in a call, and an event
+/// loop writes a few blocks in a turn.
+const BLOCK_BYTES: usize = 64 << 10;
 
-/// Begins a synchronization of waiting replicas, if it is time, or plans the next look.
+/// Begins a synchronization of the waiting replicas if it is due, or sets the time of the next
+/// check.
 pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
     let mut waiting = shared.replication.replicas.all();
-    waiting.retain(|r| r.phase() == Phase::Waiting && r.socket.get().is_some());
+    waiting.retain(|replica| replica.phase() == Phase::Waiting);
     let Some(first) = waiting.first() else {
         return;
     };
     if shared.durability.is_loading() || shared.stopping.load(Ordering::Acquire) {
         return;
     }
-    // Those who want the same parts share a walk.
+    // Replicas with the same filter share a walk.
     let filter = first.peer.filter;
     waiting.retain(|replica| replica.peer.filter == filter);
     let to_sockets = waiting.iter().all(|replica| replica.peer.eof)
@@ -59,16 +64,17 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
             return;
         }
     }
-    // Only one walk goes through the keyspace at a time; the end of the other one calls for upkeep.
+    // Only one walk runs at a time. The end of the other walk requests upkeep again.
     if shared.durability.begin_walk() {
         begin(shared, turn, waiting, filter, to_sockets);
     }
 }
 
-/// The walk of a synchronization. Dropping it lets others begin, whatever has happened.
+/// Walk of a synchronization. Dropping it, also after a failure, allows the next walk.
 struct Walk {
     shared: Arc<Shared>,
     snapshot: Snapshot,
+    /// Whether all records are encoded.
     complete: bool,
 }
 
@@ -78,7 +84,7 @@ impl Drop for Walk {
             std::mem::take(&mut self.snapshot).abandon(&self.shared.store);
         }
         self.shared.durability.end_walk();
-        self.shared.call_upkeep();
+        self.shared.request_upkeep();
     }
 }
 
@@ -88,8 +94,10 @@ struct Job {
     settings: Arc<Settings>,
     now: Now,
     libraries: Libraries,
-    place: Place,
+    position: HistoryPosition,
     replicas: Vec<Arc<Replica>>,
+    /// Whether the bytes are sent while they are encoded, and not from a file.
+    to_sockets: bool,
 }
 
 fn begin(
@@ -115,24 +123,29 @@ fn begin(
         complete: false,
     };
     shared.durability.changelog.force_select();
-    let place = {
-        // PINGs are appended at any time, so the offset is read under the lock of the stream.
-        let _stream = shared.replication.replicas.stream();
-        let offset = shared.replication.offset();
-        for replica in &replicas {
-            replica.set_next(offset + 1);
-            replica.set_phase(Phase::Receiving);
-        }
-        Place {
-            id: shared.replication.ids().current,
-            offset,
-            // A replica passes its primary's stream on, which does not select again.
-            db: match shared.replication.is_replica() {
-                true => shared.replication.upstream.db(),
-                false => 0,
-            },
-        }
+    // PINGs are appended at any time, so the offset is read under the lock of the stream.
+    let stream = shared.replication.replicas.stream();
+    let position = HistoryPosition {
+        id: shared.replication.ids().current,
+        offset: shared.replication.offset(),
+        // A replica passes on its primary's stream, in which no SELECT follows the snapshot.
+        db: match shared.replication.is_replica() {
+            true => shared.replication.upstream.db(),
+            false => 0,
+        },
     };
+    for replica in &replicas {
+        replica.set_next(position.offset + 1);
+        replica.set_phase(Phase::Receiving);
+        if !replica.old_protocol {
+            let HistoryPosition { id, offset, .. } = position;
+            replica
+                .transfer
+                .announce(&format!("+FULLRESYNC {id} {offset}\r\n"));
+            shared.order_feed(replica.client.loop_number);
+        }
+    }
+    drop(stream);
     turn.release();
     log::notice!(
         shared.logger,
@@ -154,14 +167,13 @@ fn begin(
         settings,
         now: turn.now,
         libraries,
-        place,
+        position,
         replicas: replicas.clone(),
+        to_sockets,
     };
-    let thread = shared
-        .world
-        .spawn("punctual-sync", move || job.run(walk, to_sockets));
+    let thread = shared.world.spawn("punctual-sync", move || job.run(walk));
     match thread {
-        Ok(thread) => shared.replication.replicas.full_sync.add(thread),
+        Ok(thread) => shared.replication.replicas.full_sync.add(thread, replicas),
         Err(error) => {
             log::warning!(
                 shared.logger,
@@ -173,40 +185,31 @@ fn begin(
 }
 
 impl Job {
-    fn run(self, walk: Walk, to_sockets: bool) {
-        let timeout = Duration::from_secs(self.settings.repl_timeout_s);
-        let mut senders = Senders::new(&self.shared, timeout);
-        for replica in &self.replicas {
-            let mut head = Vec::new();
-            if !replica.old_protocol {
-                let Place { id, offset, .. } = self.place;
-                head = format!("+FULLRESYNC {id} {offset}\r\n").into_bytes();
-            }
-            senders.add(replica, head);
-        }
-        let result = if to_sockets {
-            self.stream(&mut senders, walk)
-        } else {
-            self.by_file(&mut senders, walk)
-        };
+    fn run(self, walk: Walk) {
         let shared = &self.shared;
-        match result {
-            Ok(()) if to_sockets => {
+        let pushed = match self.to_sockets {
+            true => self.stream(walk),
+            false => self.by_file(walk),
+        };
+        match pushed.and_then(|()| self.complete()) {
+            Ok(()) if self.to_sockets => {
                 log::notice!(
                     shared.logger,
                     "Background RDB transfer terminated with success"
                 );
             }
             Ok(()) => {}
-            Err(Failure::NoneLeft) => {
-                log::warning!(shared.logger, "No replica is left for the RDB transfer");
-            }
-            Err(Failure::File(error)) => {
-                log::warning!(
-                    shared.logger,
-                    "SYNC failed. BGSAVE for replication failed: {error}"
-                );
-                // They ask again.
+            Err(failure) => {
+                match failure {
+                    Failure::NoneLeft => {
+                        log::warning!(shared.logger, "No replica is left for the RDB transfer");
+                    }
+                    Failure::File(error) => log::warning!(
+                        shared.logger,
+                        "SYNC failed. BGSAVE for replication failed: {error}"
+                    ),
+                }
+                // A part of a snapshot is useless, so the replicas must ask again.
                 self.replicas.iter().for_each(|r| shared.close_replica(r));
             }
         }
@@ -214,18 +217,14 @@ impl Job {
     }
 
     /// Encodes the snapshot, and ends the walk.
-    fn encode<E>(
+    fn encode(
         &self,
         mut walk: Walk,
-        mut write: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), Failure>
-    where
-        Failure: From<E>,
-    {
+        mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let mut header = Header::new(self.now, &self.libraries);
-        header.place = Some(self.place);
-        let shared = &self.shared;
-        let store = &shared.store;
+        header.position = Some(self.position);
+        let store = &self.shared.store;
         let done = encode::encode(
             self.shared.world,
             &self.settings,
@@ -233,85 +232,87 @@ impl Job {
             &mut walk.snapshot,
             |snapshot, out| snapshot.next(store, out),
             |piece| match piece {
-                Piece::Bytes(bytes) => write(bytes).map_err(Failure::from),
-                Piece::Keys(_) if shared.replication.replicas.full_sync.is_aborted() => {
-                    Err(Failure::NoneLeft)
-                }
-                Piece::Keys(_) => Ok(()),
+                Piece::Bytes(bytes) => write(bytes),
+                Piece::Keys(_) => self.check(),
             },
         );
         walk.complete = done.is_ok();
         done
     }
 
-    /// Sends the bytes as they are made.
-    fn stream(&self, senders: &mut Senders<'_>, walk: Walk) -> Result<(), Failure> {
+    /// Pushes the bytes while they are encoded.
+    fn stream(&self, walk: Walk) -> Result<(), Failure> {
         let mark = self.shared.world.hex_digits::<40>();
-        senders.push([b"$EOF:", &mark[..], b"\r\n"].concat())?;
-        let sent = self.encode(walk, |bytes| senders.push(bytes.to_vec()));
-        if sent.is_err() {
-            // Half a payload is useless.
-            senders.close_all();
-        }
-        sent?;
-        senders.push(mark.to_vec())?;
-        senders.finish(false, |replica| {
-            if !replica.peer.rdb_only {
-                log::notice!(
-                    self.shared.logger,
-                    "Streamed RDB transfer with replica {replica} succeeded (socket). Waiting for REPLCONF ACK from slave to enable streaming"
-                );
-            }
-        })?;
-        Ok(())
+        self.push(&[b"$EOF:", &mark[..], b"\r\n"].concat())?;
+        self.encode(walk, |bytes| self.push(bytes))?;
+        self.push(&mark)
     }
 
-    /// Writes a file, then sends it.
-    fn by_file(&self, senders: &mut Senders<'_>, walk: Walk) -> Result<(), Failure> {
+    /// Writes a file, then pushes its bytes.
+    fn by_file(&self, walk: Walk) -> Result<(), Failure> {
         let name = format!("temp-{}-sync.rdb", std::process::id());
         let path = self.settings.dir.join(name);
-        let created = File::options()
+        let mut file = File::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(true)
-            .open(&path);
-        // Only this descriptor keeps it, so nothing is left if the server ends.
-        let opened = created.and_then(|file| std::fs::remove_file(&path).map(|()| file));
-        let written = match opened {
-            Ok(mut file) => self
-                .encode(walk, |bytes| file.write_all(bytes))
-                .map(|()| file),
-            Err(error) => Err(error.into()),
-        };
-        let mut file = written.inspect_err(|_| senders.close_all())?;
+            .open(&path)?;
+        // The file exists only through this descriptor, so a crash of the server leaves nothing.
+        std::fs::remove_file(&path)?;
+        self.encode(walk, |bytes| Ok(file.write_all(bytes)?))?;
         let len = file.metadata()?.len();
         file.rewind()?;
-        senders.push(format!("${len}\r\n").into_bytes())?;
+        self.push(format!("${len}\r\n").as_bytes())?;
+        let mut buffer = vec![0; BLOCK_BYTES];
         loop {
-            let mut block = Vec::with_capacity(READ_BYTES);
-            if (&file).take(READ_BYTES as u64).read_to_end(&mut block)? == 0 {
-                break;
+            match file.read(&mut buffer)? {
+                0 => return Ok(()),
+                count => self.push(&buffer[..count])?,
             }
-            senders.push(block)?;
         }
-        senders.finish(true, |_| {})?;
-        Ok(())
+    }
+
+    /// Adds bytes to the transfers, in blocks that the replicas share. Blocks while a replica is
+    /// too far behind.
+    fn push(&self, bytes: &[u8]) -> Result<(), Failure> {
+        for piece in bytes.chunks(BLOCK_BYTES) {
+            let block = Arc::from(piece);
+            for replica in &self.replicas {
+                if replica.transfer.push(&block) {
+                    self.shared.order_feed(replica.client.loop_number);
+                }
+            }
+        }
+        self.check()
+    }
+
+    /// Completes the transfers. After a file, the stream follows at once; after a streamed
+    /// snapshot, it follows when the replica has found the mark.
+    fn complete(&self) -> Result<(), Failure> {
+        for replica in &self.replicas {
+            replica.transfer.complete(!self.to_sockets);
+            self.shared.order_feed(replica.client.loop_number);
+        }
+        self.check()
+    }
+
+    /// Returns an error if all transfers are closed.
+    fn check(&self) -> Result<(), Failure> {
+        let mut replicas = self.replicas.iter();
+        match replicas.all(|replica| replica.transfer.is_closed()) {
+            true => Err(Failure::NoneLeft),
+            false => Ok(()),
+        }
     }
 }
 
-/// Why a synchronization has failed.
+/// Reason why a synchronization has failed.
 enum Failure {
-    /// No replica is left, or the server stops.
+    /// All transfers are closed, because the replicas have disconnected or the server stops.
     NoneLeft,
     /// The file cannot be written or read.
     File(io::Error),
-}
-
-impl From<NoneLeft> for Failure {
-    fn from(_: NoneLeft) -> Self {
-        Self::NoneLeft
-    }
 }
 
 impl From<io::Error> for Failure {

@@ -1,8 +1,14 @@
-//! The server as a primary: the stream to its replicas, snapshots for them, and FAILOVER.
+//! The server as a primary: the replication stream, snapshots for replicas, and FAILOVER.
+//!
+//! The connection of a replica stays in its event loop, but its output is the stream: blocks of
+//! bytes that all replicas share ([`crate::replication::backlog`]). Each replica has an offset in
+//! the stream. The phase of a replica says which thread provides its output: upkeep on loop 0 while
+//! the replica waits, the thread of the full synchronization while it receives a snapshot, and then
+//! its own loop. Timeouts and lags are measured with the machine's stopwatch, also with a virtual
+//! clock.
 
 pub(crate) mod failover;
 mod full_sync;
-mod senders;
 mod stream;
 pub(crate) mod upkeep;
 mod waits;

@@ -1,4 +1,4 @@
-//! What changes the stream and the list of replicas: appends, replicas that come and go, and what the server does for them.
+//! Changes of the replication stream and of the list of replicas.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +14,9 @@ use crate::replication::replica::Replica;
 use crate::replication::replicas::{Replicas, Stream};
 
 impl Shared {
-    /// Appends bytes to the replication stream, if there is a backlog, and tells the loops with replicas. The mutex of the log
-    /// is held, or nothing that changes the keyspace can run.
+    /// Appends bytes to the replication stream if there is a backlog, and orders the loops with
+    /// replicas to send them. The caller holds the mutex of the log, or prevents all changes of the
+    /// keyspace.
     pub(crate) fn append_to_stream(&self, bytes: &[u8]) {
         let mut guard = self.replication.replicas.stream();
         let stream = &mut *guard;
@@ -28,10 +29,11 @@ impl Shared {
             stream.trim();
         }
         drop(guard);
-        self.tell_loops_with_replicas();
+        self.order_feed_on_all_loops();
     }
 
-    /// Begins a history and its stream, unless there is one: nothing that the server has done so far is in it.
+    /// Begins a new history and its stream, unless a stream exists. Earlier changes of the server
+    /// are not part of the new history.
     pub(crate) fn begin_stream(&self, turn: &mut Turn) {
         turn.release();
         turn.lock_all();
@@ -56,19 +58,28 @@ impl Shared {
         );
     }
 
-    /// Orders the loops with replicas to send what the stream has for them.
-    fn tell_loops_with_replicas(&self) {
+    /// Orders each loop with replicas to send the new part of the stream.
+    fn order_feed_on_all_loops(&self) {
         for (number, on) in self.replication.replicas.loops.iter().enumerate() {
-            if on.replicas.load(Ordering::Acquire) > 0 && !on.told.swap(true, Ordering::SeqCst) {
-                self.mailboxes[number].order(Order::FeedReplicas);
+            if on.replicas.load(Ordering::Acquire) > 0 {
+                self.order_feed(number);
             }
         }
     }
 
-    /// Adds a replica to the list that `stream` guards.
+    /// Orders a loop to send pending output to its replicas, unless the order is already in its
+    /// mailbox.
+    pub(crate) fn order_feed(&self, number: usize) {
+        let ordered = &self.replication.replicas.loops[number].feed_ordered;
+        if !ordered.swap(true, Ordering::SeqCst) {
+            self.mailboxes[number].order(Order::FeedReplicas);
+        }
+    }
+
+    /// Adds a replica to the list in `stream`.
     pub(crate) fn attach(&self, stream: &mut Stream, replica: &Arc<Replica>) {
         if stream.replicas.is_empty() {
-            // As in Redis, the first PING is not the first command of the stream.
+            // As in Redis, the stream does not begin with a PING.
             let pinged_ms = &self.replication.replicas.pinged_ms;
             pinged_ms.store(self.world.stopwatch_ms(), Ordering::Relaxed);
         }
@@ -78,7 +89,7 @@ impl Shared {
         on.replicas.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Removes a replica whose connection has ended.
+    /// Removes a replica after its connection has ended.
     pub(crate) fn detach(&self, replica: &Arc<Replica>) {
         replica.set_gone();
         let mut stream = self.replication.replicas.stream();
@@ -96,14 +107,15 @@ impl Shared {
         on.replicas.fetch_sub(1, Ordering::AcqRel);
         log::warning!(self.logger, "Connection with replica {replica} lost.");
         self.count_good_replicas();
-        self.call_upkeep();
+        self.request_upkeep();
     }
 
-    /// Closes the connections of all replicas: they ask again, and learn what has changed.
+    /// Closes the connections of all replicas. They reconnect, and their PSYNC shows them the new
+    /// state.
     pub(crate) fn disconnect_replicas(&self) {
         let all = {
             let stream = self.replication.replicas.stream();
-            // None of them gets a byte of another history.
+            // After this, no replica gets bytes of another history.
             for replica in &stream.replicas {
                 replica.set_gone();
             }
@@ -114,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// Begins the stream of a replica anew, behind the current offset. The turn holds every shard.
+    /// Restarts the server's own stream after the current offset. The turn holds every shard.
     pub(crate) fn restart_stream(&self) {
         self.disconnect_replicas();
         let size = self.settings().repl_backlog_size;
@@ -131,8 +143,8 @@ impl Shared {
         });
     }
 
-    /// Makes the first loop look after the replicas in its next turn.
-    pub(crate) fn call_upkeep(&self) {
+    /// Makes loop 0 run the upkeep of replicas in its next turn.
+    pub(crate) fn request_upkeep(&self) {
         self.replication
             .replicas
             .upkeep_ms
@@ -150,7 +162,8 @@ impl Shared {
                 < settings.min_replicas_to_write
     }
 
-    /// Counts the replicas that have acknowledged recently, and admits or refuses writes accordingly.
+    /// Counts the replicas that have acknowledged recently, and closes or opens the gate for
+    /// writes.
     pub(crate) fn count_good_replicas(&self) {
         let settings = self.settings();
         if settings.min_replicas_to_write == 0 {
@@ -180,8 +193,9 @@ impl Shared {
         self.gate.set(Reason::FewReplicas, self.lacks_replicas());
     }
 
-    /// Counts the good replicas anew if the last count may be too high by now. Upkeep counts them once a second; a process that was
-    /// stopped for longer must not change anything before it knows whether its replicas still follow.
+    /// Counts the good replicas again if the last count may be too high by now. Upkeep counts them
+    /// once a second. A process that was suspended for longer must not accept a write before it has
+    /// counted again.
     #[inline]
     pub(crate) fn check_good_replicas(&self) {
         let until_ms = self

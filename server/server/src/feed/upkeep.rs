@@ -1,7 +1,9 @@
-//! What replicas need from time to time: PINGs, newlines while they wait, full synchronizations, time limits.
+//! Periodic work for replicas: PINGs, empty lines to waiting replicas, full synchronizations, and
+//! timeouts.
 //!
-//! Runs in a turn of the first event loop: once a second as long as there are replicas, and when another thread calls for it
-//! (`Shared::call_upkeep`). It reads the stopwatch, also with a virtual clock.
+//! The upkeep runs in a turn of loop 0: once a second while there are replicas, and when another
+//! thread requests it ([`Shared::request_upkeep`]). It measures time with the stopwatch, also with
+//! a virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,15 +16,15 @@ use crate::log;
 use crate::node::Shared;
 use crate::replication::replica::{Phase, Replica};
 
-/// Time between two calls, as of Redis's `replicationCron`.
+/// Interval of the upkeep, as of Redis's `replicationCron`.
 const PERIOD_MS: u64 = 1_000;
 
-/// Delay while a script runs.
+/// Delay before the next attempt while a script runs.
 const SCRIPT_RETRY_MS: u64 = 10;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Looks after the replicas, if it is time. The turn holds no lock.
+/// Runs the upkeep if it is due. The turn holds no lock.
 pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
     let replicas = &shared.replication.replicas;
     let at_ms = replicas.upkeep_ms.load(Ordering::Relaxed);
@@ -34,15 +36,15 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
         return;
     }
     if shared.scripting.running.is_active() {
-        // A script may hold shards for long, and this turn needs all of them.
+        // A script may hold shards for long, and the upkeep needs all of them.
         replicas
             .upkeep_ms
             .store(now_ms + SCRIPT_RETRY_MS, Ordering::SeqCst);
         return;
     }
-    // Set before anything is looked at, so that no later call is lost.
+    // Reset first, so that a request during the upkeep is not lost.
     replicas.upkeep_ms.store(u64::MAX, Ordering::SeqCst);
-    // A change of the settings calls for upkeep before the loop has its copy.
+    // A change of settings requests upkeep before the loop has updated its own copy.
     let settings = &*shared.settings();
     full_sync::begin_if_due(shared, settings, turn);
     if let Some(end_ms) = shared.advance_failover(turn) {
@@ -50,13 +52,13 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
     }
     let all = replicas.all();
     if all.is_empty() {
-        forget_if_alone(shared, settings, turn);
+        free_unused_backlog(shared, settings, turn);
     } else {
         let period_ms = settings.repl_ping_period_s * 1_000;
         if now_ms >= replicas.pinged_ms.load(Ordering::Relaxed) + period_ms {
             replicas.pinged_ms.store(now_ms, Ordering::Relaxed);
-            // A replica passes on what its primary sends.
-            // The last snapshot of a server that stops names the end of the stream: it holds every shard until it stops.
+            // A replica passes on its primary's PINGs. A server that stops sends none, because its
+            // last snapshot names the end of the stream; it holds every shard until it stops.
             turn.lock_all();
             let paused =
                 shared.replication.failover.is_planned() || shared.stopping.load(Ordering::Acquire);
@@ -66,7 +68,7 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
             turn.release();
         }
         for replica in &all {
-            look_after(shared, settings, replica);
+            check_liveness(shared, settings, replica);
         }
         shared.count_good_replicas();
         replicas
@@ -80,17 +82,14 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
     }
 }
 
-/// Shows a waiting replica that the server lives, and ends one that does not.
-fn look_after(shared: &Shared, settings: &Settings, replica: &Arc<Replica>) {
+/// Sends an empty line to a waiting replica, and closes the connection of a silent one.
+fn check_liveness(shared: &Shared, settings: &Settings, replica: &Arc<Replica>) {
     match replica.phase() {
-        Phase::Waiting => {
-            if let Some(socket) = replica.socket.get() {
-                // A socket that takes no byte now does so later, or its loop closes it.
-                let _ = socket.write(b"\n");
-            }
+        // The loop disconnects a replica whose socket accepts no byte for too long.
+        Phase::Waiting | Phase::Receiving => {
+            replica.transfer.keep_alive();
+            shared.order_feed(replica.client.loop_number);
         }
-        // The thread that sends the snapshot has its own limit.
-        Phase::Receiving => {}
         Phase::Loading | Phase::Online => {
             let limit_ms = settings.repl_timeout_s * 1_000;
             if !replica.old_protocol && replica.silence_ms() > limit_ms {
@@ -104,8 +103,9 @@ fn look_after(shared: &Shared, settings: &Settings, replica: &Arc<Replica>) {
     }
 }
 
-/// Drops the backlog of a primary that has been without replicas for long, or plans the next look.
-fn forget_if_alone(shared: &Shared, settings: &Settings, turn: &mut Turn) {
+/// Frees the backlog of a primary that has had no replicas for `repl-backlog-ttl`, or sets the time
+/// of the next check.
+fn free_unused_backlog(shared: &Shared, settings: &Settings, turn: &mut Turn) {
     if settings.repl_backlog_ttl_s == 0 || shared.replication.is_replica() {
         return;
     }
@@ -134,7 +134,7 @@ fn forget_if_alone(shared: &Shared, settings: &Settings, turn: &mut Turn) {
         return;
     }
     stream.backlog = None;
-    // What the server changes from now on is in no stream, so the history ends.
+    // Further changes are in no stream, so the history ends.
     shared.replication.begin_history();
     drop(stream);
     shared.durability.changelog.set_replicas(turn, false);

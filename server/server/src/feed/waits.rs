@@ -1,4 +1,4 @@
-//! Answers for clients in WAIT and WAITAOF.
+//! Replies to clients that wait in WAIT and WAITAOF.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::replication::acks::{Goal, LocalFile, Reached};
 /// `REPLCONF GETACK *`, which makes each replica acknowledge at once.
 const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
-/// Returns the reply for this goal.
+/// Encodes the reply of WAIT or WAITAOF.
 fn reply_bytes(goal: &Goal, reached: Reached, protocol: Protocol) -> Vec<u8> {
     let mut bytes = Vec::new();
     goal.reply(reached, &mut Reply::new(&mut bytes, protocol));
@@ -21,11 +21,12 @@ fn reply_bytes(goal: &Goal, reached: Reached, protocol: Protocol) -> Vec<u8> {
 }
 
 impl Shared {
-    /// Returns who has reached a goal.
+    /// Returns the number of replicas that have reached a goal, and whether the local file has
+    /// reached it.
     pub(crate) fn reached(&self, goal: &Goal) -> Reached {
         let (acked, in_files) = self.replication.replicas.count_acked(goal.offset);
         let has = |file: LocalFile| {
-            // Before the first base is complete, a start would not find the file.
+            // Before the first base is complete, a start would not load the file.
             self.durability.aof.phase() == Phase::On
                 && self.durability.changelog.synced() >= file.position
         };
@@ -38,18 +39,20 @@ impl Shared {
         }
     }
 
-    /// Adds a client that waits for acknowledgements. The replicas are asked for them at the end of the turn.
+    /// Adds a client that waits for acknowledgements. The server requests them from the replicas at
+    /// the end of the turn.
     pub(crate) fn wait_for_acks(&self, loop_number: usize, waiter: &Arc<Waiter>, goal: Goal) {
         let mut waits = self.replication.replicas.acks.waits.lock();
-        // Waiters of clients that have disconnected.
+        // Removes the waiters of clients that have disconnected.
         waits.retain(|(waiter, _)| !waiter.has_ended());
         waits.push((Arc::clone(waiter), goal));
         drop(waits);
-        self.replication.replicas.acks.ask();
+        self.replication.replicas.acks.request();
         self.answer_acked(loop_number);
     }
 
-    /// Answers the clients whose goal is reached. Called on loop `loop_number` after each acknowledgement.
+    /// Answers the clients whose goal is reached. Loop `loop_number` calls this after each
+    /// acknowledgement.
     pub(crate) fn answer_acked(&self, loop_number: usize) {
         let mut waits = self.replication.replicas.acks.waits.lock();
         waits.retain(|(waiter, goal)| {
@@ -69,16 +72,18 @@ impl Shared {
         });
     }
 
-    /// Returns the reply of a claimed waiter at its timeout; `None` for one that waits for a key.
+    /// Returns the reply of a claimed waiter at its timeout, or `None` if the waiter is not in WAIT
+    /// or WAITAOF.
     pub(crate) fn reply_without_acks(&self, waiter: &Arc<Waiter>) -> Option<Vec<u8>> {
         let goal = self.replication.replicas.acks.remove(waiter)?;
         Some(reply_bytes(&goal, self.reached(&goal), waiter.protocol()))
     }
 
-    /// Asks the replicas to acknowledge, if a client has begun to wait for that since the last call.
+    /// Requests acknowledgements from the replicas if a client has begun to wait since the last
+    /// call.
     #[inline]
     pub(crate) fn ask_for_acks(&self) {
-        if self.replication.replicas.acks.take_ask() {
+        if self.replication.replicas.acks.take_request() {
             self.append_to_stream(GETACK);
         }
     }

@@ -1,8 +1,10 @@
-//! The primary's connection on loop 0: its stream runs as a client's commands do, without replies.
+//! The connection of the primary on loop 0. Its stream runs like the commands of a client, without
+//! replies.
 //!
-//! Ground rules: from the first command of a stretch of input to the last one, the turn holds every shard. So nobody
-//! sees the data at an offset that is not the announced one, and a change of the role falls between two commands. The
-//! offset advances when a stretch ends, or before the shards are released within it.
+//! Ground rules: the turn holds every shard during a *stretch*, the commands of one piece of input.
+//! So no other thread sees data that does not belong to the announced offset, and a change of the
+//! role falls between two commands. The offset advances when a stretch ends, or before the shards
+//! are released within it.
 
 use punctual_resp::Args;
 use punctual_store::{Error, Turn};
@@ -24,7 +26,7 @@ impl Applied {
 }
 
 impl Session {
-    /// Makes the session that of the primary.
+    /// Turns the session into the session of the primary.
     pub(crate) fn follow(&mut self, generation: u64, db: usize) {
         self.upstream = Some(Box::new(Applied::new(generation)));
         self.set_user(User::internal());
@@ -36,11 +38,11 @@ impl Session {
         self.select(db);
     }
 
-    /// Notes that a command of the primary, or an empty line, has run.
+    /// Records that a command of the primary, or an empty line, has run.
     #[inline]
     pub(crate) fn applied(&mut self, bytes: &[u8]) {
         let in_transaction = self.multi.is_some();
-        // The command that ends the link has not run.
+        // A command after which the link is closed was not applied.
         if !self.closing
             && let Some(applied) = &mut self.upstream
         {
@@ -48,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Ends a stretch of the stream: the offset advances, and the shards are released.
+    /// Ends a stretch of the stream: advances the offset and releases the shards.
     pub(crate) fn end_stretch(&mut self, shared: &Shared, turn: &mut Turn) {
         if let Some(applied) = &mut self.upstream {
             if !applied.complete().is_empty() {
@@ -62,7 +64,8 @@ impl Session {
     }
 }
 
-/// Writes the acknowledgement of everything up to `offset`, and of what the append-only file has.
+/// Writes the acknowledgement of the stream up to `offset`, and of the offset that is synced in the
+/// append-only file.
 pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     let mut words = vec![
@@ -73,16 +76,16 @@ pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, o
     let mut in_file = itoa::Buffer::new();
     if shared.durability.aof.phase() == Phase::On {
         let log = &shared.durability.changelog;
-        // The changes up to this offset are appended, those of a running stretch are not.
+        // The log has the changes up to this offset, but not the changes of a running stretch.
         let (end, offset) = (log.file_end(), shared.replication.offset());
-        let synced = applied.in_file.look(end, offset, log.synced());
+        let synced = applied.in_file.update(end, offset, log.synced());
         words.extend([b"FACK".as_slice(), in_file.format(synced).as_bytes()]);
     }
     punctual_resp::encode_command(out, &words);
 }
 
-/// Brings the keyspace and the history to the point at which the stream begins. Returns false if the link is not wanted
-/// any more. The turn holds every shard afterwards.
+/// Brings the keyspace and the history to the start of the stream. Returns false if the attempt was
+/// replaced by a newer one. Afterwards the turn holds every shard.
 pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachment) -> bool {
     turn.lock_all();
     if !shared
@@ -130,7 +133,7 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachmen
     true
 }
 
-/// Logs an error of a command of the stream: the data may differ from the primary's from here on.
+/// Logs an error of a command in the stream. From now on, the data may differ from the primary's.
 pub(crate) fn report(shared: &Shared, error: &Error, args: Args) {
     log::warning!(
         shared.logger,

@@ -1,7 +1,8 @@
-//! The link to the primary until the stream begins: the replica's part of the conversation.
+//! The link to the primary until the stream begins: the replica's side of the handshake.
 //!
-//! Ground rules: loop 0 owns the link. It changes nothing but the phase of the link, and locks no shard. The snapshot of a full
-//! synchronization is passed on to a thread that loads it ([`crate::follow::sync`]). Then the socket becomes the connection of the primary.
+//! Ground rules: loop 0 owns the link. The link changes only its own phase and locks no shard. It
+//! passes the snapshot of a full synchronization to a thread that loads it
+//! ([`crate::follow::sync`]). Then the socket becomes the connection of the primary.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::replication::upstream::{Attempt, Phase};
 /// Maximum length of a line.
 const LINE_MAX: usize = 4 << 10;
 
-/// How far the conversation is.
+/// Stage of the handshake: the command whose answer is next, or a result.
 enum Stage {
     Ping,
     Auth,
@@ -28,13 +29,14 @@ enum Stage {
     Address,
     Capabilities,
     Psync,
-    /// The primary announces its snapshot next, which is the data of this history at this offset.
+    /// The primary has announced a full synchronization of this history at this offset. Next it
+    /// announces the snapshot's size.
     FullSync(ReplicationId, u64),
-    /// The snapshot is passed on to the thread that loads it.
+    /// The link passes the snapshot to the thread that loads it.
     Snapshot(Arc<Incoming>),
-    /// The stream goes on where the server's data ends. The history may have a new id.
+    /// The stream continues the server's data. `Some` is the new ID of the history.
     Continued(Option<ReplicationId>),
-    /// The log says why.
+    /// The attempt has failed. The log has the reason.
     Failed,
 }
 
@@ -44,9 +46,9 @@ pub(crate) struct Link {
     settings: Arc<Settings>,
     pub(crate) attempt: Attempt,
     stage: Stage,
-    /// The primary answers next.
-    said: bool,
-    /// PSYNC has asked the primary to hand its role over.
+    /// Whether the link has sent its request, so that the primary's answer is next.
+    requested: bool,
+    /// Whether PSYNC has asked the primary to become a replica of this server.
     failover: bool,
 }
 
@@ -57,12 +59,12 @@ impl Link {
             settings: shared.settings(),
             attempt,
             stage: Stage::Ping,
-            said: false,
+            requested: false,
             failover: false,
         }
     }
 
-    /// Returns the queue of the snapshot's bytes while the primary sends them.
+    /// Returns the queue for the bytes of the snapshot while the primary sends it.
     pub(crate) fn snapshot(&self) -> Option<&Arc<Incoming>> {
         match &self.stage {
             Stage::Snapshot(incoming) => Some(incoming),
@@ -70,7 +72,8 @@ impl Link {
         }
     }
 
-    /// Returns the history that the stream continues. `None`: the attempt has failed.
+    /// Returns `Some` if the stream continues the server's data, with the new ID of the history if
+    /// it has changed. Returns `None` if the attempt has failed.
     pub(crate) fn continued(&self) -> Option<Option<ReplicationId>> {
         match self.stage {
             Stage::Continued(id) => Some(id),
@@ -78,7 +81,7 @@ impl Link {
         }
     }
 
-    /// Logs the error of a connection that has broken before the snapshot.
+    /// Logs the error of a connection that broke before the snapshot.
     pub(crate) fn report_broken(&self, error: &io::Error) {
         let logger = &self.shared.logger;
         match (&self.stage, error.kind()) {
@@ -92,7 +95,7 @@ impl Link {
         }
     }
 
-    /// Notes an answer, and what it leads to.
+    /// Processes a line of the primary, and moves to the next stage.
     fn answered(&mut self, reply: &str) {
         let logger = &self.shared.logger;
         let refused = reply.starts_with('-');
@@ -141,13 +144,13 @@ impl Link {
                 unsupported("capa");
                 Stage::Psync
             }
-            // A primary that has nothing to say yet sends empty lines.
+            // The primary sends empty lines while its answer is not ready.
             Stage::Psync | Stage::FullSync(..) if reply.is_empty() => return,
             Stage::Psync => self.psync_answered(reply),
             Stage::FullSync(id, offset) => self.announced(reply, id, offset),
             Stage::Snapshot(_) | Stage::Continued(_) | Stage::Failed => return,
         };
-        self.said = matches!(next, Stage::FullSync(..));
+        self.requested = matches!(next, Stage::FullSync(..));
         self.stage = next;
     }
 
@@ -210,7 +213,7 @@ impl Link {
         }
     }
 
-    /// Returns the arguments of PSYNC: the history, and the offset of the next byte.
+    /// Returns the arguments of PSYNC: the history's ID, and the offset of the next byte.
     fn wanted_history(&self) -> (String, String) {
         let (shared, logger) = (&self.shared, &self.shared.logger);
         if !self.attempt.continues {
@@ -240,8 +243,8 @@ impl Drop for Link {
 }
 
 impl Conversation for Link {
-    fn say(&mut self, _: u64, output: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.said, true) {
+    fn write_output(&mut self, _: u64, output: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.requested, true) {
             return;
         }
         let (shared, replica) = (&self.shared, &self.settings.replica);
@@ -287,12 +290,12 @@ impl Conversation for Link {
         }
     }
 
-    fn hear(&mut self, input: &mut Vec<u8>) -> bool {
+    fn read_input(&mut self, input: &mut Vec<u8>) -> bool {
         let before = input.len();
         if self.snapshot().is_none() {
             take_lines(input, |line| {
                 self.answered(&String::from_utf8_lossy(line));
-                matches!(self.stage, Stage::FullSync(..) | Stage::Psync) && self.said
+                matches!(self.stage, Stage::FullSync(..) | Stage::Psync) && self.requested
             });
         }
         match &self.stage {

@@ -1,4 +1,4 @@
-//! Changes of the role: REPLICAOF, and the directive `replicaof` at start.
+//! Changes of the role: REPLICAOF, and the directive `replicaof` at startup.
 
 use std::sync::atomic::Ordering;
 
@@ -20,8 +20,9 @@ impl Shared {
                 self.logger,
                 "Before turning into a replica, using my own master parameters to synthesize a cached master: I may be able to synchronize with the new master with just a partial transfer."
             );
-            // What this turn has changed is a part of the server's own history; without it the history ends.
-            // What the same transaction may change after this command is in no stream either.
+            // If the effects of this turn cannot enter the stream, the data differs from the
+            // history, so the history ends. A command that follows in the same transaction may
+            // change data too.
             if !turn.flush_effects() && (turn.has_effects() || turn.is_admitted()) {
                 self.replication.begin_history();
             }
@@ -41,7 +42,7 @@ impl Shared {
         self.order_all(|| Order::RoleChanged);
     }
 
-    /// Makes the server a replica from its start on. Called before the event loops start.
+    /// Makes the server a replica from its start. Called before the event loops start.
     pub(crate) fn follow_from_start(&self, primary: Address) {
         self.replication.follow();
         self.replication.upstream.follow(primary, false);
@@ -51,7 +52,7 @@ impl Shared {
         self.gate.set(Reason::Replica, true);
     }
 
-    /// Tells the keyspace whether clients write, and what their writes are.
+    /// Updates the keyspace's rule about who writes: clients, the primary's stream, or both.
     pub(crate) fn update_read_only(&self) {
         let writers = match (self.replication.is_replica(), self.settings()) {
             (false, _) => Writers::Clients,
@@ -66,8 +67,8 @@ impl Shared {
             .store(read_only, Ordering::Relaxed);
     }
 
-    /// Makes the server a primary: the deadlines are its own from now on. What is overdue expires in the next turn of each
-    /// loop, the rest on time.
+    /// Makes the server a primary, which decides when keys expire. Overdue keys expire in the next
+    /// turn of each loop.
     pub(crate) fn promote(&self, turn: &mut Turn) {
         turn.lock_all();
         self.replication.upstream.unfollow();
@@ -85,14 +86,14 @@ impl Shared {
             ids.current
         );
         let mut stream = self.replication.replicas.stream();
-        // The replicas of the former primary have as long as usual to come.
+        // The replicas of the former primary get the full `repl-backlog-ttl` to connect.
         stream.alone_since_ms = self.world.stopwatch_ms();
         let streams = stream.backlog.is_some();
         drop(stream);
         self.durability.changelog.set_replicas(turn, streams);
         self.disconnect_replicas();
         self.count_good_replicas();
-        self.call_upkeep();
+        self.request_upkeep();
         self.order_all(|| Order::RoleChanged);
     }
 }

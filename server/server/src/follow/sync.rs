@@ -1,8 +1,8 @@
-//! A full synchronization: the primary's snapshot, loaded beside the keyspace on a thread of its own.
+//! Full synchronization of a replica: a thread loads the primary's snapshot into a second keyspace.
 //!
-//! Clients read the old data meanwhile. Loop 0 passes the bytes on, and swaps the keyspace when the snapshot is complete and right; a
-//! link that is lost before that leaves everything as it was. This is what `repl-diskless-load swapdb` does in Redis; there is no
-//! other way here.
+//! Clients read the old data meanwhile. Loop 0 passes the bytes to the thread, and swaps the
+//! keyspaces when the snapshot is complete and valid. If the link breaks earlier, the old data
+//! stays. In Redis this is `repl-diskless-load swapdb`; it is the only mode here.
 
 use std::io;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::persist::load::{self, Progress, ReadFailure};
 use crate::replication::attachment::{Data, Failure, Loaded};
 use crate::replication::incoming::Incoming;
 use crate::replication::state::ReplicationId;
-use crate::replication::upstream::Transfer;
+use crate::replication::upstream::SyncProgress;
 
 /// Read size in bytes.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Length of the mark at the end of a snapshot whose size the primary does not know.
+/// Length of the mark after a snapshot that the primary sends without its size.
 const MARK_BYTES: usize = 40;
 
 /// A snapshot that the primary has announced.
@@ -32,15 +32,15 @@ pub(crate) struct Announced {
     offset: u64,
 }
 
-/// How the end of a snapshot is found.
+/// End of a snapshot: a number of bytes, or a mark.
 enum End {
     Bytes(u64),
     Mark([u8; MARK_BYTES]),
 }
 
 impl Announced {
-    /// Reads the line that announces a snapshot: the data of the history `id` at `offset`. Returns `None`, and logs why, if the
-    /// line announces no snapshot.
+    /// Parses the line that announces the snapshot of the history `id` at `offset`. Logs the reason
+    /// and returns `None` if the line announces no snapshot.
     pub(crate) fn parse(
         shared: &Shared,
         line: &str,
@@ -76,7 +76,8 @@ impl Announced {
         Some(Self { end, id, offset })
     }
 
-    /// Starts the thread that loads the snapshot, and returns where its bytes go. The thread reports to loop 0.
+    /// Starts the thread that loads the snapshot, and returns the queue for its bytes. The thread
+    /// reports the result to loop 0.
     ///
     /// # Errors
     /// The system refuses another thread.
@@ -88,7 +89,7 @@ impl Announced {
         *thread = Some(shared.world.spawn("punctual-load", {
             let shared = Arc::clone(&shared);
             move || {
-                // The data of an attempt that has failed is freed first.
+                // The data of the previous attempt is freed first.
                 let _ = before.map(std::thread::JoinHandle::join);
                 let result = self.receive(&shared, &source, generation);
                 shared.mailboxes[0].order(Order::SnapshotLoaded(Loaded {
@@ -100,7 +101,7 @@ impl Announced {
         Ok(incoming)
     }
 
-    /// Loads the snapshot. Returns also the first bytes of the stream, if the thread has read some.
+    /// Loads the snapshot. Also returns the first bytes of the stream, if the thread has read some.
     fn receive(
         self,
         shared: &Shared,
@@ -113,7 +114,7 @@ impl Announced {
         );
         let store = shared.store.beside();
         let mut sink = Silent;
-        // A primary's snapshot holds keys that are due: their deletion is a part of the stream.
+        // The snapshot of a primary may contain due keys. Their deletion follows in the stream.
         let now = shared.clock.now().replaying();
         let mut turn = Turn::new(&store, now, &mut sink, Classes::none());
         let len = match &self.end {
@@ -121,16 +122,18 @@ impl Announced {
             End::Mark(_) => None,
         };
         let mut left = len.unwrap_or(u64::MAX);
-        let mut transfer = Transfer {
+        let mut transfer = SyncProgress {
             total: len.unwrap_or(0),
             read: 0,
         };
         shared.replication.upstream.transferred(transfer);
         let mut progress = Progress::begin(shared, turn.now, transfer.total);
         let resume = || shared.mailboxes[0].order(Order::SnapshotHasRoom);
-        let fetch = |place: &mut [u8]| {
-            let count = place.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let count = incoming.read(&mut place[..count], resume)?;
+        let fetch = |buffer: &mut [u8]| {
+            let count = buffer
+                .len()
+                .min(usize::try_from(left).unwrap_or(usize::MAX));
+            let count = incoming.read(&mut buffer[..count], resume)?;
             left -= count as u64;
             transfer.read += count as u64;
             shared.replication.upstream.transferred(transfer);
@@ -146,11 +149,11 @@ impl Announced {
         let mut rest = reader.into_source().buffered().to_vec();
         if let End::Mark(mark) = self.end {
             while rest.len() < MARK_BYTES {
-                let mut place = [0; MARK_BYTES];
+                let mut buffer = [0; MARK_BYTES];
                 let count = incoming
-                    .read(&mut place, resume)
+                    .read(&mut buffer, resume)
                     .map_err(Failure::Transfer)?;
-                rest.extend_from_slice(&place[..count]);
+                rest.extend_from_slice(&buffer[..count]);
             }
             if rest[..MARK_BYTES] != mark {
                 return Err(Failure::Refused(
@@ -178,7 +181,7 @@ fn failure(failure: ReadFailure) -> Failure {
     match failure {
         ReadFailure::Io(error) => Failure::Transfer(error),
         ReadFailure::At(offset, reason) => Failure::Refused(format!("{reason} (at byte {offset})")),
-        ReadFailure::Other(load::LoadError::Stopped) => Failure::Unwanted,
+        ReadFailure::Other(load::LoadError::Stopped) => Failure::Outdated,
         ReadFailure::Other(load::LoadError::Databases { db, databases, .. }) => Failure::Refused(
             format!("the primary has database {db}, and this server has {databases}"),
         ),
@@ -193,11 +196,11 @@ fn failure(failure: ReadFailure) -> Failure {
 }
 
 impl Failure {
-    /// Logs the failure, unless it is the server's own will.
+    /// Logs the failure, unless the server itself has ended the attempt.
     pub(crate) fn report(self, shared: &Shared) {
         let logger = &shared.logger;
         match self {
-            Self::Unwanted => {}
+            Self::Outdated => {}
             Self::Transfer(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Self::Transfer(error) if error.kind() == io::ErrorKind::TimedOut => log::warning!(
                 logger,

@@ -16,8 +16,8 @@ use serde_json::{Value as Json, json};
 use crate::command::info::lateness;
 use crate::http::json;
 use crate::http::link::{LinkError, Links, Words, words};
-use crate::http::metrics::{Info, info};
 use crate::node::Shared;
+use crate::observe::figures::Figure;
 
 /// Most timers and queues that the page shows.
 const SHOWN: usize = 50;
@@ -83,11 +83,10 @@ fn expected(reply: Option<Value>) -> Result<Value, ApiError> {
 
 /// Returns counters, memory, lateness and databases.
 pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Result<Json, ApiError> {
-    // INFO counts this thread's connections as clients: those that are open, and the one that asks.
-    let others = 1.0 + links.open() as f64;
-    let text = info(links).await?;
-    let info = Info::of(&text);
-    let number = |field| info.number(field).unwrap_or_default();
+    // INFO counts this thread's open connections as clients.
+    let others = links.open() as f64;
+    let figures = links.figures().await?;
+    let number = |field| figures.number(field).unwrap_or_default();
     let late = lateness(shared);
     // Eighths of octaves: fine enough for percentiles of what is new since the last answer.
     let mut buckets: Vec<(u64, u64)> = Vec::new();
@@ -100,11 +99,13 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
             _ => buckets.push((top, step.count_at_value())),
         }
     }
-    let databases: Vec<Json> = (0..shared.store.databases())
-        .filter_map(|db| {
-            let keys = info.get(&format!("db{db}")).split(',').next()?;
-            let keys: u64 = keys.strip_prefix("keys=")?.parse().ok()?;
-            Some(json!({ "db": db, "keys": keys }))
+    let databases: Vec<Json> = figures
+        .each("db")
+        .filter_map(|(db, figure)| match (db, figure.part("keys")?) {
+            (Figure::Whole(db), Figure::Whole(keys)) => {
+                Some(json!({ "db": *db as u64, "keys": *keys as u64 }))
+            }
+            _ => None,
         })
         .collect();
     let settings = shared.settings();
@@ -112,8 +113,8 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
         "now_ms": shared.clock.now().read_ms(),
         "virtual": shared.clock.is_virtual(),
         "version": env!("CARGO_PKG_VERSION"),
-        "redis_version": info.get("redis_version"),
-        "role": info.get("role"),
+        "redis_version": figures.text("redis_version"),
+        "role": figures.text("role"),
         "port": number("tcp_port"),
         "uptime_s": number("uptime_in_seconds"),
         // Without what the page itself does.
@@ -122,9 +123,9 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
         "memory": number("used_memory"),
         "memory_max": number("maxmemory"),
         "deadlines": number("timers_pending"),
-        "timers": info.number("timers_keys"),
-        "timers_paused": info.number("timers_paused"),
-        "queues": info.number("job_queues"),
+        "timers": figures.number("timers_keys"),
+        "timers_paused": figures.number("timers_paused"),
+        "queues": figures.number("job_queues"),
         "databases": databases,
         "database_count": shared.store.databases(),
         "lateness": {

@@ -1,7 +1,9 @@
-//! A connection of the HTTP thread to an event loop, over which it asks as any client does.
+//! Requests of the HTTP thread to the event loops: for figures by an order, for keys over a
+//! connection, as any client.
 //!
-//! It is one end of a pair of sockets, whose other end a loop serves. One request of HTTP has one of them, so nothing of a former
-//! request is left in it, and a request whose time is up drops it in the middle of a reply.
+//! A connection is one end of a pair of sockets, whose other end a loop serves. One request of HTTP
+//! has one connection, so nothing of a former request is left in it, and a request whose time is up
+//! drops it in the middle of a reply.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -12,13 +14,15 @@ use std::time::Duration;
 use punctual_resp::{DecodeError, Decoder, Value, encode_command};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::time::timeout;
 
 use crate::config::MetricsSettings;
 use crate::net::listener::Arrival;
 use crate::net::socket::Socket;
 use crate::node::Shared;
 use crate::node::order::Order;
+use crate::observe::figures::Figures;
 
 /// Time limit of a place among them, and of replies.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,7 +36,7 @@ pub(super) enum LinkError {
     Busy,
     #[error("the server's reply cannot be read: {0}")]
     Reply(#[from] DecodeError),
-    /// The reply of a command without which nothing can be shown is an error.
+    /// The answer without which nothing can be shown is an error.
     #[error("{0}")]
     Refused(String),
 }
@@ -71,9 +75,7 @@ impl<'a> Link<'a> {
         };
         // The limit of clients is no reason not to see what they do.
         shared.clients.registry.admit(usize::MAX);
-        let next =
-            shared.clients.next_loop.fetch_add(1, Ordering::Relaxed) % shared.mailboxes.len();
-        shared.mailboxes[next].order(Order::Serve(arrival));
+        links.order(Order::Serve(arrival));
         Ok(Self {
             stream: UnixStream::from_std(ours)?,
             replies: Decoder::new(),
@@ -106,16 +108,17 @@ impl<'a> Link<'a> {
             }
             Ok(replies)
         };
-        tokio::time::timeout(PATIENCE, asked)
+        timeout(PATIENCE, asked)
             .await
             .unwrap_or(Err(LinkError::Busy))
     }
 }
 
-/// Opens connections, a few at a time.
+/// Opens connections, a few at a time, and asks for figures.
 pub(super) struct Links {
     shared: Arc<Shared>,
     free: Semaphore,
+    figures: Semaphore,
     asked: AtomicU64,
 }
 
@@ -124,7 +127,41 @@ impl Links {
         Self {
             shared,
             free: Semaphore::new(MetricsSettings::LINKS_MAX),
+            figures: Semaphore::new(MetricsSettings::LINKS_MAX),
             asked: AtomicU64::new(0),
+        }
+    }
+
+    /// Sends an order to the loop whose turn it is.
+    fn order(&self, order: Order) {
+        let mailboxes = &self.shared.mailboxes;
+        let next = self
+            .shared
+            .clients
+            .next_loop
+            .fetch_add(1, Ordering::Relaxed);
+        mailboxes[next % mailboxes.len()].order(order);
+    }
+
+    /// Returns the figures of INFO EVERYTHING.
+    ///
+    /// # Errors
+    /// A script is busy, or no loop has answered in time.
+    pub(super) async fn figures(&self) -> Result<Figures, LinkError> {
+        let answered = async {
+            // The semaphore is never closed.
+            let _place = self.figures.acquire().await;
+            let (answer, figures) = oneshot::channel();
+            self.order(Order::Figures(answer));
+            figures.await
+        };
+        let answered = timeout(PATIENCE, answered).await;
+        match answered.map_err(|_| LinkError::Busy)? {
+            Ok(figures) => figures.map_err(|error| {
+                LinkError::Refused(String::from_utf8_lossy(&error.bytes()).into_owned())
+            }),
+            // The loop has ended.
+            Err(_) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
         }
     }
 
@@ -152,7 +189,7 @@ impl Links {
     /// # Errors
     /// As [`Links::ask`].
     pub(super) async fn in_database(&self, db: usize) -> Result<Link<'_>, LinkError> {
-        let place = tokio::time::timeout(PATIENCE, self.free.acquire()).await;
+        let place = timeout(PATIENCE, self.free.acquire()).await;
         // The semaphore is never closed.
         let place = place.ok().and_then(Result::ok).ok_or(LinkError::Busy)?;
         let mut link = Link::open(self, place)?;

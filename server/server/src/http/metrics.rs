@@ -1,47 +1,60 @@
-//! GET /metrics: INFO and the server's statistics as samples.
+//! GET /metrics: INFO's figures and the server's statistics as samples.
 //!
-//! Names that begin with `redis_` are those of redis_exporter, and mean the same; `names.rs` has those without labels. Names that
-//! begin with `punctual_` are of what Redis does not have. If INFO cannot be had, `redis_up` is 0 and the statistics follow
-//! nevertheless.
+//! Names that begin with `redis_` are redis_exporter's, and mean the same. Metrics without labels
+//! are declared with the figures, in `command/info.rs`. Names that begin with `punctual_` are
+//! metrics that Redis does not have. If no loop sends figures, `redis_up` is 0, and the statistics
+//! follow nevertheless.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
-use punctual_resp::Value;
 use punctual_store::Stats;
 
 use crate::command;
 use crate::command::info::lateness;
 use crate::command::latency::durations;
 use crate::http::exposition::{Exposition, Format, Kind};
-use crate::http::link::{LinkError, Links, words};
-use crate::http::names::{COUNTERS, GAUGES, OWN_GAUGES};
+use crate::http::link::Links;
 use crate::node::Shared;
+use crate::observe::figures::{self, Field, Figure, Figures};
 
-/// Bounds of the lateness in µs.
-const LATENESS_US: [u64; 21] = [
-    10,
-    25,
-    50,
-    100,
-    250,
-    500,
-    1_000,
-    2_500,
-    5_000,
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    60_000_000,
-    600_000_000,
+/// Bounds of the lateness in seconds.
+const LATENESS_S: [f64; 21] = [
+    1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0, 2.5, 5.0, 10.0, 60.0, 600.0,
+];
+
+/// Metrics that are parts of figures: kind, metric, field, label, part, factor, help. The labels of
+/// replicas are parts too.
+#[rustfmt::skip]
+const PARTS: &[(Kind, &str, &str, &str, &str, f64, &str)] = &[
+    (Kind::Gauge, "redis_db_keys", "db", "db", "keys", 1.0, "Keys of a database."),
+    (Kind::Gauge, "redis_db_keys_expiring", "db", "db", "expires", 1.0, "Keys of a database with a deadline."),
+    (Kind::Gauge, "redis_db_avg_ttl_seconds", "db", "db", "avg_ttl", 1e-3, "Mean time to live in a database, of a sample of its keys."),
+    (Kind::Counter, "redis_commands_total", "cmdstat_", "cmd", "calls", 1.0, "Calls of a command."),
+    (Kind::Counter, "redis_commands_duration_seconds_total", "cmdstat_", "cmd", "usec", 1e-6, "Time that a command has taken."),
+    (Kind::Counter, "redis_commands_rejected_calls_total", "cmdstat_", "cmd", "rejected_calls", 1.0, "Calls that were refused before they ran."),
+    (Kind::Counter, "redis_commands_failed_calls_total", "cmdstat_", "cmd", "failed_calls", 1.0, "Calls that replied with an error."),
+    (Kind::Counter, "redis_errors_total", "errorstat_", "err", "count", 1.0, "Error replies by their first word."),
+    (Kind::Gauge, "redis_connected_slave_offset_bytes", "slave", "", "offset", 1.0, "Offset that a replica has acknowledged."),
+    (Kind::Gauge, "redis_connected_slave_lag_seconds", "slave", "", "lag", 1.0, "Time since a replica's last acknowledgement."),
+];
+
+/// Metrics of a replica's link to its primary: field, metric, help.
+#[rustfmt::skip]
+const LINK: &[(&str, &str, &str)] = &[
+    ("master_link_status", "redis_master_link_up", "1 if the link to the primary is up."),
+    ("master_last_io_seconds_ago", "redis_master_last_io_seconds_ago", "Time since the primary was last heard."),
+    ("master_sync_in_progress", "redis_master_sync_in_progress", "1 during a full synchronization."),
+    ("slave_repl_offset", "redis_slave_repl_offset", "Offset of this replica."),
+];
+
+/// Labels of the metric that describes the server.
+#[rustfmt::skip]
+const INSTANCE: [&str; 11] = [
+    "role", "redis_version", "redis_build_id", "redis_mode", "os", "maxmemory_policy", "tcp_port", "run_id", "process_id",
+    "master_replid", "punctual_version",
 ];
 
 /// Number of databases that are shown although they are empty, as by redis_exporter.
@@ -58,9 +71,9 @@ impl Metrics {
     pub(super) async fn scrape(&self, shared: &Shared, links: &Links, format: Format) -> String {
         let scrapes = self.scrapes.fetch_add(1, Ordering::Relaxed) + 1;
         let begun = shared.world.stopwatch();
-        let info = info(links).await;
+        let figures = links.figures().await;
         let mut page = Exposition::new(format);
-        let error = info.as_ref().err().map(ToString::to_string);
+        let error = figures.as_ref().err().map(ToString::to_string);
         page.single(
             "redis_up",
             Kind::Gauge,
@@ -83,15 +96,11 @@ impl Metrics {
             "Scrapes since the start.",
             scrapes as f64,
         );
-        if let Ok(text) = &info {
-            let info = Info::of(text);
-            info.plain(&mut page);
-            info.instance(shared, &mut page);
-            info.databases(shared, &mut page);
-            info.commands(&mut page);
-            info.errors(&mut page);
-            info.replication(&mut page);
-            info.own(&mut page);
+        if let Ok(figures) = &figures {
+            plain(figures, &mut page);
+            instance(figures, shared, &mut page);
+            parts(figures, shared, &mut page);
+            primary(figures, &mut page);
         }
         statistics(shared, &mut page);
         lateness_histogram(&lateness(shared), &mut page);
@@ -105,299 +114,166 @@ impl Metrics {
     }
 }
 
-/// Returns the text of INFO EVERYTHING.
-pub(super) async fn info(links: &Links) -> Result<String, LinkError> {
-    let replies = links.ask(0, &[words(["INFO", "EVERYTHING"])]).await?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match replies.first() {
-        Some(Value::Verbatim { text: bytes, .. }) => Ok(text(bytes)),
-        other => Err(LinkError::Refused(
-            other
-                .and_then(Value::as_bytes)
-                .map(text)
-                .unwrap_or_default(),
-        )),
+/// Returns the name of a field's metric. Without another declaration it is the name that
+/// redis_exporter derives.
+fn name_of(field: &Field) -> String {
+    let name = field.name;
+    let metric = match (field.metric, field.kind) {
+        (Some(metric), _) => metric.to_owned(),
+        (None, figures::Kind::Size) => match name.strip_prefix("used_memory") {
+            Some(part) => format!("memory_used{part}_bytes"),
+            None => format!("{name}_bytes"),
+        },
+        (None, figures::Kind::Count) => {
+            format!("{}_total", name.strip_prefix("total_").unwrap_or(name))
+        }
+        (None, _) => name.to_owned(),
+    };
+    match field.own {
+        Some(_) => format!("punctual_{metric}"),
+        None => format!("redis_{metric}"),
     }
 }
 
-/// Fields of INFO.
-pub(super) struct Info<'a> {
-    in_order: Vec<(&'a str, &'a str)>,
-    by_name: HashMap<&'a str, &'a str>,
+/// Adds the figures that are metrics.
+fn plain(figures: &Figures, page: &mut Exposition) {
+    let mut last = String::new();
+    for field in figures.fields() {
+        let kind = match field.kind {
+            figures::Kind::Field => continue,
+            figures::Kind::Gauge | figures::Kind::Size => Kind::Gauge,
+            figures::Kind::Count => Kind::Counter,
+        };
+        let (name, suffix) = (name_of(field), field.suffix.to_string());
+        let (label, help) = match field.own {
+            Some((label, help)) => (label, help.to_owned()),
+            None => ("", format!("The field {} of INFO.", field.name)),
+        };
+        // The samples of a metric follow each other.
+        if name != last {
+            page.family(&name, kind, &help);
+        }
+        let label = Some((label, &*suffix)).filter(|(label, _)| !label.is_empty());
+        let value = field.figure.number().unwrap_or_default();
+        page.sample(&name, label.as_slice(), value);
+        last = name;
+    }
 }
 
-impl<'a> Info<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
-        let in_order: Vec<_> = text.lines().filter_map(|l| l.split_once(':')).collect();
-        Self {
-            by_name: in_order.iter().copied().collect(),
-            in_order,
+fn instance(figures: &Figures, shared: &Shared, page: &mut Exposition) {
+    let name = "redis_instance_info";
+    page.family(name, Kind::Gauge, "What the server is, in labels.");
+    let values = INSTANCE.map(|label| figures.text(label));
+    let labels: Vec<_> = INSTANCE
+        .into_iter()
+        .zip(values.each_ref().map(|v| &**v))
+        .collect();
+    page.sample(name, &labels, 1.0);
+    page.single(
+        "redis_start_time_seconds",
+        Kind::Gauge,
+        "Start of the server, unix time.",
+        shared.started_ms as f64 / 1e3,
+    );
+    let settings = shared.settings();
+    page.single(
+        "redis_config_maxclients",
+        Kind::Gauge,
+        "The directive maxclients.",
+        settings.max_clients as f64,
+    );
+    page.single(
+        "redis_config_maxmemory",
+        Kind::Gauge,
+        "The directive maxmemory.",
+        settings.maxmemory as f64,
+    );
+}
+
+fn parts(figures: &Figures, shared: &Shared, page: &mut Exposition) {
+    let shown = shared.store.databases().min(DATABASES_SHOWN);
+    let empty = Figure::parts([]);
+    let mut databases: BTreeMap<_, _> = (0..shown).map(|db| (db as i128, &empty)).collect();
+    databases.extend(figures.each("db").filter_map(|(db, figure)| match db {
+        Figure::Whole(db) => Some((*db, figure)),
+        _ => None,
+    }));
+    for (kind, name, field, label, part, factor, help) in PARTS {
+        if *field == "slave" && figures.each(field).next().is_none() {
+            continue;
         }
-    }
-
-    pub(super) fn get(&self, name: &str) -> &'a str {
-        self.by_name.get(name).copied().unwrap_or_default()
-    }
-
-    /// Returns a number, or 1 for `ok` and 0 for `err`.
-    pub(super) fn number(&self, name: &str) -> Option<f64> {
-        match *self.by_name.get(name)? {
-            "ok" => Some(1.0),
-            "err" | "fail" => Some(0.0),
-            text => text.parse().ok(),
-        }
-    }
-
-    /// Returns the fields whose names begin with `prefix`, without it.
-    fn with_prefix(&self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.in_order
-            .iter()
-            .filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, *value)))
-    }
-
-    fn plain(&self, page: &mut Exposition) {
-        for (kind, table) in [(Kind::Gauge, GAUGES), (Kind::Counter, COUNTERS)] {
-            for (field, metric) in table {
-                if let Some(value) = self.number(field) {
-                    let help = format!("The field {field} of INFO.");
-                    page.single(&format!("redis_{metric}"), kind, &help, value);
+        page.family(name, *kind, help);
+        let mut sample = |labels: &[(&str, &str)], figure: &Figure| {
+            let value = figure.part(part).and_then(Figure::number);
+            page.sample(name, labels, value.unwrap_or_default() * factor);
+        };
+        match *field {
+            "db" => {
+                for (db, figure) in &databases {
+                    sample(&[(label, &format!("db{db}"))], figure);
+                }
+            }
+            "slave" => {
+                for (_, replica) in figures.each(field) {
+                    let text = |part| replica.part(part).map(ToString::to_string);
+                    let labels = ["ip", "port", "state"].map(|part| text(part).unwrap_or_default());
+                    let [ip, port, state] = labels.each_ref().map(|label| &**label);
+                    let labels = [
+                        ("slave_ip", ip),
+                        ("slave_port", port),
+                        ("slave_state", state),
+                    ];
+                    sample(&labels, replica);
+                }
+            }
+            _ => {
+                for (suffix, figure) in figures.each(field) {
+                    sample(&[(label, &suffix.to_string())], figure);
                 }
             }
         }
-        if let Some(micros) = self.number("latest_fork_usec") {
-            page.single(
-                "redis_latest_fork_seconds",
-                Kind::Gauge,
-                "The field latest_fork_usec of INFO.",
-                micros / 1e6,
-            );
+    }
+    let name = "redis_latency_percentiles_usec";
+    page.family(
+        name,
+        Kind::Gauge,
+        "Percentiles of a command's duration since the start.",
+    );
+    for (command, figure) in figures.each("latency_percentiles_usec_") {
+        let command = command.to_string();
+        for (percent, micros) in figure.all_parts() {
+            let labels = [
+                ("cmd", &*command),
+                ("quantile", percent.trim_start_matches('p')),
+            ];
+            page.sample(name, &labels, micros.number().unwrap_or_default());
         }
     }
+}
 
-    fn instance(&self, shared: &Shared, page: &mut Exposition) {
-        let name = "redis_instance_info";
-        page.family(name, Kind::Gauge, "What the server is, in labels.");
-        let labels = [
-            "role",
-            "redis_version",
-            "redis_build_id",
-            "redis_mode",
-            "os",
-            "maxmemory_policy",
-            "tcp_port",
-            "run_id",
-            "process_id",
-            "master_replid",
-            "punctual_version",
-        ];
-        page.sample(name, &labels.map(|label| (label, self.get(label))), 1.0);
-        page.single(
-            "redis_start_time_seconds",
-            Kind::Gauge,
-            "Start of the server, unix time.",
-            shared.started_ms as f64 / 1e3,
-        );
-        let settings = shared.settings();
-        page.single(
-            "redis_config_maxclients",
-            Kind::Gauge,
-            "The directive maxclients.",
-            settings.max_clients as f64,
-        );
-        page.single(
-            "redis_config_maxmemory",
-            Kind::Gauge,
-            "The directive maxmemory.",
-            settings.maxmemory as f64,
-        );
+fn primary(figures: &Figures, page: &mut Exposition) {
+    let labels = ["master_host", "master_port", "slave_read_only"];
+    let [host, port, read_only] = labels.map(|field| figures.text(field));
+    // Only a replica has this field.
+    if host.is_empty() {
+        return;
     }
-
-    fn databases(&self, shared: &Shared, page: &mut Exposition) {
-        let mut shown: Vec<(usize, [f64; 3])> = (0..shared.store.databases().min(DATABASES_SHOWN))
-            .map(|db| (db, [0.0; 3]))
-            .collect();
-        for (number, value) in self.with_prefix("db") {
-            let Ok(db) = number.parse::<usize>() else {
-                continue;
-            };
-            let figures = ["keys", "expires", "avg_ttl"].map(|of| figure(value, of));
-            match shown.get_mut(db) {
-                Some(place) => place.1 = figures,
-                None => shown.push((db, figures)),
-            }
-        }
-        for (i, name, factor, help) in [
-            (0, "redis_db_keys", 1.0, "Keys of a database."),
-            (
-                1,
-                "redis_db_keys_expiring",
-                1.0,
-                "Keys of a database with a deadline.",
-            ),
-            (
-                2,
-                "redis_db_avg_ttl_seconds",
-                1e-3,
-                "Mean time to live in a database, of a sample of its keys.",
-            ),
-        ] {
-            page.family(name, Kind::Gauge, help);
-            for (db, figures) in &shown {
-                page.sample(name, &[("db", &format!("db{db}"))], figures[i] * factor);
-            }
-        }
-    }
-
-    fn commands(&self, page: &mut Exposition) {
-        for (of, name, factor, help) in [
-            ("calls", "redis_commands_total", 1.0, "Calls of a command."),
-            (
-                "usec",
-                "redis_commands_duration_seconds_total",
-                1e-6,
-                "Time that a command has taken.",
-            ),
-            (
-                "rejected_calls",
-                "redis_commands_rejected_calls_total",
-                1.0,
-                "Calls that were refused before they ran.",
-            ),
-            (
-                "failed_calls",
-                "redis_commands_failed_calls_total",
-                1.0,
-                "Calls that replied with an error.",
-            ),
-        ] {
-            page.family(name, Kind::Counter, help);
-            for (command, value) in self.with_prefix("cmdstat_") {
-                page.sample(name, &[("cmd", command)], figure(value, of) * factor);
-            }
-        }
-        let name = "redis_latency_percentiles_usec";
-        page.family(
+    let labels = [
+        ("master_host", &*host),
+        ("master_port", &port),
+        ("read_only", &read_only),
+    ];
+    for (field, name, help) in LINK {
+        page.family(name, Kind::Gauge, help);
+        page.sample(
             name,
-            Kind::Gauge,
-            "Percentiles of a command's duration since the start.",
+            &labels[..2],
+            figures.number(field).unwrap_or_default(),
         );
-        for (command, value) in self.with_prefix("latency_percentiles_usec_") {
-            for (percent, micros) in value.split(',').filter_map(|pair| pair.split_once('=')) {
-                if let (Some(percent), Ok(micros)) = (percent.strip_prefix('p'), micros.parse()) {
-                    page.sample(name, &[("cmd", command), ("quantile", percent)], micros);
-                }
-            }
-        }
     }
-
-    fn errors(&self, page: &mut Exposition) {
-        let name = "redis_errors_total";
-        page.family(name, Kind::Counter, "Error replies by their first word.");
-        for (error, value) in self.with_prefix("errorstat_") {
-            page.sample(name, &[("err", error)], figure(value, "count"));
-        }
-    }
-
-    fn replication(&self, page: &mut Exposition) {
-        let replicas: Vec<_> = self
-            .with_prefix("slave")
-            .filter(|(number, _)| number.bytes().all(|b| b.is_ascii_digit()))
-            .map(|(_, value)| value)
-            .collect();
-        for (of, name, help) in [
-            (
-                "offset",
-                "redis_connected_slave_offset_bytes",
-                "Offset that a replica has acknowledged.",
-            ),
-            (
-                "lag",
-                "redis_connected_slave_lag_seconds",
-                "Time since a replica's last acknowledgement.",
-            ),
-        ] {
-            if !replicas.is_empty() {
-                page.family(name, Kind::Gauge, help);
-            }
-            for value in &replicas {
-                let labels = [
-                    ("slave_ip", text(value, "ip")),
-                    ("slave_port", text(value, "port")),
-                    ("slave_state", text(value, "state")),
-                ];
-                page.sample(name, &labels, figure(value, of));
-            }
-        }
-        if self.get("role") != "slave" {
-            return;
-        }
-        let primary = [
-            ("master_host", self.get("master_host")),
-            ("master_port", self.get("master_port")),
-        ];
-        let up = f64::from(u8::from(self.get("master_link_status") == "up"));
-        for (name, value, help) in [
-            (
-                "redis_master_link_up",
-                Some(up),
-                "1 if the link to the primary is up.",
-            ),
-            (
-                "redis_master_last_io_seconds_ago",
-                self.number("master_last_io_seconds_ago"),
-                "Time since the primary was last heard.",
-            ),
-            (
-                "redis_master_sync_in_progress",
-                self.number("master_sync_in_progress"),
-                "1 during a full synchronization.",
-            ),
-            (
-                "redis_slave_repl_offset",
-                self.number("slave_repl_offset"),
-                "Offset of this replica.",
-            ),
-        ] {
-            if let Some(value) = value {
-                page.family(name, Kind::Gauge, help);
-                page.sample(name, &primary, value);
-            }
-        }
-        let [host, port] = primary;
-        page.family(
-            "redis_slave_info",
-            Kind::Gauge,
-            "What the replica follows, in labels.",
-        );
-        let labels = [host, port, ("read_only", self.get("slave_read_only"))];
-        page.sample("redis_slave_info", &labels, 1.0);
-    }
-
-    fn own(&self, page: &mut Exposition) {
-        let mut last = "";
-        for (field, metric, label, help) in OWN_GAUGES {
-            let Some(value) = self.number(field) else {
-                continue;
-            };
-            if *metric != last {
-                page.family(metric, Kind::Gauge, help);
-                last = metric;
-            }
-            page.sample(metric, label.as_slice(), value);
-        }
-    }
-}
-
-/// Returns the value of `name` in `a=1,b=2`.
-fn text<'a>(pairs: &'a str, name: &str) -> &'a str {
-    pairs
-        .split(',')
-        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
-        .unwrap_or_default()
-}
-
-fn figure(pairs: &str, name: &str) -> f64 {
-    text(pairs, name).parse().unwrap_or_default()
+    let name = "redis_slave_info";
+    page.family(name, Kind::Gauge, "What the replica follows, in labels.");
+    page.sample(name, &labels, 1.0);
 }
 
 /// Adds what is not in INFO: durations of commands, the slow log, slow events.
@@ -475,10 +351,10 @@ fn lateness_histogram(late: &Histogram<u64>, page: &mut Exposition) {
     );
     let (mut at, mut up_to) = (0, 0);
     let mut sum_us = 0.0;
-    let mut counts = [0; LATENESS_US.len()];
+    let mut counts = [0; LATENESS_S.len()];
     for step in late.iter_recorded() {
         let (us, count) = (step.value_iterated_to(), step.count_at_value());
-        while at < LATENESS_US.len() && us > LATENESS_US[at] {
+        while at < LATENESS_S.len() && us as f64 / 1e6 > LATENESS_S[at] {
             counts[at] = up_to;
             at += 1;
         }
@@ -486,7 +362,48 @@ fn lateness_histogram(late: &Histogram<u64>, page: &mut Exposition) {
         sum_us += us as f64 * count as f64;
     }
     counts[at..].fill(up_to);
-    let bounds = LATENESS_US.map(|us| us as f64 / 1e6);
-    let buckets = bounds.into_iter().zip(counts);
+    let buckets = LATENESS_S.into_iter().zip(counts);
     page.histogram(name, &[], buckets, up_to, sum_us / 1e6);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_from_the_field_or_are_declared() {
+        use figures::Kind::{Count, Gauge, Size};
+        let name = |kind, name, metric, own| {
+            name_of(&Field {
+                name,
+                suffix: "".into(),
+                figure: 0.into(),
+                kind,
+                metric,
+                own,
+            })
+        };
+        for (kind, field, metric) in [
+            (Gauge, "total_blocking_keys", "redis_total_blocking_keys"),
+            (Size, "used_memory", "redis_memory_used_bytes"),
+            (Size, "used_memory_rss", "redis_memory_used_rss_bytes"),
+            (Size, "aof_base_size", "redis_aof_base_size_bytes"),
+            (Count, "evicted_keys", "redis_evicted_keys_total"),
+            (
+                Count,
+                "total_net_input_bytes",
+                "redis_net_input_bytes_total",
+            ),
+        ] {
+            assert_eq!(name(kind, field, None, None), metric);
+        }
+        let declared = Some("max_clients");
+        assert_eq!(
+            name(Gauge, "maxclients", declared, None),
+            "redis_max_clients"
+        );
+        let (declared, own) = (Some("deadlines"), Some(("", "Deadlines.")));
+        let own = name(Gauge, "timers_pending", declared, own);
+        assert_eq!(own, "punctual_deadlines");
+    }
 }

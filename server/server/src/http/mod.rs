@@ -1,8 +1,9 @@
 //! The HTTP port: metrics for Prometheus, and a page that shows what is due and what has been late.
 //!
-//! Ground rules: one thread with an executor of its own serves all connections. It takes no lock of the keyspace: what it wants to
-//! know of keys it asks over connections to the event loops ([`link`]), as any client does; statistics it reads from [`Shared`].
-//! Whatever a peer does, it holds one of a few places, each for a limited time and until newer connections need it.
+//! Ground rules: one thread with an executor of its own serves all connections. It takes no lock of
+//! the keyspace: it asks the event loops for figures and keys ([`link`]), and reads statistics from
+//! [`Shared`]. Whatever a peer does, it holds one of a few places, each for a limited time and
+//! until newer connections need it.
 
 mod api;
 mod exposition;
@@ -10,7 +11,6 @@ mod gate;
 mod json;
 mod link;
 mod metrics;
-mod names;
 mod respond;
 
 use std::collections::VecDeque;

@@ -1,8 +1,9 @@
 //! The limit `maxmemory-clients`.
 //!
-//! While it is set, each loop adds up the memory of its clients, and corrects its sum for a client after each turn in which
-//! the client was served. The loop that finds the sum of all loops above the limit disconnects the largest clients. A client that is
-//! to be disconnected counts no more, although its loop frees its memory a little later.
+//! While the limit is set, each loop keeps a sum of the memory of its clients, and corrects the sum
+//! after each pass of the loop in which it has served a client. A loop that finds the sum of all
+//! loops above the limit disconnects the largest clients. A client that will be disconnected no
+//! longer counts, although its loop frees its memory slightly later.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering;
 use crate::client::registry::{ClientInfo, ClientType, Clients};
 use crate::memory::Memory;
 
-/// Returns the bytes that a client counts for: none for replicas and the primary, as in Redis.
+/// Returns the bytes that count for a client. As in Redis, replicas and the primary count 0.
 pub(crate) fn counted(client: &ClientInfo) -> i64 {
     match client.client_type() {
         _ if client.killed.load(Ordering::Acquire) => 0,
@@ -27,13 +28,14 @@ impl Memory {
         sum.store(sum.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes of all clients.
-    pub(crate) fn of_clients(&self) -> i64 {
+    /// Returns the bytes of all clients of all loops.
+    pub(crate) fn client_bytes(&self) -> i64 {
         let sums = self.clients.iter();
         sums.map(|sum| sum.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// Calls `disconnect` with the largest clients, until the others have at most `limit` bytes. O(clients · log clients).
+    /// Calls `disconnect` with the largest clients, until the remaining clients have at most
+    /// `limit` bytes. O(clients · log clients).
     #[cold]
     pub(crate) fn evict_clients(
         &self,
@@ -41,7 +43,7 @@ impl Memory {
         limit: i64,
         mut disconnect: impl FnMut(&ClientInfo),
     ) {
-        // One loop at a time, so that no two of them disconnect clients for the same bytes.
+        // Only one loop at a time, so that no two loops disconnect clients for the same bytes.
         let Some(_only) = self.evicting_clients.try_lock() else {
             return;
         };

@@ -1,19 +1,20 @@
 //! Counters of the bytes that the program's allocator has handed out.
 //!
-//! Ground rules: the allocator calls [`add`] for each block, with the size of the block's class. Each event loop owns a
-//! counter, which it alone writes, so that counting costs a load and a store; all other threads share some counters. A block may
-//! be freed by another thread than the one that has allocated it, so a counter alone means nothing; the sum of all is the
-//! bytes in use. A counter keeps its value when its thread ends.
+//! Ground rules: the allocator calls [`add`] for each block, with the size of the block's class.
+//! Each event loop owns a counter that only it writes, so counting costs one load and one store.
+//! All other threads share a few counters. One thread may free a block that another thread has
+//! allocated, so a single counter has no meaning; the sum of all counters is the number of bytes in
+//! use. A counter keeps its value when its thread ends.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
-/// Counters that threads without one of their own share.
+/// Number of counters for threads without their own counter, which share them.
 const SHARED: u32 = 8;
-/// Number of counters.
+/// Total number of counters.
 const COUNTERS: usize = 256;
 
-/// A counter on cache lines of its own; processors fetch them in pairs.
+/// A counter on its own pair of cache lines, because processors fetch lines in pairs.
 #[repr(align(128))]
 struct Counter {
     bytes: AtomicI64,
@@ -26,22 +27,23 @@ static ALL: [Counter; COUNTERS] = [const {
         owned: AtomicBool::new(false),
     }
 }; COUNTERS];
-/// Number of counters that have been used.
+/// Number of counters at the start of [`ALL`] that have been used.
 static USED: AtomicU32 = AtomicU32::new(SHARED);
-/// The next shared counter.
+/// Number of threads that were given a shared counter.
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// Whether the program's allocator counts.
+/// True if the program's allocator counts.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
-/// The thread has no counter yet.
+/// Value of [`OWN`] for a thread without a counter.
 const NONE: u32 = u32::MAX;
 
 thread_local! {
-    /// Number of the thread's counter. It has no destructor, so it exists as long as the thread allocates.
+    /// Number of the thread's counter. The variable has no destructor, so it exists as long as the
+    /// thread allocates.
     static OWN: Cell<u32> = const { Cell::new(NONE) };
 }
 
-/// Adds to the bytes in use; `bytes` is negative for a block that is freed.
+/// Adds to the bytes in use. `bytes` is negative for a block that is freed.
 #[inline]
 pub fn add(bytes: i64) {
     let number = OWN.get();
@@ -68,27 +70,29 @@ fn add_shared(mut number: u32, bytes: i64) {
         .fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// Declares that the program's allocator counts. Called before the server starts.
+/// Declares that the program's allocator counts. Must be called before the server starts.
 pub fn enable() {
     COUNTS.store(true, Ordering::Relaxed);
 }
 
-/// Returns the bytes in use, or `None` if the allocator does not count. O(loops).
+/// Returns the bytes in use, or `None` if the allocator does not count. O(counters in use).
 pub fn used() -> Option<u64> {
     if !COUNTS.load(Ordering::Relaxed) {
         return None;
     }
     let used = &ALL[..USED.load(Ordering::Relaxed) as usize];
     let bytes: i64 = used.iter().map(|c| c.bytes.load(Ordering::Relaxed)).sum();
-    // A block may be counted where it is freed before it is counted where it was allocated.
+    // The sum may be negative for a moment: a thread may free a block before the allocating
+    // thread's counter is visible.
     Some(u64::try_from(bytes).unwrap_or(0))
 }
 
-/// A counter of the current thread's own, until this is dropped.
+/// Reserves a counter for the current thread, until this value is dropped.
 pub(crate) struct OwnCounter(&'static Counter);
 
 impl OwnCounter {
-    /// Takes a counter for the current thread, or shares one if all are taken.
+    /// Reserves a counter for the current thread. Returns `None` if all are reserved; then the
+    /// thread uses a shared counter.
     pub(crate) fn take() -> Option<Self> {
         let free = |counter: &&Counter| !counter.owned.swap(true, Ordering::Relaxed);
         let mut own = (0..).zip(&ALL).skip(SHARED as usize);
@@ -102,12 +106,12 @@ impl OwnCounter {
 impl Drop for OwnCounter {
     fn drop(&mut self) {
         OWN.set(NONE);
-        // The next owner sees the last value.
+        // The next owner sees the last value of the counter.
         self.0.owned.store(false, Ordering::Release);
     }
 }
 
-/// Returns the value of the current thread's counter, which grows with what the thread allocates.
+/// Returns the value of the current thread's counter.
 #[inline]
 pub(crate) fn own() -> i64 {
     let number = OWN.get() as usize;
@@ -121,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_sum_is_right_whoever_frees() {
-        // No allocator counts in this program, and no other test calls `add`.
+        // In this program no allocator counts, and no other test calls `add`.
         let before: i64 = ALL.iter().map(|c| c.bytes.load(Ordering::Relaxed)).sum();
         std::thread::scope(|scope| {
             for n in 0..12 {

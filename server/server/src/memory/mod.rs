@@ -1,10 +1,16 @@
-//! Memory: how much is in use, and what happens at `maxmemory`.
+//! The memory in use, and the limits `maxmemory` and `maxmemory-clients`.
 //!
-//! - [`counters`] count what the allocator has handed out. A program whose allocator does not count has resident memory in
-//!   its place, and no limit: resident memory does not shrink when keys leave.
-//! - `limit` keeps the keyspace below `maxmemory`: it evicts keys before commands that may need memory, in bounded steps, and
-//!   refuses those commands if nothing can be evicted.
-//! - `clients` keeps the clients' buffers below `maxmemory-clients`.
+//! - [`counters`] count the bytes that the allocator has handed out. A program whose allocator does
+//!   not count reports resident memory instead and has no limit, because resident memory does not
+//!   shrink when keys are removed.
+//! - `Memory` has the state of the limits. A loop sums all counters only when its own counter has
+//!   grown by its share of the bytes left below `maxmemory`; until then a command costs one
+//!   comparison. In a full store the loop checks before each command that may need memory.
+//!   `reclaim/limit.rs` then evicts keys in bounded steps, and refuses the command if no key can be
+//!   evicted.
+//! - `clients` keeps the clients' memory below `maxmemory-clients`.
+//! - `reclaim` has the state of the worker that drops large values and returns free memory to the
+//!   system.
 
 pub(crate) mod clients;
 pub mod counters;
@@ -21,40 +27,41 @@ use crate::world::process;
 /// State of the limits, shared by the loops.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// Greatest number of bytes in use that was seen.
+    /// Maximum number of bytes in use that any check has found.
     peak: AtomicU64,
-    /// `maxmemory` in bytes, 0 without a limit or without a counting allocator.
+    /// `maxmemory` in bytes; 0 without a limit, or if the allocator does not count.
     pub(crate) limit: AtomicU64,
-    /// By loop: the value of its counter above which it compares the bytes in use with the limit.
-    pub(crate) check_at: Box<[OfLoop]>,
-    /// Longest time for a step of eviction, in µs.
+    /// By loop: value of the loop's counter above which the loop compares the bytes in use with the
+    /// limit.
+    pub(crate) check_at: Box<[PerLoop]>,
+    /// Maximum time of one step of eviction, in µs.
     pub(crate) step_us: AtomicU64,
     /// `replica-ignore-maxmemory`.
     pub(crate) replica_ignores: AtomicBool,
-    /// Bytes of evicted values that the worker will drop.
+    /// Bytes of evicted values that the worker has yet to drop.
     pub(crate) dropping: AtomicU64,
     /// Bytes of the invalidations that the current turns of all loops have sent.
     pub(crate) invalidations: AtomicU64,
-    /// Unix time in µs since which eviction has not reached the limit, or 0.
+    /// Unix time in µs from which on the memory has been above the limit; 0 if it is not.
     over_since_us: AtomicU64,
-    /// Time until then for which eviction had not reached the limit, in µs.
+    /// Total time of earlier periods above the limit, in µs.
     over_us: AtomicU64,
     /// Bytes of all clients by loop, while `maxmemory-clients` is set.
-    pub(crate) clients: Box<[OfLoop]>,
-    /// Held by the loop that disconnects clients.
+    pub(crate) clients: Box<[PerLoop]>,
+    /// Locked by the loop that is disconnecting clients.
     pub(crate) evicting_clients: Mutex<()>,
-    /// Clients evicted.
+    /// Number of disconnected clients.
     pub(crate) evicted_clients: AtomicU64,
 }
 
-/// A figure of one loop, on cache lines of its own.
+/// A figure of one loop, on its own cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct OfLoop(pub(crate) AtomicI64);
+pub(crate) struct PerLoop(pub(crate) AtomicI64);
 
 impl Memory {
     pub(crate) fn new(loops: usize) -> Self {
-        let figures = |first: i64| (0..loops).map(|_| OfLoop(AtomicI64::new(first))).collect();
+        let figures = |first: i64| (0..loops).map(|_| PerLoop(AtomicI64::new(first))).collect();
         Self {
             peak: AtomicU64::new(0),
             limit: AtomicU64::new(0),
@@ -71,19 +78,20 @@ impl Memory {
         }
     }
 
-    /// Returns the bytes in use: what the allocator has handed out, else what is resident.
+    /// Returns the bytes in use according to the allocator, or the resident bytes if it does not
+    /// count.
     pub(crate) fn used(&self) -> u64 {
         let used = counters::used().unwrap_or_else(|| process::memory().0);
         self.note(used);
         used
     }
 
-    /// Returns whether a loop has found the memory at the limit when it last looked.
+    /// Returns true if a loop's last check found the memory at the limit.
     pub(crate) fn is_full(&self, loop_number: usize) -> bool {
         self.check_at[loop_number].0.load(Ordering::Relaxed) == i64::MIN
     }
 
-    /// Notes a number of bytes in use, for the peak.
+    /// Updates the peak with a number of bytes in use.
     #[inline]
     pub(crate) fn note(&self, used: u64) {
         if used > self.peak.load(Ordering::Relaxed) {
@@ -91,7 +99,7 @@ impl Memory {
         }
     }
 
-    /// Returns the greatest number of bytes in use that was seen.
+    /// Returns the maximum number of bytes in use that any check has found.
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
@@ -104,7 +112,7 @@ impl Memory {
         self.evicted_clients.store(0, Ordering::Relaxed);
     }
 
-    /// Notes whether the memory is above the limit.
+    /// Records whether the memory is above the limit.
     pub(crate) fn set_over(&self, over: bool, now: Now) {
         let since = &self.over_since_us;
         let before = since.load(Ordering::Relaxed);
@@ -118,7 +126,7 @@ impl Memory {
         }
     }
 
-    /// Returns the total and the current time for which the memory has been above the limit, in ms.
+    /// Returns the total and the current time above the limit, in ms.
     pub(crate) fn over_ms(&self, now: Now) -> (u64, u64) {
         let current = match self.over_since_us.load(Ordering::Relaxed) {
             0 => 0,
@@ -128,7 +136,7 @@ impl Memory {
         (total / 1_000, current / 1_000)
     }
 
-    /// Applies the settings. The loops look at the limit before their next command.
+    /// Applies the settings. Each loop checks the limit before its next command.
     pub(crate) fn apply(&self, settings: &Settings) {
         let bytes = counters::used().map_or(0, |_| settings.maxmemory);
         self.limit.store(bytes, Ordering::Relaxed);
@@ -143,11 +151,12 @@ impl Memory {
     }
 }
 
-/// Returns Redis's longest time for one step of eviction with this `maxmemory-eviction-tenacity`, in µs.
+/// Returns Redis's time limit for one step of eviction with this `maxmemory-eviction-tenacity`, in
+/// µs.
 fn step_us(tenacity: u32) -> u64 {
     match tenacity {
         0..=10 => 50 * u64::from(tenacity),
-        // A geometric progression to about two minutes.
+        // A geometric progression up to about two minutes.
         11..=99 => (500.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
         _ => u64::MAX,
     }

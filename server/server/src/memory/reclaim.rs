@@ -1,8 +1,9 @@
-//! Return of freed memory to the system.
+//! State for the return of freed memory to the system (the work is done in `reclaim/`).
 //!
-//! - A worker thread drops large objects one after another.
-//! - A loop that has freed much memory arms a timer. When it fires, a round begins: every loop collects its free pages
-//!   in a bounded step, and the last one makes the worker return the free pages of all threads.
+//! - A worker thread drops large objects one after the other.
+//! - A loop that has freed much memory arms a timer. When the timer fires, a round begins: every
+//!   loop collects its free pages in a bounded step, and the last loop makes the worker return the
+//!   free pages of all threads.
 //! - No loop blocks while the system takes memory back, except the loop that runs MEMORY PURGE.
 
 use std::collections::VecDeque;
@@ -20,8 +21,8 @@ pub(crate) const DELAY_MS: u64 = 1_000;
 pub struct Reclaim {
     /// Bytes that the calling thread has freed since it started.
     pub freed_bytes: fn() -> u64,
-    /// Frees the pages of the calling thread whose last blocks other threads have freed. Event loops call it, so it must be
-    /// fast.
+    /// Frees the pages of the calling thread whose last blocks other threads have freed. Event
+    /// loops call this function, so it must be fast.
     pub collect: fn(),
     /// Returns the free pages of all threads to the system. O(free pages).
     pub purge: fn(),
@@ -29,7 +30,7 @@ pub struct Reclaim {
     pub statistics: fn() -> String,
 }
 
-/// A loop's part in a round.
+/// A loop's share of a round. The loop that drops the last share ends the round.
 pub(crate) type Share = Arc<()>;
 
 pub(crate) enum Job {
@@ -37,13 +38,14 @@ pub(crate) enum Job {
     Purge,
 }
 
-/// State of the worker thread, which exists while there are jobs.
+/// State of the worker thread, which exists only while there are jobs.
 #[derive(Default)]
 pub(crate) struct Worker {
     pub(crate) queue: Mutex<Queue>,
-    /// Number of objects that wait to be dropped.
+    /// Number of objects that the worker has yet to drop.
     pub(crate) pending_objects: AtomicU64,
-    /// Number of objects that the worker has dropped, and of large values that the loops have dropped after a turn.
+    /// Number of objects dropped: by the worker, and large values by the loops at the end of a
+    /// turn.
     pub(crate) freed_objects: AtomicU64,
     /// A round is in progress.
     pub(crate) in_round: AtomicBool,

@@ -1,4 +1,4 @@
-//! A migration on its way: what is packed, what may be deleted, what must be sent again.
+//! A running migration: packs keys, and deletes or packs again those that were sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,35 +11,36 @@ use punctual_store::{Command, Error, Turn, command};
 use crate::migrate::target::{Failure, Parcel, Target, Transfer};
 use crate::world::clock::ServerClock;
 
-/// Number of transfers beside other commands; a key that changes during all of them is sent with its lock held.
+/// Maximum number of transfers between other commands. A key that changes during all of them is
+/// sent with its shard locked.
 pub(crate) const TRIES: u32 = 3;
 
-/// Keys on their way.
+/// The state of a MIGRATE.
 #[derive(Debug)]
 pub(crate) struct Migration {
     pub(crate) transfer: Transfer,
     db: usize,
-    /// Leave the keys here.
+    /// COPY: the keys stay on this server.
     copy: bool,
-    /// One flag for each parcel, raised when its key changes. Empty for copies.
+    /// One flag for each parcel, raised when the parcel's key changes. Empty with COPY.
     flags: Vec<Arc<WatchFlag>>,
     /// Number of transfers so far.
     transfers: u32,
-    /// The client that waits.
+    /// The waiting command of the client.
     waiter: Option<Arc<Waiter>>,
 }
 
-/// What follows a transfer.
+/// Next step after a transfer.
 pub(crate) enum Next {
-    /// The migration is over. The client gets this result.
+    /// The migration is over, with this result for the client.
     Done(Result<(), Error>),
-    /// Changed keys are packed again.
+    /// Changed keys were packed and must be sent.
     Send(Migration),
 }
 
 impl Migration {
-    /// Packs the keys that exist. Returns `None` if there is none. If `watched`, changes are noted from now on; otherwise
-    /// the caller keeps the shards pinned.
+    /// Packs the keys that exist. Returns `None` if no key exists. With `watched`, changes of the
+    /// keys are recorded from now on; otherwise the caller keeps the keys' shards pinned (locked).
     pub(crate) fn pack<'k>(
         turn: &mut Turn,
         target: Target,
@@ -73,7 +74,8 @@ impl Migration {
         (!migration.transfer.parcels.is_empty()).then_some(migration)
     }
 
-    /// Packs a key. If it does not exist, an earlier copy will be deleted.
+    /// Packs a key. If `again` is set and the key no longer exists, the parcel deletes the target's
+    /// copy.
     fn add(&mut self, turn: &mut Turn, key: &[u8], again: bool) {
         let (payload, deadline_ms) = match dump(turn, self.db, key) {
             Some((payload, deadline_ms)) => (Some(payload), deadline_ms),
@@ -95,7 +97,8 @@ impl Migration {
     }
 
     fn watch(&mut self, turn: &mut Turn) {
-        /// Numbers beside those of clients, whose own WATCHes must not be mistaken for these.
+        /// Numbers in a range that no client uses, so that a client's own WATCH is not mistaken for
+        /// these.
         static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
         self.flags.clear();
         for parcel in &self.transfer.parcels {
@@ -112,17 +115,18 @@ impl Migration {
         self.transfer.begin();
     }
 
-    /// Sets the client that waits for the result.
-    pub(crate) fn answer_to(&mut self, waiter: Arc<Waiter>) {
+    /// Sets the client's waiting command, which gets the result.
+    pub(crate) fn set_waiter(&mut self, waiter: Arc<Waiter>) {
         self.waiter = Some(waiter);
     }
 
-    /// Returns the client that waits for the result.
+    /// Returns the client's waiting command.
     pub(crate) fn waiter(&self) -> Option<&Arc<Waiter>> {
         self.waiter.as_ref()
     }
 
-    /// Sends the parcels and deletes what is accepted, in place. The shards stay pinned meanwhile.
+    /// Sends the parcels, and deletes the keys that were accepted, without interruption. The shards
+    /// stay pinned meanwhile.
     pub(crate) fn run(mut self, turn: &mut Turn, clock: &ServerClock) -> Result<(), Error> {
         self.transfer.run(clock);
         if !self.copy {
@@ -136,8 +140,8 @@ impl Migration {
         self.result()
     }
 
-    /// Ends a transfer: deletes what has moved, and packs again what has changed meanwhile.
-    /// `is_replica`: the server has become a replica, whose keys stay.
+    /// Ends a transfer: deletes the keys that were moved, and packs again the keys that have
+    /// changed meanwhile. With `is_replica` the server has become a replica and keeps the keys.
     pub(crate) fn settle(self, turn: &mut Turn, clock: &ServerClock, is_replica: bool) -> Next {
         if self.copy {
             return Next::Done(self.result());
@@ -198,17 +202,17 @@ fn row(name: &str) -> &'static Command {
     command::find(name.as_bytes()).expect("a command of the keyspace")
 }
 
-/// Runs a command of the keyspace. Returns its reply.
+/// Runs a command of the keyspace and returns its reply.
 fn run(turn: &mut Turn, db: usize, args: &OwnedArgs) -> Vec<u8> {
     let mut out = Vec::new();
     let mut reply = Reply::new(&mut out, Protocol::Resp2);
     let name = String::from_utf8_lossy(args.as_args().at(0)).into_owned();
-    // Neither DUMP, PEXPIRETIME nor DEL fails.
+    // DUMP, PEXPIRETIME and DEL do not fail.
     let _ = turn.run(row(&name), db, true, args.as_args(), &mut reply);
     out
 }
 
-/// Returns the payload and the deadline of a key.
+/// Returns the DUMP payload and the deadline of a key.
 fn dump(turn: &mut Turn, db: usize, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)> {
     let words = |name: &'static [u8]| [name, key].iter().collect::<OwnedArgs>();
     let mut payload = run(turn, db, &words(b"dump"));
@@ -223,7 +227,7 @@ fn dump(turn: &mut Turn, db: usize, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)
     Some((payload, text.strip_prefix(':')?.parse().ok()))
 }
 
-/// Deletes the keys of these parcels, with one effect.
+/// Deletes the keys of these parcels with one DEL.
 fn delete<'p>(turn: &mut Turn, db: usize, parcels: impl Iterator<Item = &'p Parcel>) {
     let keys = parcels
         .filter(|parcel| parcel.payload.is_some())

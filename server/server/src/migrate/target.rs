@@ -1,4 +1,4 @@
-//! The conversation with the target of a migration.
+//! The connection to the target of a migration, and the protocol over it.
 
 use std::io;
 use std::net::ToSocketAddrs as _;
@@ -9,16 +9,16 @@ use mio::{Events, Poll, Token};
 use punctual_resp::encode_command;
 use punctual_store::Error;
 
-use crate::net::dial::{Conversation, Dial, Step, Trouble, take_lines};
+use crate::net::dial::{Conversation, Dial, DialError, Step, take_lines};
 use crate::tls::Tls;
 use crate::world::clock::ServerClock;
 
-/// Longest line of a reply; RESTORE replies with one line.
+/// Maximum length of a line of a reply in bytes. RESTORE replies with one line.
 const LINE_MAX: usize = 1024;
-/// Size of the output above which no command is added.
+/// Size of the output in bytes from which on no command is added.
 const OUTPUT_BYTES: usize = 64 << 10;
 
-/// Where keys go, and how.
+/// The server that receives the keys, and options of the transfer.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) host: String,
@@ -26,25 +26,25 @@ pub(crate) struct Target {
     pub(crate) db: i64,
     /// Arguments of AUTH.
     pub(crate) auth: Vec<Vec<u8>>,
-    /// Longest wait for the socket.
+    /// Maximum time without progress of the connection.
     pub(crate) timeout: Duration,
-    /// Replace existing keys.
+    /// REPLACE: existing keys are replaced.
     pub(crate) replace: bool,
-    /// Encrypts the connection.
+    /// Encrypts the connection, if set.
     pub(crate) tls: Option<Arc<Tls>>,
 }
 
-/// A key to send.
+/// A key to send, with its value.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub(crate) key: Box<[u8]>,
-    /// Payload of DUMP; `None` deletes an earlier copy.
+    /// Payload of DUMP; `None` deletes the copy that the target has.
     pub(crate) payload: Option<Vec<u8>>,
     /// Deadline in unix ms.
     pub(crate) deadline_ms: Option<u64>,
-    /// The target has an earlier copy, which this one replaces.
+    /// The target has an earlier copy, which this parcel replaces.
     pub(crate) again: bool,
-    /// The target has accepted it.
+    /// The target has accepted the parcel.
     pub(crate) accepted: bool,
 }
 
@@ -54,12 +54,12 @@ pub(crate) enum Failure {
     Connecting,
     Writing,
     Reading,
-    /// The target's error, without its `-`.
+    /// Error reply of the target, without its `-`.
     Reply(Vec<u8>),
 }
 
 impl Failure {
-    /// Returns Redis's error.
+    /// Returns Redis's error text.
     pub(crate) fn error(&self) -> Error {
         match self {
             Self::Connecting => Error::fixed("IOERR error or timeout connecting to the client"),
@@ -74,21 +74,22 @@ impl Failure {
     }
 }
 
-/// The parcels of a migration on their way to its target.
+/// The parcels of a migration, and the state of the connection to its target.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) target: Target,
     pub(crate) parcels: Vec<Parcel>,
-    /// The first error of the target, or the error of the connection, after which no parcel is accepted.
+    /// First error reply of the target, or the error of the connection. After an error of the
+    /// connection no further parcel is accepted.
     pub(crate) failure: Option<Failure>,
-    /// AUTH and SELECT are said.
-    greeted: bool,
-    /// Number of their replies to come.
-    greetings: usize,
-    /// Number of parcels that are said.
-    said: usize,
-    /// Number of parcels with a reply.
-    answered: usize,
+    /// AUTH and SELECT have been sent.
+    setup_sent: bool,
+    /// Number of replies to AUTH and SELECT that are still expected.
+    setup_replies: usize,
+    /// Number of parcels that have been sent.
+    sent: usize,
+    /// Number of parcels whose reply has arrived.
+    replied: usize,
 }
 
 impl Transfer {
@@ -97,42 +98,44 @@ impl Transfer {
             target,
             parcels: Vec::new(),
             failure: None,
-            greeted: false,
-            greetings: 0,
-            said: 0,
-            answered: 0,
+            setup_sent: false,
+            setup_replies: 0,
+            sent: 0,
+            replied: 0,
         }
     }
 
-    /// Begins the conversation anew.
+    /// Resets the state for a new connection.
     pub(crate) fn begin(&mut self) {
         self.failure = None;
-        self.greeted = false;
-        (self.greetings, self.said, self.answered) = (0, 0, 0);
+        self.setup_sent = false;
+        (self.setup_replies, self.sent, self.replied) = (0, 0, 0);
     }
 
-    /// Ends the conversation with an error of the connection.
-    pub(crate) fn fail(&mut self, trouble: &Trouble) {
-        self.failure = Some(match trouble {
-            // Redis connects without blocking, so a refused connection shows up as an error of the first write.
-            Trouble::Connecting(error) if error.raw_os_error().is_none() => Failure::Connecting,
-            Trouble::Connecting(_) | Trouble::Writing(_) => Failure::Writing,
-            Trouble::Reading(_) => Failure::Reading,
+    /// Ends the transfer with an error of the connection.
+    pub(crate) fn fail(&mut self, error: &DialError) {
+        self.failure = Some(match error {
+            // Redis connects without blocking and reports a refused connection as an error of the
+            // first write.
+            DialError::Connecting(error) if error.raw_os_error().is_none() => Failure::Connecting,
+            DialError::Connecting(_) | DialError::Writing(_) => Failure::Writing,
+            DialError::Reading(_) => Failure::Reading,
         });
     }
 
-    /// Sends the parcels. Blocks as long as the target answers in time.
+    /// Sends the parcels over its own connection. Blocks until all replies have arrived or the
+    /// target is silent for too long.
     pub(crate) fn run(&mut self, clock: &ServerClock) {
         self.begin();
-        if let Err(trouble) = self.converse(clock) {
-            self.fail(&trouble);
+        if let Err(error) = self.run_connection(clock) {
+            self.fail(&error);
         }
     }
 
-    fn converse(&mut self, clock: &ServerClock) -> Result<(), Trouble> {
+    fn run_connection(&mut self, clock: &ServerClock) -> Result<(), DialError> {
         let addresses = (self.target.host.as_str(), self.target.port).to_socket_addrs();
-        let addresses = addresses.map_err(Trouble::Connecting)?.collect();
-        let mut poll = Poll::new().map_err(Trouble::Connecting)?;
+        let addresses = addresses.map_err(DialError::Connecting)?.collect();
+        let mut poll = Poll::new().map_err(DialError::Connecting)?;
         let mut events = Events::with_capacity(1);
         let tls = self.target.tls.clone();
         let mut dial = Dial::begin(addresses, tls, poll.registry(), Token(0))?;
@@ -152,7 +155,7 @@ impl Transfer {
             }
             match poll.poll(&mut events, Some(left)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    return Err(Trouble::Reading(error));
+                    return Err(DialError::Reading(error));
                 }
                 _ => {}
             }
@@ -161,24 +164,25 @@ impl Transfer {
 }
 
 impl Conversation for Transfer {
-    fn say(&mut self, now_ms: u64, output: &mut Vec<u8>) {
-        if !self.greeted {
-            self.greeted = true;
-            self.greetings = 1;
+    fn write_output(&mut self, now_ms: u64, output: &mut Vec<u8>) {
+        if !self.setup_sent {
+            self.setup_sent = true;
+            self.setup_replies = 1;
             if !self.target.auth.is_empty() {
                 let words = [&[b"AUTH".to_vec()][..], &self.target.auth].concat();
                 encode_command(output, &words);
-                self.greetings += 1;
+                self.setup_replies += 1;
             }
             let mut db = itoa::Buffer::new();
             encode_command(output, &[b"SELECT", db.format(self.target.db).as_bytes()]);
         }
-        // Unlike Redis, no key is sent before both have succeeded: it would arrive in the wrong database.
-        while self.greetings == 0
+        // Unlike Redis, no key is sent before both commands have succeeded: the key would be stored
+        // in the wrong database.
+        while self.setup_replies == 0
             && output.len() < OUTPUT_BYTES
-            && let Some(parcel) = self.parcels.get(self.said)
+            && let Some(parcel) = self.parcels.get(self.sent)
         {
-            self.said += 1;
+            self.sent += 1;
             let Some(payload) = &parcel.payload else {
                 encode_command(output, &[b"DEL", &*parcel.key]);
                 continue;
@@ -194,16 +198,16 @@ impl Conversation for Transfer {
         }
     }
 
-    fn hear(&mut self, input: &mut Vec<u8>) -> bool {
+    fn read_input(&mut self, input: &mut Vec<u8>) -> bool {
         take_lines(input, |reply| {
             let refusal = reply
                 .strip_prefix(b"-")
                 .map(|text| Failure::Reply(text.to_vec()));
-            if self.greetings > 0 {
-                self.greetings -= 1;
-            } else if let Some(parcel) = self.parcels.get_mut(self.answered) {
+            if self.setup_replies > 0 {
+                self.setup_replies -= 1;
+            } else if let Some(parcel) = self.parcels.get_mut(self.replied) {
                 parcel.accepted = refusal.is_none();
-                self.answered += 1;
+                self.replied += 1;
             }
             self.failure = self.failure.take().or(refusal);
             true
@@ -212,7 +216,7 @@ impl Conversation for Transfer {
             self.failure = Some(Failure::Reading);
             return true;
         }
-        let refused = self.answered == 0 && self.failure.is_some();
-        self.greetings == 0 && (refused || self.answered == self.parcels.len())
+        let refused = self.replied == 0 && self.failure.is_some();
+        self.setup_replies == 0 && (refused || self.replied == self.parcels.len())
     }
 }

@@ -1,7 +1,8 @@
 //! Protection against cross-protocol scripting.
 //!
-//! A malicious page can make a browser send an HTTP request here, whose body contains inline commands. Such a request
-//! begins with `POST` or contains a `Host:` line; the connection is closed before the body is parsed.
+//! A malicious web page can make a browser send an HTTP request to the server. The request's body
+//! may contain inline commands. Such a request begins with `POST` or contains a `Host:` line; the
+//! server closes the connection at that line, before it parses the body.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,10 +20,10 @@ pub(crate) fn is_http(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }
 
-/// Writes the warning to the log, at most once a minute.
+/// Writes the warning to the log, at most once per [`QUIET_MS`].
 #[derive(Default)]
 pub(crate) struct HttpWarning {
-    /// Time of the last warning, unix ms; 0 if there was none.
+    /// Time of the last warning in unix ms; 0 before the first warning.
     warned_ms: AtomicU64,
 }
 

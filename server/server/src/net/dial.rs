@@ -1,8 +1,9 @@
-//! Outgoing connections: established and used without blocking, by whoever polls them.
+//! Outgoing connections, which are established and used without blocking.
 //!
-//! A [`Dial`] tries the addresses of a server one after the other, agrees on keys if the connection is encrypted, and then moves
-//! the bytes of a [`Conversation`], which sees no socket. An event loop polls the dials of replication and of migrations. A
-//! migration within a transaction polls its own dial.
+//! A [`Dial`] tries the addresses of a server one after the other, agrees on keys if the connection
+//! is encrypted, and then moves the bytes of a [`Conversation`]. A conversation has no access to
+//! the socket. An event loop polls the dials of replication and of migrations; MIGRATE within a
+//! transaction polls its own dial.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,36 +15,37 @@ use mio::{Interest, Registry, Token};
 use crate::net::socket::Socket;
 use crate::tls::Tls;
 
-/// Number of bytes that are read at once.
+/// Maximum number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// Number of reads in one step, so that a loop serves its clients too.
-const READS_A_STEP: usize = 16;
+/// Maximum number of reads in one step, so that a loop also serves its clients.
+const READS_PER_STEP: usize = 16;
 
-/// What one server says to another. The two sides take turns, or talk at the same time.
+/// One side of a protocol between two servers. The sides may take turns, or send at the same time.
 pub(crate) trait Conversation {
-    /// Appends what can be said now. Called when the connection is established, and whenever all earlier output is sent.
-    /// `now_ms` is the server's time.
-    fn say(&mut self, now_ms: u64, output: &mut Vec<u8>);
+    /// Appends the bytes that can be sent now. Called when the connection is established, and
+    /// whenever all earlier output is sent. `now_ms` is the server's time.
+    fn write_output(&mut self, now_ms: u64, output: &mut Vec<u8>);
 
-    /// Takes what it understands from the input. Returns true if the conversation is over.
-    fn hear(&mut self, input: &mut Vec<u8>) -> bool;
+    /// Removes complete messages from the input and handles them. Returns true if the conversation
+    /// is over.
+    fn read_input(&mut self, input: &mut Vec<u8>) -> bool;
 
-    /// Returns the number of bytes that may be read now.
+    /// Returns the maximum number of bytes that may be read now.
     fn room(&self) -> usize {
         usize::MAX
     }
 }
 
-/// An error of the connection, and what it interrupted.
+/// An error of the connection, by the operation that it interrupted.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum DialError {
     Connecting(io::Error),
     Writing(io::Error),
     Reading(io::Error),
 }
 
-impl Trouble {
-    /// Returns the error.
+impl DialError {
+    /// Returns the error of the operating system.
     pub(crate) fn into_error(self) -> io::Error {
         match self {
             Self::Connecting(error) | Self::Writing(error) | Self::Reading(error) => error,
@@ -51,18 +53,18 @@ impl Trouble {
     }
 }
 
-/// Result of a step.
+/// Result of [`Dial::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The next event of the socket calls for the next step.
+    /// Call `step` again after the next event of the socket.
     Wait,
-    /// There may be more to read.
+    /// Call `step` again soon: more input may be available.
     Again,
     /// The conversation is over.
     Over,
 }
 
-/// An outgoing connection.
+/// An outgoing connection, established or not.
 #[derive(Debug)]
 pub(crate) struct Dial {
     token: Token,
@@ -73,27 +75,27 @@ pub(crate) struct Dial {
     established: bool,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// Number of bytes of `output` that are sent.
+    /// Number of bytes of `output` that are already sent.
     sent: usize,
-    /// Something has happened since [`Dial::has_moved`] was asked.
+    /// The connection was established, or bytes have moved, since the last [`Dial::has_moved`].
     moved: bool,
 }
 
 impl Dial {
-    /// Begins to connect to the first of the addresses that can be reached. Events have this token.
+    /// Begins to connect to the first reachable address. Events of the socket have this token.
     ///
     /// # Errors
-    /// No address can be tried.
+    /// Returns the last error if no connection can be started.
     pub(crate) fn begin(
         addresses: Vec<SocketAddr>,
         tls: Option<Arc<Tls>>,
         registry: &Registry,
         token: Token,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, DialError> {
         let mut addresses = addresses.into_iter();
         let none = io::ErrorKind::AddrNotAvailable.into();
         let socket = connect(&mut addresses, tls.as_deref(), registry, token, none)
-            .map_err(Trouble::Connecting)?;
+            .map_err(DialError::Connecting)?;
         Ok(Self {
             token,
             tls,
@@ -107,67 +109,68 @@ impl Dial {
         })
     }
 
-    /// Does what the socket allows now.
+    /// Moves as many bytes as the socket allows now, within limits.
     ///
     /// # Errors
-    /// The connection cannot be established, is broken, or has ended.
+    /// Returns an error if the connection cannot be established, is broken, or has ended.
     pub(crate) fn step(
         &mut self,
         conversation: &mut dyn Conversation,
         registry: &Registry,
         now_ms: u64,
-    ) -> Result<Step, Trouble> {
-        if !self.established && !self.establish(registry).map_err(Trouble::Connecting)? {
+    ) -> Result<Step, DialError> {
+        if !self.established && !self.establish(registry).map_err(DialError::Connecting)? {
             return Ok(Step::Wait);
         }
-        for _ in 0..READS_A_STEP {
-            while self.send().map_err(Trouble::Writing)? {
-                conversation.say(now_ms, &mut self.output);
+        for _ in 0..READS_PER_STEP {
+            while self.send().map_err(DialError::Writing)? {
+                conversation.write_output(now_ms, &mut self.output);
                 if self.output.is_empty() {
                     break;
                 }
             }
             let max = conversation.room().min(READ_BYTES);
-            if max == 0 || !self.receive(max).map_err(Trouble::Reading)? {
+            if max == 0 || !self.receive(max).map_err(DialError::Reading)? {
                 return Ok(Step::Wait);
             }
-            if conversation.hear(&mut self.input) {
+            if conversation.read_input(&mut self.input) {
                 return Ok(Step::Over);
             }
         }
         Ok(Step::Again)
     }
 
-    /// Appends bytes to the output of an established connection; the next step sends them.
+    /// Appends bytes to the output of an established connection. The next step sends the bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         if self.established {
             self.output.extend_from_slice(bytes);
         }
     }
 
-    /// Returns whether the connection has been established, or bytes have moved, since the last call.
+    /// Returns true if the connection was established, or bytes have moved, since the last call.
     pub(crate) fn has_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
 
-    /// Returns what a peer that is silent for too long interrupts.
-    pub(crate) fn timed_out(&self) -> Trouble {
+    /// Returns the error for a peer that has been silent for too long.
+    pub(crate) fn timed_out(&self) -> DialError {
         let error = io::ErrorKind::TimedOut.into();
         match (self.established, self.output.is_empty()) {
-            (false, _) => Trouble::Connecting(error),
-            (true, false) => Trouble::Writing(error),
-            (true, true) => Trouble::Reading(error),
+            (false, _) => DialError::Connecting(error),
+            (true, false) => DialError::Writing(error),
+            (true, true) => DialError::Reading(error),
         }
     }
 
-    /// Returns the socket, which is not polled any more, and the input that nobody has taken.
+    /// Returns the socket, which is no longer polled, and the input that the conversation has not
+    /// taken.
     pub(crate) fn into_parts(mut self, registry: &Registry) -> (Socket, Vec<u8>) {
-        // Fails only for a socket that the kernel has already removed.
+        // The call fails only if the kernel has already removed the socket.
         let _ = registry.deregister(self.socket.source());
         (self.socket, self.input)
     }
 
-    /// Goes on until bytes can be sent. Returns whether they can.
+    /// Continues to establish the connection. Returns true if bytes can be sent.
     fn establish(&mut self, registry: &Registry) -> io::Result<bool> {
         let connected = match self.socket.tcp() {
             None => Ok(true),
@@ -221,7 +224,7 @@ impl Dial {
         }
     }
 
-    /// Reads at most `max` bytes. Returns whether there were any.
+    /// Reads at most `max` bytes. Returns true if it has read some.
     fn receive(&mut self, max: usize) -> io::Result<bool> {
         let held = self.input.len();
         self.input.resize(held + max, 0);
@@ -238,7 +241,7 @@ impl Dial {
     }
 }
 
-/// Begins to connect to the next address. Returns `last` if there is none.
+/// Begins to connect to the next address. Returns the last error if no address is left.
 fn connect(
     addresses: &mut std::vec::IntoIter<SocketAddr>,
     tls: Option<&Tls>,
@@ -264,7 +267,7 @@ fn connect(
     Err(last)
 }
 
-/// Returns false if the socket allows nothing now.
+/// Returns false for `WouldBlock`, and otherwise the error.
 fn wait(error: io::Error) -> io::Result<bool> {
     match error.kind() {
         io::ErrorKind::WouldBlock => Ok(false),
@@ -272,7 +275,8 @@ fn wait(error: io::Error) -> io::Result<bool> {
     }
 }
 
-/// Takes complete lines from the input, without their ends, until `take` returns false.
+/// Removes complete lines from the input and passes them to `take`, without their line ends, until
+/// `take` returns false.
 pub(crate) fn take_lines(input: &mut Vec<u8>, mut take: impl FnMut(&[u8]) -> bool) {
     let mut at = 0;
     while let Some(len) = memchr::memchr(b'\n', &input[at..]) {

@@ -1,4 +1,7 @@
-//! Listening sockets and accepted connections.
+//! Listening sockets, and accepted connections on their way to an event loop.
+//!
+//! The first event loop accepts all connections, and sends each as an [`Arrival`] to the loop that
+//! will serve it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, ToSocketAddrs};
@@ -24,21 +27,21 @@ pub struct ListenError {
 }
 
 impl ListenError {
-    /// Returns the port, unless the socket is a unix socket.
+    /// Returns the port, or `None` for a unix socket.
     pub(crate) fn port(&self) -> Option<&str> {
         let (_, port) = self.address.rsplit_once(':')?;
         (self.what == "TCP").then_some(port)
     }
 }
 
-/// A listening socket.
+/// A listening socket, by kind of connection.
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Tls(TcpListener, Arc<Tls>),
     Unix(UnixListener, PathBuf),
 }
 
-/// TCP ports that take any free port instead of the configured one.
+/// TCP ports for which the server chooses any free port instead of the configured one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FreePorts {
     pub(crate) plain: bool,
@@ -46,7 +49,7 @@ pub(crate) struct FreePorts {
     pub(crate) metrics: bool,
 }
 
-/// A connection that has been accepted.
+/// An accepted connection, before a client is created for it.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) socket: Socket,
@@ -55,7 +58,7 @@ pub(crate) struct Arrival {
     pub(crate) fd: i32,
     pub(crate) unix: bool,
     pub(crate) local: bool,
-    /// A connection of the server's own, from another thread; it may do everything.
+    /// A connection from another thread of this server. It may run every command.
     pub(crate) own: bool,
 }
 
@@ -63,7 +66,7 @@ impl Listener {
     /// Opens all configured sockets.
     ///
     /// # Errors
-    /// If the server cannot listen on an address that is not optional.
+    /// Returns an error if the server cannot listen on an address that is not optional.
     pub(crate) fn open(
         settings: &Settings,
         free: FreePorts,
@@ -82,10 +85,10 @@ impl Listener {
         Ok(all)
     }
 
-    /// Opens the TCP sockets of connections that are not encrypted.
+    /// Opens the TCP sockets for connections without encryption.
     ///
     /// # Errors
-    /// If the server cannot listen on an address that is not optional.
+    /// Returns an error if the server cannot listen on an address that is not optional.
     pub(crate) fn open_plain(
         settings: &Settings,
         free: FreePorts,
@@ -96,10 +99,10 @@ impl Listener {
         })
     }
 
-    /// Opens the sockets of encrypted connections.
+    /// Opens the TCP sockets for encrypted connections.
     ///
     /// # Errors
-    /// If the server cannot listen on an address that is not optional.
+    /// Returns an error if the server cannot listen on an address that is not optional.
     pub(crate) fn open_tls(
         settings: &Settings,
         free: FreePorts,
@@ -124,11 +127,11 @@ impl Listener {
             Self::Tcp(l) | Self::Tls(l, _) => SockRef::from(l),
             Self::Unix(l, _) => SockRef::from(l),
         };
-        // Some systems refuse to shut a listening socket down; closing it is enough there.
+        // Some systems cannot shut down a listening socket; there, closing it is enough.
         let _ = socket.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Returns the local address of a listener for connections over TCP that are not encrypted.
+    /// Returns the local address if this listener accepts TCP connections without encryption.
     pub(crate) fn tcp_addr(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(l) => l.local_addr().ok(),
@@ -136,7 +139,7 @@ impl Listener {
         }
     }
 
-    /// Returns the local address of a listener for encrypted connections.
+    /// Returns the local address if this listener accepts encrypted connections.
     pub(crate) fn tls_addr(&self) -> Option<SocketAddr> {
         match self {
             Self::Tls(l, _) => l.local_addr().ok(),
@@ -144,7 +147,7 @@ impl Listener {
         }
     }
 
-    /// Accepts the next connection. Returns `WouldBlock` if none is pending.
+    /// Accepts the next connection. Returns `WouldBlock` if no connection is pending.
     pub(crate) fn accept(&self) -> io::Result<Arrival> {
         match self {
             Self::Tcp(l) | Self::Tls(l, _) => {
@@ -186,21 +189,22 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
-            // Best effort: the next start removes a stale socket file.
+            // The next start removes a socket file that stays behind.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
 impl Arrival {
-    /// Sends an error and closes the connection. Best effort: the peer may be gone, and one that encrypts is not spoken to
-    /// before the handshake.
+    /// Sends an error and closes the connection. The peer may miss the error: it may be gone, and
+    /// an encrypted connection sends nothing before its handshake.
     pub(crate) fn refuse(mut self, text: &str) {
         let line = format!("-{text}\r\n");
         let _ = self.socket.write(line.as_bytes());
     }
 
-    /// Sets keep-alive probes for `tcp-keepalive`: the first after `seconds`, the next ones each after a third of that.
+    /// Enables keep-alive probes (`tcp-keepalive`): the first probe after `seconds` of silence,
+    /// further ones at intervals of a third of that.
     pub(crate) fn set_keepalive(&self, seconds: u32) {
         if let Some(stream) = self.socket.tcp()
             && seconds > 0
@@ -224,10 +228,11 @@ pub(crate) fn is_loopback(ip: IpAddr) -> bool {
     }
 }
 
-/// Opens TCP sockets on these addresses; `kind` wraps each of them. A port of 0 opens none, unless any free one will do.
+/// Opens TCP sockets on these addresses; `kind` wraps each of them. With `free_port` the system
+/// chooses the port; otherwise port 0 opens no socket.
 ///
 /// # Errors
-/// If the server cannot listen on an address that is not optional.
+/// Returns an error if the server cannot listen on an address that is not optional.
 pub(crate) fn open_tcp<T>(
     addresses: &[BindAddress],
     port: u16,
@@ -242,7 +247,7 @@ pub(crate) fn open_tcp<T>(
             match tcp(&bind.host, port, backlog) {
                 Ok(listeners) => {
                     for listener in listeners {
-                        // A free port must be the same on every address.
+                        // All addresses must use the same free port.
                         if port == 0 {
                             port = listener.local_addr().map_or(0, |a| a.port());
                         }
@@ -283,7 +288,7 @@ fn tcp(host: &str, port: u16, backlog: u32) -> io::Result<Vec<StdListener>> {
 
 fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     use std::os::unix::fs::PermissionsExt;
-    // A stale socket file would make `bind` fail.
+    // A socket file left by an earlier server would make `bind` fail.
     if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
     }

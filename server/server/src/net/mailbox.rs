@@ -1,14 +1,17 @@
-//! The inbox of an event loop: messages for its clients, and orders from other threads.
+//! The mailbox of an event loop: messages for the loop's clients, and orders from other threads.
 //!
-//! A message for several clients of a loop is stored once. The loop empties its mailbox once per turn. A thread that adds
-//! to the mailbox wakes the loop if the loop has announced that it sleeps ([`Announcement`]); further threads do not
-//! wake it again before it has emptied the mailbox.
+//! An *order* asks the loop to do something, such as to close a connection. A message for several
+//! clients of a loop is stored once. The loop empties its mailbox once per pass (a pass reads
+//! sockets, runs commands and writes output). A thread that adds to the mailbox wakes the loop if
+//! the loop has announced that it sleeps ([`Announcement`]); further threads do not wake it again
+//! before the loop has emptied the mailbox.
 //!
-//! A single command can cause more messages for a client than the hard limit of the client's output. The mailbox then *cuts off* the
-//! client: it drops the client's messages, and the loop closes the connection.
+//! A single command can cause more messages for a client than the hard limit of the client's
+//! output. The mailbox then *cuts off* the client: it drops the client's messages, and the loop
+//! closes the connection.
 //!
-//! While a client runs commands, the mailbox can *separate* its messages, so that the loop inserts them between the
-//! client's replies, in the order of events.
+//! While a client runs commands, the mailbox can *separate* that client's messages, so that the
+//! loop inserts them between the client's replies in the order of events.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +21,7 @@ use mio::Waker;
 use punctual::driver::Announcement;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 
-/// What a message comes from, which decides the limit of its reader.
+/// Source of a message. It decides which output limit applies to the receiving client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
     /// PUBLISH, or an event of the keyspace.
@@ -27,10 +30,10 @@ pub(crate) enum Origin {
     Observed,
 }
 
-/// Bytes in a mailbox beyond which it looks for clients that have too many of them.
-const LOOKS_AT: usize = 4 << 20;
+/// Size of a mailbox in bytes at which it first looks for clients that have too many messages.
+const FIRST_CHECK_BYTES: usize = 4 << 20;
 
-/// Bytes of a mailbox for one client.
+/// Range of a mailbox's bytes for one client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) client: u64,
@@ -45,15 +48,15 @@ pub(crate) struct Mail<O> {
     bytes: Vec<u8>,
     deliveries: Vec<Delivery>,
     pub(crate) orders: Vec<O>,
-    /// Clients that are cut off, with their slots.
+    /// Clients that are cut off, with the slots of their connections in the loop.
     pub(crate) cut_off: Vec<(u64, usize)>,
-    /// Number of bytes at which the mailbox looks for clients that have too many.
-    looks_at: usize,
-    /// Client whose messages are separated; 0: none.
+    /// Size in bytes at which the mailbox next looks for clients that have too many messages.
+    next_check_bytes: usize,
+    /// Client whose messages are separated; 0 for no client.
     separated_client: u64,
-    /// Messages for that client.
+    /// Messages for the separated client.
     separated: Vec<u8>,
-    /// Clients whose waiting command runs, and their messages, which follow the reply.
+    /// Clients whose waiting command runs at this moment, with messages that must follow its reply.
     awaiting: Vec<(u64, Vec<u8>)>,
 }
 
@@ -64,7 +67,7 @@ impl<O> Default for Mail<O> {
             deliveries: Vec::new(),
             orders: Vec::new(),
             cut_off: Vec::new(),
-            looks_at: LOOKS_AT,
+            next_check_bytes: FIRST_CHECK_BYTES,
             separated_client: 0,
             separated: Vec::new(),
             awaiting: Vec::new(),
@@ -80,21 +83,22 @@ impl<O> Mail<O> {
             .map(|d| (*d, &self.bytes[d.start..d.end]))
     }
 
-    /// Cuts off each client whose messages of an origin have more bytes than `most` returns for the origin. O(deliveries + bytes).
+    /// Cuts off each client with more than `limit(origin)` bytes of messages of an origin.
+    /// O(deliveries + bytes).
     #[cold]
-    fn cut_off_full(&mut self, most: impl Fn(Origin) -> u64) {
+    fn cut_off_full(&mut self, limit: impl Fn(Origin) -> u64) {
         let mut sums: HashMap<(u64, Origin), usize, RandomState> = HashMap::default();
         for delivery in &self.deliveries {
             let sum = sums.entry((delivery.client, delivery.origin)).or_default();
             *sum += delivery.end - delivery.start;
-            if *sum as u64 > most(delivery.origin) && !self.is_cut_off(delivery.client) {
+            if *sum as u64 > limit(delivery.origin) && !self.is_cut_off(delivery.client) {
                 self.cut_off.push((delivery.client, delivery.slot));
             }
         }
         if !self.cut_off.is_empty() {
             self.drop_cut_off();
         }
-        self.looks_at = (2 * self.bytes.len()).max(LOOKS_AT);
+        self.next_check_bytes = (2 * self.bytes.len()).max(FIRST_CHECK_BYTES);
     }
 
     /// Removes the messages of clients that are cut off.
@@ -106,7 +110,7 @@ impl<O> Mail<O> {
         let mut copied = (0, 0);
         for delivery in &mut self.deliveries {
             let range = (delivery.start, delivery.end);
-            // Deliveries of the same message follow one another.
+            // Deliveries of the same message are adjacent.
             if copied != range {
                 self.bytes.extend_from_slice(&old[range.0..range.1]);
                 copied = range;
@@ -120,7 +124,8 @@ impl<O> Mail<O> {
         self.cut_off.iter().any(|(cut, _)| *cut == client)
     }
 
-    /// Removes all content, and keeps a limited amount of memory; less if the server has reached `maxmemory`.
+    /// Removes all content. Keeps some memory for later messages, and less of it if the server has
+    /// reached `maxmemory`.
     pub(crate) fn clear(&mut self, is_full: bool) {
         let kept = if is_full { 4 << 10 } else { 1 << 20 };
         self.bytes.clear();
@@ -129,11 +134,12 @@ impl<O> Mail<O> {
         self.deliveries.shrink_to(kept / size_of::<Delivery>());
         self.orders.clear();
         self.cut_off.clear();
-        self.looks_at = LOOKS_AT;
+        self.next_check_bytes = FIRST_CHECK_BYTES;
     }
 }
 
-/// One event loop's mailbox, with orders of type `O`, on its own cache lines: its loop writes there each turn.
+/// The mailbox of one event loop, with orders of type `O`. It is on its own cache lines, because
+/// its loop writes to it in each pass.
 #[repr(align(128))]
 pub struct Mailbox<O> {
     mail: OrderedMutex<Mail<O>>,
@@ -142,11 +148,12 @@ pub struct Mailbox<O> {
     /// The mailbox has messages for the separated client.
     has_separated: AtomicBool,
     waker: Waker,
-    /// Hard limit of a client's output for published messages, and for others; `u64::MAX` without one.
-    most: [AtomicU64; 2],
-    /// Time until which the loop sleeps, unix ms.
+    /// Hard limits of a client's output, by [`Origin`]; `u64::MAX` means no limit.
+    hard_limits: [AtomicU64; 2],
+    /// Time until which the loop sleeps, in unix ms.
     pub(crate) sleep: Announcement,
-    /// Position of the log of changes that the sleeping loop waits for; `u64::MAX` if it waits for no position.
+    /// Position in the log of changes that the sleeping loop waits for; `u64::MAX` if it waits for
+    /// no position.
     awaited: AtomicU64,
 }
 
@@ -157,22 +164,23 @@ impl<O> Mailbox<O> {
             full: AtomicBool::new(false),
             has_separated: AtomicBool::new(false),
             waker,
-            most: [const { AtomicU64::new(u64::MAX) }; 2],
+            hard_limits: [const { AtomicU64::new(u64::MAX) }; 2],
             sleep: Announcement::new(),
             awaited: AtomicU64::new(u64::MAX),
         }
     }
 
-    /// Sets the hard limits of a client's output, for published messages and for others; 0: no limit.
-    pub(crate) fn limit(&self, published: u64, observed: u64) {
-        for (most, bytes) in self.most.iter().zip([published, observed]) {
+    /// Sets the hard limits of a client's output, for published messages and for other messages; 0
+    /// means no limit.
+    pub(crate) fn set_limits(&self, published: u64, observed: u64) {
+        for (limit, bytes) in self.hard_limits.iter().zip([published, observed]) {
             let bytes = if bytes == 0 { u64::MAX } else { bytes };
-            most.store(bytes, Ordering::Relaxed);
+            limit.store(bytes, Ordering::Relaxed);
         }
     }
 
-    fn most(&self, origin: Origin) -> u64 {
-        self.most[origin as usize].load(Ordering::Relaxed)
+    fn hard_limit(&self, origin: Origin) -> u64 {
+        self.hard_limits[origin as usize].load(Ordering::Relaxed)
     }
 
     /// Adds the same message for several clients of this loop.
@@ -192,7 +200,7 @@ impl<O> Mailbox<O> {
                 continue;
             }
             if client == mail.separated_client {
-                if (mail.separated.len() + bytes.len()) as u64 > self.most(origin) {
+                if (mail.separated.len() + bytes.len()) as u64 > self.hard_limit(origin) {
                     mail.separated = Vec::new();
                     mail.cut_off.push((client, slot));
                     continue;
@@ -204,7 +212,7 @@ impl<O> Mailbox<O> {
             } else if let Some(last) = mail.deliveries.last_mut()
                 && (last.client, last.slot, last.end, last.origin) == (client, slot, start, origin)
             {
-                // A listener's events follow one another: one delivery, one copy.
+                // Messages in sequence for the same client share one delivery.
                 last.end = end;
                 stored = true;
             } else {
@@ -220,8 +228,8 @@ impl<O> Mailbox<O> {
         }
         if stored {
             mail.bytes.extend_from_slice(bytes);
-            if mail.bytes.len() > mail.looks_at {
-                mail.cut_off_full(|origin| self.most(origin));
+            if mail.bytes.len() > mail.next_check_bytes {
+                mail.cut_off_full(|origin| self.hard_limit(origin));
             }
         }
         if stored || mail.cut_off.len() > cut_off {
@@ -230,8 +238,8 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Starts to separate the messages for `client`, and moves its earlier messages to `out`. Only the client's loop calls
-    /// this. O(deliveries).
+    /// Starts to separate the messages for `client`, and moves its earlier messages to `out`. Only
+    /// the client's loop calls this. O(deliveries).
     pub(crate) fn separate(&self, client: u64, out: &mut Vec<u8>) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
@@ -245,7 +253,7 @@ impl<O> Mailbox<O> {
         });
     }
 
-    /// Moves the separated messages to `out`. Costs one load if there are none.
+    /// Moves the separated messages to `out`. Costs one atomic load if there are no messages.
     #[inline]
     pub(crate) fn take_separated(&self, out: &mut Vec<u8>) {
         if self.has_separated.load(Ordering::Acquire) {
@@ -255,13 +263,13 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Takes the orders that `wanted` picks; all else stays.
+    /// Removes and returns the orders for which `wanted` returns true.
     pub(crate) fn take_orders(&self, mut wanted: impl FnMut(&O) -> bool) -> Vec<O> {
         let mut mail = self.mail.lock();
         mail.orders.extract_if(.., |order| wanted(order)).collect()
     }
 
-    /// Ends [`Mailbox::separate`], and moves the remaining messages to `out`.
+    /// Ends [`Mailbox::separate`], and moves the separated messages that are left to `out`.
     pub(crate) fn end_separation(&self, out: &mut Vec<u8>) {
         let mut mail = self.mail.lock();
         mail.separated_client = 0;
@@ -270,12 +278,14 @@ impl<O> Mailbox<O> {
         self.has_separated.store(false, Ordering::Release);
     }
 
-    /// Holds the client's messages back until [`Mailbox::answer`]: the client's waiting command runs now.
+    /// Holds the client's messages back until [`Mailbox::answer`]. Called when the client's waiting
+    /// command runs.
     pub(crate) fn await_answer(&self, client: u64) {
         self.mail.lock().awaiting.push((client, Vec::new()));
     }
 
-    /// Adds the reply of a command that has waited, the messages that were held back, and the order that resumes its client.
+    /// Adds the reply of a command that has waited, then the messages that were held back, and the
+    /// order that resumes its client.
     pub(crate) fn answer(&self, reply: &[u8], client: u64, slot: usize, resume: O) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
@@ -298,18 +308,19 @@ impl<O> Mailbox<O> {
         self.notify();
     }
 
-    /// Adds an order.
+    /// Adds an order and wakes the loop if it sleeps.
     pub(crate) fn order(&self, order: O) {
         self.mail.lock().orders.push(order);
         self.notify();
     }
 
-    /// Sets the position for which [`Mailbox::release`] sends an order. The loop looks at the released position after this call.
+    /// Sets the position at which [`Mailbox::release`] sends an order. The loop must check the
+    /// released position after this call, because the position may have been released before.
     pub(crate) fn wait_for(&self, position: u64) {
         self.awaited.store(position, Ordering::SeqCst);
     }
 
-    /// Adds an order if the loop sleeps and waits for `position`, which is released, or an earlier one.
+    /// Adds an order if the loop waits for a position up to `position`, which is released now.
     pub(crate) fn release(&self, position: u64, order: impl Fn() -> O) {
         let awaited = self.awaited.load(Ordering::SeqCst);
         if awaited <= position {
@@ -325,7 +336,8 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Wakes the loop if it sleeps beyond `at_ms` (unix ms), for which the caller has published work.
+    /// Wakes the loop if it sleeps longer than until `at_ms` (unix ms). The caller has already
+    /// published the work for that time.
     pub(crate) fn wake_for(&self, at_ms: u64) {
         if self.sleep.take_if_after(at_ms).is_some() {
             // A waker fails only after the loop has ended.
@@ -338,12 +350,13 @@ impl<O> Mailbox<O> {
         self.full.load(Ordering::SeqCst)
     }
 
-    /// Swaps the content with `empty`. Only the loop calls this.
+    /// Swaps the content with `empty`. Only the mailbox's own loop calls this.
     pub(crate) fn collect(&self, empty: &mut Mail<O>) {
         if self.full.swap(false, Ordering::SeqCst) {
             let mut mail = self.mail.lock();
             std::mem::swap(&mut *mail, empty);
-            // Another loop may be about to answer.
+            // Messages that are held back for a running command stay in the mailbox: another loop
+            // may add that command's reply later.
             std::mem::swap(&mut mail.awaiting, &mut empty.awaiting);
         }
     }

@@ -1,4 +1,9 @@
-//! Sockets, listeners, and the mailboxes of event loops.
+//! Sockets, listeners, outgoing connections, and the mailboxes of event loops.
+//!
+//! - A [`socket::Socket`] is a TCP, unix or TLS connection. Its event loop alone uses it.
+//! - [`listener`] opens the configured ports and accepts connections.
+//! - A [`dial::Dial`] is an outgoing connection of replication or MIGRATE.
+//! - A [`mailbox::Mailbox`] takes messages and orders for an event loop from all threads.
 
 pub(crate) mod cross_protocol;
 pub(crate) mod dial;

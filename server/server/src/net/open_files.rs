@@ -5,10 +5,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::config::Settings;
 use crate::log::{self, Logger};
 
-/// Open files reserved for listeners, the log and the event loops. Redis reserves the same number.
+/// Number of open files reserved for listeners, the log and the event loops. Redis reserves the
+/// same number.
 const RESERVED: u64 = 32;
 
-/// The limit is below the number of reserved files.
+/// Error for a limit that leaves no files for clients.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "Your current 'ulimit -n' of {limit} is not enough for the server to start. Please increase your open file limit to at least {needed}. Exiting."
@@ -18,11 +19,11 @@ pub struct TooFewFiles {
     needed: u64,
 }
 
-/// Raises this process's limit for `maxclients` clients, as far as the system allows. Returns the number of clients that
-/// the limit allows.
+/// Raises this process's limit of open files for `maxclients` clients, as far as the system allows.
+/// Returns the number of clients that the limit allows.
 ///
 /// # Errors
-/// The limit leaves no room for any client.
+/// Returns an error if the limit leaves no file for a client.
 pub(crate) fn make_room_for(settings: &Settings, logger: &Logger) -> Result<usize, TooFewFiles> {
     let clients = settings.max_clients;
     let reserved = RESERVED + settings.metrics.open_files();
@@ -79,7 +80,7 @@ fn raise(wanted: u64) -> Result<(), rustix::io::Errno> {
         maximum: hard.map(|hard| hard.max(wanted)),
     };
     setrlimit(Resource::Nofile, asked).inspect_err(|_| {
-        // A lower limit is better than none; the caller reads the limit again.
+        // Raises the limit as far as possible; the caller reads the limit again.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {

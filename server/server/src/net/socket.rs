@@ -1,15 +1,12 @@
 //! The socket of a connection: TCP, unix, or TLS over TCP.
 //!
-//! Ground rules: the event loop that owns the connection reads and writes. A thread that sends a snapshot writes through a
-//! [`Duplicate`], and no one else writes meanwhile; a TLS session has a lock, since the loop reads from it at the same time. That
-//! lock is a leaf, held for one call: four records at most.
+//! Ground rule: only the event loop that owns the connection uses the socket. So neither the
+//! descriptor nor the TLS session needs a lock.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use mio::net::{TcpStream, UnixStream};
-use parking_lot::Mutex;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
 
 use crate::tls::Session;
@@ -19,27 +16,21 @@ use crate::tls::Session;
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
-    Tls(TcpStream, Arc<Mutex<Session>>),
-}
-
-/// Another descriptor of a socket, and its session, for a thread outside of the event loops.
-#[derive(Debug)]
-pub(crate) struct Duplicate {
-    socket: OwnedFd,
-    session: Option<Arc<Mutex<Session>>>,
+    Tls(TcpStream, Box<Session>),
 }
 
 impl Socket {
     /// Creates a socket whose bytes are encrypted.
     pub(crate) fn encrypted(stream: TcpStream, session: Session) -> Self {
-        Self::Tls(stream, Arc::new(Mutex::new(session)))
+        Self::Tls(stream, Box::new(session))
     }
 
-    /// Reads the available bytes. A read that does not fill `buf` has emptied the socket, unless [`Socket::has_more`]. Calls
-    /// the system directly: the C library's wrapper costs a few percent of a single command's time.
+    /// Reads the available bytes. If the read does not fill `buf`, the socket is empty, unless
+    /// [`Socket::has_more`] returns true. The function makes the system call directly, because the
+    /// C library's wrapper takes a few percent of a single command's time.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if let Self::Tls(stream, session) = self {
-            return session.lock().read(stream.as_fd(), buf);
+            return session.read(stream.as_fd(), buf);
         }
         let (count, _) = net::recv(self.fd(), buf, RecvFlags::empty())?;
         Ok(count)
@@ -48,16 +39,16 @@ impl Socket {
     /// Writes as many bytes as the socket accepts. See [`Socket::read`].
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Self::Tls(stream, session) = self {
-            return session.lock().write(stream.as_fd(), bytes);
+            return session.write(stream.as_fd(), bytes);
         }
         Ok(net::send(self.fd(), bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// As [`Socket::write`], from several buffers.
+    /// Writes as many bytes from several buffers as the socket accepts.
     pub(crate) fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         if let Self::Tls(stream, session) = self {
             let pieces = buffers.iter().map(|buffer| &**buffer);
-            return session.lock().write_pieces(stream.as_fd(), pieces);
+            return session.write_pieces(stream.as_fd(), pieces);
         }
         let mut control = SendAncillaryBuffer::default();
         Ok(net::sendmsg(
@@ -68,62 +59,53 @@ impl Socket {
         )?)
     }
 
-    /// Writes what was accepted but waits for the system, as records do. Returns `WouldBlock` while some is left.
+    /// Sends the encrypted bytes that earlier writes left over. Returns `WouldBlock` while some are
+    /// left.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Tls(stream, session) => session.lock().flush(stream.as_fd()),
+            Self::Tls(stream, session) => session.flush(stream.as_fd()),
             Self::Tcp(_) | Self::Unix(_) => Ok(()),
         }
     }
 
-    /// Returns true if accepted bytes wait for the system.
+    /// Returns true if encrypted bytes of earlier writes are not sent yet.
     pub(crate) fn wants_write(&self) -> bool {
         match self {
-            Self::Tls(_, session) => session.lock().wants_write(),
+            Self::Tls(_, session) => session.wants_write(),
             Self::Tcp(_) | Self::Unix(_) => false,
         }
     }
 
-    /// Returns true if a read returns data or the end although the system does not report the socket as readable.
+    /// Returns true if a read would return data, or the end of the stream, even though the system
+    /// does not report the socket as readable.
     pub(crate) fn has_more(&self) -> bool {
         match self {
-            Self::Tls(_, session) => session.lock().has_more(),
+            Self::Tls(_, session) => session.has_more(),
             Self::Tcp(_) | Self::Unix(_) => false,
         }
     }
 
-    /// Returns true until reads and writes are possible.
+    /// Returns true during the TLS handshake, when no data can be read or written.
     pub(crate) fn is_handshaking(&self) -> bool {
         match self {
-            Self::Tls(_, session) => session.lock().is_handshaking(),
+            Self::Tls(_, session) => session.is_handshaking(),
             Self::Tcp(_) | Self::Unix(_) => false,
         }
     }
 
-    /// Continues the handshake. Returns `WouldBlock` as long as it waits for the peer.
+    /// Continues the TLS handshake. Returns `WouldBlock` while the handshake waits for the peer.
     pub(crate) fn shake_hands(&mut self) -> io::Result<()> {
         match self {
-            Self::Tls(stream, session) => session.lock().shake_hands(stream.as_fd()),
+            Self::Tls(stream, session) => session.shake_hands(stream.as_fd()),
             Self::Tcp(_) | Self::Unix(_) => Ok(()),
         }
     }
 
-    /// Tells the peer that nothing follows, if the protocol does so.
+    /// Sends the peer the end of the stream, if the protocol has such a message.
     pub(crate) fn close(&mut self) {
         if let Self::Tls(stream, session) = self {
-            session.lock().close(stream.as_fd());
+            session.close(stream.as_fd());
         }
-    }
-
-    /// Returns another descriptor of the socket, for a thread outside of the event loops.
-    pub(crate) fn duplicate(&self) -> io::Result<Duplicate> {
-        Ok(Duplicate {
-            socket: self.fd().try_clone_to_owned()?,
-            session: match self {
-                Self::Tls(_, session) => Some(Arc::clone(session)),
-                Self::Tcp(_) | Self::Unix(_) => None,
-            },
-        })
     }
 
     /// Returns the stream of a socket over TCP.
@@ -134,17 +116,19 @@ impl Socket {
         }
     }
 
-    /// Lets the system collect bytes for larger packets, or not. Only TCP does so.
+    /// Sets TCP_NODELAY: with `on` the system sends bytes at once instead of collecting larger
+    /// packets.
     pub(crate) fn set_nodelay(&self, on: bool) {
         if let Some(stream) = self.tcp() {
-            // Not vital: the bytes arrive in any case.
+            // A failure does no harm: the bytes arrive later.
             stream.set_nodelay(on).ok();
         }
     }
 
-    /// Ends the connection in both directions, even if a child process has inherited the socket. Written bytes still arrive.
+    /// Ends the connection in both directions, even if a child process has inherited the socket.
+    /// Bytes written before still arrive.
     pub(crate) fn shutdown(&self) {
-        // Fails only if the peer has already ended the connection.
+        // The call fails only if the peer has already ended the connection.
         let _ = net::shutdown(self.fd(), net::Shutdown::Both);
     }
 
@@ -160,32 +144,5 @@ impl Socket {
             Self::Tcp(s) | Self::Tls(s, _) => s,
             Self::Unix(s) => s,
         }
-    }
-}
-
-impl Duplicate {
-    /// Writes as many bytes as the socket accepts, without waiting.
-    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match &self.session {
-            Some(session) => session.lock().write(self.socket.as_fd(), bytes),
-            None => {
-                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-                Ok(net::send(&self.socket, bytes, flags)?)
-            }
-        }
-    }
-
-    /// As [`Socket::flush`].
-    pub(crate) fn flush(&self) -> io::Result<()> {
-        match &self.session {
-            Some(session) => session.lock().flush(self.socket.as_fd()),
-            None => Ok(()),
-        }
-    }
-}
-
-impl AsFd for Duplicate {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }

@@ -12,10 +12,10 @@ use crate::node::order::Order;
 use crate::node::scripts::Scripts;
 use crate::session::Session;
 
-/// A running command.
+/// Context of a running command of the server.
 ///
-/// The turn may hold shard locks from earlier commands. A handler calls `call.turn.release()` before it blocks, runs
-/// for long, or takes a lock other than the pub/sub registry's.
+/// The turn may hold shard locks from earlier commands. A handler must call `call.turn.release()`
+/// before it blocks, runs for a long time, or takes a lock other than the pub/sub registry's.
 pub struct Call<'a, 's> {
     /// State that all event loops share.
     pub shared: &'a Arc<Shared>,
@@ -35,7 +35,8 @@ impl Call<'_, '_> {
         self.turn.now
     }
 
-    /// Returns whether the client may have written since its last offset in the replication stream was stored.
+    /// Returns true if the client may have written since its last offset in the replication stream
+    /// was stored.
     pub(crate) fn has_written(&self) -> bool {
         self.session.has_written || self.turn.stats.dirty != self.session.dirty_before
     }

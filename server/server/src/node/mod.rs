@@ -1,4 +1,14 @@
-//! State that all event loops share.
+//! State that all event loops of a server share ([`Shared`]).
+//!
+//! [`Shared`] consists of structs by topic: clients, scripts, durability, replication,
+//! measurements. [`order`] has the messages to event loops, [`waiting`] the replies to clients
+//! whose command waits, [`gate`] the reasons for which commands may be refused, `users` the effects
+//! of changed users, [`scripts`] the compiled scripts of a loop, and [`call`] the context of a
+//! handler of the server's own commands.
+//!
+//! Ground rules: locks are taken in this order: shards, configuration, log of changes,
+//! subscriptions, mailboxes. Debug builds assert it. Figures that one loop writes often are on
+//! cache lines of their own.
 
 pub(crate) mod call;
 pub(crate) mod gate;
@@ -41,7 +51,7 @@ use crate::pubsub::PubSub;
 use crate::replication::state::Replication;
 use crate::replication::upstream::Address;
 use crate::script::Scripting;
-use crate::session::trackers::{Post, Trackers};
+use crate::session::trackers::{Destinations, Trackers};
 use crate::supervision::Systemd;
 use crate::switches::Switches;
 use crate::table::names::CommandNames;
@@ -49,47 +59,47 @@ use crate::tls::{Context, Tls};
 use crate::world::World;
 use crate::world::clock::{Move, MoveError, Rounds, ServerClock};
 
-/// State that all event loops share. Lock order: shards, then `config`, then the log of changes, then the pub/sub
-/// registry, then mailboxes.
+/// State that all event loops share. Locks are taken in this order: shards, `config`, the log of
+/// changes, the pub/sub registry, mailboxes.
 pub struct Shared {
     /// Clocks, randomness and threads of the machine.
     pub(crate) world: World,
-    /// The keyspace.
+    /// The databases, split into shards.
     pub store: Store,
-    /// The clock.
+    /// The clock from which turns get their instant.
     pub clock: ServerClock,
     /// Command names, including renamed commands.
     pub(crate) commands: CommandNames,
     /// Handlers of the server's own commands, by their numbers in the table.
     pub(crate) handlers: &'static [ServerHandler],
-    /// Configuration that CONFIG reads and changes.
+    /// The configuration that CONFIG reads and changes.
     pub config: OrderedMutex<Config>,
     /// Settings derived from the configuration.
     settings: RwLock<Arc<Settings>>,
-    /// Number of changes of the settings.
+    /// Number of changes of the settings, for loops and threads to notice a change.
     settings_version: AtomicU64,
     classes: AtomicU32,
-    /// The log.
+    /// Writes log lines.
     pub logger: Logger,
-    /// Rate-limited warning about clients that send HTTP.
+    /// Warning about clients that send HTTP requests, at most once a minute.
     pub(crate) http: HttpWarning,
     /// Mailboxes by loop number.
     pub(crate) mailboxes: Vec<Mailbox<Order>>,
-    /// Start time, unix ms.
+    /// Start time in unix ms.
     pub started_ms: u64,
     /// Run id: 40 random hexadecimal digits.
     pub run_id: String,
     /// TCP port; 0 if the server does not listen on TCP.
     pub tcp_port: AtomicU32,
-    /// Port of encrypted connections; 0 if there is none.
+    /// Port of encrypted connections; 0 if the server does not listen for them.
     pub tls_port: AtomicU32,
-    /// What encrypted connections need.
+    /// Creates the sessions of encrypted connections.
     pub(crate) tls: Arc<Tls>,
-    /// Function that returns freed memory to the system, if the allocator needs one.
+    /// Functions of the allocator that return freed memory to the system, if it has them.
     pub(crate) reclaim: Option<Reclaim>,
     /// Notification socket of systemd, if systemd supervises the server.
     pub(crate) systemd: Option<Systemd>,
-    /// Thread that drops large values.
+    /// State of the thread that drops large values.
     pub(crate) worker: Worker,
     /// Memory and its limits.
     pub(crate) memory: Memory,
@@ -97,17 +107,17 @@ pub struct Shared {
     pub(crate) durability: Durability,
     /// Role, replicas and primary.
     pub(crate) replication: Replication,
-    /// The shutdown that waits for replicas.
+    /// State of a shutdown that waits for replicas.
     pub(crate) shutdown: Shutdown,
-    /// What DEBUG turns on and off.
+    /// Settings of DEBUG.
     pub(crate) switches: Switches,
-    /// The server is the whole process, which DEBUG RESTART may run anew.
+    /// The server is the whole process, so DEBUG RESTART may restart the process.
     pub(crate) is_program: bool,
-    /// True if some commands must be rejected because the server loads, cannot save, stops or is a replica.
+    /// Reasons for which commands may be refused.
     pub(crate) gate: Gate,
-    /// True once a stop was requested.
+    /// A stop was requested.
     pub stopping: AtomicBool,
-    /// True if a thread has panicked that others wait for.
+    /// A thread that others wait for has panicked.
     pub(crate) panicked: AtomicBool,
     /// Clients, users and subscriptions.
     pub clients: ClientState,
@@ -121,7 +131,7 @@ pub struct Shared {
 pub struct ClientState {
     /// All clients.
     pub registry: Clients,
-    /// The users that clients authenticate as.
+    /// Users, and the log of denials.
     pub(crate) users: Users,
     /// Subscriptions.
     pub pubsub: PubSub,
@@ -129,9 +139,9 @@ pub struct ClientState {
     pub monitors: Monitors,
     /// Clients with client-side caches.
     pub(crate) trackers: Trackers,
-    /// CLIENT PAUSE and its like.
+    /// Pauses by CLIENT PAUSE, by a shutdown and by a failover.
     pub(crate) pauses: Pauses,
-    /// Loop that gets the next connection, round-robin.
+    /// Counter that assigns new connections to the loops in turn.
     pub(crate) next_loop: AtomicUsize,
 }
 
@@ -207,11 +217,12 @@ impl Shared {
         self.settings_version.load(Ordering::Acquire)
     }
 
-    /// Applies changes that need more than new settings: reopens listeners, raises the limit of open files and sets the
-    /// log level.
+    /// Applies changes that need more than new settings: reopens listeners, raises the limit of
+    /// open files, renews TLS and sets the log level.
     ///
     /// # Errors
-    /// The first change that fails; the caller restores the configuration.
+    /// Returns an error for the first change that fails. The caller then restores the
+    /// configuration.
     pub(crate) fn apply_changes(
         &self,
         changes: &Changes,
@@ -226,7 +237,7 @@ impl Shared {
             ),
             ("bind", "Failed to bind to specified addresses."),
         ];
-        // As in Redis, the error names the first of them in the call.
+        // As in Redis, the error names the first of these directives in the call.
         let first = changes
             .names
             .iter()
@@ -273,7 +284,7 @@ impl Shared {
             if counters::used().is_none() {
                 crate::log::warning!(
                     self.logger,
-                    "maxmemory has no effect: this program's allocator does not count what is in use."
+                    "maxmemory has no effect: this program's allocator does not count the bytes in use."
                 );
             } else if used > settings.maxmemory {
                 crate::log::warning!(
@@ -289,7 +300,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns what encrypted connections need from now on, if that changes.
+    /// Returns the new configuration of encrypted connections, if a change affects it.
     fn changed_tls(
         &self,
         changes: &Changes,
@@ -311,7 +322,8 @@ impl Shared {
         Ok(Some(context))
     }
 
-    /// Remembers the ports that the server listens on, of the kinds that are given.
+    /// Records the ports on which the server listens. `None` leaves the port of that kind
+    /// unchanged.
     pub(crate) fn note_ports(&self, plain: Option<&[Listener]>, tls: Option<&[Listener]>) {
         if let Some(listeners) = plain {
             let addr = listeners.iter().find_map(Listener::tcp_addr);
@@ -331,8 +343,8 @@ impl Shared {
         self.apply_settings();
         self.durability.changelog.wake_file();
         self.settings_version.fetch_add(1, Ordering::AcqRel);
-        // Periods and limits may have changed.
-        self.call_upkeep();
+        // The periods and limits of the upkeep of replicas may have changed.
+        self.request_upkeep();
         self.order_all(|| Order::Reconfigure);
     }
 
@@ -378,7 +390,7 @@ impl Shared {
         self.memory.apply(&settings);
         for mailbox in &self.mailboxes {
             let hard = |class: usize| settings.output_limits[class].hard_bytes;
-            mailbox.limit(hard(Settings::OUTPUT_PUBSUB), hard(Settings::OUTPUT_NORMAL));
+            mailbox.set_limits(hard(Settings::OUTPUT_PUBSUB), hard(Settings::OUTPUT_NORMAL));
         }
         self.update_read_only();
         self.replication
@@ -413,12 +425,13 @@ impl Shared {
         self.order_all(|| Order::Stop);
     }
 
-    /// Moves the virtual clock and `turn`'s instant. Expires due keys in deadline order and delivers their events to the
-    /// mailboxes before it returns. Locks every shard. O(n log shards) for n due keys. `fire` fires the timers that are due, each
-    /// at its instant.
+    /// Moves the virtual clock and `turn`'s instant. Before it returns, due keys have expired in
+    /// the order of their deadlines, and their events are in the mailboxes. `fire` is called at
+    /// each instant with due timers. Locks every shard. O(n log shards) for n due keys.
     ///
     /// # Errors
-    /// As [`ServerClock::destination`], and [`MoveError::Endless`], which leaves the clock at the timers' instant.
+    /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`]. After the
+    /// latter, the clock stands at the instant of the timers.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,
@@ -430,7 +443,7 @@ impl Shared {
         }
         let to = self.clock.destination(to)?;
         let mut moved = Ok(to);
-        // While clients are paused nothing expires; due keys expire when the pause ends.
+        // While clients are paused, nothing expires. Due keys expire when the pause ends.
         let paused_until = self.clients.pauses.last_end_ms();
         if to.read_ms() < paused_until {
             turn.now = to;
@@ -446,7 +459,7 @@ impl Shared {
             }
         }
         self.clock.set(turn.now);
-        // Idle timeouts are timers in the loops' wheels.
+        // Idle timeouts are timers in the loops' wheels, so the loops must check them.
         self.order_all(|| Order::ClockMoved);
         moved
     }
@@ -456,7 +469,7 @@ impl Shared {
         shard % self.mailboxes.len()
     }
 
-    /// Records a slow command in the slow log and as a latency event, if it reaches their thresholds.
+    /// Adds a slow command to the slow log and to LATENCY, if it reaches their thresholds.
     #[cold]
     pub(crate) fn record_slow_command(&self, slow: &Slow<'_>) {
         let settings = self.settings();
@@ -473,7 +486,7 @@ impl Shared {
         record_latency(self, &settings, event, slow.now, slow.nanos);
     }
 
-    /// Returns the counts of all turns that have ended.
+    /// Returns the sums of the counters of all turns that have ended.
     pub(crate) fn counted(&self) -> Stats {
         let mut sums = Stats::default();
         self.observed
@@ -492,15 +505,15 @@ impl Shared {
         }
     }
 
-    /// Returns where messages for client-side caches go.
-    pub(crate) fn post(&self) -> Post<'_, Order> {
-        Post {
+    /// Returns the destinations of messages for client-side caches.
+    pub(crate) fn destinations(&self) -> Destinations<'_, Order> {
+        Destinations {
             clients: &self.clients.registry,
             mailboxes: &self.mailboxes,
         }
     }
 
-    /// Publishes a message. Returns the number of clients that get it.
+    /// Publishes a message. Returns the number of clients that receive it.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         self.clients
             .pubsub
@@ -516,7 +529,8 @@ fn record_latency(shared: &Shared, settings: &Settings, event: &'static str, now
     }
 }
 
-/// Stops the server if the thread that has this panics, because others wait for it.
+/// Stops the server if the thread that owns this value panics, because other threads wait for that
+/// thread.
 pub(crate) struct StopOnPanic(pub(crate) Arc<Shared>);
 
 impl Drop for StopOnPanic {

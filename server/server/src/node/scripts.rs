@@ -1,4 +1,4 @@
-//! The scripts that a loop has compiled.
+//! The scripts that one event loop has compiled.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,33 +20,33 @@ pub(crate) struct Compiled {
     pub(crate) script: Script,
     /// SHA1 in hexadecimal digits.
     pub(crate) name: String,
-    /// The flags of its shebang, if it has one.
+    /// Flags of the script's shebang line, if it has one.
     pub(crate) flags: Option<ScriptFlags>,
 }
 
 /// The error of a script that is not in the cache.
 pub(crate) const MISSING: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
-/// The scripts of one loop.
+/// Compiled scripts, functions and script sessions of one loop.
 pub(crate) struct Scripts {
-    /// Created by the first script.
+    /// The interpreter, which the first script creates.
     pub(crate) interpreter: Option<Interpreter>,
     pub(crate) compiled: Vec<Compiled>,
     by_sha: BySha<usize>,
-    /// [`Cache::flushes`] at the last look.
+    /// Value of [`Cache::flushes`] at the last check.
     flushes: u64,
-    /// Libraries of functions.
+    /// Libraries of functions that the loop has loaded.
     pub(crate) functions: Loaded,
-    /// The client as which commands of scripts run.
+    /// Session in which commands of scripts run.
     pub(crate) session: Option<Box<Session>>,
-    /// The client as which commands of timers run.
+    /// Session in which commands of timers run.
     pub(crate) timers: Option<Box<Session>>,
-    /// Buffer for their replies.
+    /// Buffer for replies to commands of timers.
     pub(crate) timer_reply: Vec<u8>,
 }
 
 impl Scripts {
-    /// Returns the scripts of a loop, which draw from the generator of all loops.
+    /// Creates the state of a loop. Its `math.random` uses the generator that all loops share.
     pub(crate) fn new(shared: &Shared) -> Self {
         Self {
             interpreter: None,
@@ -64,13 +64,14 @@ impl Scripts {
         }
     }
 
-    /// Returns a script's index in `compiled`: compiles it if necessary, and adds it to the cache. O(length).
+    /// Compiles a script if the loop has not done so, adds it to the cache, and returns its index
+    /// in `compiled`. O(length).
     ///
     /// # Errors
-    /// The error to reply, if the source is no script.
+    /// Returns the error to reply if the source does not compile.
     pub(crate) fn by_source(&mut self, cache: &Cache, code: &[u8]) -> Result<usize, Error> {
         let sha = Sha1::digest(code).into();
-        self.renew(cache);
+        self.drop_if_flushed(cache);
         if let Some(&known) = self.by_sha.get(&sha) {
             return Ok(known);
         }
@@ -79,13 +80,13 @@ impl Scripts {
         Ok(compiled)
     }
 
-    /// As [`Scripts::by_source`], for a script in the cache. O(1) if the loop knows it.
+    /// As [`Scripts::by_source`], for a script in the cache. O(1) if the loop has compiled it.
     ///
     /// # Errors
-    /// NOSCRIPT if it is not in the cache.
+    /// Returns NOSCRIPT if the script is not in the cache.
     pub(crate) fn by_sha(&mut self, cache: &Cache, name: &[u8]) -> Result<usize, Error> {
         let sha = parse_sha(name).ok_or(MISSING)?;
-        self.renew(cache);
+        self.drop_if_flushed(cache);
         if let Some(&known) = self.by_sha.get(&sha) {
             return Ok(known);
         }
@@ -98,13 +99,13 @@ impl Scripts {
         &self.compiled[at].name
     }
 
-    /// Returns the flags of a compiled script's shebang, if it has one.
+    /// Returns the flags of a compiled script's shebang line, if it has one.
     pub(crate) fn flags(&self, at: usize) -> Option<ScriptFlags> {
         self.compiled[at].flags
     }
 
-    /// Forgets everything if the cache has been flushed.
-    fn renew(&mut self, cache: &Cache) {
+    /// Drops all compiled scripts if the cache was flushed.
+    fn drop_if_flushed(&mut self, cache: &Cache) {
         let flushes = cache.flushes.load(Ordering::Acquire);
         if flushes != self.flushes {
             self.flushes = flushes;
@@ -136,7 +137,7 @@ impl Scripts {
         Ok(at)
     }
 
-    /// Takes the session of scripts, and gives it the database and the user of `client`.
+    /// Takes the session for scripts out, and gives it the database and the user of `client`.
     pub(crate) fn take_session(
         &mut self,
         loop_number: usize,

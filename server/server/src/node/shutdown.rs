@@ -8,41 +8,43 @@ use punctual_store::keyspace::waiters::Waiter;
 
 use crate::config::ShutdownOptions;
 
-/// State of the shutdown that waits.
+/// State of a shutdown that waits for replicas.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
     pending: Mutex<Option<Pending>>,
     /// End of the wait in unix ms; 0 if no shutdown waits.
     deadline_ms: AtomicU64,
-    /// A signal has requested the shutdown that runs.
+    /// A signal has requested the running shutdown.
     by_signal: AtomicBool,
 }
 
-/// A shutdown that waits.
+/// A shutdown that waits for replicas.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) options: ShutdownOptions,
-    /// Clients that have sent SHUTDOWN.
+    /// Clients whose SHUTDOWN waits.
     pub(crate) waiters: Vec<Arc<Waiter>>,
 }
 
 impl Shutdown {
-    /// Returns the time in unix ms at which event loop 0 calls [`finish_if_due`](crate::shutdown::finish_if_due).
+    /// Returns the time in unix ms at which event loop 0 calls
+    /// [`finish_if_due`](crate::shutdown::finish_if_due).
     pub(crate) fn deadline_ms(&self) -> Option<u64> {
         Some(self.deadline_ms.load(Ordering::Acquire)).filter(|at| *at != 0)
     }
 
-    /// Notes a signal. Returns true if an earlier signal has requested the shutdown that still runs.
+    /// Records a signal. Returns true if an earlier signal has requested a shutdown that is still
+    /// running.
     pub(crate) fn note_signal(&self) -> bool {
         self.by_signal.swap(true, Ordering::AcqRel)
     }
 
-    /// Notes that the shutdown has ended that a signal has requested.
+    /// Records that the shutdown that a signal requested has ended.
     pub(crate) fn forget_signal(&self) {
         self.by_signal.store(false, Ordering::Release);
     }
 
-    /// Begins the wait.
+    /// Begins to wait for replicas.
     pub(crate) fn wait(&self, options: ShutdownOptions, deadline_ms: u64) {
         let mut pending = self.pending.lock();
         *pending = Some(Pending {
@@ -52,14 +54,14 @@ impl Shutdown {
         self.deadline_ms.store(deadline_ms, Ordering::Release);
     }
 
-    /// Ends the wait.
+    /// Ends the wait and returns its parameters.
     pub(crate) fn take(&self) -> Option<Pending> {
         let mut pending = self.pending.lock();
         self.deadline_ms.store(0, Ordering::Release);
         pending.take()
     }
 
-    /// Adds a client to those of the shutdown that waits. Returns it if there is none.
+    /// Adds a client to the shutdown that waits. Returns the waiter if no shutdown waits.
     pub(crate) fn join(&self, waiter: Arc<Waiter>) -> Option<Arc<Waiter>> {
         match &mut *self.pending.lock() {
             Some(pending) => {

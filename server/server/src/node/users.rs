@@ -1,7 +1,9 @@
-//! Connected clients whose user changes.
+//! Effects of a changed user on connected clients.
 //!
-//! A session takes the new snapshot of its user before it runs what it has read ([`Session::refresh_user`]). What a client has
-//! begun before is ended here: subscriptions and waits that the user may no longer have, and connections of users that are gone.
+//! A session takes the new snapshot of its user before it runs what it has read
+//! ([`Session::refresh_user`]). The functions here deal with what a client began before the change:
+//! they end waits that the user no longer permits, and close the connections of clients with
+//! forbidden subscriptions and of deleted users.
 
 use std::sync::Arc;
 
@@ -21,10 +23,11 @@ use crate::session::Session;
 use crate::table::Entry;
 
 impl Session {
-    /// Takes the present snapshot of the client's user. The connection closes if the user is gone.
+    /// Takes the present snapshot of the client's user. Closes the connection if the user was
+    /// deleted.
     #[cold]
     pub(crate) fn refresh_user(&mut self, users: &Users) {
-        // Read first: a later change is seen at the next refresh.
+        // The version is read first, so that a later change is noticed at the next refresh.
         self.users_version = users.version();
         let mine = &self.user.identity;
         if mine.id == 0 {
@@ -43,14 +46,14 @@ impl Session {
         }
     }
 
-    /// Returns the client to the state of a new connection.
+    /// Returns the client to the default user, as for a new connection.
     pub(crate) fn become_default(&mut self, users: &Users) {
         let user = users.default_user();
         self.authenticated = user.is_open();
         self.set_user(user);
     }
 
-    /// Returns whether the user may have all subscriptions of this client.
+    /// Returns true if the user permits all subscriptions of this client.
     pub(crate) fn may_listen_on(&self, user: &User) -> bool {
         let plain = self.channels.iter().chain(&self.shard_channels);
         user.is_unrestricted()
@@ -62,14 +65,15 @@ impl Session {
 }
 
 impl Shared {
-    /// Ends what the clients of a changed user may no longer have. Their next commands are checked by the new rules.
+    /// Ends the waits of the user's clients that the changed user no longer permits, and closes
+    /// clients with forbidden subscriptions. Later commands are checked against the new rules.
     pub(crate) fn user_changed(&self, session: &mut Session, loop_number: usize, new: &Arc<User>) {
         session.refresh_user(&self.clients.users);
         if new.is_unrestricted() {
             return;
         }
         if session.user.identity.id == new.identity.id && !session.may_listen_on(new) {
-            // The caller still gets its reply.
+            // The caller still receives its reply.
             session.closing = true;
         }
         for client in self.clients.registry.list() {
@@ -80,14 +84,14 @@ impl Shared {
         self.order_all(|| Order::CheckUser(Arc::clone(new)));
     }
 
-    /// Closes the connections of a user that is gone.
+    /// Closes the connections of a deleted user.
     pub(crate) fn user_gone(&self, session: &mut Session, id: u64) {
         for client in self.clients.registry.list() {
             if client.user.lock().id != id {
                 continue;
             }
             if client.id == session.id {
-                // The caller still gets its reply.
+                // The caller still receives its reply.
                 session.refresh_user(&self.clients.users);
             } else {
                 self.clients.registry.kill(&client);
@@ -99,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// Ends the wait of a client's command that its user may no longer run.
+    /// Ends the wait of a client if its user no longer permits the waiting command.
     pub(crate) fn end_denied_wait(&self, client: &ClientInfo, loop_number: usize, user: &User) {
         let waiter = client.waiter.lock().clone();
         let Some(waiter) = waiter.filter(|waiter| waiter.has_keys()) else {
@@ -141,10 +145,11 @@ impl Shared {
         );
     }
 
-    /// Lets a client become a user.
+    /// Authenticates a client as a user.
     ///
     /// # Errors
-    /// The name or the password is wrong, or the user is off; ACL LOG has it.
+    /// Returns an error if the name or the password is wrong, or the user is off. The failure is
+    /// added to ACL LOG.
     pub(crate) fn authenticate(
         &self,
         session: &mut Session,

@@ -1,8 +1,10 @@
 //! Replies to clients whose command waits.
 //!
-//! A waiting command ends exactly once: a push serves it, its timer fires, CLIENT UNBLOCK ends it, or its connection
-//! closes. A command that waits for something else than keys has no timer. The thread that claims the waiter sends the reply. The reply goes through the mailbox to keep its order
-//! among messages, followed by an order that resumes the connection.
+//! A waiting command ends exactly once: when a change of a key serves it, its timeout passes,
+//! CLIENT UNBLOCK ends it, or its connection closes. A command that does not wait for keys has no
+//! timeout of this kind. The thread that claims the waiter sends the reply. The reply goes through
+//! the mailbox, which keeps it in order with messages, and is followed by an order that resumes the
+//! connection.
 
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ impl Session {
     }
 }
 
-/// Result of a command that has waited.
+/// Outcome of a command that has waited.
 pub(crate) struct Completion {
     /// Time that serving the command took, in ns.
     pub(crate) nanos: u64,
@@ -68,8 +70,8 @@ impl Completion {
     }
 }
 
-/// Sends the reply of a claimed waiter, and resumes its client. What the reply reveals has been appended to the log of
-/// changes, or does not come from it.
+/// Sends the reply of a claimed waiter, and resumes its client. All changes that the reply reveals
+/// must already be in the log of changes.
 pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     let id = waiter.id();
     let reply = if id.silent { &[] } else { reply };
@@ -81,7 +83,8 @@ pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot, resume);
 }
 
-/// Returns the reply of a waiter that was not served: `error`, the acknowledgements so far, or a null array.
+/// Returns the reply for a waiter that was not served: `error`, the acknowledgements so far (WAIT),
+/// or a null array.
 pub(crate) fn unserved_reply(
     shared: &Shared,
     waiter: &Arc<Waiter>,
@@ -100,7 +103,7 @@ pub(crate) fn unserved_reply(
     bytes
 }
 
-/// Ends a claimed waiter without serving it, for CLIENT UNBLOCK on loop `loop_number`.
+/// Ends a claimed waiter without serving it, on behalf of a command on loop `loop_number`.
 pub(crate) fn answer_unserved(
     shared: &Shared,
     loop_number: usize,
@@ -111,7 +114,7 @@ pub(crate) fn answer_unserved(
     record_unserved(shared, loop_number, shared.clock.now(), waiter, error);
 }
 
-/// Records the command of a waiter that was not served.
+/// Records a command that waited and was not served.
 pub(crate) fn record_unserved(
     shared: &Shared,
     loop_number: usize,

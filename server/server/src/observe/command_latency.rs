@@ -1,8 +1,9 @@
 //! Durations of commands: one histogram for each command of each event loop.
 //!
-//! The buckets are HDR-like, in nanoseconds: 32 for each power of two, so a result is at most 3 % too high. Recording
-//! costs a few bit operations, one load and one store, about a nanosecond, so every command is recorded without
-//! sampling. The 8 KiB of a command are allocated when it first runs.
+//! The buckets resemble those of HDR histograms: 32 for each power of two nanoseconds, so a result
+//! is at most 3 % too high. Every command is recorded, because recording takes only about a
+//! nanosecond (a few bit operations, one load and one store). A command's histogram takes about 8
+//! KiB, which are allocated when the command first runs.
 
 use std::sync::OnceLock;
 
@@ -11,11 +12,12 @@ use crate::observe::stats::Counter;
 /// Base-2 logarithm of the number of buckets per power of two.
 const SUB_BITS: u32 = 5;
 const SUBS: usize = 1 << SUB_BITS;
-/// Base-2 logarithm of the longest duration in ns, a little more than a minute. Longer durations count as this long.
+/// Base-2 logarithm of the maximum duration in ns, slightly more than a minute. Longer durations
+/// count as this maximum.
 const MAX_BITS: u32 = 36;
 const BUCKETS: usize = (MAX_BITS - SUB_BITS + 1) as usize * SUBS;
 
-/// Durations of one command in one loop. Only the loop records them.
+/// Durations of one command in one loop. Only the loop records durations.
 #[derive(Debug, Default)]
 pub struct CommandLatency(OnceLock<Box<[Counter]>>);
 
@@ -47,7 +49,7 @@ fn bucket(nanos: u64) -> usize {
     shift as usize * SUBS + (nanos >> shift) as usize
 }
 
-/// Returns the longest duration that a bucket counts, in ns.
+/// Returns the maximum duration of a bucket in ns.
 const fn top(bucket: usize) -> u64 {
     if bucket < SUBS {
         return bucket as u64;
@@ -56,7 +58,7 @@ const fn top(bucket: usize) -> u64 {
     (((bucket % SUBS + SUBS) as u64 + 1) << shift) - 1
 }
 
-/// Durations of one command in all loops.
+/// Durations of one command, summed over all loops.
 #[derive(Debug)]
 pub struct Distribution {
     counts: Vec<u64>,
@@ -77,7 +79,8 @@ impl Distribution {
         Self { counts, total }
     }
 
-    /// Returns the duration in ns that `percent` of all durations do not exceed; 0 if there are none.
+    /// Returns the duration in ns that `percent` of all durations do not exceed; 0 if there are no
+    /// durations.
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank =
             ((percent / 100.0 * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
@@ -91,8 +94,9 @@ impl Distribution {
         0
     }
 
-    /// Returns the pairs of LATENCY HISTOGRAM: a power of two in microseconds, and the number of durations up to it; only
-    /// where that number grows. The labels are Redis's, whose histogram shows 1024 µs as 1.03 ms.
+    /// Returns the pairs of LATENCY HISTOGRAM: a bound in microseconds, and the number of durations
+    /// up to it. A pair is left out if its number equals the previous one. The bounds are
+    /// powers of two in ns. Their labels are Redis's, which are slightly higher: 2113 for 2^21 ns.
     pub fn cumulative(&self) -> Vec<(u64, u64)> {
         let mut pairs = Vec::new();
         let (mut at, mut seen, mut shown) = (0, 0, 0);

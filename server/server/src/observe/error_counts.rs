@@ -1,17 +1,17 @@
-//! Error replies by their codes, for INFO errorstats.
+//! Counts of error replies by code, for INFO errorstats.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// Number of error replies by first word (INFO errorstats).
+/// Number of error replies for each code (the first word of the error).
 #[derive(Default)]
 pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 
 impl ErrorCounts {
     /// Counts an error.
     pub fn count(&self, error: &punctual_store::Error) {
-        /// DEBUG ERROR can create any number of codes.
+        /// Maximum number of codes, because DEBUG ERROR can create any number of them.
         const CODES_MAX: usize = 128;
         const OTHERS: &str = "ERRORSTATS_OVERFLOW";
         let is_name = |code: &str| {
@@ -21,7 +21,7 @@ impl ErrorCounts {
         };
         let text = error.bytes();
         let text = String::from_utf8_lossy(&text);
-        // As in Redis, a text without a short first word counts as a plain error.
+        // As in Redis, a text without a short first word counts as `ERR`.
         let code = match text.split_once(' ') {
             Some((code, _)) if code.len() < 32 && is_name(code) => code,
             _ => "ERR",

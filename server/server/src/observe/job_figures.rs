@@ -1,12 +1,12 @@
-//! Numbers of jobs in all queues, counted a few queues at a time.
+//! Numbers of jobs in all queues. A call counts only a few queues, so the numbers are slightly old.
 
 use parking_lot::Mutex;
 use punctual_store::{JobCensus, JobCounts, Turn};
 
-/// Maximum number of queues that one call counts, in a millisecond or two.
+/// Maximum number of queues that one call counts, which takes one or two milliseconds.
 const QUEUES_MAX: usize = 4_000;
 
-/// Numbers of jobs, and the count that goes on.
+/// State of the running count, and the result of the last complete one.
 #[derive(Debug, Default)]
 pub(crate) struct JobFigures {
     census: Mutex<JobCensus>,
@@ -14,9 +14,10 @@ pub(crate) struct JobFigures {
 }
 
 impl JobFigures {
-    /// Counts on, unless another loop does. Returns the last whole count.
-    pub(crate) fn renewed(&self, turn: &mut Turn) -> JobCounts {
-        // Another thread that holds the lock waits for shards, so this one must not wait for the lock.
+    /// Continues the running count, unless another loop does. Returns the last complete count.
+    pub(crate) fn count(&self, turn: &mut Turn) -> JobCounts {
+        // A thread that holds the lock may wait for shards that this thread holds, so this thread
+        // must not wait for the lock.
         if let Some(mut census) = self.census.try_lock()
             && let Some(counts) = turn.count_jobs(&mut census, QUEUES_MAX)
         {

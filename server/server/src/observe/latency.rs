@@ -1,4 +1,4 @@
-//! LATENCY: events that took longer than `latency-monitor-threshold`.
+//! LATENCY: records events that took at least `latency-monitor-threshold`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +15,7 @@ pub const FAST_COMMAND: &str = "fast-command";
 /// Event of a slow batch of expiries.
 pub const EXPIRE_CYCLE: &str = "expire-cycle";
 
-/// Longest duration of an event in one second.
+/// Maximum duration of an event within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Time in Unix seconds.
@@ -27,9 +27,9 @@ pub struct Sample {
 /// Samples of one event.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// The latest samples, oldest first; never empty after the first occurrence.
+    /// The latest samples, oldest first.
     pub samples: VecDeque<Sample>,
-    /// Longest duration since the last reset, in milliseconds.
+    /// Maximum duration since the last reset, in milliseconds.
     pub max_ms: u64,
 }
 
@@ -57,7 +57,7 @@ impl LatencyMonitor {
         }
     }
 
-    /// Returns an event by its name, in any case.
+    /// Returns an event by its exact name.
     pub fn get(&self, event: &[u8]) -> Option<(&'static str, Series)> {
         let events = self.events.lock();
         let (name, series) = events.iter().find(|(name, _)| name.as_bytes() == event)?;
@@ -73,7 +73,7 @@ impl LatencyMonitor {
             .collect()
     }
 
-    /// Removes the events for which `is` returns true. Returns their number.
+    /// Removes the events for which `is` returns true. Returns the number of removed events.
     pub fn reset(&self, is: impl Fn(&str) -> bool) -> usize {
         let mut events = self.events.lock();
         let before = events.len();
@@ -89,9 +89,9 @@ pub struct Summary {
     pub mean_ms: u64,
     /// Mean absolute deviation, in ms.
     pub deviation_ms: u64,
-    /// Shortest duration, in ms.
+    /// Minimum duration in ms.
     pub min_ms: u64,
-    /// Longest duration, in ms.
+    /// Maximum duration in ms.
     pub max_ms: u64,
     /// Mean time between two samples, in seconds.
     pub period_s: f64,
@@ -115,10 +115,12 @@ impl Series {
         }
     }
 
-    /// Returns a text plot of the samples: one column per sample, with its age written downwards below it.
+    /// Returns a text plot of the samples: one column for each sample, with the sample's age
+    /// written downwards below the column.
     pub fn plot(&self, now: Now) -> String {
         const ROWS: usize = 4;
-        /// Tops of a column from low to high within a row; the part below the top is `|`.
+        /// Characters for the top of a column, from low to high within a row. The rest of the
+        /// column is drawn as `|`.
         const TOPS: [u8; 3] = *b"_o#";
         let summary = self.summary();
         let range = (summary.max_ms - summary.min_ms).max(1);
@@ -158,7 +160,7 @@ impl Series {
     }
 }
 
-/// Formats seconds in the largest unit that fits: `7s`, `3m`.
+/// Formats a time in the largest unit that fits: `7s`, `3m`.
 fn age(s: u64) -> String {
     match s {
         0..60 => format!("{s}s"),

@@ -1,7 +1,12 @@
-//! Measurements and records for INFO, SLOWLOG, LATENCY, MONITOR and crash reports.
+//! Measurements and records for INFO, SLOWLOG, LATENCY, MONITOR, the metrics, and crash reports.
+//!
+//! Each event loop has its own counters and histograms, which only this loop increments; readers
+//! sum the counters of all loops. The slow log and LATENCY have a mutex each, which only slow
+//! commands and readers lock.
 
 pub(crate) mod command_latency;
 pub mod error_counts;
+pub(crate) mod figures;
 pub(crate) mod job_figures;
 pub mod latency;
 pub(crate) mod monitor;
@@ -17,30 +22,31 @@ use latency::LatencyMonitor;
 use slowlog::SlowLog;
 use stats::{LoopStats, Rates};
 
-/// Statistics and logs of commands.
+/// Statistics and records of a server.
 pub struct Observed {
     /// Statistics by loop number.
     pub stats: Vec<LoopStats>,
-    /// The slow log.
+    /// Entries of the slow log.
     pub slowlog: SlowLog,
-    /// Latency events of LATENCY.
+    /// Events of LATENCY.
     pub latency: LatencyMonitor,
-    /// `latency-tracking`.
+    /// Value of `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
-    /// Duration in ns from which the slow log and LATENCY consider a command; `u64::MAX` disables both.
+    /// Minimum duration in ns for the slow log or LATENCY, whichever is smaller; `u64::MAX`
+    /// disables both.
     pub(crate) slow_ns: AtomicU64,
-    /// Number of error replies by code word.
+    /// Number of error replies by code.
     pub errors: ErrorCounts,
     /// Commands and bytes per second.
     pub rates: Rates,
     /// Numbers of jobs in all queues.
     pub(crate) job_figures: JobFigures,
-    /// Bytes in use when the server had started, without what it has loaded.
+    /// Bytes in use when the server had started, not counting loaded data.
     pub(crate) startup_bytes: AtomicU64,
 }
 
 impl Observed {
-    /// Returns empty statistics for so many loops and commands.
+    /// Creates empty statistics for this number of loops and commands.
     pub(crate) fn new(loops: usize, commands: usize) -> Self {
         Self {
             stats: (0..loops).map(|_| LoopStats::new(commands)).collect(),

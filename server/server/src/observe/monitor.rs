@@ -16,7 +16,7 @@ use crate::table::names::CommandNames;
 /// Monitoring clients.
 #[derive(Default)]
 pub struct Monitors {
-    /// Client id, loop and slot.
+    /// Id, loop number and connection slot of each monitoring client.
     all: Mutex<Vec<(u64, usize, usize)>>,
     count: AtomicUsize,
 }
@@ -48,7 +48,7 @@ impl Monitors {
         }
     }
 
-    /// Sends a command to the monitors.
+    /// Sends a command to all monitoring clients.
     #[cold]
     pub(crate) fn feed<O>(
         &self,

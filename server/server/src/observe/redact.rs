@@ -1,4 +1,5 @@
-//! Removal of passwords from the slow log and MONITOR, also in commands that stand among the arguments of another command.
+//! Removes passwords from the slow log and MONITOR. This includes the passwords of a command that
+//! is an argument of another command, such as TIMER SET.
 
 use punctual_resp::Args;
 
@@ -8,7 +9,7 @@ use crate::table::names::CommandNames;
 /// Replacement for a secret.
 const REDACTED: &[u8] = b"(redacted)";
 
-/// Returns the arguments of a command with its secrets replaced.
+/// Returns the arguments of a command. Secrets are replaced by [`REDACTED`].
 pub(crate) fn redacted<'a>(
     names: &CommandNames,
     entry: &Entry,
@@ -24,7 +25,8 @@ pub(crate) fn redacted<'a>(
     })
 }
 
-/// Returns the ascending positions of the secrets of a command, or of the innermost command among its arguments. O(arguments).
+/// Returns the positions of the secrets of a command in ascending order. If an argument begins an
+/// inner command, the innermost command's secrets count. O(arguments).
 fn secrets(names: &CommandNames, entry: &Entry, args: Args) -> Vec<usize> {
     let (mut entry, mut begin) = (entry, 0);
     while let Some((inner, at)) = inner_command(names, entry, args.skip(begin)) {
@@ -36,7 +38,8 @@ fn secrets(names: &CommandNames, entry: &Entry, args: Args) -> Vec<usize> {
     found.map(|at| begin + at).collect()
 }
 
-/// Returns the command that stands among the arguments of another command, and its position.
+/// Returns the inner command that begins at one of the arguments, and the position of that
+/// argument.
 fn inner_command<'n>(
     names: &'n CommandNames,
     entry: &Entry,
@@ -48,7 +51,7 @@ fn inner_command<'n>(
         Some((entry, at))
     };
     match &*entry.name {
-        // A word before the command may be DO too.
+        // An earlier option may also be the word DO.
         "timer|set" => (4..args.len())
             .filter(|at| args[at - 1].eq_ignore_ascii_case(b"do"))
             .find_map(known),

@@ -1,4 +1,4 @@
-//! The slow log: commands that exceeded the threshold, newest first.
+//! The slow log: the latest commands whose duration reached the threshold.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ const ARGS_MAX: usize = 32;
 /// Maximum number of bytes kept per argument.
 const ARG_MAX: usize = 128;
 
-/// A slow command to be logged.
+/// A slow command, to be added to the log.
 pub(crate) struct Slow<'a> {
     pub(crate) now: Now,
     pub(crate) nanos: u64,
@@ -42,7 +42,7 @@ pub struct SlowEntry {
     pub name: Vec<u8>,
 }
 
-/// The slow log.
+/// Entries of the slow log, newest first.
 #[derive(Default)]
 pub struct SlowLog {
     inner: Mutex<Inner>,
@@ -55,7 +55,7 @@ struct Inner {
 }
 
 impl SlowLog {
-    /// Adds a command, and keeps the newest `max` entries.
+    /// Adds a command, and removes old entries beyond the newest `max`.
     pub(crate) fn add(&self, names: &CommandNames, slow: &Slow<'_>, max: usize) {
         let mut inner = self.inner.lock();
         let id = inner.next_id;
@@ -71,7 +71,7 @@ impl SlowLog {
         inner.entries.truncate(max);
     }
 
-    /// Returns the newest `count` entries.
+    /// Returns the newest `count` entries, newest first.
     pub fn newest(&self, count: usize) -> Vec<SlowEntry> {
         self.inner
             .lock()
@@ -98,7 +98,7 @@ impl SlowLog {
     }
 }
 
-/// Truncates the list of `count` arguments, and each long argument.
+/// Truncates the list of `count` arguments and each long argument, as Redis does.
 fn cut<'a>(args: impl Iterator<Item = &'a [u8]>, count: usize) -> Vec<Vec<u8>> {
     let shown = if count > ARGS_MAX {
         ARGS_MAX - 1

@@ -1,6 +1,6 @@
-//! Counters of the server. Each event loop has its own; INFO sums them.
+//! Counters of the server. Each event loop has its own counters; INFO sums them.
 //!
-//! Invariant: one thread (the loop) writes a [`Counter`]; any thread may read it.
+//! Invariant: only one thread (the loop) writes a [`Counter`]; any thread may read it.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ pub struct CommandStats {
     pub latency: CommandLatency,
 }
 
-/// Declares [`Counters`]: each counter once.
+/// Declares the struct [`Counters`] from a list of fields.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counters of one event loop.
@@ -68,31 +68,31 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Commands that ran.
+    /// Number of commands that ran.
     commands,
-    /// Connections accepted.
+    /// Number of accepted connections.
     connections,
-    /// Connections refused at `maxclients`.
+    /// Number of connections refused because of `maxclients`.
     rejected_connections,
-    /// Bytes read.
+    /// Number of bytes read from clients.
     net_in,
-    /// Bytes written.
+    /// Number of bytes written to clients.
     net_out,
     /// Nanoseconds spent on expiry.
     expiry_nanos,
-    /// Error replies.
+    /// Number of error replies.
     errors,
-    /// Reads from sockets.
+    /// Number of reads from sockets.
     reads,
-    /// Writes to sockets.
+    /// Number of writes to sockets.
     writes,
-    /// Turns of the loop.
+    /// Number of passes of the loop.
     turns,
-    /// Clients closed because an incomplete command exceeded the limit.
+    /// Number of clients closed because an incomplete command exceeded the limit.
     input_limit_closed,
-    /// Clients closed because their unread output exceeded the limit.
+    /// Number of clients closed because their unsent output exceeded the limit.
     output_limit_closed,
-    /// Protocol errors.
+    /// Number of protocol errors.
     protocol_errors,
 }
 
@@ -100,19 +100,20 @@ counters! {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct LoopStats {
-    /// The loop's own counters.
+    /// Counters that the loop increments directly.
     counters: Counters,
-    /// Sums of the counters of its turns.
+    /// Sums of the counters that the loop's turns return.
     turns: [Counter; Stats::NAMES.len()],
-    /// Id of the client whose commands ran last, for crash reports; 0 if there was none.
+    /// Id of the client whose commands ran last, for crash reports; 0 before the first command.
     pub client: AtomicU64,
-    /// Bytes of the interpreter of scripts.
+    /// Memory of the interpreter for scripts, in bytes.
     pub scripts_bytes: AtomicU64,
-    /// Bytes of the interpreter of functions.
+    /// Memory of the interpreter for functions, in bytes.
     pub functions_bytes: AtomicU64,
-    /// Largest input of one client, in bytes.
+    /// Maximum input of one client in bytes.
     pub input_peak: RecentPeak,
-    /// Largest unread output of one client, in bytes beyond the size of Redis's reply buffer.
+    /// Maximum unsent output of one client in bytes. Bytes within the size of Redis's reply buffer
+    /// do not count.
     pub output_peak: RecentPeak,
     /// Counters of the commands, indexed by their number in the table.
     pub by_command: Box<[CommandStats]>,
@@ -145,31 +146,32 @@ impl LoopStats {
         }
     }
 
-    /// Adds the counts of a turn.
+    /// Adds the counters of a turn.
     pub(crate) fn add(&self, mut counted: Stats) {
         for (sum, count) in self.turns.iter().zip(counted.each()) {
             sum.add(*count);
         }
     }
 
-    /// Adds the counts of the loop's turns to `sums`.
+    /// Adds the counters of the loop's turns to `sums`.
     pub(crate) fn add_to(&self, sums: &mut Stats) {
         for (sum, count) in sums.each().into_iter().zip(&self.turns) {
             *sum += count.get();
         }
     }
 
-    /// Records the memory of the loop's scripts.
+    /// Records the memory of the loop's interpreter for scripts.
     pub(crate) fn count_scripts(&self, bytes: usize) {
         self.scripts_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Records the memory of the loop's functions.
+    /// Records the memory of the loop's interpreter for functions.
     pub(crate) fn count_functions(&self, bytes: usize) {
         self.functions_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Sets all counts to 0 (CONFIG RESETSTAT). The count of changes stays: the server saves by it.
+    /// Sets all counts to 0 (CONFIG RESETSTAT), except the count of changes, on which save points
+    /// depend.
     pub(crate) fn reset(&self) {
         let turns = self.turns.iter().zip(Stats::NAMES);
         let turns = turns.filter_map(|(count, name)| (*name != "dirty").then_some(count));
@@ -188,7 +190,7 @@ impl LoopStats {
     }
 }
 
-/// Rates per second between two samples.
+/// Rates per second, measured between two samples.
 #[derive(Debug, Default)]
 pub struct Rates(Mutex<RateSample>);
 
@@ -200,7 +202,8 @@ struct RateSample {
 }
 
 impl Rates {
-    /// Returns commands, bytes in and bytes out per second since the last sample. Calls within 100 ms return the same rates.
+    /// Returns commands, bytes read and bytes written per second since the last sample. Calls
+    /// within 100 ms return the same rates.
     pub(crate) fn since_last(
         &self,
         now: Now,
@@ -223,7 +226,7 @@ impl Rates {
     }
 }
 
-/// Creates an empty histogram of lateness: 1 µs to an hour, two significant digits.
+/// Creates an empty histogram of lateness, from 1 µs to an hour, with two significant digits.
 pub fn lateness_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000, 2).expect("the bounds are in order")
 }

@@ -1,4 +1,5 @@
-//! The directives `rdb-key-save-delay` and `key-load-delay`, with which tests slow down saves and loads.
+//! The directives `rdb-key-save-delay` and `key-load-delay`, with which tests slow down saves and
+//! loads.
 
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use crate::world::World;
 /// Time between two checks during a delay.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Sleeps for `per_key_us` microseconds a key. A negative number means one microsecond for so many keys, as in Redis. Calls
-/// `check` before and now and then meanwhile.
+/// Sleeps for `per_key_us` microseconds for each key. A negative number -n means one microsecond
+/// for n keys, as in Redis. Calls `check` first, and again every [`CHECK_INTERVAL`].
 ///
 /// # Errors
 /// The error of `check`, which ends the delay.

@@ -1,7 +1,8 @@
-//! The bytes of a snapshot: one code for files and for the sockets of replicas.
+//! The bytes of a snapshot. Files and full synchronizations of replicas use the same code.
 //!
-//! The encoder hands its bytes in blocks to a sink, which may write them anywhere and may wait for that. While it runs on a thread
-//! of its own, the walk locks one shard at a time, and no lock is held while the sink runs.
+//! The encoder passes its bytes in blocks to a sink, which writes them and may block meanwhile. On
+//! a thread of its own, the encoder holds the lock of one shard while it reads records, and no lock
+//! while the sink runs.
 
 use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
 use punctual_store::snapshot::{Format, Snapshot};
@@ -24,9 +25,9 @@ pub(crate) fn format(settings: &Settings) -> Format {
     }
 }
 
-/// Place of a snapshot in a replication history, from which a restarted server continues.
+/// Position of a snapshot in a replication history, from which a restarted server continues.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct HistoryPosition {
     pub(crate) id: ReplicationId,
     /// Offset of the stream at the instant of the snapshot.
     pub(crate) offset: u64,
@@ -34,13 +35,13 @@ pub(crate) struct Place {
     pub(crate) db: usize,
 }
 
-/// Content of a snapshot besides its keys.
+/// Content of a snapshot other than its keys.
 pub(crate) struct Header<'a> {
     now: Now,
     libraries: &'a Libraries,
-    /// Written as `repl-id`, `repl-offset` and `repl-stream-db`.
-    pub(crate) place: Option<Place>,
-    /// The snapshot is the base of an append-only file.
+    /// Written as the fields `repl-id`, `repl-offset` and `repl-stream-db`.
+    pub(crate) position: Option<HistoryPosition>,
+    /// Whether the snapshot is the base of an append-only file.
     pub(crate) aof_base: bool,
 }
 
@@ -50,24 +51,26 @@ impl<'a> Header<'a> {
         Self {
             now,
             libraries,
-            place: None,
+            position: None,
             aof_base: false,
         }
     }
 }
 
-/// What the sink of a snapshot gets.
+/// Input of the sink of [`encode`].
 pub(crate) enum Piece<'a> {
-    /// The next bytes.
+    /// Bytes that follow the bytes of the previous call.
     Bytes(&'a [u8]),
-    /// Number of keys that the walk has passed, after each step: the sink may end the encoding by an error.
+    /// Number of keys that are written so far, after each step of the walk. The sink may return an
+    /// error to end the encoding.
     Keys(usize),
 }
 
-/// Encodes a snapshot. `next` appends records and returns their database, or `None` at the end.
+/// Encodes a snapshot. `next` appends records to its buffer and returns their database, or `None`
+/// at the end.
 ///
 /// # Errors
-/// The error of the sink; the caller abandons the snapshot.
+/// The error of the sink. The caller must abandon the snapshot.
 pub(crate) fn encode<E>(
     world: World,
     settings: &Settings,
@@ -88,10 +91,10 @@ pub(crate) fn encode<E>(
     aux("redis-bits", &usize::BITS.to_string());
     aux("ctime", &(header.now.read_ms() / 1000).to_string());
     aux("used-mem", &process::memory().0.to_string());
-    if let Some(place) = &header.place {
-        aux("repl-stream-db", &place.db.to_string());
-        aux("repl-id", place.id.as_str());
-        aux("repl-offset", &place.offset.to_string());
+    if let Some(position) = &header.position {
+        aux("repl-stream-db", &position.db.to_string());
+        aux("repl-id", position.id.as_str());
+        aux("repl-offset", &position.offset.to_string());
     }
     aux("aof-base", if header.aof_base { "1" } else { "0" });
     for rule in snapshot.notify_rules() {

@@ -1,4 +1,6 @@
 //! Loading of snapshots: at startup, for DEBUG RELOAD, and as the base of an append-only file.
+//!
+//! At startup, the event loops reply LOADING meanwhile. A damaged file is refused and not changed.
 
 mod fields;
 mod unsupported;
@@ -13,21 +15,19 @@ use punctual_store::events::{Classes, Silent};
 use punctual_store::limits::Limits;
 use punctual_store::value::Value;
 use punctual_store::value::decode::{Unreadable, damage, read_value};
-use punctual_store::{NOTIFY_FIELD, Now, Turn};
-use punctual_store::{RestoreBatch, Restored};
+use punctual_store::{NOTIFY_FIELD, Now, RestoreBatch, Restored, Turn};
 
 use self::fields::Fields;
 use self::unsupported::Unsupported;
-use crate::durability::files::AofError;
-use crate::durability::files::AofFiles;
+use crate::durability::files::{AofError, AofFiles};
 use crate::log;
 use crate::node::Shared;
 use crate::node::gate::Reason;
 use crate::persist::aof;
 use crate::persist::aof::load::{Loaded, Runner};
 use crate::persist::delay;
-use crate::persist::encode::Place;
-use crate::persist::place::ExpiredKey;
+use crate::persist::encode::HistoryPosition;
+use crate::persist::history::ExpiredKey;
 use crate::persist::save;
 use crate::reclaim::rounds;
 use crate::script::functions::loaded::{self, Loader, taken};
@@ -52,19 +52,19 @@ pub enum LoadError {
     /// The file cannot be opened.
     #[error("Fatal error: can't open the RDB file {} for reading: {source}", path.display())]
     Open {
-        /// The file.
+        /// Path of the snapshot.
         path: PathBuf,
-        /// The cause.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The file cannot be read to its end.
     #[error("Reading the RDB file {} failed at byte {offset}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the snapshot.
         path: PathBuf,
         /// Offset of the failure in the file.
         offset: u64,
-        /// The cause.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The file is damaged.
@@ -74,7 +74,7 @@ pub enum LoadError {
         path.display()
     )]
     Damaged {
-        /// The file.
+        /// Path of the snapshot.
         path: PathBuf,
         /// Offset of the failure in the file.
         offset: u64,
@@ -87,7 +87,7 @@ pub enum LoadError {
         path.display(), db + 1
     )]
     Databases {
-        /// The file.
+        /// Path of the snapshot.
         path: PathBuf,
         /// Number of the database in the file.
         db: u64,
@@ -101,11 +101,11 @@ pub enum LoadError {
         path.display()
     )]
     Unsupported {
-        /// The file.
+        /// Path of the snapshot.
         path: PathBuf,
         /// Number of these records.
         count: u64,
-        /// The first ten of them.
+        /// The first of these records, with their types and offsets.
         records: String,
     },
     /// The append-only file cannot be loaded.
@@ -117,20 +117,21 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Returns whether a snapshot could not be read, be it the base of an append-only file.
+    /// Returns whether a snapshot, or the base of an append-only file, could not be read.
     pub(crate) fn concerns_snapshot(&self) -> bool {
         !matches!(self, Self::AppendOnly(_) | Self::Stopped)
     }
 }
 
-/// What a start loads.
+/// Result of [`begin_start`]: what the server loads at startup.
 pub(crate) struct Start {
-    /// The append-only file, which need not exist, if one is kept.
+    /// Manifest of the append-only file if `appendonly` is on; its files need not exist yet.
     append_only: Option<AofFiles>,
 }
 
-/// Looks for what to load: the append-only file if one is kept and exists, otherwise the snapshot. If a file is to be loaded or
-/// created, commands are rejected until [`at_start`] has done it. Called before the event loops start.
+/// Decides which files [`at_start`] loads: the append-only file if `appendonly` is on and it
+/// exists, otherwise the snapshot. If it returns `Some`, commands are rejected until [`at_start`]
+/// has ended. Called before the event loops start.
 ///
 /// # Errors
 /// The manifest of the append-only file cannot be read.
@@ -147,7 +148,8 @@ pub(crate) fn begin_start(shared: &Shared) -> Result<Option<Start>, LoadError> {
     Ok(wanted.then_some(Start { append_only }))
 }
 
-/// Loads what [`begin_start`] has found, and begins to append. `runner` runs the commands of an append-only file. The event loops reply LOADING meanwhile.
+/// Loads the files of `start`; with `appendonly`, begins to append. `runner` runs the commands of
+/// an append-only file. The event loops reply LOADING meanwhile.
 pub(crate) fn at_start(
     shared: &Arc<Shared>,
     start: Start,
@@ -183,9 +185,9 @@ fn load_and_append(
         Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
         // Redis ignores the snapshot if `appendonly` is on, and starts without keys.
         _ if shared.durability.disk.exists(&path) => {
-            let besides = load(shared, &path, turn, false, Turn::release)?;
-            if let Some(place) = besides.place {
-                shared.resume_history(turn, place, besides.expired);
+            let extras = load(shared, &path, turn, false, Turn::release)?;
+            if let Some(position) = extras.position {
+                shared.resume_history(turn, position, extras.expired);
             }
         }
         _ => {}
@@ -196,8 +198,8 @@ fn load_and_append(
     Ok(())
 }
 
-/// Loads the configured snapshot while the turn keeps its locks. A key that already exists is replaced if `replace` is
-/// set, and otherwise is an error.
+/// Loads the configured snapshot; the turn keeps its locks. An existing key is replaced if
+/// `replace` is true, and is an error otherwise.
 pub(crate) fn foreground(shared: &Shared, turn: &mut Turn, replace: bool) -> Result<(), LoadError> {
     load(
         shared,
@@ -209,7 +211,7 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn, replace: bool) -> Res
     Ok(())
 }
 
-/// Failure of a read; `At` holds the offset and the reason.
+/// Failure of a read. `At` has the offset and the reason of damage.
 pub(crate) enum ReadFailure {
     At(u64, String),
     Io(io::Error),
@@ -229,9 +231,9 @@ impl From<Failure<io::Error>> for ReadFailure {
 pub(crate) struct Progress<'s> {
     shared: &'s Shared,
     total_bytes: u64,
-    /// Bytes of the files that are loaded already.
+    /// Bytes of the files that are already loaded.
     before_bytes: u64,
-    reported_tenths: u64,
+    logged_tenths: u64,
 }
 
 impl<'s> Progress<'s> {
@@ -250,11 +252,11 @@ impl<'s> Progress<'s> {
             shared,
             total_bytes,
             before_bytes: 0,
-            reported_tenths: 0,
+            logged_tenths: 0,
         }
     }
 
-    /// Notes that the file is loaded up to `offset`.
+    /// Records that the current file is loaded up to `offset`.
     ///
     /// # Errors
     /// The server is stopping.
@@ -263,9 +265,9 @@ impl<'s> Progress<'s> {
         let loading = &shared.durability.loading;
         loading.loaded_bytes.store(offset, Ordering::Relaxed);
         let total = self.total_bytes;
-        if total > PROGRESS_MIN_BYTES && offset * 10 / total > self.reported_tenths {
-            self.reported_tenths = offset * 10 / total;
-            log::notice!(shared.logger, "Loading: {}%", self.reported_tenths * 10);
+        if total > PROGRESS_MIN_BYTES && offset * 10 / total > self.logged_tenths {
+            self.logged_tenths = offset * 10 / total;
+            log::notice!(shared.logger, "Loading: {}%", self.logged_tenths * 10);
         }
         if shared.stopping.load(Ordering::Acquire) {
             return Err(LoadError::Stopped);
@@ -273,7 +275,7 @@ impl<'s> Progress<'s> {
         Ok(())
     }
 
-    /// Notes that a file of `len` bytes is loaded.
+    /// Records that a file of `len` bytes is loaded.
     pub(super) fn file_done(&mut self, len: u64) {
         self.before_bytes += len;
         let loading = &self.shared.durability.loading;
@@ -289,7 +291,7 @@ fn load<'s>(
     turn: &mut Turn<'s>,
     replace: bool,
     mut pause: impl FnMut(&mut Turn<'s>),
-) -> Result<Besides, LoadError> {
+) -> Result<SnapshotExtras, LoadError> {
     let began = shared.world.stopwatch();
     let len = shared
         .durability
@@ -300,17 +302,18 @@ fn load<'s>(
             source,
         })?;
     let mut progress = Progress::begin(shared, turn.now, len);
-    let (len, besides) = read_file(shared, path, turn, replace, &mut progress, &mut pause)?;
+    let (len, extras) = read_file(shared, path, turn, replace, &mut progress, &mut pause)?;
     progress.file_done(len);
     log::notice!(
         shared.logger,
         "DB loaded from disk: {:.3} seconds",
         shared.world.since(began).as_secs_f64()
     );
-    Ok(besides)
+    Ok(extras)
 }
 
-/// Fills a part of `buffer` with the next bytes of the file. Returns their number, 0 at the end.
+/// Fills a part of `buffer` with the next bytes of the file. Returns the number of bytes, 0 at the
+/// end.
 pub(in crate::persist) fn read_block(file: &mut dyn Input, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(buffer) {
@@ -320,8 +323,8 @@ pub(in crate::persist) fn read_block(file: &mut dyn Input, buffer: &mut [u8]) ->
     }
 }
 
-/// Loads the snapshot at the start of a file. Keys that are due at the turn's instant are skipped. Returns the snapshot's length, and what it has
-/// besides keys.
+/// Loads the snapshot at the start of a file without the keys that are due at the turn's instant.
+/// Returns the length of the snapshot, and its content other than keys.
 pub(super) fn read_file<'s>(
     shared: &Shared,
     path: &Path,
@@ -329,7 +332,7 @@ pub(super) fn read_file<'s>(
     replace: bool,
     progress: &mut Progress<'_>,
     pause: &mut impl FnMut(&mut Turn<'s>),
-) -> Result<(u64, Besides), LoadError> {
+) -> Result<(u64, SnapshotExtras), LoadError> {
     let opened = shared.durability.disk.open(path);
     let opened = opened.and_then(|file| Ok((file.length()?, file)));
     let (len, mut file) = opened.map_err(|source| LoadError::Open {
@@ -349,7 +352,7 @@ pub(super) fn read_file<'s>(
         join(shared, &loaded.libraries, replace, offset)?;
         Ok(loaded)
     });
-    let besides = joined.map_err(|failure| match failure {
+    let extras = joined.map_err(|failure| match failure {
         ReadFailure::At(offset, reason) => LoadError::Damaged {
             path: path.to_owned(),
             offset,
@@ -375,7 +378,7 @@ pub(super) fn read_file<'s>(
         ReadFailure::Other(other) => other,
     })?;
     let loading = &shared.durability.loading;
-    let empty = match besides.skipped_empty {
+    let empty = match extras.skipped_empty {
         0 => String::new(),
         count => format!(", empty keys skipped: {count}"),
     };
@@ -385,24 +388,24 @@ pub(super) fn read_file<'s>(
         loading.keys_loaded.load(Ordering::Relaxed),
         loading.keys_expired.load(Ordering::Relaxed)
     );
-    Ok((offset, besides))
+    Ok((offset, extras))
 }
 
-/// What a snapshot has besides keys.
+/// Content of a snapshot other than its keys.
 #[derive(Default)]
-pub(crate) struct Besides {
+pub(crate) struct SnapshotExtras {
     pub(crate) libraries: Libraries,
-    /// Database that the replication stream behind the snapshot has selected.
+    /// Database that the replication stream has selected at the instant of the snapshot.
     pub(crate) stream_db: usize,
-    /// Place of the snapshot in a replication history, if it names one.
-    pub(crate) place: Option<Place>,
-    /// Keys that were due, of a snapshot that names its place.
+    /// Position of the snapshot in a replication history, if the snapshot names one.
+    pub(crate) position: Option<HistoryPosition>,
+    /// Keys that were due at the load, if the snapshot names its position.
     pub(crate) expired: Vec<ExpiredKey>,
-    /// Number of collections without elements, which are not loaded.
+    /// Number of collections without elements, which the load skips.
     skipped_empty: u64,
 }
 
-/// Adds the libraries of a snapshot to those of the server.
+/// Adds the function libraries of a snapshot to the libraries of the server.
 fn join(
     shared: &Shared,
     libraries: &Libraries,
@@ -419,8 +422,8 @@ fn join(
     joined.map_err(|name| ReadFailure::At(offset, taken(name).to_string()))
 }
 
-/// Reads a snapshot into the keyspace of `turn`, which may be another than the server's. Calls `pause` from time to time
-/// and ends if that returns false. The server does not have the returned libraries yet. Logs damage.
+/// Reads a snapshot into the keyspace of `turn`, which may not be the server's own. Calls `pause`
+/// at intervals, and ends if it returns false. The caller adds the returned libraries. Logs damage.
 pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
     shared: &Shared,
     reader: &mut Reader<S>,
@@ -428,7 +431,7 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
     replace: bool,
     progress: &mut Progress<'_>,
     pause: impl FnMut(&mut Turn<'s>) -> bool,
-) -> Result<Besides, ReadFailure> {
+) -> Result<SnapshotExtras, ReadFailure> {
     let done = read_records(shared, reader, turn, replace, progress, pause);
     if let Err(ReadFailure::At(offset, reason)) = &done {
         let logger = &shared.logger;
@@ -447,12 +450,12 @@ fn read_records<'s, S: Source<Error = io::Error>>(
     replace: bool,
     progress: &mut Progress<'_>,
     mut pause: impl FnMut(&mut Turn<'s>) -> bool,
-) -> Result<Besides, ReadFailure> {
+) -> Result<SnapshotExtras, ReadFailure> {
     let (loading, limits) = (&shared.durability.loading, turn.limits);
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let databases = turn.store.databases();
     let mut batch = RestoreBatch::default();
-    // The loops load the libraries again, each when it needs one.
+    // Each loop loads the libraries again when it first calls one of their functions.
     let mut loaded_here = loaded::Loaded::new(
         shared.world,
         shared.scripting.cache.random.clone(),
@@ -481,12 +484,13 @@ fn read_records<'s, S: Source<Error = io::Error>>(
         }
         match reader.next()? {
             Event::SelectDb(number) => db = known_database(number, databases)?,
-            // The load fails at the end: the rest of the file is read for the error's list only.
+            // The load fails at the end. The rest of the file is read only to complete the list in
+            // the error.
             Event::Key(_) | Event::Library { .. } if unsupported.refuses() => {}
             Event::Key(record) => {
                 let (settings, meta) = (fields.settings.take(), record.meta);
                 let deadline = meta.expire_ms.map(|ms| ms.max(0) as u64);
-                // A timer fires after the load.
+                // A timer that is due is loaded, and fires after the load.
                 let is_timer = record.value.kind() == Kind::Module;
                 if !is_timer && deadline.is_some_and(|at| turn.now.is_due(at)) {
                     expired += 1;
@@ -497,7 +501,6 @@ fn read_records<'s, S: Source<Error = io::Error>>(
                 }
                 let (key, offset) = (record.key, record.offset);
                 let Some(value) = value_of(record, settings, &limits)? else {
-                    // As in Redis, a collection without elements is skipped.
                     skipped_empty += 1;
                     if skipped_empty <= EMPTY_LISTED_MAX {
                         let key = key.escape_ascii();
@@ -531,7 +534,7 @@ fn read_records<'s, S: Source<Error = io::Error>>(
             Event::Aux { name, text } => fields.note(name, text, databases),
             Event::Skipped(passed) => unsupported.add(shared, &passed, db),
             Event::ResizeDb { keys, .. } => {
-                // The number is untrusted: the size of the file limits it.
+                // The number is untrusted, so the file size limits it.
                 let keys = keys.min(total / RECORD_MIN_BYTES);
                 turn.expect(db, usize::try_from(keys).unwrap_or(0));
             }
@@ -544,10 +547,10 @@ fn read_records<'s, S: Source<Error = io::Error>>(
     last.map_err(|taken| ReadFailure::At(reader.offset(), taken.to_string()))?;
     loading.keys_loaded.store(loaded, Ordering::Relaxed);
     loading.keys_expired.store(expired, Ordering::Relaxed);
-    Ok(Besides {
+    Ok(SnapshotExtras {
         libraries,
         stream_db: fields.stream_db,
-        place: fields.place(),
+        position: fields.position(),
         expired: expired_keys,
         skipped_empty,
     })
@@ -563,7 +566,8 @@ fn known_database(db: u64, databases: usize) -> Result<usize, ReadFailure> {
     }))
 }
 
-/// Reads a record's value, and applies the settings that stand before it. Returns `None` for a collection without elements.
+/// Reads the value of a record, and applies the settings from the auxiliary field before the
+/// record. Returns `None` for a collection without elements.
 fn value_of<S: Source<Error = io::Error>>(
     record: Record<'_, S>,
     settings: Option<Vec<u8>>,

@@ -1,4 +1,9 @@
-//! Saving of a snapshot: in the background (BGSAVE, save points) or in a turn (SAVE, DEBUG RELOAD, a shutdown).
+//! Saving of a snapshot: on a thread in the background (BGSAVE, save points), or in a turn that
+//! holds every shard (SAVE, DEBUG RELOAD, FLUSHALL, a shutdown).
+//!
+//! The snapshot is written to a temporary file, which is synced and renamed; then its folder is
+//! synced. FLUSHALL does not wait for a background save, whose thread may need a lock that the turn
+//! holds. Instead it sets `abort` under the lock `naming`, so the older snapshot is never renamed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,14 +17,14 @@ use crate::config::Settings;
 use crate::log;
 use crate::node::Shared;
 use crate::node::order::Order;
-use crate::persist::encode::{self, Header, Piece, Place, format};
+use crate::persist::encode::{self, Header, HistoryPosition, Piece, format};
 use crate::reclaim::rounds;
 use crate::world::Moment;
 use crate::world::disk::{Disk, Output};
 
 /// Number of written bytes after which the file is synced, so that the final sync is short.
 const SYNC_BYTES: u64 = 32 << 20;
-/// Number of keys from which the log shows the progress of a save.
+/// Minimum number of keys for which the log shows the progress of a save.
 const PROGRESS_MIN_KEYS: u64 = 500_000;
 
 /// Error of a save. The old file is unchanged.
@@ -52,10 +57,10 @@ fn temporary_name(purpose: &str) -> String {
     format!("temp-{}{purpose}.rdb", std::process::id())
 }
 
-/// Removes the file of a save that runs, before the process exits at once.
+/// Removes the temporary file of a running save, before the process exits at once.
 pub(crate) fn remove_temporary_file(shared: &Shared) {
     let path = path(&shared.settings()).with_file_name(temporary_name(""));
-    // It does not exist if no save runs.
+    // The file does not exist if no save is running.
     let _ = shared.durability.disk.remove(&path);
 }
 
@@ -65,7 +70,9 @@ pub(super) struct NewFile {
     file: Box<dyn Output>,
     temporary: PathBuf,
     path: PathBuf,
+    /// Number of bytes since the last sync.
     unsynced: u64,
+    /// Whether the file has its final name.
     finished: bool,
 }
 
@@ -111,7 +118,8 @@ impl NewFile {
         self.file.sync().map_err(failed)
     }
 
-    /// Gives the synced file its final name and syncs the folder. After a crash, the old file or this one exists.
+    /// Gives the synced file its final name and syncs the folder. After a crash, the old file or
+    /// this one exists.
     pub(super) fn rename(mut self) -> Result<(), SaveError> {
         let failed = self.failed("Error moving the temp file to its final name from");
         let renamed = self.disk.rename(&self.temporary, &self.path);
@@ -126,13 +134,14 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
-            // A later save overwrites a file that cannot be removed.
+            // If the file cannot be removed, a later save overwrites it.
             let _ = self.disk.remove(&self.temporary);
         }
     }
 }
 
-/// Writes a snapshot and gives the file its final name. `next` appends records and returns their database.
+/// Writes a snapshot and gives the file its final name. `next` is the argument of
+/// [`encode::encode`].
 fn write_and_rename(
     shared: &Shared,
     settings: &Settings,
@@ -144,7 +153,7 @@ fn write_and_rename(
     let state = &shared.durability;
     let abort = &state.abort;
     let file = write_snapshot(file, shared, settings, header, snapshot, abort, next)?;
-    // This snapshot must not replace a later one of FLUSHALL.
+    // A snapshot from before a FLUSHALL must not replace the empty snapshot of the FLUSHALL.
     let _naming = state.naming.lock();
     if state.abort.load(Ordering::Acquire) {
         return Err(SaveError::Aborted);
@@ -152,7 +161,7 @@ fn write_and_rename(
     file.rename()
 }
 
-/// Writes a snapshot to `file` and syncs it, unless `abort` becomes true.
+/// Writes a snapshot to `file` and syncs it. Fails if `abort` becomes true.
 pub(super) fn write_snapshot(
     mut file: NewFile,
     shared: &Shared,
@@ -189,14 +198,15 @@ pub(super) fn write_snapshot(
     Ok(file)
 }
 
-/// A running save. Ensures that only one save runs, and records its start and result.
+/// A running save. Only one exists at a time; it records the start and the result.
 struct Attempt<'s> {
     shared: &'s Shared,
+    /// Number of changes of the keyspace at the instant of the snapshot.
     changes: u64,
     began: Moment,
     now: Now,
-    /// Place of the snapshot in the replication history.
-    place: Option<Place>,
+    /// Position of the snapshot in the replication history.
+    position: Option<HistoryPosition>,
 }
 
 impl<'s> Attempt<'s> {
@@ -205,7 +215,7 @@ impl<'s> Attempt<'s> {
         if !state.begin_walk() {
             return Err(SaveError::Busy);
         }
-        // An abort by a FLUSHALL that ran before the locks were taken does not concern this snapshot.
+        // A FLUSHALL that ran before the locks were taken must not abort this snapshot.
         turn.lock_all();
         state.scheduled.store(false, Ordering::Release);
         state.abort.store(false, Ordering::Release);
@@ -217,7 +227,7 @@ impl<'s> Attempt<'s> {
             changes: shared.changes() + turn.stats.dirty,
             began: shared.world.stopwatch(),
             now,
-            place: shared.place(turn),
+            position: shared.history_position(turn),
         })
     }
 
@@ -244,7 +254,7 @@ impl<'s> Attempt<'s> {
             }
             Err(SaveError::Aborted) => log::notice!(shared.logger, "Saving was aborted"),
             Err(error) => {
-                // As in Redis, only a failed background save makes the server reject writes.
+                // As in Redis, only a failed background save makes the server refuse writes.
                 if background {
                     state.failed.store(true, Ordering::Release);
                 }
@@ -253,21 +263,21 @@ impl<'s> Attempt<'s> {
         }
         state.end_walk();
         shared.note_save();
-        // Replicas may wait for the end of the walk.
+        // Full synchronizations of replicas may wait for the end of the walk.
         if shared.replication.replicas.count() > 0 {
-            shared.call_upkeep();
+            shared.request_upkeep();
         }
     }
 }
 
-/// Saves a snapshot of the current keyspace. The turn keeps every shard locked until the save ends.
+/// Saves a snapshot in the calling turn, which keeps every shard locked until the save ends.
 pub(crate) fn foreground(shared: &Shared, turn: &mut Turn) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
     let settings = shared.settings();
     let libraries = shared.scripting.functions.libraries();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
     let mut header = Header::new(attempt.now, &libraries);
-    header.place = attempt.place;
+    header.position = attempt.position;
     let done = write_and_rename(shared, &settings, &header, &mut snapshot, |s, out| {
         s.next_held(turn, out)
     });
@@ -278,26 +288,27 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn) -> Result<(), SaveErr
     done
 }
 
-/// Replaces the file with an empty snapshot. The turn has emptied every database and holds every shard lock.
+/// Replaces the file with an empty snapshot. The turn has emptied every database and holds the
+/// locks of all shards.
 ///
 /// # Errors
 /// The file cannot be written; the old file is unchanged.
 pub(super) fn write_empty(shared: &Shared, turn: &mut Turn) -> Result<(), SaveError> {
     let (settings, state) = (shared.settings(), &shared.durability);
-    // The thread of an aborted snapshot may still write to the other temporary file.
+    // The thread of an aborted save may still write to the temporary file of saves.
     let file = NewFile::create(&state.disk, path(&settings), &temporary_name("-empty"))?;
     let libraries = shared.scripting.functions.libraries();
-    let mut none = Snapshot::without_keys(turn.store);
+    let mut empty = Snapshot::without_keys(turn.store);
     let mut header = Header::new(turn.now, &libraries);
-    header.place = shared.place(turn);
-    let goes_on = AtomicBool::new(false);
+    header.position = shared.history_position(turn);
+    let never_aborts = AtomicBool::new(false);
     let file = write_snapshot(
         file,
         shared,
         &settings,
         &header,
-        &mut none,
-        &goes_on,
+        &mut empty,
+        &never_aborts,
         |_, _| None,
     )?;
     file.rename()?;
@@ -307,8 +318,9 @@ pub(super) fn write_empty(shared: &Shared, turn: &mut Turn) -> Result<(), SaveEr
     Ok(())
 }
 
-/// Prepares a shutdown: aborts a running save, and saves a snapshot if `must_save` is true, or if it is `None` and
-/// there are save points. Releases the turn's locks first.
+/// Prepares a shutdown: aborts a running save or full synchronization. Then saves a snapshot if
+/// `must_save` is true, or if it is `None` and there are save points. Releases the turn's locks
+/// first.
 ///
 /// # Errors
 /// The save has failed; the server should keep running.
@@ -333,7 +345,7 @@ pub(crate) fn before_exit(
     foreground(shared, turn)
 }
 
-/// Begins a snapshot of the current keyspace and writes it on a separate thread.
+/// Begins a snapshot at this instant and writes it on a separate thread.
 pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
     let state = &shared.durability;
@@ -341,18 +353,18 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn) -> Result<
         .last_try_ms
         .store(turn.now.read_ms(), Ordering::Release);
     let (changes, began, now) = (attempt.changes, attempt.began, attempt.now);
-    let place = attempt.place;
+    let position = attempt.position;
     let settings = shared.settings();
     let libraries = shared.scripting.functions.libraries();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
-    // The previous thread has ended, otherwise `Attempt::begin` would have failed.
+    // The previous thread has ended its walk, otherwise `Attempt::begin` would have failed.
     state.wait();
-    let mine = Arc::clone(shared);
+    let for_thread = Arc::clone(shared);
     let thread = shared.world.spawn("punctual-save", move || {
-        let shared = mine;
+        let shared = for_thread;
         let store = &shared.store;
         let mut header = Header::new(now, &libraries);
-        header.place = place;
+        header.position = position;
         let done = write_and_rename(&shared, &settings, &header, &mut snapshot, |s, out| {
             s.next(store, out)
         });
@@ -367,7 +379,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn) -> Result<
             changes,
             began,
             now,
-            place,
+            position,
         };
         attempt.end(true, early_bytes, &done);
         rounds::report_freed(&shared, 0);

@@ -1,7 +1,7 @@
 //! Save points: `save 3600 1 300 100 60 10000`.
 //!
-//! The server does not poll. A turn that has changed keys calls [`save_if_due`]. If a save point needs time to pass, a
-//! timer in the first loop's wheel fires at [`next_check_ms`].
+//! The server does not poll. A turn that has changed keys calls [`save_if_due`]. If the next save
+//! point also depends on time, a timer of the first loop fires at [`next_check_ms`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,8 +17,8 @@ use crate::persist::save;
 /// Delay between a failed snapshot and the next attempt.
 const RETRY_MS: u64 = 5_000;
 
-/// Returns the time at which the next save point is reached without further changes, unix ms, or `None` if it needs
-/// more changes.
+/// Returns the time, in Unix milliseconds, at which the next save point is reached without further
+/// changes. Returns `None` if all save points need more changes, or during a save or load.
 pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64> {
     if settings.save.is_empty() {
         return None;
@@ -39,7 +39,7 @@ pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64>
     earliest.min().map(|at| at.max(retry))
 }
 
-/// Begins a snapshot if a save point is reached.
+/// Begins a scheduled rewrite or snapshot, or a snapshot if a save point is reached.
 pub(crate) fn save_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn) {
     rewrite::begin_if_scheduled(shared, turn);
     let state = &shared.durability;
@@ -56,6 +56,6 @@ pub(crate) fn save_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut 
         "{} changes since the last snapshot. Saving...",
         shared.unsaved_changes(0)
     );
-    // An error is in the log, and the save is tried again.
+    // The error is in the log, and the save is retried.
     let _ = save::begin_background(shared, turn);
 }

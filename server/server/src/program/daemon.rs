@@ -1,6 +1,7 @@
 //! `daemonize yes`: the server continues in a child process in the background.
 //!
-//! As in Redis, the parent exits with status 0 after it has read the configuration; later errors are in the log file.
+//! As in Redis, the parent process exits with status 0 when it has read the configuration. Later
+//! errors are in the log file.
 
 #![allow(unsafe_code)]
 
@@ -12,8 +13,8 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 /// Default of `pidfile` if `daemonize` is on.
 pub(crate) const PIDFILE: &str = "/var/run/redis.pid";
 
-/// Continues in a child process, in a session of its own and with `/dev/null` as standard input, output and error. The
-/// calling process exits with status 0.
+/// Continues in a child process with a session of its own and `/dev/null` as standard input, output
+/// and error. The calling process exits with status 0.
 ///
 /// # Errors
 /// The process has more than one thread, or the system refuses a fork.
@@ -21,17 +22,17 @@ pub(crate) fn detach() -> io::Result<()> {
     if threads()? != 1 {
         return Err(io::Error::other("the process has other threads"));
     }
-    // SAFETY: a fork copies only the calling thread. It is the only thread, as counted above, and no other thread can
-    // start meanwhile. So no missing thread of the child holds a lock or has half-written memory, and the child may do
-    // everything that the parent may.
+    // SAFETY: a fork copies only the calling thread. The check above ensures that it is the only
+    // thread, and no other thread can start in between. So no missing thread holds a lock or has
+    // half-written memory in the child, and the child may call any function.
     match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()),
         0 => {}
         _ => std::process::exit(0),
     }
-    // `setsid` fails only for the leader of a process group, which a new child is not.
+    // `setsid` fails only for the leader of a process group. A new child is no leader.
     let _ = rustix::process::setsid();
-    // Best effort, as in Redis: without /dev/null the server still serves.
+    // Errors are ignored, as in Redis: the server also works without /dev/null.
     if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = dup2_stdin(&null);
         let _ = dup2_stdout(&null);

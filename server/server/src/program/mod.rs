@@ -1,5 +1,5 @@
 //! The server as a program: command line, log, signals and pid file. The binary `punctual` and
-//! `python -m punctual serve` use it.
+//! `python -m punctual serve` use this module.
 
 pub(crate) mod daemon;
 pub(crate) mod signals;
@@ -16,7 +16,8 @@ use crate::crash_report::CrashReporter;
 use crate::log::{self, Logger};
 use crate::memory::reclaim::Reclaim;
 use crate::program::signals::SignalThread;
-use crate::server::{LoadError, Server, StartError, Starting};
+use crate::server::{Server, Starting};
+use crate::start_error::{LoadError, StartError};
 use crate::supervision::Supervision;
 use crate::table::names::CommandNames;
 use crate::world::disk::Disk;
@@ -34,7 +35,7 @@ Every directive of redis.conf may be given as an option; --directives lists them
 pub struct Host {
     /// Allocator functions that return freed memory to the system.
     pub reclaim: Option<Reclaim>,
-    /// Installs handlers that report crashes; `None` in a process that has its own handlers.
+    /// Installs handlers that report crashes. `None` in a process that has handlers of its own.
     pub watch_crashes: Option<fn(CrashReporter) -> io::Result<()>>,
 }
 
@@ -45,7 +46,8 @@ pub enum ServeError {
     /// The server did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// An event loop or a thread of the append-only file panicked. Nothing was saved, because the data in memory may be inconsistent.
+    /// An event loop or a thread of the append-only file panicked. Nothing was saved, because the
+    /// data in memory may be inconsistent.
     #[error("A thread panicked; the server has stopped without saving")]
     Panicked,
 }
@@ -61,19 +63,20 @@ pub fn directives() -> impl Iterator<Item = &'static str> {
     config::names()
 }
 
-/// Runs the server until SHUTDOWN, SIGTERM or SIGINT; with `daemonize yes` in a child process, while this process exits.
-/// `args` are the arguments after the program's name. Call it last in a process: it does not restore the default
-/// actions of the two signals.
+/// Runs the server until SHUTDOWN, SIGTERM or SIGINT. With `daemonize yes`, the server runs in a
+/// child process, and this process exits. `args` are the arguments after the program's name. Call
+/// this function last in a process, because it does not restore the default actions of the two
+/// signals.
 ///
 /// # Errors
-/// As [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; the signal handlers cannot be
-/// installed; an event loop panicked.
+/// The errors of [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; the
+/// signal handlers cannot be installed; an event loop panicked.
 pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let configured = !args.is_empty();
     let mut config = Config::from_args(args).map_err(StartError::from)?;
-    // Before the fork, so that an error reaches the terminal.
+    // This comes before the fork, so that an error reaches the terminal.
     CommandNames::new(command::table(), &config).map_err(StartError::from)?;
-    Users::of_config(
+    Users::from_config(
         command::table(),
         &config,
         &Disk::default(),
@@ -90,10 +93,10 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
                 .load(line.as_bytes(), "the default of a daemon")
                 .map_err(StartError::from)?;
         }
-        // A fork copies only one thread, and no other has started yet.
+        // A fork copies only the calling thread, and no other thread has started yet.
         daemon::detach().map_err(StartError::Daemonize)?;
     }
-    // The reporter's thread starts after the fork, which would not copy it.
+    // The reporter's thread starts after the fork, because a fork does not copy it.
     let crashes = CrashReporter::new(logger.clone(), config.settings().crash_log);
     if let Some(watch) = host.watch_crashes {
         watch(crashes.clone())?;
@@ -133,10 +136,10 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     }
     let server = match builder.spawn() {
         Ok(server) => server,
-        // SHUTDOWN or a signal during the load.
+        // SHUTDOWN or a signal arrived during the load.
         Err(StartError::Load(LoadError::Stopped)) => return Ok(()),
         Err(e) => {
-            // A daemon has no standard error. A load has already logged its error.
+            // A daemon has no standard error. An error of a load is already in the log.
             if settings.logfile.is_some() && !matches!(e, StartError::Load(_)) {
                 log::warning!(logger, "{e}");
             }

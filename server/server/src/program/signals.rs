@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT. They are caught before the server starts, so that they also end a load in order.
+//! SIGTERM and SIGINT. Their handlers are installed before the server starts, so that a signal also
+//! stops a load cleanly.
 
 use std::io;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ impl SignalThread {
         Ok(Self { handle, thread })
     }
 
-    /// Ends the thread, after the shutdown that it has begun.
+    /// Ends the thread, after the shutdowns that it has begun.
     pub(super) fn end(self) -> io::Result<()> {
         self.handle.close();
         // The panic hook has printed the message of a panic.
@@ -37,7 +38,8 @@ impl SignalThread {
     }
 }
 
-/// Begins a shutdown at a signal, on a thread of its own: this thread must see a second SIGINT.
+/// Begins a shutdown at a signal. The shutdown runs on a separate thread, because this thread must
+/// receive a second SIGINT, which ends the process at once.
 fn receive(mut signals: Signals, server: &Starting) -> io::Result<()> {
     let mut shutdowns: Vec<JoinHandle<()>> = Vec::new();
     for signal in &mut signals {

@@ -1,12 +1,16 @@
 //! The limit `maxmemory`.
 //!
-//! A loop compares the bytes in use with the limit when its own counter has grown by its share of what is left, so the other
-//! counters are seldom read. In a full store it compares before each command that may need memory, and once a turn.
+//! Each loop counts the bytes that it allocates in a counter of its own. It sums the counters of
+//! all loops only when its counter has grown by the loop's share of the bytes that are left below
+//! the limit. In a full store it sums them before each command that may need memory, and once a
+//! turn. Eviction is one bounded step between two commands; the loop holds no lock before it.
 //!
-//! What counts is the bytes in use, without the buffers of the append-only file and of replicas (as in Redis), invalidations that the
-//! turn sends (each eviction would cause the next one), evicted values that wait to be dropped, and free places for records. Records lie in pages, so an evicted key returns no memory by itself: its
-//! place is for the next key. Free places beyond [`ROOM_PART`] of the limit count as used; then records move together, and
-//! whole pages become free.
+//! Some bytes in use do not count: buffers of the append-only file and of replicas (as in Redis),
+//! invalidations that the turn sends (each eviction would cause the next one), evicted values that
+//! wait to be dropped, and free places for records. Records lie in pages, so an evicted key returns
+//! no memory by itself: the next key takes its place. Free places beyond a small part of the limit
+//! ([`ROOM_PART`]) count as used. Then the step moves records together, so that whole pages become
+//! free.
 
 use std::sync::atomic::Ordering;
 
@@ -17,39 +21,40 @@ use quanta::Clock;
 use crate::memory::counters;
 use crate::node::Shared;
 
-/// The most bytes that a loop allocates between two looks at the other loops' counters.
+/// Maximum number of bytes that a loop allocates between two sums of the counters.
 const SHARE_MAX: u64 = 64 << 10;
-/// Free places for records count as free up to this part of the limit.
+/// Divisor of the limit: of the free places for records, `limit / ROOM_PART` bytes do not count as
+/// used.
 const ROOM_PART: u64 = 128;
-/// Eviction goes on until this many bytes are free, at most a thousandth of the limit: one by one, the cache misses of keys
-/// would not overlap.
+/// Eviction stops this many bytes below the limit (at most a thousandth of the limit), so that
+/// several keys are evicted in one step and their cache misses overlap.
 const SLACK: u64 = 4 << 10;
-/// Bytes that a record's place counts for.
-const PLACE: u64 = punctual_store::keyspace::records::RECORD_BYTES as u64;
-/// Evictions between two looks at the clock and the counters.
-const BETWEEN_LOOKS: u64 = 16;
-/// Pages that one step frees by moving records.
-const PAGES: usize = 4;
+/// Bytes that a record takes in its page.
+const RECORD: u64 = punctual_store::keyspace::records::RECORD_BYTES as u64;
+/// Number of evictions between two readings of the clock and the counters.
+const EVICTIONS_PER_CHECK: u64 = 16;
+/// Maximum number of pages that one step frees by moving records.
+const PAGES_PER_STEP: usize = 4;
 
 pub(crate) const OUT_OF_MEMORY: Error =
     Error::fixed("OOM command not allowed when used memory > 'maxmemory'.");
 
-/// State of the memory after a step.
+/// Result of a step of eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// Below the limit, or the limit does not hold now.
+    /// The memory is below the limit, or the limit does not apply now.
     Fits,
-    /// Above the limit; the next step goes on. Commands run meanwhile, as in Redis.
+    /// The memory is above the limit; the next step continues. Commands run meanwhile, as in Redis.
     Unfinished,
-    /// Above the limit, and no key may be evicted.
+    /// The memory is above the limit, and no key may be evicted.
     Full,
 }
 
 impl Shared {
-    /// Returns the bytes that do not count for the limit: buffers of the append-only file, and of replicas beyond the
-    /// size of the backlog.
+    /// Returns the number of bytes that do not count for the limit: buffers of the append-only
+    /// file, and buffers of replicas beyond the size of the backlog.
     pub(crate) fn memory_not_counted(&self) -> u64 {
-        self.durability.changelog.kept_for_file()
+        self.durability.changelog.file_buffer_bytes()
             + self
                 .replication
                 .replicas
@@ -57,8 +62,8 @@ impl Shared {
                 .load(Ordering::Relaxed)
     }
 
-    /// Returns by how many bytes the memory exceeds the limit, below zero if it does not, and the free places that are not
-    /// counted as free.
+    /// Returns the number of bytes above the limit (negative if the memory is below it), and the
+    /// bytes of free places that count as used.
     fn excess(&self, turn: &mut Turn, used: u64, limit: u64) -> (i64, u64) {
         let passing = self.memory.dropping.load(Ordering::Relaxed)
             + turn.discarded.evicted_bytes() as u64
@@ -70,10 +75,10 @@ impl Shared {
     }
 }
 
-/// Brings the memory below the limit, in one bounded step. The turn has pinned nothing.
+/// Brings the memory below the limit, in one bounded step. The turn must have pinned no shard.
 #[cold]
 #[inline(never)]
-pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: &Clock) -> Fit {
+pub(crate) fn enforce(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: &Clock) -> Fit {
     let memory = &shared.memory;
     let limit = memory.limit.load(Ordering::Relaxed);
     let check_at = &memory.check_at[loop_number].0;
@@ -113,7 +118,7 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: 
     let elapsed_us = || clock.delta_as_nanos(began, clock.raw()) / 1_000;
     let fit = loop {
         let mut pages = 0;
-        while scattered > 0 && pages < PAGES && excess > 0 && turn.compact() > 0 {
+        while scattered > 0 && pages < PAGES_PER_STEP && excess > 0 && turn.compact() > 0 {
             pages += 1;
             (excess, scattered) = shared.excess(turn, memory.used(), limit);
         }
@@ -127,13 +132,14 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: 
             continue;
         }
         if scattered > 0 && turn.is_walked() {
-            // Until the snapshot is complete, free places stay where they are. Evicting more would free no more.
+            // While a snapshot's walk is running, records cannot move, so further evictions would
+            // free no page.
             excess -= scattered as i64;
             if excess <= 0 {
                 break Fit::Fits;
             }
         }
-        // Flushed databases are on their way out.
+        // Memory of flushed databases and large values becomes free soon.
         let dropped = shared.worker.pending_objects.load(Ordering::Relaxed) > 0
             || turn.discarded.things() > 0;
         let full = if dropped { Fit::Unfinished } else { Fit::Full };
@@ -146,11 +152,11 @@ pub(crate) fn keep(shared: &Shared, loop_number: usize, turn: &mut Turn, clock: 
         let mut late = false;
         let mut enough = |turn: &mut Turn<'_>| {
             let freed = (before - own())
-                + (evicted * PLACE) as i64
+                + (evicted * RECORD) as i64
                 + (turn.discarded.evicted_bytes() - discarded) as i64;
-            late = evicted > 0 && evicted % BETWEEN_LOOKS == 0 && elapsed_us() >= most_us;
+            late = evicted > 0 && evicted % EVICTIONS_PER_CHECK == 0 && elapsed_us() >= most_us;
             evicted += 1;
-            freed >= excess + slack || late || evicted > 4 * BETWEEN_LOOKS
+            freed >= excess + slack || late || evicted > 4 * EVICTIONS_PER_CHECK
         };
         let outcome = turn.evict(policy, loop_number, loops as usize, &mut enough);
         (excess, scattered) = shared.excess(turn, memory.used(), limit);

@@ -1,4 +1,4 @@
-//! Memory that becomes free: eviction, and freed memory on its way back to the system.
+//! Memory: eviction under `maxmemory`, and the return of freed pages to the system.
 
 pub(crate) mod limit;
 pub(crate) mod rounds;

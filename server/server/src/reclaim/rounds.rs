@@ -1,4 +1,12 @@
-//! Rounds that return memory, and the jobs of the worker.
+//! Rounds that return freed memory to the system, and the worker that frees large values.
+//!
+//! The allocator keeps freed pages: `free` never returns them to the system, because that would
+//! stall the calling loop. Instead, a loop that has freed [`round_threshold_bytes`] sets a timer of
+//! the server's clock, which begins a *round*. In a round each loop collects its own pages whose
+//! blocks other threads have freed. The last loop to finish submits [`Job::Purge`], and the worker
+//! thread `punctual-free` returns all free pages to the system. No loop waits for the worker.
+//!
+//! The worker exists while its queue has jobs. It also drops flushed databases and large values.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,14 +18,16 @@ use crate::node::Shared;
 use crate::node::order::Order;
 use crate::world::process;
 
-/// Minimum number of freed bytes that start a round.
+/// Minimum number of freed bytes that start a round, over all loops.
 const FREED_MIN: u64 = 1 << 20;
-/// Divisor: freed bytes of this part of the resident memory start a round in a large server.
+/// Divisor of the resident memory: in a large server, `resident / RESIDENT_PART` freed bytes start
+/// a round.
 const RESIDENT_PART: u64 = 16;
-/// Maximum number of keys and elements that a loop drops itself: well under a millisecond of work.
+/// Maximum number of keys and elements that a loop drops itself, which takes well under a
+/// millisecond.
 const DROPPED_AT_ONCE: usize = 10_000;
 
-/// Drops flushed databases and large values, on the worker if there are many elements.
+/// Drops flushed databases and large values; the worker drops them if they have many elements.
 pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
     if discarded.things() > DROPPED_AT_ONCE {
         let objects = discarded.objects() as u64;
@@ -32,7 +42,8 @@ pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
     }
 }
 
-/// Reports to a loop the bytes that the calling thread, which is not a loop, has freed since its count was `before`.
+/// Reports to loop 0 the bytes that the calling thread, which is not a loop, has freed since its
+/// count was `before`.
 pub(crate) fn report_freed(shared: &Shared, before: u64) {
     if let Some(reclaim) = shared.reclaim {
         let bytes = (reclaim.freed_bytes)() - before;
@@ -40,8 +51,8 @@ pub(crate) fn report_freed(shared: &Shared, before: u64) {
     }
 }
 
-/// Returns the number of freed bytes after which a loop begins a round.
-pub(crate) fn worth_a_round(shared: &Shared) -> u64 {
+/// Returns the number of bytes that one loop must free before it begins a round.
+pub(crate) fn round_threshold_bytes(shared: &Shared) -> u64 {
     let resident = shared.worker.resident.load(Ordering::Relaxed);
     (resident / RESIDENT_PART).max(FREED_MIN) / shared.mailboxes.len() as u64
 }
@@ -59,7 +70,7 @@ pub(crate) fn begin_round(shared: &Arc<Shared>) -> bool {
     true
 }
 
-/// Ends a loop's part of a round. After the last part the worker returns the memory.
+/// Ends a loop's part of a round. After the last part, the worker returns the memory to the system.
 pub(crate) fn end_share(shared: &Arc<Shared>, share: Share) {
     if Arc::into_inner(share).is_some() {
         submit(shared, Job::Purge);
@@ -76,12 +87,12 @@ fn submit(shared: &Arc<Shared>, job: Job) {
     let worker = Arc::clone(shared);
     let thread = shared.world.spawn("punctual-free", move || work(&worker));
     if thread.is_err() {
-        // No thread can be started, so this thread does the work.
+        // No thread can be started, so the calling thread does the work.
         work(shared);
     }
 }
 
-/// Runs all jobs in the queue.
+/// Runs the jobs in the queue until it is empty.
 fn work(shared: &Shared) {
     let worker = &shared.worker;
     loop {

@@ -1,8 +1,9 @@
 //! Clients in WAIT and WAITAOF, which wait for acknowledgements of replicas.
 //!
-//! A waiting client has a waiter like those of blocking commands, in no queue of a key: whoever claims it answers it. An
-//! acknowledgement is recorded before the list is locked, and a client looks at the acknowledgements once more after it has joined the list
-//! under that lock, so none is missed.
+//! Such a client has a [`Waiter`], like a client in a blocking command, but the waiter is in no
+//! queue of a key. The thread that claims the waiter ([`Waiter::claim`]) sends the reply. No
+//! acknowledgement is missed: it is recorded before the list of waits is locked, and a client
+//! checks the acknowledgements again after it has joined the list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,41 +12,44 @@ use parking_lot::Mutex;
 use punctual_resp::Reply;
 use punctual_store::keyspace::waiters::Waiter;
 
-/// What a client waits for.
+/// Condition for which a client in WAIT or WAITAOF waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Goal {
     /// Offset of the client's last write.
     pub(crate) offset: u64,
-    /// Number of replicas that must have it.
+    /// Number of replicas that must have acknowledged the offset.
     pub(crate) replicas: usize,
-    /// The replicas must have it in their append-only files (WAITAOF), and perhaps this server too.
+    /// For WAITAOF: the replicas must have synced the offset to their append-only files, and this
+    /// server as well if required.
     pub(crate) file: Option<LocalFile>,
 }
 
-/// What WAITAOF asks of this server's append-only file.
+/// Condition of WAITAOF on this server's append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocalFile {
-    /// The file must have it.
-    pub(crate) wanted: bool,
-    /// Position of the file behind the client's last write.
+    /// True if this server's file must be synced up to `position`.
+    pub(crate) required: bool,
+    /// Position in the append-only file after the client's last write.
     pub(crate) position: u64,
 }
 
-/// Who has what a client waits for.
+/// State of the acknowledgements for a [`Goal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
+    /// Number of replicas that have acknowledged the goal's offset.
     pub(crate) replicas: usize,
-    /// This server's append-only file has it on the device.
+    /// True if this server's append-only file is synced up to the goal's position.
     pub(crate) file: bool,
 }
 
 impl Goal {
-    /// Returns whether enough have reached it.
+    /// Returns true if the goal is reached.
     pub(crate) fn is_met(&self, reached: Reached) -> bool {
-        reached.replicas >= self.replicas && (reached.file || !self.file.is_some_and(|f| f.wanted))
+        reached.replicas >= self.replicas
+            && (reached.file || !self.file.is_some_and(|f| f.required))
     }
 
-    /// Writes the reply of the command.
+    /// Writes the reply of WAIT or WAITAOF.
     pub(crate) fn reply(&self, reached: Reached, reply: &mut Reply) {
         if self.file.is_some() {
             reply.array(2);
@@ -55,21 +59,22 @@ impl Goal {
     }
 }
 
-/// The waiting clients.
+/// Clients in WAIT and WAITAOF.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     pub(crate) waits: Mutex<Vec<(Arc<Waiter>, Goal)>>,
-    /// Replicas should be asked to acknowledge.
-    ask: AtomicBool,
+    /// The replicas should be requested to acknowledge (REPLCONF GETACK).
+    requested: AtomicBool,
 }
 
 impl Acks {
-    /// Returns whether clients wait.
+    /// Returns true if clients wait.
     pub(crate) fn any(&self) -> bool {
         !self.waits.lock().is_empty()
     }
 
-    /// Removes a waiter that has been claimed, and returns its goal; `None` for one that waits for a key.
+    /// Removes a waiter that was claimed, and returns its goal. Returns `None` if the waiter
+    /// belongs to a blocking command.
     pub(crate) fn remove(&self, waiter: &Arc<Waiter>) -> Option<Goal> {
         let mut waits = self.waits.lock();
         let at = waits
@@ -78,14 +83,14 @@ impl Acks {
         Some(waits.swap_remove(at).1)
     }
 
-    /// Makes a loop ask the replicas for acknowledgements at the end of its turn.
-    pub(crate) fn ask(&self) {
-        self.ask.store(true, Ordering::Release);
+    /// Makes a loop request acknowledgements from the replicas at the end of its turn.
+    pub(crate) fn request(&self) {
+        self.requested.store(true, Ordering::Release);
     }
 
-    /// Returns whether replicas should be asked, and takes note that they are.
+    /// Returns true if acknowledgements should be requested, and clears the request.
     #[inline]
-    pub(crate) fn take_ask(&self) -> bool {
-        self.ask.load(Ordering::Relaxed) && self.ask.swap(false, Ordering::AcqRel)
+    pub(crate) fn take_request(&self) -> bool {
+        self.requested.load(Ordering::Relaxed) && self.requested.swap(false, Ordering::AcqRel)
     }
 }

@@ -1,21 +1,22 @@
-//! What a session has applied of its primary's stream.
+//! State of the connection to the primary: the part of the stream that was applied.
 
-/// Memory that is kept for the bytes of the stream.
+/// Capacity that the buffer of stream bytes keeps.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// How much of the stream is in the append-only file, and synced.
+/// The part of the stream that is synced in this server's append-only file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InFile {
     /// Offset of the stream up to which everything is synced.
     synced: u64,
-    /// Position in the file, and the offset that is reached when the file is synced up to there.
+    /// A position in the file, and the stream offset that is synced when the file is synced up to
+    /// the position.
     next: Option<(u64, u64)>,
 }
 
 impl InFile {
-    /// Returns the offset up to which everything is synced, when the file has `end` bytes for `offset`, and `synced` of them
-    /// are on the device.
-    pub(crate) fn look(&mut self, end: u64, offset: u64, synced: u64) -> u64 {
+    /// Updates and returns the offset up to which everything is synced. The file has `end` bytes,
+    /// for the stream up to `offset`; the first `synced` bytes of the file are on the device.
+    pub(crate) fn update(&mut self, end: u64, offset: u64, synced: u64) -> u64 {
         if let Some((position, reached)) = self.next
             && synced >= position
         {
@@ -33,14 +34,14 @@ impl InFile {
 
 /// State of the primary's connection.
 pub(crate) struct Applied {
-    /// Generation of the link; see [`Upstream`](crate::replication::upstream::Upstream).
+    /// Generation of the link (number of changes of the primary) to which the connection belongs.
     pub(crate) generation: u64,
-    /// Bytes of the stream that are not passed on yet.
+    /// Applied bytes of the stream that were not passed on to the server's own replicas.
     bytes: Vec<u8>,
-    /// Number of them up to the end of the last command outside of a transaction.
+    /// Number of these bytes up to the end of the last command outside of a transaction.
     complete: usize,
     pub(crate) in_file: InFile,
-    /// The link ends because a command cannot be applied.
+    /// The link will be closed because a command cannot be applied.
     pub(crate) refused: bool,
     /// Number of unknown commands that were skipped.
     pub(crate) skipped: u64,
@@ -58,7 +59,7 @@ impl Applied {
         }
     }
 
-    /// Adds a command that has run, or that waits in a transaction.
+    /// Adds the bytes of a command that has run, or that was queued in a transaction.
     #[inline]
     pub(crate) fn note(&mut self, bytes: &[u8], in_transaction: bool) {
         self.bytes.extend_from_slice(bytes);
@@ -72,7 +73,7 @@ impl Applied {
         &self.bytes[..self.complete]
     }
 
-    /// Removes these bytes.
+    /// Removes the bytes that [`Applied::complete`] returns.
     pub(crate) fn forget_complete(&mut self) {
         self.bytes.drain(..self.complete);
         self.bytes.shrink_to(KEPT_BYTES);
@@ -96,12 +97,12 @@ mod tests {
     #[test]
     fn the_file_is_never_ahead_of_its_device() {
         let mut file = InFile::default();
-        assert_eq!(file.look(100, 1_000, 40), 0);
-        assert_eq!(file.look(300, 3_000, 99), 0);
-        assert_eq!(file.look(300, 3_000, 100), 1_000);
-        assert_eq!(file.look(300, 3_000, 299), 1_000);
-        assert_eq!(file.look(500, 5_000, 300), 3_000);
-        assert_eq!(file.look(500, 5_000, 500), 5_000);
-        assert_eq!(file.look(500, 5_100, 500), 5_100, "what is not in a file");
+        assert_eq!(file.update(100, 1_000, 40), 0);
+        assert_eq!(file.update(300, 3_000, 99), 0);
+        assert_eq!(file.update(300, 3_000, 100), 1_000);
+        assert_eq!(file.update(300, 3_000, 299), 1_000);
+        assert_eq!(file.update(500, 5_000, 300), 3_000);
+        assert_eq!(file.update(500, 5_000, 500), 5_000);
+        assert_eq!(file.update(500, 5_100, 500), 5_100, "what is not in a file");
     }
 }

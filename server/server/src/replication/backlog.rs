@@ -1,10 +1,13 @@
-//! The end of the replication stream, in blocks.
+//! The last part of the replication stream, in blocks of [`BLOCK_BYTES`].
 //!
-//! The backlog keeps at least its size, and everything that a caller still needs. Full blocks are shared: whoever sends them
-//! holds no lock meanwhile. The last block is the only one that changes, so its bytes are copied for a reader. Blocks that nobody reads
-//! any more are used again, so an append in the steady state is a copy of its bytes and nothing else.
+//! The stream consists of the effects that event loops append to the log of changes. They are
+//! stored once for all replicas. The backlog keeps at least its configured size, and all bytes that
+//! a replica still needs. Full blocks are shared by reference, so they are sent without a lock.
+//! Only the last block changes, so its bytes are copied for a reader. Blocks without readers are
+//! reused, so an append usually only copies its bytes.
 //!
-//! No socket, clock or lock belongs here. Offsets are those of [`crate::replication::state`]: the first byte of a history has offset 1.
+//! This module uses no socket, clock or lock. Offsets are defined in [`crate::replication::state`]:
+//! the first byte of a history has offset 1.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,31 +15,32 @@ use std::sync::Arc;
 
 /// Size of a block in bytes.
 pub(crate) const BLOCK_BYTES: usize = 16 << 10;
-/// Maximum number of blocks that one call of [`Backlog::trim`] removes: a replica that has gone may leave many.
+/// Maximum number of blocks that one call of [`Backlog::trim`] removes. A replica that disconnects
+/// may leave many blocks.
 const TRIMMED_MAX: usize = 64;
 
-/// Bytes of the stream, to send.
+/// A range of bytes of a full block, to be sent.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct BlockRange {
     block: Arc<Vec<u8>>,
     range: Range<usize>,
 }
 
-impl Shared {
+impl BlockRange {
     /// Returns the bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.block[self.range.clone()]
     }
 }
 
-/// The end of the replication stream.
+/// The last part of the replication stream.
 #[derive(Debug)]
 pub(crate) struct Backlog {
     /// Full blocks, oldest first; each has [`BLOCK_BYTES`].
     full: VecDeque<Arc<Vec<u8>>>,
-    /// The last block.
+    /// The last block, which is not full.
     last: Vec<u8>,
-    /// A block to use again.
+    /// An empty block to be reused; its capacity is 0 if there is no such block.
     spare: Vec<u8>,
     /// Offset of the first byte that is kept.
     first: u64,
@@ -61,7 +65,7 @@ impl Backlog {
         self.first
     }
 
-    /// Returns the offset of the byte that comes next.
+    /// Returns the offset of the next byte that will be appended.
     pub(crate) fn end(&self) -> u64 {
         self.first + (self.full.len() * BLOCK_BYTES + self.last.len()) as u64
     }
@@ -71,17 +75,17 @@ impl Backlog {
         self.end() - self.first
     }
 
-    /// Returns the memory of the blocks in bytes.
+    /// Returns the capacity of the blocks in bytes.
     pub(crate) fn memory(&self) -> usize {
         (self.full.len() + 1) * BLOCK_BYTES + self.spare.capacity()
     }
 
-    /// Returns the bytes of memory beyond the size.
+    /// Returns the number of bytes by which the blocks exceed the size to keep.
     pub(crate) fn beyond(&self) -> u64 {
         (self.memory() as u64).saturating_sub(self.size)
     }
 
-    /// Returns whether the bytes from `offset` on are kept; there may be none yet.
+    /// Returns true if all bytes from `offset` on are kept. `offset` may be the end.
     pub(crate) fn reaches(&self, offset: u64) -> bool {
         (self.first..=self.end()).contains(&offset)
     }
@@ -91,7 +95,8 @@ impl Backlog {
         self.size = size;
     }
 
-    /// Appends bytes. Returns whether a block became full, after which the caller should call [`Backlog::trim`].
+    /// Appends bytes. Returns true if a block became full; then the caller should call
+    /// [`Backlog::trim`].
     pub(crate) fn append(&mut self, mut bytes: &[u8]) -> bool {
         let blocks = self.full.len();
         while !bytes.is_empty() {
@@ -109,7 +114,8 @@ impl Backlog {
         self.full.len() > blocks
     }
 
-    /// Removes old blocks, but keeps the size and everything from offset `needed` on.
+    /// Removes old blocks. Keeps at least the configured size, and all bytes from offset `needed`
+    /// on.
     pub(crate) fn trim(&mut self, needed: u64) {
         let keep = needed.min(self.end().saturating_sub(self.size));
         for _ in 0..TRIMMED_MAX {
@@ -121,19 +127,20 @@ impl Backlog {
             };
             self.first += BLOCK_BYTES as u64;
             if self.spare.capacity() == 0 {
-                // A block that a reader still sends is freed by the reader.
+                // If a reader still sends the block, the reader frees it.
                 self.spare = Arc::try_unwrap(block).unwrap_or_default();
             }
         }
     }
 
-    /// Appends to `shared` at most `max` runs of bytes from `offset` on, and to `copied` those of the last block that
-    /// follow them. Appends nothing if the bytes are not kept, or there are none.
+    /// Appends to `shared` the bytes from `offset` on, at most `max` full blocks, and to `copied`
+    /// the bytes of the last block if it follows. Appends nothing if the bytes are not kept or do
+    /// not exist yet.
     pub(crate) fn read(
         &self,
         offset: u64,
         max: usize,
-        shared: &mut Vec<Shared>,
+        shared: &mut Vec<BlockRange>,
         copied: &mut Vec<u8>,
     ) {
         if !self.reaches(offset) {
@@ -142,7 +149,7 @@ impl Backlog {
         let at = (offset - self.first) as usize;
         let (block, mut within) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
         for full in self.full.iter().skip(block).take(max) {
-            shared.push(Shared {
+            shared.push(BlockRange {
                 block: Arc::clone(full),
                 range: within..BLOCK_BYTES,
             });

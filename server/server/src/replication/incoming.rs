@@ -1,14 +1,16 @@
-//! The bytes of a primary's snapshot on their way from loop 0 to the thread that loads it.
+//! A queue for the bytes of a primary's snapshot, from loop 0 to the thread that loads the
+//! snapshot.
 //!
-//! The loop adds what it reads, and stops reading at [`CAPACITY`]. The thread waits for bytes, or for the end that the loop has
-//! noted. The mutex is a leaf, held for one copy.
+//! The loop adds the bytes that it reads, and stops reading at [`CAPACITY`]. The thread waits for
+//! bytes, or for the end that the loop has set. No other lock is taken under the mutex, which is
+//! held only to copy bytes.
 
 use std::collections::VecDeque;
 use std::io;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Number of bytes that may wait for the thread.
+/// Maximum number of bytes in the queue.
 const CAPACITY: usize = 4 << 20;
 
 /// A queue of bytes with one reader.
@@ -24,14 +26,14 @@ struct State {
     /// Number of bytes of the first block that have been read.
     read: usize,
     len: usize,
-    /// Why nothing follows.
+    /// Reason for which no more bytes follow.
     end: Option<io::ErrorKind>,
-    /// The loop waits until there is room.
+    /// The loop has stopped reading until there is room.
     full: bool,
 }
 
 impl State {
-    /// Moves bytes to `place`. Returns their number.
+    /// Moves bytes to `place` and returns their number.
     fn take(&mut self, place: &mut [u8]) -> usize {
         let mut count = 0;
         while let Some(block) = self.blocks.front()
@@ -53,7 +55,7 @@ impl State {
 }
 
 impl Incoming {
-    /// Adds a block.
+    /// Adds a block of bytes.
     pub(crate) fn push(&self, block: Vec<u8>) {
         let mut state = self.state.lock();
         if !block.is_empty() {
@@ -64,7 +66,8 @@ impl Incoming {
         self.changed.notify_one();
     }
 
-    /// Returns the number of bytes that the loop may add. After 0, [`Incoming::read`] tells that there is room again.
+    /// Returns the number of bytes that the loop may add. After a 0, [`Incoming::read`] calls its
+    /// `resume` when there is room again.
     pub(crate) fn room(&self) -> usize {
         let mut state = self.state.lock();
         let room = CAPACITY.saturating_sub(state.len);
@@ -72,16 +75,17 @@ impl Incoming {
         room
     }
 
-    /// Notes that nothing follows the bytes that have been added.
+    /// Sets the end: no bytes follow those that have been added. The first call counts.
     pub(crate) fn end(&self, why: io::ErrorKind) {
         self.state.lock().end.get_or_insert(why);
         self.changed.notify_one();
     }
 
-    /// Reads some bytes. Blocks until there are some, unless `place` is empty. Calls `resume` if the loop waits and there is room again.
+    /// Reads some bytes. Blocks until there are bytes, unless `place` is empty. Calls `resume` if
+    /// the loop has stopped reading and there is room again.
     ///
     /// # Errors
-    /// What the loop has noted as the end.
+    /// Returns the reason of the end after all bytes are read.
     pub(crate) fn read(&self, place: &mut [u8], resume: impl FnOnce()) -> io::Result<usize> {
         let mut state = self.state.lock();
         while state.len == 0 && !place.is_empty() {
@@ -99,7 +103,7 @@ impl Incoming {
         Ok(count)
     }
 
-    /// Takes the bytes that have not been read.
+    /// Returns the bytes that have not been read.
     pub(crate) fn take_rest(&self) -> Vec<u8> {
         let mut state = self.state.lock();
         let mut rest = vec![0; state.len];

@@ -1,50 +1,51 @@
-//! One attached replica: what it has said about itself, how far it is, and what it has acknowledged.
+//! One attached replica: its announcements about itself, its phase, and its acknowledgements.
 //!
-//! Its connection belongs to an event loop, which sends it the stream from the backlog and stores the next offset to send.
-//! While a full synchronization sends the snapshot, its thread alone writes to the socket; the phase says whose turn it is.
-//! Any thread may read a replica's figures.
+//! The replica's connection belongs to an event loop, and only this loop writes to the socket:
+//! first the blocks of the [`Transfer`], then the stream from the backlog. The loop stores the next
+//! offset to send, and ends the phases [`Phase::Receiving`] and [`Phase::Loading`]. Any thread may
+//! read a replica's figures. Fields that end in `_ms` are readings of [`World::stopwatch_ms`].
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use crate::client::registry::ClientInfo;
-use crate::net::socket::Duplicate;
+use crate::replication::transfer::Transfer;
 use crate::world::World;
 
-/// What a client has said about itself by REPLCONF before it asks for the stream.
+/// Announcements that a client makes by REPLCONF before it requests the stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peer {
     /// Port on which the replica listens; 0 if unknown.
     pub(crate) port: u32,
-    /// Address under which the replica wants to be known.
+    /// Address that the replica wants to be listed under.
     pub(crate) ip: Option<String>,
-    /// The replica finds the end of a snapshot of unknown length.
+    /// The replica can find the end of a snapshot whose length is not known in advance.
     pub(crate) eof: bool,
-    /// The replica understands an id after `+CONTINUE`.
+    /// The replica accepts an id after `+CONTINUE`.
     pub(crate) psync2: bool,
-    /// The client wants a snapshot and no stream.
+    /// The client requests a snapshot without the stream.
     pub(crate) rdb_only: bool,
-    /// Parts of the snapshot that the client wants; `None` for all.
+    /// Parts of the snapshot that the client requests; `None` for all.
     pub(crate) filter: Option<Filter>,
 }
 
 /// Parts of a filtered snapshot (REPLCONF rdb-filter-only).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
-    /// The snapshot has the libraries of functions.
+    /// The snapshot contains the libraries of functions.
     pub(crate) functions: bool,
 }
 
-/// How far a replica is.
+/// Progress of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It waits for a snapshot to begin. Only upkeep writes to its socket.
+    /// The replica waits for a snapshot to begin.
     Waiting,
-    /// A thread sends it the snapshot.
+    /// A thread encodes the snapshot, and the replica's loop sends it.
     Receiving,
-    /// It has the snapshot. The stream begins at its first acknowledgement.
+    /// The whole snapshot is sent. The stream begins after the replica's first acknowledgement.
     Loading,
-    /// Its loop sends it the stream.
+    /// The replica's loop sends the stream.
     Online,
 }
 
@@ -52,33 +53,33 @@ impl Phase {
     const ALL: [Self; 4] = [Self::Waiting, Self::Receiving, Self::Loading, Self::Online];
 }
 
-/// One attached replica.
+/// State of one attached replica, shared by its loop and other threads.
 #[derive(Debug)]
 pub(crate) struct Replica {
     world: World,
     pub(crate) client: Arc<ClientInfo>,
     pub(crate) peer: Peer,
-    /// The client has sent SYNC: it gets no `+FULLRESYNC` and need not acknowledge.
+    /// The client has sent SYNC: it gets no `+FULLRESYNC` and does not have to acknowledge.
     pub(crate) old_protocol: bool,
-    /// Time at which it asked, by the stopwatch.
+    /// Time of the replica's SYNC or PSYNC, in milliseconds of the stopwatch.
     pub(crate) asked_ms: u64,
     phase: AtomicU8,
-    /// Offset of the next byte to send; `u64::MAX` as long as there is none.
+    /// Offset of the next byte to send; `u64::MAX` before the stream's start is known.
     next: AtomicU64,
     acked: AtomicU64,
     acked_file: AtomicU64,
-    /// Time of the last acknowledgement or other sign of life, by the stopwatch.
+    /// Time of the last acknowledgement or other contact, in milliseconds of the stopwatch.
     acked_ms: AtomicU64,
-    /// A copy of the connection's socket, for the thread of a full synchronization.
-    pub(crate) socket: OnceLock<Duplicate>,
-    /// It has acknowledged something, so the stream may begin.
+    /// Bytes that the replica gets before the stream.
+    pub(crate) transfer: Transfer,
+    /// The replica has acknowledged something, so the stream may begin.
     ready: AtomicBool,
     /// The connection has ended.
     gone: AtomicBool,
 }
 
 impl Replica {
-    /// Returns Redis's name of the state.
+    /// Returns Redis's name of the replica's state.
     pub(crate) fn state_name(&self) -> &'static str {
         match self.phase() {
             Phase::Waiting | Phase::Receiving => "wait_bgsave",
@@ -105,7 +106,7 @@ impl Replica {
             acked: AtomicU64::new(0),
             acked_file: AtomicU64::new(0),
             acked_ms: now_ms.into(),
-            socket: OnceLock::new(),
+            transfer: Transfer::default(),
             ready: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
@@ -116,22 +117,23 @@ impl Replica {
         Phase::ALL[usize::from(self.phase.load(Ordering::Acquire))]
     }
 
-    /// Sets the phase. What the caller has written before is seen by whoever sees the phase.
+    /// Sets the phase. A thread that reads the phase also sees everything that the caller wrote
+    /// before.
     pub(crate) fn set_phase(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// Returns whether the snapshot is sent; the stream follows or has begun.
+    /// Returns true if the whole snapshot is sent. The stream follows or has begun.
     pub(crate) fn is_online(&self) -> bool {
         matches!(self.phase(), Phase::Loading | Phase::Online)
     }
 
-    /// Returns the offset of the next byte to send; `u64::MAX` as long as there is none.
+    /// Returns the offset of the next byte to send; `u64::MAX` before the stream's start is known.
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Sets the offset of the next byte to send; earlier bytes need not be kept.
+    /// Sets the offset of the next byte to send. The backlog may drop earlier bytes.
     pub(crate) fn set_next(&self, offset: u64) {
         self.next.store(offset, Ordering::Release);
     }
@@ -153,64 +155,54 @@ impl Replica {
             .saturating_sub(self.acked_ms.load(Ordering::Acquire))
     }
 
-    /// Returns the first second in which the replica is no longer good unless it acknowledges again. As in Redis, the lag is the
-    /// difference between whole seconds.
+    /// Returns the first second in which the replica no longer counts as good unless it
+    /// acknowledges again. As in Redis, the lag is a difference of whole seconds.
     pub(crate) fn good_until_s(&self, max_lag_s: u64) -> u64 {
         let acked_s = self.acked_ms.load(Ordering::Acquire) / 1_000;
         acked_s.saturating_add(max_lag_s).saturating_add(1)
     }
 
-    /// Returns the seconds since the last acknowledgement that INFO shows.
+    /// Returns the lag that INFO shows: seconds since the last acknowledgement.
     pub(crate) fn lag_s(&self) -> u64 {
         (self.world.stopwatch_ms() / 1_000 + 1).saturating_sub(self.good_until_s(0))
     }
 
-    /// Notes a sign of life.
-    pub(crate) fn heard(&self) {
+    /// Records that the replica is alive.
+    pub(crate) fn record_contact(&self) {
         self.acked_ms
             .store(self.world.stopwatch_ms(), Ordering::Release);
     }
 
-    /// Records an acknowledgement, with which the stream may begin.
+    /// Records an acknowledgement. The stream may begin afterwards.
     pub(crate) fn acknowledge(&self, offset: u64, file: Option<u64>) {
         self.acked.fetch_max(offset, Ordering::AcqRel);
         if let Some(file) = file {
             self.acked_file.fetch_max(file, Ordering::AcqRel);
         }
-        self.heard();
-        self.ready.store(true, Ordering::SeqCst);
-        self.begin_if_ready();
-    }
-
-    /// Begins the stream if the snapshot is sent and acknowledged. Both threads that know one of the two call this after they
-    /// have stored it, so that one of them sees both.
-    fn begin_if_ready(&self) {
-        if self.ready.load(Ordering::SeqCst) {
-            let (from, to) = (Phase::Loading as u8, Phase::Online as u8);
-            let phase = &self.phase;
-            // Fails in every other phase.
-            let _ = phase.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+        self.record_contact();
+        self.ready.store(true, Ordering::Relaxed);
+        if self.phase() == Phase::Loading {
+            self.set_phase(Phase::Online);
         }
     }
 
-    /// Ends the transfer of the snapshot. Unless the stream begins at once, the first acknowledgement begins it.
+    /// Ends the transfer of the snapshot. The stream begins `at_once`, or after the first
+    /// acknowledgement.
     pub(crate) fn end_transfer(&self, at_once: bool) {
-        self.heard();
-        let phase = if at_once {
-            Phase::Online
-        } else {
-            Phase::Loading
-        };
-        self.phase.store(phase as u8, Ordering::SeqCst);
-        self.begin_if_ready();
+        self.record_contact();
+        self.set_phase(match at_once || self.ready.load(Ordering::Relaxed) {
+            true => Phase::Online,
+            false => Phase::Loading,
+        });
     }
 
-    /// Notes that the connection has ended, or will: the replica gets nothing more.
+    /// Records that the connection has ended or will end. Nothing more is sent to the replica.
     pub(crate) fn set_gone(&self) {
         self.gone.store(true, Ordering::Release);
+        self.transfer.close();
     }
 
-    /// Returns whether the connection has ended.
+    /// Returns true if the connection has ended or will end.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -234,7 +226,7 @@ impl Replica {
 }
 
 impl std::fmt::Display for Replica {
-    /// Writes the name of the replica in the log.
+    /// Writes the replica's address and port, as log lines show it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.ip())?;
         match self.peer.port {

@@ -1,10 +1,12 @@
-//! The replicas of this server, and the stream that they get.
+//! The replicas of this server, and the stream that is sent to them.
 //!
-//! The mutex of the [`Stream`] guards backlog and list. It is taken while shards are locked, for a copy of some bytes. From the offset
-//! that a replica needs next, the backlog keeps its bytes.
+//! The mutex of the [`Stream`] guards the backlog and the list of replicas. It is locked under
+//! locks of shards, for a copy of some bytes. The backlog keeps all bytes from the smallest offset
+//! that a replica needs next. Fields that end in `_ms` are readings of the stopwatch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use punctual_store::lock_order::{OrderedMutex, Rank};
@@ -13,57 +15,56 @@ use crate::replication::acks::Acks;
 use crate::replication::backlog::Backlog;
 use crate::replication::replica::Replica;
 
-/// The running synchronizations: one goes through the keyspace, others may still send what it has given them.
+/// A thread that encodes a snapshot, and the replicas that receive the snapshot.
+type Running = (JoinHandle<()>, Vec<Arc<Replica>>);
+
+/// The running full synchronizations. One of them walks through the keyspace; earlier ones may
+/// still be sending their snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct FullSync {
-    /// The threads must end without a result.
-    abort: AtomicBool,
-    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    running: Mutex<Vec<Running>>,
 }
 
 impl FullSync {
-    /// Ends the running synchronizations, and blocks until their threads have ended. The caller holds no shard.
+    /// Ends the running synchronizations, and blocks until their threads have ended. The caller
+    /// holds no shard. A thread whose transfers are closed does not wait for event loops, so an
+    /// event loop may call this.
     pub(crate) fn abort(&self) {
-        self.abort.store(true, Ordering::Release);
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            // The panic hook has printed the message of a panic.
+        for (thread, replicas) in std::mem::take(&mut *self.running.lock()) {
+            replicas.iter().for_each(|replica| replica.transfer.close());
+            // The panic hook has already reported a panic.
             let _ = thread.join();
         }
-        self.abort.store(false, Ordering::Release);
     }
 
-    /// Adds a thread. Does not wait for those that have begun before: a thread that sends needs the event loops.
-    pub(crate) fn add(&self, thread: std::thread::JoinHandle<()>) {
-        let mut threads = self.threads.lock();
-        threads.retain(|thread| !thread.is_finished());
-        threads.push(thread);
-    }
-
-    /// Returns whether the threads must end.
-    pub(crate) fn is_aborted(&self) -> bool {
-        self.abort.load(Ordering::Acquire)
+    /// Adds a thread and its replicas. Does not wait for earlier threads, because they may wait for
+    /// event loops.
+    pub(crate) fn add(&self, thread: JoinHandle<()>, replicas: Vec<Arc<Replica>>) {
+        let mut running = self.running.lock();
+        running.retain(|(thread, _)| !thread.is_finished());
+        running.push((thread, replicas));
     }
 }
 
-/// Backlog and list of replicas.
+/// The backlog and the list of replicas.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// None before the first replica, and after a long time without any.
+    /// `None` before the first replica, and after a long time without replicas.
     pub(crate) backlog: Option<Backlog>,
-    /// In the order in which they asked.
+    /// Attached replicas, in the order of their requests.
     pub(crate) replicas: Vec<Arc<Replica>>,
-    /// Time at which the last replica left, by the stopwatch.
+    /// Time at which the last replica disconnected, in milliseconds of the stopwatch.
     pub(crate) alone_since_ms: u64,
 }
 
 impl Stream {
-    /// Returns the first offset that a replica still needs.
+    /// Returns the smallest offset that a replica needs next; `u64::MAX` without replicas.
     fn needed(&self) -> u64 {
         let next = self.replicas.iter().map(|replica| replica.next());
         next.min().unwrap_or(u64::MAX)
     }
 
-    /// Frees what nobody needs any more.
+    /// Removes blocks of the backlog that are no longer needed.
     pub(crate) fn trim(&mut self) {
         let needed = self.needed();
         if let Some(backlog) = &mut self.backlog {
@@ -72,21 +73,21 @@ impl Stream {
     }
 }
 
-/// An event loop with replicas.
+/// Replicas of one event loop.
 #[derive(Debug, Default)]
 pub(crate) struct LoopWithReplicas {
     pub(crate) replicas: AtomicU32,
-    /// The loop has an order to look at the stream.
-    pub(crate) told: AtomicBool,
+    /// The loop has an order to feed its replicas that it has not handled.
+    pub(crate) feed_ordered: AtomicBool,
 }
 
-/// Counts of synchronizations for INFO.
+/// Counts of synchronizations, for INFO.
 #[derive(Debug, Default)]
 pub(crate) struct SyncCounts {
     pub(crate) full: AtomicU64,
     pub(crate) partial_ok: AtomicU64,
     pub(crate) partial_err: AtomicU64,
-    /// Bytes of snapshots and stream sent to replicas.
+    /// Bytes of snapshots and of the stream sent to replicas.
     pub(crate) bytes: AtomicU64,
 }
 
@@ -99,29 +100,34 @@ impl SyncCounts {
     }
 }
 
-/// The replicas of this server.
+/// State of all replicas of this server.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     stream: OrderedMutex<Stream>,
     pub(crate) loops: Vec<LoopWithReplicas>,
-    /// Bytes of the backlog beyond `repl-backlog-size`, which replicas still need; noted by loop 0 while there is a limit.
+    /// Bytes by which the backlog exceeds `repl-backlog-size` because replicas need them. Loop 0
+    /// updates it while there is a limit of memory.
     pub(crate) beyond_backlog: AtomicU64,
-    /// Number of replicas that have acknowledged within `min-replicas-max-lag`, when they were last counted.
+    /// Number of replicas whose last acknowledgement was at most `min-replicas-max-lag` old when
+    /// they were last counted.
     pub(crate) good: AtomicUsize,
-    /// Time from which the count may be lower, by the stopwatch; `u64::MAX` if nothing depends on it.
+    /// Time from which on that number may be lower, in milliseconds of the stopwatch; `u64::MAX` if
+    /// the number is not needed.
     pub(crate) good_until_ms: AtomicU64,
     pub(crate) counts: SyncCounts,
     /// Clients in WAIT and WAITAOF.
     pub(crate) acks: Acks,
     pub(crate) full_sync: FullSync,
-    /// Time of the next upkeep, by the stopwatch; `u64::MAX` for never.
+    /// Time of the next upkeep of replicas (PINGs, time limits, full synchronizations), in
+    /// milliseconds of the stopwatch; `u64::MAX` for never.
     pub(crate) upkeep_ms: AtomicU64,
-    /// Time from which the period of PINGs counts, by the stopwatch: that of the last one, or of the first replica.
+    /// Start of the present period of PINGs, in milliseconds of the stopwatch: the last PING, or
+    /// the arrival of the first replica.
     pub(crate) pinged_ms: AtomicU64,
 }
 
 impl Replicas {
-    /// Creates the list for this number of event loops.
+    /// Creates the state for this number of event loops.
     pub(crate) fn new(loops: usize) -> Self {
         Self {
             stream: OrderedMutex::new(Rank::Stream, Stream::default()),
@@ -137,12 +143,12 @@ impl Replicas {
         }
     }
 
-    /// Locks backlog and list.
+    /// Locks the backlog and the list of replicas.
     pub(crate) fn stream(&self) -> impl std::ops::DerefMut<Target = Stream> + '_ {
         self.stream.lock()
     }
 
-    /// Notes by how much the backlog exceeds its size.
+    /// Updates `beyond_backlog`.
     pub(crate) fn note_beyond_backlog(&self) {
         let stream = self.stream.lock();
         let beyond = stream
@@ -164,7 +170,8 @@ impl Replicas {
         self.loops.iter().map(count).sum()
     }
 
-    /// Returns the number of replicas that have acknowledged `offset`, and of those that have synced it to their file.
+    /// Returns the number of replicas that have acknowledged `offset`, and the number of replicas
+    /// that have synced it to their append-only file.
     pub(crate) fn count_acked(&self, offset: u64) -> (usize, usize) {
         let stream = self.stream.lock();
         let online = || stream.replicas.iter().filter(|r| r.is_online());
@@ -174,8 +181,11 @@ impl Replicas {
         )
     }
 
-    /// Makes loop `number` look at the stream again when more is appended.
-    pub(crate) fn heard(&self, number: usize) {
-        self.loops[number].told.store(false, Ordering::SeqCst);
+    /// Records that loop `number` handles its order: the next append to the stream sends another
+    /// one.
+    pub(crate) fn handle_feed_order(&self, number: usize) {
+        self.loops[number]
+            .feed_ordered
+            .store(false, Ordering::SeqCst);
     }
 }

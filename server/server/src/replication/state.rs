@@ -1,17 +1,20 @@
-//! The server's place in a replication history: role, ids, and the offset of the stream.
+//! The server's role, and its position in a replication history.
 //!
-//! An offset is the number of bytes of the stream up to and including a byte; the first byte has offset 1. A history is
-//! named by an id of 40 hexadecimal digits. A server that leaves a history keeps its id as the *second id*, valid up to
-//! the offset at which it left, so that replicas of both servers continue without a full synchronization.
+//! The offset of a byte is the number of bytes of the stream up to it, so the first byte has offset
+//! one. A history is identified by an id of 40 hexadecimal digits. A server that leaves a history
+//! keeps its id as the *second id*, valid up to the offset at which it left, so that replicas of
+//! both servers can continue without a full synchronization.
 //!
-//! Who writes what:
-//! - The **offset** is advanced by the backlog's append, under the mutex of the log. It is set only by
-//!   [`Replication::adopt`], before which the caller has disconnected all replicas and dropped the backlog.
-//! - **Role and ids** change in a turn that holds every shard, so no effect is appended meanwhile: a client's write belongs to
-//!   one history. The exceptions are the methods for a server that has no history to keep: its start, and
+//! Ground rules:
+//! - The backlog's append advances the **offset** under the mutex of the log. Otherwise only
+//!   [`Replication::adopt`] sets it, after the caller has disconnected all replicas and dropped the
+//!   backlog.
+//! - **Role and ids** change in a turn (the commands that a loop runs at one instant) that holds
+//!   every shard, so no effect is appended meanwhile, and a client's write belongs to one history.
+//!   Exceptions are the methods for a server without a history to keep: at its start, and
 //!   [`Replication::begin_history`].
-//!
-//! Anybody may read at any time. [`Replication::ids`] is one consistent set of ids; the offset moves on beside it.
+//! - Any thread may read at any time. [`Replication::ids`] returns a consistent set of ids; the
+//!   offset may advance meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -22,12 +25,12 @@ use crate::replication::replicas::Replicas;
 use crate::replication::upstream::Upstream;
 use crate::world::World;
 
-/// Id of a replication history: 40 hexadecimal digits.
+/// Id of a replication history, 40 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplicationId([u8; 40]);
 
 impl ReplicationId {
-    /// The second id of a server that has none.
+    /// Second id of a server that has left no history.
     pub(crate) const NONE: Self = Self([b'0'; 40]);
 
     /// Returns a new random id.
@@ -35,19 +38,20 @@ impl ReplicationId {
         Self(world.hex_digits())
     }
 
-    /// Returns the id that a peer or a file has sent, or `None` if it has not 40 bytes without space and control.
+    /// Parses an id from a peer or a file. Returns `None` unless the text has 40 printable ASCII
+    /// characters without spaces.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let id: [u8; 40] = text.try_into().ok()?;
         id.iter().all(u8::is_ascii_graphic).then_some(Self(id))
     }
 
-    /// Returns the digits.
+    /// Returns the id as text.
     pub(crate) fn as_str(&self) -> &str {
-        // The constructors admit ASCII only.
+        // All constructors ensure ASCII.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// Returns whether `text` is this id, ignoring case as Redis does.
+    /// Returns true if `text` is this id. As in Redis, case is ignored.
     pub(crate) fn is(&self, text: &[u8]) -> bool {
         self.0.eq_ignore_ascii_case(text)
     }
@@ -65,48 +69,50 @@ impl std::fmt::Debug for ReplicationId {
     }
 }
 
-/// The histories that a server can continue.
+/// Ids of the histories that this server can continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ids {
     /// Id of the current history (`master_replid`).
     pub(crate) current: ReplicationId,
-    /// Id of the history before it (`master_replid2`), or [`ReplicationId::NONE`].
+    /// Id of the previous history (`master_replid2`), or [`ReplicationId::NONE`].
     pub(crate) second: ReplicationId,
-    /// First offset at which the second history is no longer valid (`second_repl_offset`); -1 without a second id.
+    /// First offset at which the second history is no longer valid (`second_repl_offset`); -1
+    /// without a second id.
     pub(crate) second_end: i64,
 }
 
-/// Why a replica cannot continue, in the order in which Redis looks.
+/// Reason for which a replica cannot continue, in the order of Redis's checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Foreign {
-    /// The replica has asked for a full synchronization (`?`).
+pub(crate) enum CannotContinue {
+    /// The replica has requested a full synchronization (`?`).
     Asked,
     /// The history is unknown.
     Unknown,
-    /// The history is the second one, and the offset is beyond its end.
+    /// The history is the second one, but the offset is after its end.
     BeyondSecond,
 }
 
 impl Ids {
-    /// Checks whether a replica that has the history `id`, and wants the bytes from `offset` on, has the same past.
-    pub(crate) fn accept(&self, id: &[u8], offset: i64) -> Result<(), Foreign> {
+    /// Checks whether a replica can continue from `offset` in the history `id`. Whether the backlog
+    /// still has the bytes is not checked.
+    pub(crate) fn accept(&self, id: &[u8], offset: i64) -> Result<(), CannotContinue> {
         if self.current.is(id) || (self.second.is(id) && offset <= self.second_end) {
             return Ok(());
         }
         Err(match id.first() {
-            Some(b'?') => Foreign::Asked,
-            _ if self.second.is(id) => Foreign::BeyondSecond,
-            _ => Foreign::Unknown,
+            Some(b'?') => CannotContinue::Asked,
+            _ if self.second.is(id) => CannotContinue::BeyondSecond,
+            _ => CannotContinue::Unknown,
         })
     }
 }
 
-/// Role, ids and offset of the server.
+/// Role, ids and offset of the server, and its replicas and primary.
 #[derive(Debug)]
 pub(crate) struct Replication {
-    /// The attached replicas.
+    /// State of the attached replicas.
     pub(crate) replicas: Replicas,
-    /// The planned failover.
+    /// State of FAILOVER.
     pub(crate) failover: Failover,
     /// The primary that the server follows.
     pub(crate) upstream: Upstream,
@@ -136,13 +142,13 @@ impl Replication {
         }
     }
 
-    /// Returns whether the server follows a primary.
+    /// Returns true if the server follows a primary.
     #[inline]
     pub(crate) fn is_replica(&self) -> bool {
         self.replica.load(Ordering::Acquire)
     }
 
-    /// Returns the ids.
+    /// Returns the ids of the histories.
     pub(crate) fn ids(&self) -> Ids {
         *self.ids.lock()
     }
@@ -153,21 +159,23 @@ impl Replication {
         self.offset.load(Ordering::Acquire)
     }
 
-    /// Advances the offset by `bytes`, and returns it. Only the backlog's append calls this.
+    /// Advances the offset by `bytes` and returns the new offset. Only the backlog's append calls
+    /// this.
     #[inline]
     pub(crate) fn advance(&self, bytes: usize) -> u64 {
         self.offset.fetch_add(bytes as u64, Ordering::AcqRel) + bytes as u64
     }
 
-    /// Makes the server a replica (REPLICAOF host port). Ids and offset stay: it asks the primary to continue from them. The
-    /// caller holds every shard.
+    /// Makes the server a replica (REPLICAOF host port). Ids and offset stay: the server will ask
+    /// the primary to continue from them. The caller holds every shard.
     pub(crate) fn follow(&self) {
         self.replica.store(true, Ordering::Release);
     }
 
-    /// Makes the server a primary (REPLICAOF NO ONE, a failover): the history so far becomes the second one, a new one
-    /// begins. The caller holds every shard; it then disconnects the replicas, which ask again and continue, and
-    /// makes the log begin with SELECT.
+    /// Makes the server a primary (REPLICAOF NO ONE, or a failover): the present history becomes
+    /// the second one, and a new history begins. The caller holds every shard. Afterwards it
+    /// disconnects the replicas, which reconnect and continue, and makes the log begin with a
+    /// SELECT.
     pub(crate) fn promote(&self) {
         let mut ids = self.ids.lock();
         self.replica.store(false, Ordering::Release);
@@ -178,9 +186,9 @@ impl Replication {
         };
     }
 
-    /// Continues in the history of the primary, which has told another id (`+CONTINUE <id>`): the id so far becomes the second
-    /// one. Returns false if the id is the current one. After true, the caller disconnects the replicas, which ask again and
-    /// learn the id.
+    /// Continues in the history of the primary under another id (`+CONTINUE <id>`): the present id
+    /// becomes the second one. Returns false if the id is unchanged. After true, the caller
+    /// disconnects the replicas, which reconnect and receive the new id.
     pub(crate) fn continue_as(&self, id: ReplicationId) -> bool {
         let mut ids = self.ids.lock();
         if ids.current == id {
@@ -194,8 +202,9 @@ impl Replication {
         true
     }
 
-    /// Takes over history and offset of a dataset that comes from elsewhere: a full synchronization from the primary, or a
-    /// snapshot with `repl-id` and `repl-offset`. The caller has disconnected all replicas and dropped the backlog.
+    /// Takes over the history and the offset of data from another server: from a full
+    /// synchronization, or from a snapshot with `repl-id` and `repl-offset`. The caller has
+    /// disconnected all replicas and dropped the backlog.
     pub(crate) fn adopt(&self, id: ReplicationId, offset: u64) {
         let mut ids = self.ids.lock();
         *ids = Ids {
@@ -206,14 +215,14 @@ impl Replication {
         self.offset.store(offset, Ordering::Release);
     }
 
-    /// Takes over the history of the snapshot with which a primary starts: it is the second one, which replicas may continue,
-    /// and a new one begins.
+    /// Takes over the history of the snapshot with which a primary starts. It becomes the second
+    /// history, which replicas may continue, and a new history begins.
     pub(crate) fn restart(&self, id: ReplicationId, offset: u64) {
         self.adopt(id, offset);
         self.promote();
     }
 
-    /// Begins a new history without a past: a primary without a backlog has forgotten what it was.
+    /// Begins a new history without a second one. Used by a primary that has dropped its backlog.
     pub(crate) fn begin_history(&self) {
         *self.ids.lock() = Ids {
             current: ReplicationId::random(self.world),
@@ -243,29 +252,29 @@ mod tests {
         assert_eq!(ids.accept(old.as_bytes(), 1_024), Ok(()));
         assert_eq!(
             ids.accept(old.as_bytes(), 1_025),
-            Err(Foreign::BeyondSecond)
+            Err(CannotContinue::BeyondSecond)
         );
         assert_eq!(
             ids.accept(ids.current.as_str().as_bytes(), 5_000),
             Ok(()),
             "the backlog decides about offsets of the current history"
         );
-        assert_eq!(ids.accept(b"?", -1), Err(Foreign::Asked));
-        assert_eq!(ids.accept(&[b'a'; 40], 1), Err(Foreign::Unknown));
+        assert_eq!(ids.accept(b"?", -1), Err(CannotContinue::Asked));
+        assert_eq!(ids.accept(&[b'a'; 40], 1), Err(CannotContinue::Unknown));
     }
 
     #[test]
-    fn a_told_id_makes_the_last_one_the_second() {
+    fn a_new_id_from_the_primary_makes_the_last_one_the_second() {
         let state = Replication::new(World::default(), 1);
         let first = state.ids().current;
         state.advance(9);
         assert!(!state.continue_as(first));
-        let told = ReplicationId::random(World::default());
-        assert!(state.continue_as(told));
+        let new = ReplicationId::random(World::default());
+        assert!(state.continue_as(new));
         assert_eq!(
             state.ids(),
             Ids {
-                current: told,
+                current: new,
                 second: first,
                 second_end: 10
             }
@@ -277,7 +286,7 @@ mod tests {
         let ids = Replication::new(World::default(), 1).ids();
         assert_eq!(
             ids.accept(ReplicationId::NONE.as_str().as_bytes(), 0),
-            Err(Foreign::BeyondSecond)
+            Err(CannotContinue::BeyondSecond)
         );
     }
 }

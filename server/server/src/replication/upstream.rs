@@ -1,13 +1,13 @@
 //! The primary that this server follows: its address, and the state of the link to it.
 //!
-//! Who writes what:
-//! - The **address** and the **generation** change in a turn that holds every shard ([`Upstream::follow`],
-//!   [`Upstream::unfollow`]). A command of the stream runs under the same locks and only in its own generation, so a
-//!   server that has left its primary applies nothing more of it.
-//! - The **phase** is moved by loop 0, which connects, and serves the link as a connection from the end of the handshake or the load
-//!   on. [`Upstream::next_attempt`] says when it connects again.
-//!
-//! The mutex is the last in the order of locks: nothing else is locked while it is held.
+//! Ground rules:
+//! - The **address** and the **generation** (number of changes of the primary) change in a turn
+//!   (the commands that a loop runs at one instant) that holds every shard ([`Upstream::follow`],
+//!   [`Upstream::unfollow`]). A command of the stream runs under the same locks and only in its own
+//!   generation, so a server that has left its primary applies nothing more from it.
+//! - Loop 0 sets the **phase**. It connects, and after the handshake or the load it serves the link
+//!   as a connection. [`Upstream::next_attempt`] says when it connects again.
+//! - The mutex is the last in the order of locks: nothing else is locked while it is held.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -36,16 +36,16 @@ impl std::fmt::Display for Address {
 /// State of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// There is no link, and the next attempt has not begun.
+    /// There is no link, and no attempt is running.
     #[default]
     Connect,
     /// The connection is being established.
     Connecting,
-    /// The servers introduce themselves.
+    /// The servers exchange the handshake.
     Handshake,
-    /// The primary's data is received and loaded.
+    /// The server receives and loads the primary's data.
     Transfer,
-    /// The stream is applied.
+    /// The server applies the stream.
     Connected,
 }
 
@@ -64,8 +64,8 @@ impl Phase {
 
 /// Progress of a full synchronization.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Transfer {
-    /// Size of the snapshot in bytes; 0 if the primary has not told it.
+pub(crate) struct SyncProgress {
+    /// Size of the snapshot in bytes; 0 if the primary has not announced it.
     pub(crate) total: u64,
     pub(crate) read: u64,
 }
@@ -74,37 +74,38 @@ pub(crate) struct Transfer {
 struct Inner {
     primary: Option<Address>,
     phase: Phase,
-    /// Whether the server's data is a part of the history that its id names, so that it may ask to continue.
+    /// True if the server's data belongs to the history of its id, so that the server may ask the
+    /// primary to continue.
     continues: bool,
-    /// Start of the last attempt.
+    /// Start of the last attempt to connect.
     tried: Option<Moment>,
-    /// When the link was lost; `None` if there was none yet.
+    /// Time since which the link is down; `None` while it is up, and without a primary.
     down_since: Option<Moment>,
-    transfer: Transfer,
+    transfer: SyncProgress,
 }
 
-/// The primary of this server.
+/// The primary of this server, and the state of the link to it.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) world: World,
     /// Number of changes of the primary.
     generation: AtomicU64,
-    /// The stream is applied.
+    /// The server applies the stream.
     connected: AtomicBool,
     inner: Mutex<Inner>,
-    /// Base of `heard_ms`.
+    /// Start of the time that `last_input_ms` counts.
     epoch: Moment,
-    /// Last input from the primary, in ms since `epoch`.
-    heard_ms: AtomicU64,
+    /// Time of the last input from the primary, in ms since `epoch`.
+    last_input_ms: AtomicU64,
     /// Database that the stream has selected at the server's offset.
     db: AtomicUsize,
-    /// Bytes read from primaries.
+    /// Number of bytes read from primaries.
     pub(crate) input_bytes: AtomicU64,
-    /// The server is a replica, with `replica-read-only`.
+    /// The server is a replica with `replica-read-only`.
     pub(crate) read_only: AtomicBool,
-    /// `replica-serve-stale-data`.
+    /// Value of `replica-serve-stale-data`.
     pub(crate) serves_stale: AtomicBool,
-    /// The thread that loads a snapshot, or the last one that did.
+    /// Thread that loads a snapshot; may have ended.
     pub(crate) loader: Mutex<Option<JoinHandle<()>>>,
     stopping: AtomicBool,
 }
@@ -118,7 +119,7 @@ impl Upstream {
             connected: AtomicBool::new(false),
             inner: Mutex::default(),
             epoch: world.stopwatch(),
-            heard_ms: AtomicU64::new(0),
+            last_input_ms: AtomicU64::new(0),
             input_bytes: AtomicU64::new(0),
             db: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
@@ -134,32 +135,32 @@ impl Upstream {
 pub(crate) struct Attempt {
     pub(crate) generation: u64,
     pub(crate) primary: Address,
-    /// Whether to ask for a continuation.
+    /// Whether to ask the primary to continue the stream.
     pub(crate) continues: bool,
-    /// Database that the stream has selected where it is continued.
+    /// Database that the stream has selected at the point where it continues.
     pub(crate) db: usize,
 }
 
-/// What to do about the link.
+/// Next step for the link.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Begin this attempt.
+    /// Begin this attempt now.
     Now(Attempt),
-    /// Ask again at this time.
+    /// Call [`Upstream::next_attempt`] again at this time.
     At(Moment),
-    /// The link is there, is being established, or is not wanted.
+    /// Nothing to do: the link exists, is being established, or is not needed.
     Nothing,
 }
 
-/// What INFO and ROLE show.
+/// State of the link that INFO and ROLE show.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) primary: Address,
     pub(crate) phase: Phase,
-    pub(crate) transfer: Transfer,
-    /// Seconds since the last input; `None` without a link.
-    pub(crate) heard_s: Option<u64>,
-    /// Seconds since the link was lost; `None` if there was none.
+    pub(crate) transfer: SyncProgress,
+    /// Seconds since the last input from the primary; `None` without a link.
+    pub(crate) last_input_s: Option<u64>,
+    /// Seconds for which the link has been down; `None` while it is up.
     pub(crate) down_s: Option<u64>,
 }
 
@@ -170,13 +171,13 @@ impl Upstream {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the stream is applied.
+    /// Returns true if the server applies the stream.
     #[inline]
     pub(crate) fn is_connected(&self) -> bool {
         self.connected.load(Ordering::Acquire)
     }
 
-    /// Returns whether a full synchronization is received and loaded.
+    /// Returns true if the server receives or loads the primary's data.
     pub(crate) fn is_loading(&self) -> bool {
         self.inner.lock().phase == Phase::Transfer
     }
@@ -186,12 +187,12 @@ impl Upstream {
         self.inner.lock().primary.clone()
     }
 
-    /// Returns whether the server's data is a part of the history that its id names.
+    /// Returns true if the server's data belongs to the history of its id.
     pub(crate) fn continues(&self) -> bool {
         self.inner.lock().continues
     }
 
-    /// Notes that the data comes from a snapshot that names its place in the history.
+    /// Records that the data comes from a snapshot that names its position in the history.
     pub(crate) fn resume(&self, db: usize) {
         self.set_db(db);
         self.inner.lock().continues = true;
@@ -202,13 +203,13 @@ impl Upstream {
         self.db.load(Ordering::Acquire)
     }
 
-    /// Sets the database that the stream has selected. The turn holds every shard.
+    /// Sets the database that the stream has selected. The calling turn holds every shard.
     pub(crate) fn set_db(&self, db: usize) {
         self.db.store(db, Ordering::Release);
     }
 
-    /// Follows another primary, which the server may ask to continue its own history if `continues` is set. The caller holds
-    /// every shard.
+    /// Follows another primary. If `continues` is set, the server may ask it to continue the
+    /// server's own history. The caller holds every shard.
     pub(crate) fn follow(&self, primary: Address, continues: bool) {
         let mut inner = self.inner.lock();
         self.generation.fetch_add(1, Ordering::SeqCst);
@@ -222,7 +223,7 @@ impl Upstream {
         }
     }
 
-    /// Follows nobody any more. The caller holds every shard.
+    /// Follows no primary any more. The caller holds every shard.
     pub(crate) fn unfollow(&self) {
         let mut inner = self.inner.lock();
         self.generation.fetch_add(1, Ordering::SeqCst);
@@ -239,7 +240,7 @@ impl Upstream {
             .store(phase == Phase::Connected, Ordering::Release);
     }
 
-    /// Moves the link to `phase`, if `generation` is the current one. Returns whether it is.
+    /// Sets the phase if `generation` is the current one. Returns true if it is.
     pub(crate) fn advance(&self, generation: u64, phase: Phase) -> bool {
         let mut inner = self.inner.lock();
         let current = self.is_current(generation);
@@ -249,12 +250,13 @@ impl Upstream {
         current
     }
 
-    /// Returns whether an attempt of this generation still has a purpose.
+    /// Returns true if an attempt of this generation is still needed.
     pub(crate) fn is_current(&self, generation: u64) -> bool {
         self.generation() == generation && !self.stopping.load(Ordering::Acquire)
     }
 
-    /// Notes that the stream of this generation is applied from here on, and that the server may ask to continue it.
+    /// Records that the server applies the stream of this generation from now on, and may ask to
+    /// continue it.
     pub(crate) fn attached(&self, generation: u64) {
         self.note_input(0);
         let mut inner = self.inner.lock();
@@ -265,21 +267,21 @@ impl Upstream {
         }
     }
 
-    /// Notes that the link of this generation is lost, or was ended because a command is `refused`. Returns whether it was the
-    /// current one.
+    /// Records that the link of this generation was lost, or was closed because a command was
+    /// `refused`. Returns true if the generation is the current one.
     pub(crate) fn lost(&self, generation: u64, refused: bool) -> bool {
         let mut inner = self.inner.lock();
         let current = self.is_current(generation);
         if current {
             inner.down_since = Some(self.world.stopwatch());
-            // The first attempt follows at once, or the primary's backlog might move on.
+            // A first attempt without delay, because the primary's backlog moves on meanwhile.
             inner.tried = refused.then(|| self.world.stopwatch());
             self.set_phase(&mut inner, Phase::Connect);
         }
         current
     }
 
-    /// Notes that an attempt has failed.
+    /// Records that an attempt to connect has failed.
     pub(crate) fn failed(&self, generation: u64) {
         let mut inner = self.inner.lock();
         if self.is_current(generation) {
@@ -287,7 +289,7 @@ impl Upstream {
         }
     }
 
-    /// Returns the next step to a link. A returned attempt has begun.
+    /// Returns the next step for the link. A returned attempt counts as begun.
     pub(crate) fn next_attempt(&self) -> Next {
         let mut inner = self.inner.lock();
         let Some(primary) = &inner.primary else {
@@ -313,25 +315,25 @@ impl Upstream {
         Next::Now(attempt)
     }
 
-    /// Notes input from the primary.
+    /// Records input from the primary.
     pub(crate) fn note_input(&self, bytes: usize) {
         self.input_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let ms = u64::try_from(self.world.since(self.epoch).as_millis()).unwrap_or(u64::MAX);
-        self.heard_ms.store(ms, Ordering::Relaxed);
+        self.last_input_ms.store(ms, Ordering::Relaxed);
     }
 
     /// Returns the time since the last input from the primary.
     pub(crate) fn silence(&self) -> Duration {
-        let heard = Duration::from_millis(self.heard_ms.load(Ordering::Relaxed));
-        self.world.since(self.epoch).saturating_sub(heard)
+        let last_input = Duration::from_millis(self.last_input_ms.load(Ordering::Relaxed));
+        self.world.since(self.epoch).saturating_sub(last_input)
     }
 
     /// Sets the progress of a full synchronization.
-    pub(crate) fn transferred(&self, transfer: Transfer) {
+    pub(crate) fn transferred(&self, transfer: SyncProgress) {
         self.inner.lock().transfer = transfer;
     }
 
-    /// Returns what INFO and ROLE show, or `None` for a primary.
+    /// Returns the state that INFO and ROLE show, or `None` if the server is a primary.
     pub(crate) fn shown(&self) -> Option<Shown> {
         let inner = self.inner.lock();
         let linked = matches!(inner.phase, Phase::Connected | Phase::Transfer);
@@ -339,21 +341,21 @@ impl Upstream {
             primary: inner.primary.clone()?,
             phase: inner.phase,
             transfer: inner.transfer,
-            heard_s: linked.then(|| self.silence().as_secs()),
+            last_input_s: linked.then(|| self.silence().as_secs()),
             down_s: inner.down_since.map(|at| self.world.since(at).as_secs()),
         })
     }
 
-    /// Ends all attempts: none is wanted any more.
+    /// Ends all attempts, because the server stops.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Blocks until the thread that loads a snapshot has ended, after the end of loop 0.
+    /// Blocks until the thread that loads a snapshot has ended. Called after the end of loop 0.
     pub(crate) fn join(&self) {
         let thread = self.loader.lock().take();
         if let Some(thread) = thread {
-            // The panic hook has printed the message of a panic.
+            // The panic hook has already reported a panic.
             let _ = thread.join();
         }
     }

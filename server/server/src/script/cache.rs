@@ -1,4 +1,4 @@
-//! The sources of scripts by SHA1, which all loops share.
+//! The sources of scripts by SHA1. All loops share this cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ pub(crate) type BySha<T> = HashMap<Sha, T, ahash::RandomState>;
 #[derive(Default)]
 pub(crate) struct Cache {
     sources: Mutex<BySha<Arc<[u8]>>>,
-    /// Number of flushes. A loop that sees a new one forgets what it has compiled.
+    /// Number of flushes. A loop that sees a new number drops its compiled scripts.
     pub(crate) flushes: AtomicU64,
-    /// Bytes of the sources.
+    /// Total bytes of the sources.
     bytes: AtomicUsize,
-    /// The generator of `math.random` of all loops: two of them must not draw the same numbers.
+    /// Generator behind `math.random` in all loops, so that two loops never draw the same sequence.
     pub(crate) random: Random,
 }
 
@@ -32,7 +32,8 @@ impl Cache {
         self.sources.lock().get(sha).cloned()
     }
 
-    /// Returns the flags that a script declares in its shebang. `script` is a source, or the SHA1 of one in the cache.
+    /// Returns the flags that a script declares in its shebang line. `script` is a source, or the
+    /// SHA1 of a cached source.
     pub(crate) fn declared(&self, script: &[u8]) -> Option<ScriptFlags> {
         let flags = |code: &[u8]| shebang::parse(code).ok()?.0;
         match parse_sha(script) {
@@ -57,7 +58,7 @@ impl Cache {
         sources.clear();
     }
 
-    /// Returns the number of scripts and the bytes of their sources.
+    /// Returns the number of scripts and the total bytes of their sources.
     pub(crate) fn size(&self) -> (usize, usize) {
         let count = self.sources.lock().len();
         (count, self.bytes.load(Ordering::Relaxed))
@@ -67,7 +68,7 @@ impl Cache {
 /// Number of hexadecimal digits of a SHA1.
 pub(crate) const SHA_DIGITS: usize = 40;
 
-/// Parses 40 hexadecimal digits of either case.
+/// Parses [`SHA_DIGITS`] hexadecimal digits of either case.
 pub(crate) fn parse_sha(name: &[u8]) -> Option<Sha> {
     if name.len() != SHA_DIGITS {
         return None;

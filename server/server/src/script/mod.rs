@@ -1,8 +1,17 @@
-//! Scripts: EVAL and its family.
+//! Scripts: EVAL and related commands, and the state that loops share about them.
 //!
-//! The *cache* of sources by SHA1 is shared by all loops. Each loop has an interpreter of its own and compiles a script when it
-//! first needs it. A script runs like the commands of a transaction: at one instant, with its shards pinned. One script runs
-//! at a time on the server.
+//! - The [`cache::Cache`] of sources by SHA1 is shared; interpreters are not. Each loop has its own
+//!   and compiles a script when it first needs it. After SCRIPT FLUSH, each loop drops its compiled
+//!   scripts.
+//! - A script runs like the commands of a transaction, at one instant. It begins with the shards of
+//!   its declared keys locked, locks more when a command needs them, and keeps all to its end, so
+//!   it is atomic. It cannot take those locks in ascending order; so only one script runs at a
+//!   time, and other turns give way to it ([`running::Running`]).
+//! - Each command of a script is admitted and executed like a client's command
+//!   (`dispatch/script.rs`), and may not wait.
+//! - Lua calls `Host::interrupt` at regular intervals. After `busy-reply-threshold` the script's
+//!   loop serves its other clients from that call, and only commands that Redis allows during a
+//!   busy script. A killed script gets an error on each further line, so no `pcall` survives it.
 
 pub(crate) mod cache;
 pub(crate) mod functions;
@@ -16,18 +25,18 @@ use cache::Cache;
 use functions::registry::Registry;
 use running::Running;
 
-/// Scripts and functions of a server.
+/// State of the scripts and functions of a server.
 #[derive(Default)]
 pub(crate) struct Scripting {
     /// Scripts by SHA1.
     pub(crate) cache: Cache,
-    /// The script that runs.
+    /// The running script, and the loops that wait for it.
     pub(crate) running: Running,
     /// Libraries of functions.
     pub(crate) functions: Registry,
 }
 
-/// Returns the options of each interpreter. `version` is the Redis version that scripts see.
+/// Returns the options of every interpreter. `version` is the Redis version that scripts see.
 pub(crate) fn options(version: &'static str) -> Options {
     Options {
         version,
@@ -35,7 +44,7 @@ pub(crate) fn options(version: &'static str) -> Options {
     }
 }
 
-/// Writes a line of a script to the log.
+/// Writes a message from a script to the log.
 pub(crate) fn log(logger: &Logger, level: LogLevel, text: &[u8]) {
     let level = match level {
         LogLevel::Debug => Level::Debug,

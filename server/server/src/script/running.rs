@@ -1,11 +1,13 @@
-//! The script that runs: who waits for it, and who may end it.
+//! The running script: the loops that wait for it, and its end by SCRIPT KILL.
 //!
-//! With several loops a script begins only when no other one runs, and commands of other loops wait before they lock
-//! anything. So a loop is never stuck behind a script that does not end: while it waits, it serves its clients the error
-//! BUSY, and takes SCRIPT KILL from them.
+//! With several loops, a script begins only when no other script runs, and a command that needs the
+//! script's shards waits before it locks anything. So no loop is blocked by an endless script:
+//! while a loop waits, it serves its other clients, which get the error BUSY or may send SCRIPT
+//! KILL.
 //!
-//! Loops that wait stand in a line, and no script begins before those in front of it have gone on: a loop with many scripts would
-//! otherwise begin the next one before another loop has woken up.
+//! Waiting loops stand in a line, and no script begins before the loops in front of it have
+//! continued. Without the line, a loop with many scripts would begin the next one before another
+//! loop has woken up.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,17 +16,18 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use punctual_store::Error;
 
-/// Longest wait before a loop looks after its clients again.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// Maximum time for which a loop waits before it serves its other clients again.
+const WAIT_MAX: Duration = Duration::from_millis(5);
 
-/// The script that runs on any loop.
+/// State of the script that runs on any of the loops.
 #[derive(Default)]
 pub(crate) struct Running {
-    /// True from before a script locks its shards until after it has unlocked them. Used with several loops only.
+    /// True from before a script locks its shards until after it has unlocked them. Used only with
+    /// several loops.
     active: AtomicBool,
-    /// The script has ended, or the line has changed.
+    /// Signals that the script has ended or that the line has changed.
     changed: Condvar,
-    /// Tickets of the loops that wait, first come first.
+    /// Tickets of the waiting loops, oldest first.
     line: Mutex<VecDeque<u64>>,
     /// Number of tickets in the line.
     waiting: AtomicUsize,
@@ -33,25 +36,25 @@ pub(crate) struct Running {
     busy: AtomicBool,
     /// The running script must end.
     killed: AtomicBool,
-    /// The busy script has written.
+    /// The busy script has changed data.
     wrote: AtomicBool,
-    /// The busy script.
-    about: Mutex<Option<About>>,
+    /// Description of the busy script, for errors and INFO.
+    description: Mutex<Option<BusyScript>>,
 }
 
-/// A place in the line of the loops that wait for the running script, until it is dropped.
+/// A place in the line of waiting loops, until it is dropped.
 pub(crate) struct Place<'r> {
     running: &'r Running,
     ticket: u64,
 }
 
 impl Place<'_> {
-    /// Waits a moment for the end of the running script and for the loops in front of this place.
+    /// Waits briefly if a script runs or another place is in front of this one.
     fn wait_to_begin(&self) {
         let running = self.running;
         let mut line = running.line.lock();
         if running.is_active() || line.front() != Some(&self.ticket) {
-            running.changed.wait_for(&mut line, PATIENCE);
+            running.changed.wait_for(&mut line, WAIT_MAX);
         }
     }
 }
@@ -66,31 +69,31 @@ impl Drop for Place<'_> {
     }
 }
 
-/// A busy script.
+/// Description of a busy script.
 #[derive(Clone, Debug)]
-pub(crate) struct About {
+pub(crate) struct BusyScript {
     /// Name of the function; `None` for EVAL.
     pub(crate) function: Option<String>,
-    /// The client's command.
+    /// The client's command that started the script.
     pub(crate) command: Vec<Vec<u8>>,
-    /// Start, unix ms.
+    /// Time of the start, in unix ms.
     pub(crate) began_ms: u64,
 }
 
 impl Running {
-    /// Returns whether a script runs on another loop, or will soon. One load.
+    /// Returns true if a script runs, or is about to run. Costs one atomic load.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
         self.active.load(Ordering::Acquire)
     }
 
-    /// Returns whether a script runs for too long. One load.
+    /// Returns true if a script has run for too long. Costs one atomic load.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// Begins a script, unless another one runs or another loop is first in the line.
+    /// Begins a script and returns true, unless a script runs or another loop is first in the line.
     pub(crate) fn try_begin(&self, place: Option<&Place<'_>>) -> bool {
         let first = self.waiting.load(Ordering::Acquire) == 0
             || place.is_some_and(|place| self.line.lock().front() == Some(&place.ticket));
@@ -101,10 +104,11 @@ impl Running {
                 .is_ok()
     }
 
-    /// Takes a place in the line, if there is none yet, and waits a moment: for the turn to begin a script, or for the end of
-    /// the running one.
+    /// Takes a place in the line, unless `place` already is one, and waits briefly. If `begins`,
+    /// the caller wants to begin a script and waits for the front of the line; otherwise it waits
+    /// for the end of the running script.
     pub(crate) fn wait_in_line<'r>(&'r self, place: &mut Option<Place<'r>>, begins: bool) {
-        let place = place.get_or_insert_with(|| self.stand_in_line());
+        let place = place.get_or_insert_with(|| self.join_line());
         match begins {
             true => place.wait_to_begin(),
             false => self.wait_briefly(),
@@ -112,7 +116,7 @@ impl Running {
     }
 
     /// Takes the last place in the line.
-    fn stand_in_line(&self) -> Place<'_> {
+    fn join_line(&self) -> Place<'_> {
         let mut line = self.line.lock();
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1;
         line.push_back(ticket);
@@ -123,11 +127,11 @@ impl Running {
         }
     }
 
-    /// Waits a moment for the end of the running script.
+    /// Waits briefly for the end of the running script.
     pub(crate) fn wait_briefly(&self) {
         let mut line = self.line.lock();
         if self.is_active() {
-            self.changed.wait_for(&mut line, PATIENCE);
+            self.changed.wait_for(&mut line, WAIT_MAX);
         }
     }
 
@@ -139,41 +143,42 @@ impl Running {
         self.changed.notify_all();
     }
 
-    /// Returns what is known about the busy script.
-    pub(crate) fn about(&self) -> Option<About> {
-        self.about.lock().clone()
+    /// Returns the description of the busy script.
+    pub(crate) fn busy_script(&self) -> Option<BusyScript> {
+        self.description.lock().clone()
     }
 
-    /// Makes the running script busy.
-    pub(crate) fn begin_busy(&self, about: About, wrote: bool) {
-        *self.about.lock() = Some(about);
+    /// Marks the running script as busy.
+    pub(crate) fn begin_busy(&self, script: BusyScript, wrote: bool) {
+        *self.description.lock() = Some(script);
         self.wrote.store(wrote, Ordering::SeqCst);
         self.busy.store(true, Ordering::SeqCst);
     }
 
     /// Ends the busy state.
     pub(crate) fn end_busy(&self) {
-        *self.about.lock() = None;
+        *self.description.lock() = None;
         self.busy.store(false, Ordering::SeqCst);
         self.killed.store(false, Ordering::SeqCst);
     }
 
-    /// Notes that the busy script writes. It cannot be killed from now on; returns false if it has been killed before.
+    /// Records that the busy script is about to change data, after which it cannot be killed.
+    /// Returns false if it has already been killed.
     pub(crate) fn begin_writing(&self) -> bool {
-        let _about = self.about.lock();
+        let _description = self.description.lock();
         self.wrote.store(true, Ordering::SeqCst);
         !self.killed.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the running script must end.
+    /// Returns true if the running script must end.
     pub(crate) fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// Returns the error for commands of clients while a script is busy.
+    /// Returns the error for clients' commands while a script is busy.
     pub(crate) fn refusal(&self) -> Error {
         let function = self
-            .about
+            .description
             .lock()
             .as_ref()
             .is_some_and(|a| a.function.is_some());
@@ -184,13 +189,15 @@ impl Running {
         })
     }
 
-    /// Makes the busy script end, unless it has written. `function` is true for FUNCTION KILL and false for SCRIPT KILL.
+    /// Makes the busy script end, unless it has changed data. `function` is true for FUNCTION KILL
+    /// and false for SCRIPT KILL.
     ///
     /// # Errors
-    /// NOTBUSY without a busy script, UNKILLABLE if it has written, BUSY if the other command would end it.
+    /// Returns NOTBUSY without a busy script, UNKILLABLE if the script has changed data, and BUSY
+    /// if the script must be ended by the other command.
     pub(crate) fn kill(&self, function: bool) -> Result<(), Error> {
-        let about = self.about.lock();
-        let Some(known) = &*about else {
+        let description = self.description.lock();
+        let Some(known) = &*description else {
             return Err(Error::fixed("NOTBUSY No scripts in execution right now."));
         };
         if self.wrote.load(Ordering::SeqCst) {
@@ -199,14 +206,15 @@ impl Running {
             ));
         }
         if known.function.is_some() != function {
-            drop(about);
+            drop(description);
             return Err(self.refusal());
         }
         self.killed.store(true, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Makes the busy script end even if it has written: its changes will not be saved.
+    /// Makes the busy script end even if it has changed data. Used when the server stops without
+    /// saving.
     pub(crate) fn force_kill(&self) {
         self.killed.store(true, Ordering::SeqCst);
     }
@@ -220,7 +228,7 @@ mod tests {
     fn no_script_begins_before_the_loops_that_wait() {
         let running = Running::default();
         assert!(running.try_begin(None));
-        let (command, script) = (running.stand_in_line(), running.stand_in_line());
+        let (command, script) = (running.join_line(), running.join_line());
         assert!(!running.try_begin(Some(&command)), "one runs");
         running.end();
         assert!(!running.try_begin(None));

@@ -6,16 +6,17 @@ use punctual_store::error::c_string;
 
 use crate::config::quoting;
 
-/// Splits the first line of a source into words. Returns them and the length of the line, or `None` if the line does not end.
+/// Splits the first line of a source into words. Returns the words and the length of the line, or
+/// `None` if the line has no end.
 ///
 /// # Errors
-/// `unbalanced` if the quotes are not balanced.
+/// Returns `unbalanced` if the quotes are not balanced.
 #[expect(clippy::type_complexity, reason = "a pair that may be missing")]
 pub(crate) fn words(
     source: &[u8],
     unbalanced: Error,
 ) -> Result<Option<(Vec<Vec<u8>>, usize)>, Error> {
-    // As in Redis, a NUL ends the search for the line's end.
+    // As in Redis, a line end after a NUL byte does not count.
     let Some(end) = c_string(source).iter().position(|&byte| byte == b'\n') else {
         return Ok(None);
     };
@@ -23,10 +24,11 @@ pub(crate) fn words(
     Ok(Some((words, end)))
 }
 
-/// Parses a script's shebang. Returns its flags and the length of the line, which is not Lua; no flags without a shebang.
+/// Parses a script's shebang line. Returns the script's flags (`None` without a shebang line) and
+/// the length of the line, which is not Lua code.
 ///
 /// # Errors
-/// Redis's message, if the line is not a shebang that it knows.
+/// Returns Redis's message if the line is not a valid shebang line.
 pub(crate) fn parse(code: &[u8]) -> Result<(Option<ScriptFlags>, usize), Error> {
     if !code.starts_with(b"#!") {
         return Ok((None, 0));
@@ -49,7 +51,7 @@ pub(crate) fn parse(code: &[u8]) -> Result<(Option<ScriptFlags>, usize), Error> 
             continue;
         }
         for name in list.split(|&byte| byte == b',') {
-            // Unlike those of functions, flags of scripts are in lower case.
+            // Flags of scripts must be in lower case, unlike flags of functions.
             let lower = !name.iter().any(u8::is_ascii_uppercase);
             let Some(flag) = ScriptFlags::of_name(name).filter(|_| lower) else {
                 return refused("ERR Unexpected flag in script shebang: ", name);

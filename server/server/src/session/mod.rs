@@ -1,4 +1,6 @@
-//! State of one client.
+//! Sessions: the state of one client that only its event loop accesses, with its transaction and
+//! its client-side cache. `trackers` is the registry of all client-side caches, which the loops
+//! share.
 
 pub(crate) mod trackers;
 pub(crate) mod tracking;
@@ -36,66 +38,67 @@ pub enum ReplyMode {
     SkipNext,
 }
 
-/// A script or a function.
+/// A script or function that a command runs.
 pub(crate) enum Runnable {
     /// The compiled script with this index.
     Script(usize),
-    /// A function whose library the loop has loaded.
+    /// A function of a library that the loop has loaded.
     Function(Found),
 }
 
 /// A script to run, prepared by the handler of EVAL, EVALSHA or FCALL.
 pub(crate) struct ScriptRequest {
     pub(crate) script: Runnable,
-    /// Number of keys, which follow their number in the arguments.
+    /// Number of keys. The keys follow this number in the arguments.
     pub(crate) keys: usize,
-    /// Whether the command refuses writes.
+    /// True if writes are refused (EVAL_RO and similar commands).
     pub(crate) read_only: bool,
 }
 
-/// What the dispatcher runs after a handler has returned.
+/// Work that the dispatcher does after a handler has returned.
 pub(crate) enum Executing {
-    /// The queued commands of EXEC.
+    /// Run the queued commands of EXEC.
     Transaction(Box<Transaction>),
-    /// A script.
+    /// Run a script or a function.
     Script(ScriptRequest),
-    /// The client waits; [`Turn::wait`](punctual_store::Turn::wait) may have a deadline. The function receives the waiter;
-    /// whoever claims it answers the client.
+    /// Make the client wait; [`Turn::wait`](punctual_store::Turn::wait) may have set a deadline.
+    /// The function receives the waiter. The thread that claims the waiter sends the reply.
     Wait(BeginWait),
 }
 
-/// Function that begins the work for which a client waits.
+/// Function that begins the work whose end the client waits for.
 pub(crate) type BeginWait = Box<dyn FnOnce(Arc<Waiter>) + Send>;
 
-/// A client's state. Owned by its event loop.
+/// State of one client. Owned by the client's event loop.
 pub struct Session {
     /// Client id, never reused.
     pub id: u64,
-    /// Information that other loops can read.
+    /// Figures of the client that other loops can read.
     pub info: Arc<ClientInfo>,
     /// Selected database.
     pub db: usize,
     /// Protocol of replies and messages.
     pub protocol: Protocol,
-    /// True after authentication, or if there is no password.
+    /// True after authentication, or if the default user needs no password.
     pub authenticated: bool,
     /// The client's user.
     pub(crate) user: Arc<User>,
-    /// The user may not do everything.
+    /// The user has restrictions, so commands must be checked.
     pub(crate) restricted: bool,
-    /// Version of the users that the snapshot is from.
+    /// Version of the registry of users when `user` was read.
     pub(crate) users_version: u64,
     /// Mode set by CLIENT REPLY.
     pub reply_mode: ReplyMode,
-    /// True if the running command's reply is a message, which is sent in every reply mode.
+    /// The running command's reply is a message, which is sent in every reply mode.
     pub ignore_reply_mode: bool,
-    /// True while the mailbox separates messages to this client; see [`crate::net::mailbox`].
+    /// The mailbox separates messages to this client; see [`crate::net::mailbox`].
     pub separated: bool,
-    /// Client-side caching, if the client has ever sent CLIENT TRACKING ON.
+    /// State of client-side caching, if the client has ever sent CLIENT TRACKING ON.
     pub(crate) tracking: Option<Box<Tracking>>,
-    /// The number under which the next command's reads are remembered.
+    /// Number under which the next command's reads are recorded for client-side caching; `None` if
+    /// they are not recorded.
     pub(crate) reader: Option<u32>,
-    /// CLIENT CACHING is in force.
+    /// CLIENT CACHING applies to the next command.
     pub(crate) caching: bool,
     /// Set by CLIENT NO-TOUCH.
     pub no_touch: bool,
@@ -103,7 +106,7 @@ pub struct Session {
     pub no_evict: bool,
     /// Set by MONITOR.
     pub monitor: bool,
-    /// True if the connection closes once the output buffer is written.
+    /// The connection closes once the output buffer is written.
     pub closing: bool,
     /// Subscribed channels.
     pub channels: BTreeSet<Box<[u8]>>,
@@ -111,36 +114,38 @@ pub struct Session {
     pub patterns: BTreeSet<Box<[u8]>>,
     /// Subscribed shard channels.
     pub shard_channels: BTreeSet<Box<[u8]>>,
-    /// The command that waits.
+    /// The command that waits, if the client waits.
     pub waiter: Option<Arc<Waiter>>,
-    /// Commands queued since MULTI.
+    /// The transaction that MULTI has opened.
     pub multi: Option<Box<Transaction>>,
-    /// What EXEC, EVAL or FCALL hands to the dispatcher, or a command that waits for something else than keys.
+    /// Work for the dispatcher after the handler of EXEC, EVAL, FCALL or of a command that waits.
     pub(crate) executing: Option<Executing>,
-    /// The watches have ended, but could not be removed.
+    /// The watches have ended but are not removed yet, because their shards could not be locked.
     pub stale_watches: bool,
-    /// Keys watched by WATCH.
+    /// Keys that the client watches.
     pub watched: BTreeSet<WatchedKey>,
-    /// What the client has said about itself by REPLCONF.
+    /// Announcements that the client has made by REPLCONF.
     pub(crate) peer: Peer,
-    /// Set by SYNC and PSYNC: the connection gets the replication stream.
+    /// Set by SYNC and PSYNC: the client is a replica and gets the replication stream.
     pub(crate) replica: Option<Arc<Replica>>,
-    /// Offset of the replication stream after the client's last write that is in the stream.
+    /// Offset of the replication stream after the client's last write.
     pub(crate) last_write: u64,
-    /// Position of the append-only file behind the client's last write.
+    /// Position in the append-only file after the client's last write.
     pub(crate) last_write_in_file: u64,
-    /// The client may have written since.
+    /// The client may have written since `last_write` and `last_write_in_file` were updated.
     pub(crate) has_written: bool,
-    /// Count of changes of the turn before the client's commands.
+    /// Number of changes that the turn had made before this client's commands.
     pub(crate) dirty_before: u64,
-    /// Last command, if the lookup may reuse it.
+    /// Row of the last command, with which the lookup of the next command compares first; `None`
+    /// after a renamed command.
     pub last: Option<&'static Entry>,
-    /// What is applied of the stream, if the client is this server's primary.
+    /// State of the applied stream, if the client is this server's primary.
     pub(crate) upstream: Option<Box<Applied>>,
 }
 
 impl Session {
-    /// Creates the session of a new client, which is authenticated if the user needs no password.
+    /// Creates the session of a new client. The client is authenticated if the user needs no
+    /// password.
     pub(crate) fn new(info: Arc<ClientInfo>, user: Arc<User>) -> Self {
         *info.user.lock() = user.identity.clone();
         Self {
@@ -181,7 +186,8 @@ impl Session {
         }
     }
 
-    /// Returns whether the client is this server's primary, whose commands are its stream.
+    /// Returns true if the client is this server's primary, whose commands are the replication
+    /// stream.
     #[inline]
     pub(crate) fn is_primary(&self) -> bool {
         self.upstream.is_some()
@@ -192,22 +198,23 @@ impl Session {
         self.channels.len() + self.patterns.len() + self.shard_channels.len()
     }
 
-    /// Returns whether only subscription commands are allowed, because RESP2 does not distinguish messages and replies.
+    /// Returns true if only commands about subscriptions are allowed, because RESP2 does not
+    /// distinguish messages from replies.
     pub fn in_subscribed_mode(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.subscriptions() > 0
     }
 
-    /// Returns whether other clients' commands may send messages to this client.
+    /// Returns true if other clients' commands may send messages to this client.
     pub fn receives_messages(&self) -> bool {
         self.subscriptions() > 0 || self.monitor
     }
 
-    /// Returns whether the client is in tracking mode.
+    /// Returns true if the client is in tracking mode.
     pub(crate) fn is_tracking(&self) -> bool {
         self.tracking.as_ref().is_some_and(|t| t.on)
     }
 
-    /// Makes CLIENT CACHING hold for the next command, or ends that.
+    /// Sets whether CLIENT CACHING applies to the next command.
     pub(crate) fn set_caching(&mut self, on: bool) {
         if let Some(tracking) = &mut self.tracking {
             tracking.caching = on;
@@ -216,7 +223,8 @@ impl Session {
         self.caching = on;
     }
 
-    /// Ends CLIENT CACHING after a command, unless it is in a transaction or is one of CLIENT's own.
+    /// Ends CLIENT CACHING after a command, unless the command is in a transaction or is a CLIENT
+    /// command that keeps it.
     #[cold]
     pub(crate) fn end_caching(&mut self, command: Option<&Entry>) {
         let keeps = command.is_some_and(|entry| entry.row.flags.has(Flags::KEEPS_CACHING));
@@ -225,7 +233,7 @@ impl Session {
         }
     }
 
-    /// Returns whether messages are inserted between the client's replies, in the order of events.
+    /// Returns true if messages are inserted between the client's replies, in the order of events.
     pub(crate) fn separates_messages(&self) -> bool {
         self.receives_messages() || self.is_tracking()
     }
@@ -239,7 +247,8 @@ impl Session {
         }
     }
 
-    /// Returns the count in the reply of a (un)subscription of this kind. Shard channels are counted separately.
+    /// Returns the number of subscriptions in the reply to a subscription of this kind. Shard
+    /// channels are counted separately.
     pub fn reported_subscriptions(&self, kind: Kind) -> usize {
         match kind {
             Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
@@ -247,7 +256,7 @@ impl Session {
         }
     }
 
-    /// Returns the client's identity in the pub/sub registry.
+    /// Returns the client's entry for the pub/sub registry.
     pub fn subscriber(&self) -> Subscriber {
         Subscriber {
             resp3: self.protocol == Protocol::Resp3,
@@ -298,7 +307,7 @@ impl Session {
         self.info.resp.store(number, Ordering::Relaxed);
     }
 
-    /// Sets the client's user, or a new snapshot of it.
+    /// Sets the client's user, or a new snapshot of the same user.
     pub(crate) fn set_user(&mut self, user: Arc<User>) {
         if self.user.identity.id != user.identity.id {
             *self.info.user.lock() = user.identity.clone();
@@ -307,7 +316,8 @@ impl Session {
         self.user = user;
     }
 
-    /// Swaps the users of two sessions: a script's commands run as its caller.
+    /// Swaps the users of two sessions, so that a script's commands run with its caller's
+    /// permissions.
     pub(crate) fn swap_users(&mut self, other: &mut Self) {
         std::mem::swap(&mut self.user, &mut other.user);
         std::mem::swap(&mut self.restricted, &mut other.restricted);
@@ -319,7 +329,7 @@ impl Session {
         self.info.db.store(db as u32, Ordering::Relaxed);
     }
 
-    /// Sets whether accesses leave the usage of keys unchanged (CLIENT NO-TOUCH).
+    /// Sets whether reads leave the usage of keys unchanged (CLIENT NO-TOUCH).
     pub fn set_no_touch(&mut self, on: bool) {
         self.no_touch = on;
         self.info.no_touch.store(on, Ordering::Relaxed);
@@ -331,7 +341,7 @@ impl Session {
         self.info.no_evict.store(on, Ordering::Relaxed);
     }
 
-    /// Copies the numbers of subscriptions to the shared information.
+    /// Copies the numbers of subscriptions to [`ClientInfo`].
     fn update_subscription_info(&self) {
         let info = &self.info;
         for (shown, topics) in [

@@ -1,15 +1,19 @@
-//! The clients that cache what they read (CLIENT TRACKING), and the messages that invalidate it.
+//! The clients that cache what they read (CLIENT TRACKING), and the messages that invalidate their
+//! caches.
 //!
-//! A client's reads are remembered under a number, in the table of the key's shard (`keyspace/tracked.rs` of the store). The registry here
-//! says which client has which number. Its lock is taken while a shard is locked, and before a mailbox's.
+//! A key's readers are recorded by number in the table of the key's shard (`keyspace/tracked.rs` of
+//! the store). The registry here maps numbers to clients. Numbers are assigned in sequence, so a
+//! client that disconnects may leave its entries in those tables: its number is not reused soon.
+//! The registry's lock is taken under locks of shards, and before a mailbox's lock.
 //!
-//! **No client keeps a stale value.** Say that client C of loop B has read a key that a command on loop A then changes. Handlers
-//! write to C's output, so the old value is there before B unlocks the shard. A changes the key under the same lock, and leaves the
-//! invalidation in B's mailbox before it unlocks; B appends it to C's output. So it follows the last reply with the old value, however the
-//! threads run. It may come after a reply with the new value, which C then drops for nothing; that read is remembered like any
-//! other, so the next change is told again. Messages that C's own commands cause are separated in the mailbox and follow the
-//! reply of their command; so do those that other loops leave between two commands of a pipeline. Keys for clients in BCAST mode
-//! are gathered by the sink and sent when its turn ends, before it writes replies: later, which is as safe.
+//! **No client keeps a stale value.** Suppose client C of loop B has read a key that a command on
+//! loop A then changes. B writes the old value to C's output before B unlocks the shard. A changes
+//! the key under the same lock, and adds the invalidation to B's mailbox before A unlocks; B
+//! appends it to C's output. So the invalidation follows the last reply with the old value. It may
+//! also follow a reply with the new value; then C drops its value needlessly, and the next change
+//! is still reported, because that read was recorded. Messages caused by C's own commands follow
+//! the reply of their command. Keys for clients in BCAST mode are collected by the turn's sink (its
+//! receiver of events), and sent at the end of the turn, before the turn's replies are written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -27,63 +31,63 @@ use crate::pubsub::Subscriber;
 use crate::session::Session;
 use crate::session::tracking::{Mode, Tracking};
 
-/// The channel of invalidations for clients that speak RESP2.
+/// Channel of invalidations for clients with RESP2.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// Where messages go: the clients, and the mailboxes of their loops.
-pub(crate) struct Post<'a, O> {
+/// Destinations of messages: the clients, and the mailboxes of their loops.
+pub(crate) struct Destinations<'a, O> {
     pub(crate) clients: &'a Clients,
     pub(crate) mailboxes: &'a [Mailbox<O>],
 }
 
 /// A client in tracking mode.
 struct Tracker {
-    me: Subscriber,
+    client: Subscriber,
     bcast: bool,
     noloop: bool,
     redirect: u64,
     info: Arc<ClientInfo>,
 }
 
-/// The prefixes of all clients in BCAST mode.
+/// The prefixes of all clients in BCAST mode, as the sinks use them.
 #[derive(Default)]
 pub(crate) struct Prefixes {
     version: u64,
     names: HashSet<Box<[u8]>, RandomState>,
-    /// Their lengths, each once.
+    /// The lengths that occur among `names`.
     lengths: BTreeSet<usize>,
 }
 
 impl Prefixes {
-    /// Returns the prefixes of a key. O(lengths).
-    fn of<'k>(&self, key: &'k [u8]) -> impl Iterator<Item = &'k [u8]> {
+    /// Returns the prefixes that match a key. O(lengths).
+    fn matching<'k>(&self, key: &'k [u8]) -> impl Iterator<Item = &'k [u8]> {
         self.lengths
             .range(..=key.len())
             .map(|len| &key[..*len])
             .filter(|prefix| self.names.contains(*prefix))
     }
 
-    /// Returns whether a client wants to know of this key's changes.
+    /// Returns true if a client in BCAST mode has a prefix of this key.
     pub(crate) fn match_key(&self, key: &[u8]) -> bool {
-        self.of(key).next().is_some()
+        self.matching(key).next().is_some()
     }
 }
 
-/// Changed keys, each with the client that has changed it last; 0: none.
+/// Changed keys, each with the id of the client that changed it last; 0 if no client did.
 pub(crate) type Batch = BTreeMap<Box<[u8]>, u64>;
 
 #[derive(Default)]
 struct Registry {
-    /// The last number that was given.
+    /// The number given to the latest client.
     last: u32,
     trackers: HashMap<u32, Tracker, RandomState>,
-    /// Numbers of the clients with each prefix.
+    /// Numbers of the clients that have each prefix.
     prefixes: BTreeMap<Box<[u8]>, BTreeSet<u32>>,
     /// Number of times that the prefixes have changed.
     version: u64,
-    /// The prefixes as the sinks see them, unless they have changed since.
+    /// The prefixes for the sinks; `None` after a change of the prefixes.
     shown: Option<Arc<Prefixes>>,
-    /// Where the message that is being sent goes, and the message.
+    /// Buffers for the message that is being sent: its receivers and its bytes.
     routes: Vec<Subscriber>,
     message: Vec<u8>,
 }
@@ -92,7 +96,7 @@ struct Registry {
 pub(crate) struct Trackers {
     registry: OrderedMutex<Registry>,
     clients: AtomicU64,
-    /// The version of the prefixes, which is read without the lock.
+    /// [`Registry::version`], readable without the lock.
     version: AtomicU64,
 }
 
@@ -107,17 +111,18 @@ impl Default for Trackers {
 }
 
 impl Trackers {
-    /// Number of clients in tracking mode.
+    /// Returns the number of clients in tracking mode.
     pub(crate) fn clients(&self) -> u64 {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Number of prefixes of clients in BCAST mode.
+    /// Returns the number of prefixes of clients in BCAST mode.
     pub(crate) fn prefix_count(&self) -> usize {
         self.registry.lock().prefixes.len()
     }
 
-    /// Begins to track a client, or changes its mode. `prefixes` are added to those that it has.
+    /// Begins to track a client, or changes its mode. `prefixes` are added to the client's
+    /// prefixes.
     pub(crate) fn begin(
         &self,
         turn: &mut Turn,
@@ -125,7 +130,7 @@ impl Trackers {
         mode: Mode,
         prefixes: Vec<Box<[u8]>>,
     ) {
-        let me = session.subscriber();
+        let client = session.subscriber();
         let tracking = session.tracking.get_or_insert_default();
         let mut guard = self.registry.lock();
         let registry = &mut *guard;
@@ -133,7 +138,7 @@ impl Trackers {
             .number
             .get_or_insert_with(|| registry.next_number());
         let tracker = Tracker {
-            me,
+            client,
             bcast: mode.bcast,
             noloop: mode.noloop,
             redirect: mode.redirect,
@@ -186,7 +191,8 @@ impl Trackers {
                     }
                 }
                 self.prefixes_changed(registry);
-                // Under the lock, so that a client that begins meanwhile turns it on again.
+                // Set under the registry's lock, so that a client that begins BCAST mode meanwhile
+                // sets it again.
                 store.set_broadcasts(!registry.prefixes.is_empty());
             }
         }
@@ -206,25 +212,32 @@ impl Trackers {
         self.version.store(registry.version, Ordering::Release);
     }
 
-    /// Notes that a client's protocol has changed.
+    /// Updates the registry after a change of a client's protocol.
     pub(crate) fn protocol_changed(&self, session: &Session) {
         let number = session.tracking.as_ref().and_then(|t| t.number);
         if let Some(number) = number
             && let Some(tracker) = self.registry.lock().trackers.get_mut(&number)
         {
-            tracker.me = session.subscriber();
+            tracker.client = session.subscriber();
         }
     }
 
-    /// Returns the prefixes if they have changed since the caller has got `known`.
+    /// Returns the prefixes if they have changed since the caller received `known`.
     #[inline]
     pub(crate) fn changed_prefixes(&self, known: &Prefixes) -> Option<Arc<Prefixes>> {
         let version = self.version.load(Ordering::Acquire);
         (version != known.version).then(|| self.registry.lock().shown())
     }
 
-    /// Sends the name of a changed key to its readers, except to the client that has changed it if it does not want that.
-    pub(crate) fn invalidate<O>(&self, post: &Post<'_, O>, key: &[u8], readers: &Readers, by: u64) {
+    /// Sends the name of a changed key to its readers, except to the client that changed it if that
+    /// client has chosen NOLOOP.
+    pub(crate) fn invalidate<O>(
+        &self,
+        destinations: &Destinations<'_, O>,
+        key: &[u8],
+        readers: &Readers,
+        by: u64,
+    ) {
         if self.clients() == 0 {
             return;
         }
@@ -239,19 +252,19 @@ impl Trackers {
         for number in readers.iter() {
             if let Some(tracker) = trackers.get(&number)
                 && !tracker.bcast
-                && !(tracker.noloop && tracker.me.client == by)
+                && !(tracker.noloop && tracker.client.client == by)
             {
-                routes.extend(tracker.route(post));
+                routes.extend(tracker.route(destinations));
             }
         }
-        send(post, routes, message, |reply| {
+        send(destinations, routes, message, |reply| {
             reply.array(1);
             reply.bulk(key);
         });
     }
 
-    /// Sends changed keys to the clients that have asked for their prefixes.
-    pub(crate) fn broadcast<O>(&self, post: &Post<'_, O>, batch: &Batch) {
+    /// Sends changed keys to the clients in BCAST mode that have a matching prefix.
+    pub(crate) fn broadcast<O>(&self, destinations: &Destinations<'_, O>, batch: &Batch) {
         let mut guard = self.registry.lock();
         let prefixes = guard.shown();
         let Registry {
@@ -263,7 +276,7 @@ impl Trackers {
         } = &mut *guard;
         let mut keys_of: BTreeMap<&[u8], Vec<(&[u8], u64)>> = BTreeMap::new();
         for (key, by) in batch {
-            for prefix in prefixes.of(key) {
+            for prefix in prefixes.matching(key) {
                 keys_of.entry(prefix).or_default().push((key, *by));
             }
         }
@@ -273,22 +286,22 @@ impl Trackers {
                 let Some(tracker) = trackers.get(number) else {
                     continue;
                 };
-                let me = tracker.me.client;
-                if !(tracker.noloop && keys.iter().any(|(_, by)| *by == me)) {
-                    routes.extend(tracker.route(post));
+                let id = tracker.client.client;
+                if !(tracker.noloop && keys.iter().any(|(_, by)| *by == id)) {
+                    routes.extend(tracker.route(destinations));
                     continue;
                 }
-                // Its own changes are left out, so the message is for it alone.
-                let others = keys.iter().filter(|(_, by)| *by != me);
+                // The message omits the client's own changes, so it goes to this client alone.
+                let others = keys.iter().filter(|(_, by)| *by != id);
                 let count = others.clone().count();
-                if let Some(route) = tracker.route(post).filter(|_| count > 0) {
-                    send(post, &mut [route], message, |reply| {
+                if let Some(route) = tracker.route(destinations).filter(|_| count > 0) {
+                    send(destinations, &mut [route], message, |reply| {
                         reply.array(count);
                         others.clone().for_each(|(key, _)| reply.bulk(key));
                     });
                 }
             }
-            send(post, routes, message, |reply| {
+            send(destinations, routes, message, |reply| {
                 reply.array(keys.len());
                 keys.iter().for_each(|(key, _)| reply.bulk(key));
             });
@@ -299,8 +312,8 @@ impl Trackers {
         }
     }
 
-    /// Tells all clients in tracking mode that every key may have changed.
-    pub(crate) fn invalidate_all<O>(&self, post: &Post<'_, O>) {
+    /// Sends all clients in tracking mode a message that invalidates every key.
+    pub(crate) fn invalidate_all<O>(&self, destinations: &Destinations<'_, O>) {
         if self.clients() == 0 {
             return;
         }
@@ -309,10 +322,10 @@ impl Trackers {
             trackers, message, ..
         } = &mut *guard;
         for tracker in trackers.values() {
-            if let Some(route) = tracker.route(post) {
-                // As in Redis, the null is that of the client in tracking mode.
-                let resp3 = tracker.me.resp3;
-                send(post, &mut [route], message, |reply| {
+            if let Some(route) = tracker.route(destinations) {
+                // As in Redis, the null is encoded in the protocol of the client in tracking mode.
+                let resp3 = tracker.client.resp3;
+                send(destinations, &mut [route], message, |reply| {
                     Reply::new(reply.out(), protocol(resp3)).null();
                 });
             }
@@ -321,7 +334,7 @@ impl Trackers {
 }
 
 impl Registry {
-    /// Returns the prefixes for the sinks.
+    /// Returns the prefixes for the sinks, and rebuilds them after a change.
     fn shown(&mut self) -> Arc<Prefixes> {
         let Self {
             prefixes,
@@ -339,7 +352,7 @@ impl Registry {
         Arc::clone(shown)
     }
 
-    /// Returns a number that no client has.
+    /// Returns a number that no client in tracking mode has.
     fn next_number(&mut self) -> u32 {
         loop {
             self.last = self.last.wrapping_add(1);
@@ -351,23 +364,24 @@ impl Registry {
 }
 
 impl Tracker {
-    /// Returns where the client's messages go. If the client that should get them is gone, the client itself is told that.
-    fn route<O>(&self, post: &Post<'_, O>) -> Option<Subscriber> {
+    /// Returns the receiver of the client's messages. If the client chosen by REDIRECT is gone, the
+    /// client itself is notified of that.
+    fn route<O>(&self, destinations: &Destinations<'_, O>) -> Option<Subscriber> {
         if self.redirect == 0 {
-            // RESP2 has no messages outside of subscriptions.
-            return self.me.resp3.then_some(self.me);
+            // With RESP2, a client receives messages only if it has subscriptions.
+            return self.client.resp3.then_some(self.client);
         }
-        if let Some(to) = post.clients.get(self.redirect) {
+        if let Some(to) = destinations.clients.get(self.redirect) {
             return to.receives_invalidations().then(|| to.subscriber());
         }
         self.info.show_broken_redirect();
-        if self.me.resp3 {
+        if self.client.resp3 {
             let mut message = Vec::new();
             let mut reply = Reply::new(&mut message, Protocol::Resp3);
             reply.push(2);
             reply.bulk(b"tracking-redir-broken");
             reply.int(self.redirect.cast_signed());
-            deliver(post.mailboxes, &[self.me], &message);
+            deliver(destinations.mailboxes, &[self.client], &message);
         }
         None
     }
@@ -381,9 +395,9 @@ const fn protocol(resp3: bool) -> Protocol {
     }
 }
 
-/// Sends an invalidation with this content, which is encoded once per protocol.
+/// Sends an invalidation with this content. The message is encoded once per protocol.
 fn send<O>(
-    post: &Post<'_, O>,
+    destinations: &Destinations<'_, O>,
     routes: &mut [Subscriber],
     message: &mut Vec<u8>,
     content: impl Fn(&mut Reply),
@@ -402,11 +416,11 @@ fn send<O>(
             reply.bulk(CHANNEL);
         }
         content(&mut reply);
-        deliver(post.mailboxes, routes, message);
+        deliver(destinations.mailboxes, routes, message);
     }
 }
 
-/// Leaves a message in the mailboxes of these clients, which are sorted by loop.
+/// Adds a message to the mailboxes of these clients, which are sorted by loop.
 fn deliver<O>(mailboxes: &[Mailbox<O>], routes: &[Subscriber], message: &[u8]) {
     for routes in routes.chunk_by(|a, b| a.loop_number == b.loop_number) {
         let to = routes.iter().map(|route| (route.client, route.slot));

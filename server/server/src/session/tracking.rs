@@ -1,8 +1,9 @@
-//! What a session knows of its client's cache (CLIENT TRACKING); see `trackers`.
+//! State of client-side caching in a session (CLIENT TRACKING). The registry of all such clients is
+//! in `trackers`.
 
 use std::collections::BTreeSet;
 
-/// What CLIENT TRACKING ON has chosen.
+/// Options of CLIENT TRACKING ON.
 #[derive(Clone, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -13,28 +14,29 @@ pub(crate) struct Mode {
     pub(crate) optin: bool,
     pub(crate) optout: bool,
     pub(crate) noloop: bool,
-    /// The client that gets the messages; 0: this one.
+    /// Id of the client that receives the messages; 0 for this client.
     pub(crate) redirect: u64,
 }
 
 /// Prefixes of the keys that a client in BCAST mode caches.
 pub(crate) type PrefixList = Vec<Box<[u8]>>;
 
-/// A session's part of client-side caching.
+/// State of client-side caching of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Tracking {
     pub(crate) on: bool,
     pub(crate) mode: Mode,
-    /// Prefixes in BCAST mode.
+    /// Prefixes of the keys in BCAST mode.
     pub(crate) prefixes: BTreeSet<Box<[u8]>>,
-    /// CLIENT CACHING is in force.
+    /// CLIENT CACHING applies to the next command.
     pub(crate) caching: bool,
-    /// The client's number, which it keeps once it has one.
+    /// Number of the client in the registry. It stays the same when tracking ends and begins again.
     pub(crate) number: Option<u32>,
 }
 
 impl Tracking {
-    /// Returns the number under which the next command's reads are remembered.
+    /// Returns the number under which the next command's reads are recorded, or `None` if they are
+    /// not recorded.
     pub(crate) fn reader(&self) -> Option<u32> {
         let Mode {
             bcast,

@@ -1,8 +1,9 @@
 //! Transactions: MULTI queues commands, EXEC runs them atomically.
 //!
-//! The row of a queued command names its keys before it runs. EXEC locks the shards of all commands and watched
-//! keys, checks the watched keys, and unlocks after the last command. No client sees half a transaction, even across
-//! shards. All commands run at the same instant.
+//! The row of a queued command says which of its arguments are keys. EXEC locks the shards of all
+//! commands and watched keys, checks the watched keys, and unlocks the shards after the last
+//! command. So no client sees half a transaction, even across shards. All commands run at the same
+//! instant.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,15 +22,15 @@ use crate::table::{Entry, Run};
 #[derive(Default)]
 pub struct Transaction {
     queue: Vec<Queued>,
-    /// Bytes of all arguments.
+    /// Total bytes of all arguments.
     bytes: usize,
-    /// Bytes of the arguments on the heap.
+    /// Bytes of heap memory that the arguments use.
     memory: usize,
-    /// True if a command was rejected: EXEC runs none.
+    /// A command was rejected, so EXEC runs no command.
     refused: bool,
-    /// True if a command may change the keyspace or publish messages.
+    /// A command may change the keyspace or publish messages.
     writes: bool,
-    /// True if a command reads keys.
+    /// A command reads keys.
     reads: bool,
 }
 
@@ -39,34 +40,34 @@ struct Queued {
 }
 
 impl Transaction {
-    /// Returns whether a command may change the keyspace or publish messages.
+    /// Returns true if a command may change the keyspace or publish messages.
     pub(crate) fn writes(&self) -> bool {
         self.writes
     }
 
-    /// Returns whether a command reads or changes keys.
+    /// Returns true if a command reads or changes keys.
     pub(crate) fn touches_data(&self) -> bool {
         self.reads || self.writes
     }
 
-    /// Returns whether a command may change keys. O(commands).
+    /// Returns true if a command may change keys. O(commands).
     pub(crate) fn changes_keys(&self) -> bool {
         self.has(Flags::WRITE)
     }
 
-    /// Returns whether a command has this flag. O(commands).
+    /// Returns true if a command has this flag. O(commands).
     pub(crate) fn has(&self, flag: Flags) -> bool {
         let mut queued = self.queue.iter();
         queued.any(|queued| queued.entry.row.flags.has(flag))
     }
 
-    /// Returns whether a command lacks this flag. O(commands).
+    /// Returns true if a command lacks this flag. O(commands).
     fn lacks(&self, flag: Flags) -> bool {
         let mut queued = self.queue.iter();
         queued.any(|queued| !queued.entry.row.flags.has(flag))
     }
 
-    /// Returns whether a command was rejected.
+    /// Returns true if a command was rejected.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused
     }
@@ -81,7 +82,7 @@ impl Transaction {
         self.queue.iter().map(|q| (q.entry, q.args.as_args()))
     }
 
-    /// Locks the shards of all commands and watched keys.
+    /// Locks the shards of all commands and watched keys until [`Turn::unpin`].
     pub(crate) fn pin(&self, turn: &mut Turn, watched: &BTreeSet<WatchedKey>) {
         let store = turn.store;
         if store.shards() == 1 || self.queue.iter().any(Queued::needs_everything) {
@@ -105,7 +106,7 @@ impl Queued {
     }
 }
 
-/// Returns whether a command may access keys that its arguments do not name.
+/// Returns true if a command may access keys that its arguments do not name.
 fn needs_everything(entry: &Entry, args: Args) -> bool {
     match entry.run {
         Run::Keyspace(command) => {
@@ -124,7 +125,7 @@ fn add_shards(entry: &Entry, args: Args, store: &Store, shards: &mut Vec<usize>)
     }
 }
 
-/// Locks the shards of a timer and of its command.
+/// Locks the shards of a timer and of the timer's command.
 pub(crate) fn pin_for_timer(turn: &mut Turn, timer: &[u8], entry: &Entry, args: Args) {
     let store = turn.store;
     if store.shards() == 1 || needs_everything(entry, args) {
@@ -139,7 +140,7 @@ pub(crate) fn pin_for_timer(turn: &mut Turn, timer: &[u8], entry: &Entry, args: 
 pub(crate) const ABORTED: Error =
     Error::fixed("EXECABORT Transaction discarded because of previous errors.");
 
-/// Returns the error of an EXEC that is itself rejected.
+/// Returns the error for an EXEC that is itself rejected.
 pub(crate) fn aborted_by(error: &Error) -> Error {
     let text = error.bytes();
     let text = text.strip_prefix(b"ERR ").unwrap_or(&text);
@@ -151,13 +152,14 @@ pub(crate) fn aborted_by(error: &Error) -> Error {
 }
 
 impl Session {
-    /// Returns the open transaction if the command runs it, as EXEC does.
+    /// Returns the open transaction if `entry` runs it, as EXEC does.
     pub(crate) fn executed_by(&self, entry: &Entry) -> Option<&Transaction> {
         let executes = entry.row.flags.has(Flags::EXECUTES);
         self.multi.as_deref().filter(|_| executes)
     }
 
-    /// Returns whether the command runs scripts, itself or in the transaction that it runs. O(commands).
+    /// Returns true if the command runs scripts, either itself or in the transaction that it runs.
+    /// O(commands).
     pub(crate) fn runs_scripts(&self, entry: &Entry) -> bool {
         entry.row.flags.has(Flags::RUNS_SCRIPTS)
             || self
@@ -165,7 +167,8 @@ impl Session {
                 .is_some_and(|queued| queued.has(Flags::RUNS_SCRIPTS))
     }
 
-    /// Returns whether the command lacks this flag, itself or in the transaction that it runs. O(commands).
+    /// Returns true if the command lacks this flag, or runs a transaction with a command that lacks
+    /// it. O(commands).
     pub(crate) fn lacks(&self, entry: &Entry, flag: Flags) -> bool {
         !entry.row.flags.has(flag)
             || self
@@ -173,7 +176,7 @@ impl Session {
                 .is_some_and(|queued| queued.lacks(flag))
     }
 
-    /// Begins a transaction, or ends it with `None`.
+    /// Begins a transaction; `None` ends the open one.
     pub(crate) fn set_multi(&mut self, transaction: Option<Box<Transaction>>) {
         self.multi = transaction;
         self.update_multi_info();
@@ -203,7 +206,7 @@ impl Session {
         }
     }
 
-    /// Copies the size of the queue to the shared information.
+    /// Copies the size of the queue to [`ClientInfo`].
     fn update_multi_info(&self) {
         let (count, bytes) = match &self.multi {
             None => (-1, 0),
@@ -240,14 +243,15 @@ impl Session {
         turn.watch(self.db, new.iter().copied(), flag);
     }
 
-    /// Removes the watches that ended while a script held the locks of their keys.
+    /// Removes the watches that ended while a script had locked their shards.
     pub(crate) fn end_stale_watches(&mut self, turn: &mut Turn) {
         if std::mem::take(&mut self.stale_watches) {
             self.unwatch(turn);
         }
     }
 
-    /// Removes all watches and lowers the flag; later, if the turn may not lock.
+    /// Removes all watches and lowers the flag. If the turn may not lock shards, the removal is put
+    /// off.
     pub(crate) fn unwatch(&mut self, turn: &mut Turn) {
         if !turn.may_lock {
             self.stale_watches = !self.watched.is_empty();
@@ -267,7 +271,8 @@ impl Session {
     }
 }
 
-/// Returns whether CLIENT REPLY suppresses a queued command's reply. As in Redis, the header of EXEC's reply still counts it.
+/// Returns true if CLIENT REPLY suppresses a queued command's reply. As in Redis, the header of
+/// EXEC's reply still counts it.
 pub(crate) fn is_unwanted_queued_reply(session: &mut Session) -> bool {
     let ignore_reply_mode = std::mem::take(&mut session.ignore_reply_mode);
     matches!(session.reply_mode, ReplyMode::Off | ReplyMode::SkipNext) && !ignore_reply_mode

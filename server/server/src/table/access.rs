@@ -1,15 +1,20 @@
-//! Access of a command to its keys, in the words of its row.
+//! The access of a command to its keys, derived from the access words of the command's row.
+//!
+//! A row names the access as COMMAND INFO shows it, such as `RW access update`.
 
 use punctual_resp::Args;
 use punctual_store::spec::{Facts, Group, Keys};
 
-/// Access words of shard channels, which have hash slots but are not keys.
+/// Access words of shard channels: COMMAND reports them like keys, but ACL rules for keys do not
+/// apply to them.
 pub(crate) const NOT_KEYS: &[&str] = &["not_key"];
 
-/// End of the access words of SET and DELEX.
+/// Last word of the access words of SET, DELEX and BITFIELD, whose access depends on their
+/// arguments.
 const VARIABLE: &str = "variable_flags";
 
-/// Permission that a command needs for a key.
+/// Permission that a command needs for a key. With neither field set, any permission for the key is
+/// enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Need {
     pub(crate) read: bool,
@@ -17,9 +22,9 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// Returns the permission for an access. As in Redis, only what happens to the value counts: an access without these
-    /// words needs a permission of any kind.
-    fn of(words: &str) -> Self {
+    /// Returns the permission that access words need. As in Redis, only an access to the value
+    /// counts: the access `RO` without further words (SCARD) needs any permission for the key.
+    fn from_words(words: &str) -> Self {
         Self {
             read: words.contains("access"),
             write: ["insert", "delete", "update"]
@@ -32,20 +37,20 @@ impl Need {
 /// Permissions that a command needs for its keys.
 #[derive(Clone, Debug)]
 pub(crate) enum Needs {
-    /// It has no keys.
+    /// The command has no keys.
     None,
-    /// The same for all keys.
+    /// All keys need the same permission.
     Same(Need),
-    /// One for each key; the last one for all further keys.
+    /// Permissions by position of the key. The last one applies to all further keys.
     Each(Box<[Need]>),
-    /// Write, and read too if SET or DELEX reveals something of the old value.
+    /// SET and DELEX: write, and also read if the command reveals something about the old value.
     Set,
-    /// Read, and write too if BITFIELD has an operation that writes.
+    /// BITFIELD: read, and also write if it has an operation that writes.
     BitField,
 }
 
 impl Needs {
-    pub(crate) fn of(row: &Facts) -> Self {
+    pub(crate) fn from_row(row: &Facts) -> Self {
         let varies = |words: &&str| words.ends_with(VARIABLE);
         match (row.keys, row.access) {
             (Keys::None, _) => Self::None,
@@ -54,24 +59,25 @@ impl Needs {
                 Group::Bitmap => Self::BitField,
                 _ => Self::Set,
             },
-            // Unknown; a test checks that there is no such row.
+            // No row should lack its access words, and a test checks that; such a row would need
+            // all permissions.
             (_, []) => Self::Same(Need {
                 read: true,
                 write: true,
             }),
-            (_, [words]) => Self::Same(Need::of(words)),
-            (_, all) => Self::Each(all.iter().map(|words| Need::of(words)).collect()),
+            (_, [words]) => Self::Same(Need::from_words(words)),
+            (_, all) => Self::Each(all.iter().map(|words| Need::from_words(words)).collect()),
         }
     }
 
-    /// Returns the permission for key number `i`.
+    /// Returns the permission for the key at position `i`.
     #[inline]
     pub(crate) fn of_key(&self, row: &Facts, args: Args, i: usize) -> Need {
         match self {
             Self::None => Need::default(),
             Self::Same(need) => *need,
             Self::Each(all) => {
-                // The key of an option has the last kind of access, after the keys of patterns.
+                // The key of an option (STORE) needs the last permission at any position.
                 let at = match row.keys {
                     Keys::Options(_) if i > 0 => all.len() - 1,
                     _ => i.min(all.len() - 1),
@@ -90,11 +96,11 @@ impl Needs {
     }
 }
 
-/// Returns the access words of a command's key number `i`.
+/// Returns the access words for the key at position `i` of a command.
 pub(crate) fn access_of(row: &Facts, args: Args<'_>, i: usize) -> &'static str {
     let access = row.access;
     let words = match row.keys {
-        // The key of an option has the last kind of access, after the keys of patterns.
+        // The key of an option (STORE) has the last access words at any position.
         Keys::Options(_) if i > 0 => access.last(),
         _ => access.get(i).or(access.last()),
     };
@@ -114,14 +120,14 @@ pub(crate) fn access_of(row: &Facts, args: Args<'_>, i: usize) -> &'static str {
     }
 }
 
-/// Returns whether SET or DELEX reveals something of the old value: by GET, or by a condition.
+/// Returns true if SET or DELEX reveals something about the old value: by GET, or by a condition.
 #[inline]
 fn reads_old(row: &Facts, args: Args) -> bool {
     const REVEALING: [&str; 5] = ["get", "ifeq", "ifne", "ifdeq", "ifdne"];
     if args.len() <= 3 {
         return false;
     }
-    // The options follow the arguments that the command must have.
+    // Options follow the required arguments.
     let from = row.arity.unsigned_abs() as usize;
     let reveals = |arg: &[u8]| {
         let is = |word: &&str| arg.eq_ignore_ascii_case(word.as_bytes());
@@ -130,7 +136,7 @@ fn reads_old(row: &Facts, args: Args) -> bool {
     args.iter().skip(from).any(reveals)
 }
 
-/// Returns whether the valid operations of a BITFIELD only read.
+/// Returns true if all operations of a BITFIELD only read. Returns false for invalid operations.
 fn bitfield_reads(mut operations: Args) -> bool {
     while let Some(word) = operations.get(0) {
         let more = operations.len() - 1;
@@ -183,7 +189,11 @@ mod tests {
             let entry = table().get(args.at(0)).unwrap();
             let need = entry.needs.of_key(entry.row, args, 0);
             assert_eq!((need.read, need.write), (read, true), "{line}");
-            assert_eq!(need, Need::of(access_of(entry.row, args, 0)), "{line}");
+            assert_eq!(
+                need,
+                Need::from_words(access_of(entry.row, args, 0)),
+                "{line}"
+            );
         }
     }
 }

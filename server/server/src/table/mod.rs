@@ -1,4 +1,10 @@
-//! The command table: the keyspace's commands and the server's own, by name.
+//! The command table: the rows of the keyspace's commands and of the server's commands, by name. A
+//! row declares a command: name, arity, flags, keys, documentation and handler.
+//!
+//! An [`Entry`] has the facts of a row, and a number in place of the server's handler. So code that
+//! counts, queues or shows commands does not depend on the handlers. Code should test a row's flags
+//! rather than a command's name. The table does not change while the server runs; `names` applies
+//! `rename-command` on top of it.
 
 pub(crate) mod access;
 pub(crate) mod names;
@@ -14,30 +20,30 @@ use crate::table::access::Needs;
 /// Maximum length of a command name in bytes.
 const NAME_MAX: usize = 32;
 
-/// Execution of a command.
+/// The way in which a command is executed.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// On the keyspace, under the locks that its keys need.
+    /// The store executes it on the keyspace, under the locks of its keys.
     Keyspace(&'static Command),
-    /// By the server's handler with this number.
+    /// The server's handler with this number executes it.
     Server(usize),
-    /// Not at all: a container needs a subcommand.
+    /// It cannot be executed: a container needs a subcommand.
     Container,
 }
 
 /// A command or subcommand in the table.
 pub struct Entry {
-    /// Dense number, for statistics.
+    /// Number from 0 without gaps, used as an index of statistics.
     pub id: usize,
-    /// Name in lower case; a subcommand's is `client|id`.
+    /// Name in lower case; a subcommand's name contains its container: `client|id`.
     pub name: String,
-    /// Metadata.
+    /// Facts of the row: arity, flags, keys, documentation.
     pub row: &'static Facts,
     /// Permissions that the command needs for its keys.
     pub(crate) needs: Needs,
-    /// Execution of the command.
+    /// The way in which the command is executed.
     pub run: Run,
-    /// Subcommands.
+    /// Subcommands; empty if the command is not a container.
     pub subcommands: Vec<Entry>,
 }
 
@@ -46,15 +52,15 @@ pub struct CommandTable {
     commands: Vec<Entry>,
     by_name: HashMap<String, usize, ahash::RandomState>,
     entries: usize,
-    /// Full names by id.
+    /// Full names, indexed by id.
     names: Vec<String>,
-    /// Commands of the keyspace by id.
+    /// Commands of the keyspace, indexed by id.
     keyspace: Vec<Option<&'static Command>>,
 }
 
 impl CommandTable {
-    /// Creates the table from the keyspace's commands and the server's `families`. Also returns the server's handlers in
-    /// the order of their numbers.
+    /// Creates the table from the keyspace's commands and the server's `families`. Also returns the
+    /// server's handlers, indexed by their numbers.
     pub(crate) fn new<H: Copy>(families: &'static [&'static [Row<H>]]) -> (Self, Vec<H>) {
         let mut handlers = Vec::new();
         let mut next_id = 0;
@@ -70,7 +76,7 @@ impl CommandTable {
                 handlers.extend(row.handler);
                 Run::Server(handlers.len() - 1)
             });
-            // MEMORY has subcommands of both the keyspace and the server.
+            // MEMORY is in both: it has subcommands of the keyspace and of the server.
             match commands
                 .iter_mut()
                 .find(|e: &&mut Entry| e.name == new.name)
@@ -103,7 +109,7 @@ impl CommandTable {
         (table, handlers)
     }
 
-    /// Returns the number of commands and subcommands. Every id is below it.
+    /// Returns the number of commands and subcommands. All ids are smaller.
     pub fn entries(&self) -> usize {
         self.entries
     }
@@ -113,7 +119,7 @@ impl CommandTable {
         self.names.get(id).map(String::as_str)
     }
 
-    /// Returns the command or subcommand with this id. O(n).
+    /// Returns the command or subcommand with this id. O(commands).
     pub(crate) fn entry(&self, id: usize) -> Option<&Entry> {
         self.all().find(|entry| entry.id == id)
     }
@@ -155,16 +161,16 @@ impl Entry {
             .find(|e| e.row.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// Returns the number of words in the name: two for a subcommand, else one.
+    /// Returns the number of words in the name: two for a subcommand, otherwise one.
     #[inline]
     pub(crate) fn words(&self) -> usize {
         1 + usize::from(self.name.len() > self.row.name.len())
     }
 
-    /// Returns whether the arguments begin with this name, ignoring case. O(length of the name).
+    /// Returns true if the arguments begin with this name, ignoring case. O(length of the name).
     #[inline]
     pub(crate) fn is_called_by(&self, args: Args<'_>) -> bool {
-        // The name is in lower case.
+        // `name` is in lower case.
         let is = |name: &[u8], word: &[u8]| {
             let mut pairs = name.iter().zip(word);
             name.len() == word.len() && pairs.all(|(a, b)| *a == b.to_ascii_lowercase())
@@ -172,7 +178,7 @@ impl Entry {
         let last = self.row.name.as_bytes();
         match self.name.len() - last.len() {
             0 => is(last, args.at(0)),
-            // The container's name and a bar.
+            // The full name begins with the container's name and a bar.
             before => {
                 let container = &self.name.as_bytes()[..before - 1];
                 args.len() > 1 && is(container, args.at(0)) && is(last, args.at(1))
@@ -180,7 +186,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether the command may change the keyspace or publish messages.
+    /// Returns true if the command may change the keyspace or publish messages.
     pub fn writes(&self) -> bool {
         self.row.flags.has(Flags::WRITE) || self.row.flags.has(Flags::MAY_REPLICATE)
     }
@@ -222,7 +228,7 @@ fn entry<H>(
     Entry {
         id,
         row: &row.facts,
-        needs: Needs::of(&row.facts),
+        needs: Needs::from_row(&row.facts),
         run: own,
         name,
         subcommands,

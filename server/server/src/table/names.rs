@@ -1,7 +1,7 @@
-//! Command names of one server: those of the command table, as changed by `rename-command`.
+//! The command names of one server: the names of the command table, changed by `rename-command`.
 //!
-//! A renamed command keeps its row. COMMAND, statistics and errors show the row's name. Only the lookup of a
-//! client's command uses these names.
+//! A renamed command keeps its row. COMMAND, statistics and errors show the row's name; only the
+//! lookup of a client's command uses the new name.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use crate::table::{CommandTable, Entry};
 #[derive(Clone)]
 pub(crate) struct CommandNames {
     table: &'static CommandTable,
-    /// Renames by lower-case name; `None` marks a removed name.
+    /// Renamed commands by lower-case name; `None` marks a name that is no longer valid.
     changed: BTreeMap<Vec<u8>, Option<&'static Entry>>,
-    /// Ids of commands that have no name.
+    /// Ids of the commands that `rename-command` disabled.
     disabled: Vec<usize>,
 }
 
@@ -26,7 +26,7 @@ impl CommandNames {
     /// Applies the `rename-command` lines of a configuration to the table's names.
     ///
     /// # Errors
-    /// The first line that cannot be applied.
+    /// Returns an error for the first line that cannot be applied.
     pub(crate) fn new(table: &'static CommandTable, config: &Config) -> Result<Self, ConfigError> {
         let mut names = Self {
             table,
@@ -49,7 +49,8 @@ impl CommandNames {
     /// Renames a command, or disables it if `to` is empty.
     ///
     /// # Errors
-    /// Redis's texts: there is no command `from`, or there is already a command `to`.
+    /// Returns Redis's text if no command has the name `from`, or a command already has the name
+    /// `to`.
     fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), &'static str> {
         let entry = self.get(from).ok_or("No such command in rename-command")?;
         self.changed.insert(from.to_ascii_lowercase(), None);
@@ -63,7 +64,8 @@ impl CommandNames {
         Ok(())
     }
 
-    /// Returns the top-level command with this name, ignoring case. O(1); O(log n) with n renamed commands.
+    /// Returns the top-level command with this name, ignoring case. O(1), plus O(log n) with n
+    /// renamed commands.
     #[inline]
     pub(crate) fn get(&self, name: &[u8]) -> Option<&'static Entry> {
         if !self.changed.is_empty()
@@ -87,8 +89,8 @@ impl CommandNames {
     /// Returns the command or subcommand that `args` calls.
     ///
     /// # Errors
-    /// Redis's texts for an unknown command, an unknown subcommand or a wrong number of arguments, and the entry if the
-    /// command is known.
+    /// Returns Redis's text for an unknown command, an unknown subcommand or a wrong number of
+    /// arguments. The entry is included if the command is known.
     pub(crate) fn find(
         &self,
         args: Args<'_>,
@@ -108,20 +110,22 @@ impl CommandNames {
         Ok(entry)
     }
 
-    /// Returns the top-level commands that have a name.
+    /// Returns the top-level commands that are not disabled.
     pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Entry> {
         let commands = self.table.commands().iter();
         commands.filter(|entry| !self.disabled.contains(&entry.id))
     }
 
-    /// Returns the named commands and their subcommands, each container before its subcommands.
+    /// Returns the commands that are not disabled and their subcommands, each container before its
+    /// subcommands.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'static Entry> {
         self.commands()
             .flat_map(|entry| std::iter::once(entry).chain(&entry.subcommands))
     }
 }
 
-/// Returns the error for an unknown command: its name, and up to 128 bytes of its arguments.
+/// Returns the error for an unknown command: its name, and up to `LISTED_MAX` bytes of its
+/// arguments.
 fn unknown(args: Args) -> Error {
     const LISTED_MAX: usize = 128;
     let mut listed = Vec::new();
@@ -142,7 +146,8 @@ fn unknown(args: Args) -> Error {
     )
 }
 
-/// Returns the error for an unknown subcommand. It shows the container's name as sent, in upper case.
+/// Returns the error for an unknown subcommand. It shows the container's name as the client sent
+/// it, in upper case.
 fn unknown_subcommand(args: Args) -> Error {
     let container = String::from_utf8_lossy(args.at(0)).to_ascii_uppercase();
     let after = format!("'. Try {container} HELP.");

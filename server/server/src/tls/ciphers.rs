@@ -1,12 +1,14 @@
-//! `tls-protocols`, `tls-ciphers` and `tls-ciphersuites`: OpenSSL's names for what rustls has.
+//! `tls-protocols`, `tls-ciphers` and `tls-ciphersuites`: maps OpenSSL's names to rustls's
+//! protocols and ciphers.
 //!
-//! rustls knows no weak cipher: what it has is TLS 1.2 and 1.3 with AES-GCM or ChaCha20-Poly1305, and ephemeral keys.
+//! rustls has no weak cipher: it has TLS 1.2 and 1.3 with AES-GCM or ChaCha20-Poly1305, and
+//! ephemeral keys.
 
 use rustls::crypto::ring::cipher_suite as suites;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 
-/// The cipher suites of TLS 1.3, in the order in which rustls prefers them.
-const OF_TLS13: [(&str, SupportedCipherSuite); 3] = [
+/// The cipher suites of TLS 1.3, in rustls's order of preference.
+const TLS13_SUITES: [(&str, SupportedCipherSuite); 3] = [
     ("TLS_AES_256_GCM_SHA384", suites::TLS13_AES_256_GCM_SHA384),
     ("TLS_AES_128_GCM_SHA256", suites::TLS13_AES_128_GCM_SHA256),
     (
@@ -15,8 +17,8 @@ const OF_TLS13: [(&str, SupportedCipherSuite); 3] = [
     ),
 ];
 
-/// The cipher suites of TLS 1.2: OpenSSL's name, and the groups of OpenSSL's that it is in.
-const OF_TLS12: [(&str, &[&str], SupportedCipherSuite); 6] = [
+/// The cipher suites of TLS 1.2: OpenSSL's name, and the OpenSSL groups that contain the suite.
+const TLS12_SUITES: [(&str, &[&str], SupportedCipherSuite); 6] = [
     (
         "ECDHE-ECDSA-AES256-GCM-SHA384",
         &["ECDSA", "AES", "AES256", "AESGCM", "SHA384"],
@@ -49,16 +51,16 @@ const OF_TLS12: [(&str, &[&str], SupportedCipherSuite); 6] = [
     ),
 ];
 
-/// Groups that hold every cipher suite of [`OF_TLS12`].
+/// OpenSSL groups that contain every suite of [`TLS12_SUITES`].
 const ALL: [&str; 8] = [
     "ALL", "DEFAULT", "HIGH", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH",
 ];
 
-/// Protocols of a `tls-protocols`.
+/// The protocols that a value of `tls-protocols` names.
 #[derive(Debug)]
 pub(super) struct Protocols {
     pub(super) versions: Vec<&'static SupportedProtocolVersion>,
-    /// Versions before TLS 1.2 that were asked for.
+    /// The value names a version before TLS 1.2.
     pub(super) too_old: bool,
 }
 
@@ -82,20 +84,21 @@ pub(super) fn protocols(text: &str) -> Option<Protocols> {
     Some(protocols)
 }
 
-/// Parses `tls-ciphersuites`: names separated by colons; empty means all. Returns `None` for an unknown name.
-pub(super) fn of_tls13(text: &str) -> Option<Vec<SupportedCipherSuite>> {
+/// Parses `tls-ciphersuites`: names separated by colons; empty means all. Returns `None` for an
+/// unknown name.
+pub(super) fn tls13_suites(text: &str) -> Option<Vec<SupportedCipherSuite>> {
     if text.is_empty() {
-        return Some(OF_TLS13.iter().map(|(_, suite)| *suite).collect());
+        return Some(TLS13_SUITES.iter().map(|(_, suite)| *suite).collect());
     }
     text.split(':')
-        .map(|name| OF_TLS13.iter().find(|(known, _)| *known == name))
+        .map(|name| TLS13_SUITES.iter().find(|(known, _)| *known == name))
         .map(|found| found.map(|(_, suite)| *suite))
         .collect()
 }
 
-/// Parses `tls-ciphers`, a cipher list of OpenSSL's; empty means all. As there, words for what is not known count for nothing.
-/// Returns `None` if no cipher is left.
-pub(super) fn of_tls12(text: &str) -> Option<Vec<SupportedCipherSuite>> {
+/// Parses `tls-ciphers`, a cipher list in OpenSSL's syntax; empty means all. As in OpenSSL, unknown
+/// words are ignored. Returns `None` if no cipher is left.
+pub(super) fn tls12_suites(text: &str) -> Option<Vec<SupportedCipherSuite>> {
     let text = if text.is_empty() { "ALL" } else { text };
     let (mut picked, mut banned) = (Vec::new(), Vec::new());
     for word in text.split([':', ',', ' ', ';']) {
@@ -103,7 +106,9 @@ pub(super) fn of_tls12(text: &str) -> Option<Vec<SupportedCipherSuite>> {
             Some(sign @ (b'!' | b'-' | b'+')) => (*sign, &word[1..]),
             _ => (b' ', word),
         };
-        let matching: Vec<usize> = (0..OF_TLS12.len()).filter(|at| is_in(*at, word)).collect();
+        let matching: Vec<usize> = (0..TLS12_SUITES.len())
+            .filter(|at| is_in(*at, word))
+            .collect();
         match sign {
             b' ' => {
                 let known = [picked.clone(), banned.clone()].concat();
@@ -118,13 +123,14 @@ pub(super) fn of_tls12(text: &str) -> Option<Vec<SupportedCipherSuite>> {
             }
         }
     }
-    let suites: Vec<_> = picked.into_iter().map(|at| OF_TLS12[at].2).collect();
+    let suites: Vec<_> = picked.into_iter().map(|at| TLS12_SUITES[at].2).collect();
     (!suites.is_empty()).then_some(suites)
 }
 
-/// Returns true if the cipher suite is in a group, in all groups of a word with `+`, or has this name.
+/// Returns true if each part of `word` is the suite's name or one of its groups. `+` separates
+/// parts.
 fn is_in(at: usize, word: &str) -> bool {
-    let (name, groups, _) = OF_TLS12[at];
+    let (name, groups, _) = TLS12_SUITES[at];
     word.split('+').all(|part| {
         part == name
             || ALL.contains(&part)
@@ -139,10 +145,10 @@ mod tests {
 
     fn names(text: &str) -> Option<Vec<&'static str>> {
         let name = |suite: &SupportedCipherSuite| {
-            let found = OF_TLS12.iter().find(|(_, _, known)| known == suite);
+            let found = TLS12_SUITES.iter().find(|(_, _, known)| known == suite);
             found.map_or("?", |(name, ..)| *name)
         };
-        of_tls12(text).map(|suites| suites.iter().map(name).collect())
+        tls12_suites(text).map(|suites| suites.iter().map(name).collect())
     }
 
     #[test]
@@ -177,7 +183,7 @@ mod tests {
         assert_eq!(protocols("TLSv1.2 tlsv1.3").unwrap().versions.len(), 2);
         assert!(protocols("TLSv1.1").unwrap().too_old);
         assert!(protocols("TLSv9").is_none());
-        assert_eq!(of_tls13("TLS_AES_128_GCM_SHA256").unwrap().len(), 1);
-        assert!(of_tls13("NONSENSE").is_none());
+        assert_eq!(tls13_suites("TLS_AES_128_GCM_SHA256").unwrap().len(), 1);
+        assert!(tls13_suites("NONSENSE").is_none());
     }
 }

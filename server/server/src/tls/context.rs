@@ -1,4 +1,5 @@
-//! What new sessions may do: certificates, keys, authorities, protocols and ciphers, read from the configuration's files.
+//! Configuration of new sessions: certificates, keys, authorities, protocols and ciphers, read from
+//! the files that the directives name.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,13 +29,13 @@ use crate::world::World;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// No certificate.
+    /// No certificate is configured.
     #[error("No tls-cert-file configured!")]
     NoCertificate,
-    /// No private key.
+    /// No private key is configured.
     #[error("No tls-key-file configured!")]
     NoKey,
-    /// Nobody to trust.
+    /// No trusted authority is configured.
     #[error(
         "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, tls-replication or tls-auth-clients are enabled!"
     )]
@@ -42,17 +43,17 @@ pub enum TlsError {
     /// The certificate cannot be used.
     #[error("Failed to load certificate: {}: {reason}", path.display())]
     Certificate {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason for which the certificate is refused.
         reason: String,
     },
     /// The private key cannot be used.
     #[error("Failed to load private key: {}: {reason}", path.display())]
     Key {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason for which the key is refused.
         reason: String,
     },
     /// The authorities cannot be used.
@@ -63,31 +64,31 @@ pub enum TlsError {
         "Invalid tls-protocols specified. Use a combination of 'TLSv1', 'TLSv1.1', 'TLSv1.2' and 'TLSv1.3'."
     )]
     Protocols,
-    /// Only protocols that are not supported.
+    /// `tls-protocols` names only versions that are not supported.
     #[error("Invalid tls-protocols specified. TLSv1 and TLSv1.1 are not supported.")]
     OldProtocols,
-    /// No cipher is left of `tls-ciphers`.
+    /// `tls-ciphers` names no cipher that is supported.
     #[error("Failed to configure ciphers: {0}")]
     Ciphers(String),
     /// `tls-ciphersuites` has an unknown name.
     #[error("Failed to configure ciphersuites: {0}")]
     CipherSuites(String),
-    /// The parts do not fit together.
+    /// rustls refuses the combination of settings.
     #[error("Failed to configure TLS: {0}")]
     Other(#[from] rustls::Error),
 }
 
-/// What new sessions may do.
+/// Configuration of new sessions.
 pub(crate) struct Context {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
 }
 
 impl Context {
-    /// Reads the files of the configuration. Logs what has no effect.
+    /// Reads the files of the configuration. Logs protocol versions that are not supported.
     ///
     /// # Errors
-    /// The first file or directive that cannot be used.
+    /// Returns an error for the first file or directive that cannot be used.
     pub(crate) fn new(
         world: World,
         settings: &TlsSettings,
@@ -133,7 +134,8 @@ impl Context {
         };
         let mut server = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(own.clone())));
         server.ignore_client_order = settings.prefer_server_ciphers;
-        // One session for the next connection; the client that uses it gets another.
+        // Each new session gets one ticket, for one resumption; a resumed session gets a new
+        // ticket.
         server.send_tls13_tickets = usize::from(settings.session_caching);
         server.session_storage = match settings.session_caching {
             false => Arc::new(NoServerSessionStorage {}),
@@ -175,7 +177,7 @@ impl Context {
 
     /// Begins a session with another server.
     pub(super) fn connect(&self) -> io::Result<Session> {
-        // The name is neither sent nor checked.
+        // The name is neither sent nor verified.
         let nobody = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
         UnbufferedClientConnection::new(Arc::clone(&self.client), nobody)
             .map(Session::client)
@@ -185,16 +187,16 @@ impl Context {
 
 fn provider(settings: &TlsSettings) -> Result<CryptoProvider, TlsError> {
     let refused = || TlsError::CipherSuites(settings.cipher_suites.clone());
-    let mut suites = ciphers::of_tls13(&settings.cipher_suites).ok_or_else(refused)?;
+    let mut suites = ciphers::tls13_suites(&settings.cipher_suites).ok_or_else(refused)?;
     let refused = || TlsError::Ciphers(settings.ciphers.clone());
-    suites.extend(ciphers::of_tls12(&settings.ciphers).ok_or_else(refused)?);
+    suites.extend(ciphers::tls12_suites(&settings.ciphers).ok_or_else(refused)?);
     Ok(CryptoProvider {
         cipher_suites: suites,
         ..ring::default_provider()
     })
 }
 
-/// Reads a certificate, those of its chain, and the private key.
+/// Reads a certificate, its chain, and the private key.
 fn certified_key(
     provider: &CryptoProvider,
     certificate: &Path,
@@ -226,7 +228,7 @@ fn certified_key(
             loaded.map_err(|e| bad_key(e.to_string()))
         })?;
     let certified = CertifiedKey::new(chain, key);
-    // A certificate that rustls cannot read may still be what the peers expect.
+    // rustls cannot parse every certificate, but the peers may still accept it.
     match certified.keys_match() {
         Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err(bad_key("key values mismatch".to_owned()))
@@ -264,7 +266,7 @@ fn authorities(settings: &TlsSettings) -> Result<RootCertStore, TlsError> {
         let entries = entries.map_err(|e| TlsError::Authorities(crate::config::io_reason(&e)))?;
         for entry in entries.flatten() {
             if is_hashed(&entry.file_name().to_string_lossy()) {
-                // As with OpenSSL, a file without a certificate does not matter.
+                // As with OpenSSL, files without a certificate are skipped.
                 let all = certificates(&entry.path()).unwrap_or_default();
                 roots.add_parsable_certificates(all);
             }
@@ -273,8 +275,8 @@ fn authorities(settings: &TlsSettings) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// Returns true if OpenSSL looks at a file of this name in a directory of authorities: `openssl rehash` makes such names. Other
-/// files may hold certificates that nobody is to trust.
+/// Returns true if OpenSSL reads a file of this name in a directory of authorities; `openssl
+/// rehash` creates such names. Other files may contain certificates that must not be trusted.
 fn is_hashed(name: &str) -> bool {
     name.split_once('.').is_some_and(|(hash, number)| {
         hash.len() == 8

@@ -1,11 +1,12 @@
-//! TLS by rustls: encrypted clients, replication links and migrations.
+//! TLS with rustls: encrypted clients, replication links and migrations.
 //!
-//! - [`Session`] is one connection's encryption, which [`crate::net::socket`] has.
-//! - [`context`] reads certificates and keys, and says what a new session may do. A change of the configuration makes a new
-//!   context for new connections; sessions keep theirs.
+//! - A [`Session`] encrypts one connection. It belongs to that connection's
+//!   [`crate::net::socket::Socket`] and has no lock.
+//! - [`context`] reads certificates and keys, and holds the configuration of new sessions. A change
+//!   of the configuration creates a new context for new connections; existing sessions keep theirs.
 //!
-//! Ground rules: nothing here waits for a socket. The lock of the context is held only to copy a pointer; a session's lock (in
-//! the socket) is a leaf.
+//! Ground rules: nothing here waits for a socket. The lock of the context is held only to copy a
+//! pointer.
 
 mod ciphers;
 pub(crate) mod context;
@@ -22,7 +23,7 @@ pub(crate) use self::context::Context;
 pub use self::context::TlsError;
 pub(crate) use self::session::Session;
 
-/// The TLS of a server.
+/// Creates the TLS sessions of a server.
 #[derive(Default)]
 pub(crate) struct Tls {
     context: RwLock<Option<Arc<Context>>>,
@@ -35,17 +36,17 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Sets the context of new sessions.
+    /// Sets the configuration of new sessions; `None` disables TLS.
     pub(crate) fn set(&self, context: Option<Context>) {
         *self.context.write() = context.map(Arc::new);
     }
 
-    /// Begins the session of a client.
+    /// Begins the session of an accepted connection.
     pub(crate) fn accept(&self) -> io::Result<Session> {
         self.context()?.accept()
     }
 
-    /// Begins a session with another server.
+    /// Begins the session of a connection to another server.
     pub(crate) fn connect(&self) -> io::Result<Session> {
         self.context()?.connect()
     }

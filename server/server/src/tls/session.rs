@@ -1,9 +1,11 @@
-//! One TLS session over a socket: plain bytes on one side, records on the other.
+//! One TLS session over a socket: plain bytes on the server's side, TLS records on the socket's
+//! side.
 //!
-//! Ground rules: a session never blocks by itself. It reads and writes the socket that it is given, and passes the socket's
-//! `WouldBlock` on. What it holds between calls is bounded: the records that the handshake or a part of a record needs, at most
-//! one read of plain bytes that the caller had no place for, and one write of records that the socket did not take.
-//! An idle session holds no buffer; the buffers of a call belong to the thread.
+//! Ground rules: a session never blocks. It reads and writes the socket that its caller passes, and
+//! returns the socket's `WouldBlock`. The bytes that a session holds between calls are bounded: the
+//! records of an unfinished handshake or an incomplete record, the plain bytes of one read for
+//! which the caller had no space, and the records of one write that the socket did not accept. An
+//! idle session holds no buffer; the buffers of a call belong to the thread.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,14 +18,15 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 
 /// Maximum number of plain bytes in a record.
 const RECORD: usize = 16 << 10;
-/// Bytes of a record beyond its plain bytes, rounded up.
+/// Bytes of a record in addition to its plain bytes, rounded up.
 const OVERHEAD: usize = 256;
-/// Maximum number of plain bytes that one write encrypts: four records.
+/// Maximum number of plain bytes that one write encrypts.
 const WRITE: usize = 4 * RECORD;
-/// Bytes of one read from the socket: at least a record, so that plain bytes without a place are few.
+/// Size of one read from the socket. It is at least a record, so that few plain bytes do not fit
+/// into the caller's buffer.
 const READ: std::ops::RangeInclusive<usize> = RECORD + OVERHEAD..=64 << 10;
 
-/// The buffers of a call.
+/// Buffers for the duration of a call.
 #[derive(Default)]
 struct Scratch {
     input: Vec<u8>,
@@ -34,38 +37,38 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Which side of the handshake this is.
+/// Side of the connection in the handshake.
 enum Side {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
 }
 
-/// One TLS session.
+/// One TLS session, with the bytes that it holds between calls.
 pub(crate) struct Session {
     side: Side,
     held: Held,
 }
 
-/// What a session holds between calls.
+/// State and bytes that a session keeps between calls.
 #[derive(Default)]
 struct Held {
-    /// Records that are not complete.
+    /// Start of a record that is not complete.
     input: Vec<u8>,
-    /// Plain bytes that nobody has read.
+    /// Plain bytes that the caller has not read.
     plain: Vec<u8>,
-    /// Records to send, of which the first `sent` bytes are sent.
+    /// Records to send. The first `sent` bytes are already sent.
     output: Vec<u8>,
     sent: usize,
-    /// The peer has ended its side.
+    /// The peer has closed its direction of the connection.
     ended: bool,
-    /// This side has ended.
+    /// This side has closed its direction of the connection.
     closed: bool,
     failure: Option<rustls::Error>,
 }
 
-/// What the caller of a step can do next.
+/// State of the session after one step.
 enum Step<'c, D> {
-    /// Call again.
+    /// The step must be repeated.
     Again,
     /// The session needs more input.
     Input,
@@ -105,27 +108,27 @@ impl Session {
         }
     }
 
-    /// Returns true if records wait for the socket.
+    /// Returns true if records wait for the socket to accept them.
     pub(crate) fn wants_write(&self) -> bool {
         !self.held.output.is_empty()
     }
 
-    /// Returns true if a read returns at once: readiness of the socket does not tell.
+    /// Returns true if a read returns at once even though the socket is not readable.
     pub(crate) fn has_more(&self) -> bool {
         !self.held.plain.is_empty() || self.held.ended || self.held.failure.is_some()
     }
 
-    /// Continues the handshake. Returns `WouldBlock` as long as it waits for the peer.
+    /// Continues the handshake. Returns `WouldBlock` while the handshake waits for the peer.
     pub(crate) fn shake_hands(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.check()?;
         if self.held.input.is_empty() {
-            // A client speaks first.
+            // The client side starts the handshake without input.
             self.step(&mut [], &mut [], &mut 0);
         }
         while self.is_handshaking() {
             self.send_held(socket)?;
             let end = self.receive(socket, &mut [], &mut 0);
-            // An alert tells the peer why.
+            // An alert reports the failure to the peer.
             let sent = self.send_held(socket);
             end?;
             self.check()?;
@@ -135,14 +138,15 @@ impl Session {
             sent?;
         }
         match self.send_held(socket) {
-            // The rest goes before the first reply.
+            // The next write sends the rest first.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             sent => sent,
         }
     }
 
-    /// Reads plain bytes. As with a socket, a read that does not fill `place` has emptied the socket, and 0 is the end; what
-    /// follows the bytes of such a read shows in [`Session::has_more`].
+    /// Reads plain bytes. As with a socket, a read that does not fill `place` has emptied the
+    /// socket, and 0 is the end of the stream. If more follows even so, [`Session::has_more`]
+    /// returns true.
     pub(crate) fn read(&mut self, socket: BorrowedFd<'_>, place: &mut [u8]) -> io::Result<usize> {
         let mut filled = self.take_plain(place);
         while filled < place.len() {
@@ -157,7 +161,8 @@ impl Session {
                 Err(_) if filled > 0 => return Ok(filled),
                 Err(error) => return Err(error),
             };
-            // An alert, or the answer to new keys. The next write sends the rest, or fails.
+            // Sends an alert or a key update. If that fails, the next write sends the rest or
+            // returns the error.
             let _ = self.send_held(socket);
             if emptied && filled > 0 {
                 return Ok(filled);
@@ -169,13 +174,13 @@ impl Session {
         Ok(filled)
     }
 
-    /// Encrypts and sends the first of `bytes`; returns their number. Some of their records may wait for the socket: see
-    /// [`Session::flush`].
+    /// Encrypts and sends bytes from the start of `bytes`; returns their number. Some of their
+    /// records may still wait for the socket: see [`Session::flush`].
     pub(crate) fn write(&mut self, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
         self.write_pieces(socket, std::iter::once(bytes))
     }
 
-    /// As [`Session::write`], from several buffers.
+    /// Encrypts and sends bytes from several buffers; see [`Session::write`].
     pub(crate) fn write_pieces<'b>(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -211,12 +216,12 @@ impl Session {
         })
     }
 
-    /// Sends what waits for the socket.
+    /// Sends the records that wait for the socket.
     pub(crate) fn flush(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.send_held(socket)
     }
 
-    /// Tells the peer that nothing follows, as far as the socket takes it at once.
+    /// Sends the peer a close alert, if the socket accepts it at once.
     pub(crate) fn close(&mut self, socket: BorrowedFd<'_>) {
         let closed = std::mem::replace(&mut self.held.closed, true);
         let failed = self.is_handshaking() || self.check().is_err();
@@ -236,7 +241,7 @@ impl Session {
                 close_notify(held.advance(status, &mut [], &mut 0).1, &mut record)
             }
         };
-        // The peer may be gone.
+        // The peer may already be gone.
         let _ = net::send(
             socket,
             &record[..count],
@@ -244,13 +249,13 @@ impl Session {
         );
     }
 
-    /// Appends the records of `piece`.
+    /// Appends the records of `piece` to `output`.
     fn encrypt(&mut self, piece: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
         self.check()?;
         let mut input = std::mem::take(&mut self.held.input);
         let mut used = self.step(&mut input, &mut [], &mut 0);
         self.check()?;
-        // Records are numbered in this order.
+        // Records must be sent in the order in which they were encrypted.
         output.append(&mut self.held.output);
         let from = output.len();
         output.resize(from + piece.len() + OVERHEAD, 0);
@@ -281,8 +286,8 @@ impl Session {
         written.map(|_| ())
     }
 
-    /// Reads from the socket once, and decrypts. Plain bytes go to `place[*filled..]`; the rest is held. Returns true if the socket
-    /// is empty.
+    /// Reads from the socket once, and decrypts. Plain bytes go to `place[*filled..]`; bytes that
+    /// do not fit are held. Returns true if the socket is empty.
     fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -291,29 +296,29 @@ impl Session {
     ) -> io::Result<bool> {
         SCRATCH.with_borrow_mut(|scratch| {
             let kept = self.held.input.len();
-            let most = place.len().clamp(*READ.start(), *READ.end());
-            if scratch.input.len() < kept + most {
-                scratch.input.resize(kept + most, 0);
+            let max = place.len().clamp(*READ.start(), *READ.end());
+            if scratch.input.len() < kept + max {
+                scratch.input.resize(kept + max, 0);
             }
             scratch.input[..kept].copy_from_slice(&self.held.input);
-            let target = &mut scratch.input[kept..kept + most];
+            let target = &mut scratch.input[kept..kept + max];
             let (count, _) = net::recv(socket, target, RecvFlags::empty())?;
             if count == 0 {
                 self.held.ended = true;
                 return Ok(true);
             }
-            // An idle session keeps no buffer.
+            // Frees the buffer, because an idle session holds none.
             self.held.input = Vec::new();
             let input = &mut scratch.input[..kept + count];
             let used = self.step(input, place, filled);
             if used < input.len() && self.held.failure.is_none() {
                 self.held.input = input[used..].to_vec();
             }
-            Ok(count < most)
+            Ok(count < max)
         })
     }
 
-    /// Processes records. Returns the number of bytes of `input` that are no longer needed.
+    /// Processes records. Returns the number of bytes of `input` that were used up.
     fn step(&mut self, input: &mut [u8], place: &mut [u8], filled: &mut usize) -> usize {
         let mut used = 0;
         loop {
@@ -321,7 +326,8 @@ impl Session {
             if failed && !self.has_records() {
                 return used;
             }
-            // A session that has failed must not see what it has failed on again. It has an alert to send.
+            // After a failure the session must not process the same input again. It still has an
+            // alert to send.
             let rest = match failed {
                 false => &mut input[used..],
                 true => &mut [],
@@ -355,7 +361,7 @@ impl Session {
         }
     }
 
-    /// Returns the error that has ended the session, if one has.
+    /// Returns the error that has ended the session, if there is one.
     fn check(&self) -> io::Result<()> {
         match &self.held.failure {
             None => Ok(()),
@@ -391,7 +397,8 @@ impl Session {
 }
 
 impl Held {
-    /// Handles one state of the session. Returns how many bytes of the input are done with.
+    /// Handles one state of the session. Returns the number of bytes of the input that were used
+    /// up.
     fn advance<'c, D>(
         &mut self,
         status: UnbufferedStatus<'c, '_, D>,
@@ -418,13 +425,13 @@ impl Held {
                 let from = self.output.len();
                 if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
                     self.output.resize(from + size.required_size, 0);
-                    // It has the size that it asked for.
+                    // The buffer has the size that `encode` requested.
                     let _ = data.encode(&mut self.output[from..]);
                 }
                 Step::Again
             }
             Ok(ConnectionState::TransmitTlsData(data)) => {
-                // It goes before all that follows.
+                // The caller sends `output` before anything else.
                 data.done();
                 Step::Again
             }
@@ -437,14 +444,14 @@ impl Held {
                 self.ended = true;
                 Step::Input
             }
-            // Data before the handshake is not enabled.
+            // Early data (0-RTT) is not enabled.
             Ok(_) => Step::Input,
         };
         (discard, step)
     }
 }
 
-/// Returns true if the session is to be asked again.
+/// Returns true if the step must be repeated.
 fn again<D>(step: Step<'_, D>) -> Result<bool, rustls::Error> {
     match step {
         Step::Again => Ok(true),
@@ -453,7 +460,7 @@ fn again<D>(step: Step<'_, D>) -> Result<bool, rustls::Error> {
     }
 }
 
-/// Encrypts `piece` if the session can. Returns `None` if it is to be asked again.
+/// Encrypts `piece` if the session is ready. Returns `None` if the step must be repeated.
 fn encrypted<D>(step: Step<'_, D>, piece: &[u8], place: &mut [u8]) -> Option<io::Result<usize>> {
     match step {
         Step::Again => None,

@@ -1,4 +1,5 @@
-//! Sessions that clients may resume: `tls-session-caching`, `tls-session-cache-size`, `tls-session-cache-timeout`.
+//! A cache of sessions that clients may resume (`tls-session-caching`, `tls-session-cache-size`,
+//! `tls-session-cache-timeout`).
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -8,28 +9,28 @@ use rustls::server::StoresServerSessions;
 
 use crate::world::{Moment, World};
 
-/// The sessions of one configuration, oldest first. Its lock is the last that a thread takes.
+/// The sessions of one configuration. No other lock is taken while the lock of `kept` is held.
 pub(super) struct Sessions {
     world: World,
     kept: Mutex<Kept>,
-    most: usize,
+    sessions_max: usize,
     lifetime: Duration,
 }
 
 #[derive(Default)]
 struct Kept {
     secrets: HashMap<Vec<u8>, (Moment, Vec<u8>)>,
-    /// Ids in the order of insertion; some may be gone.
+    /// Ids with their times of insertion, oldest first. Some ids are no longer in `secrets`.
     order: VecDeque<(Moment, Vec<u8>)>,
 }
 
 impl Sessions {
-    /// Creates an empty store of at most `most` sessions.
-    pub(super) fn new(world: World, most: usize, lifetime: Duration) -> Self {
+    /// Creates an empty cache of at most `sessions_max` sessions.
+    pub(super) fn new(world: World, sessions_max: usize, lifetime: Duration) -> Self {
         Self {
             world,
             kept: Mutex::default(),
-            most,
+            sessions_max,
             lifetime,
         }
     }
@@ -50,10 +51,10 @@ impl StoresServerSessions for Sessions {
         kept.order.push_back((now, id));
         while let Some((at, id)) = kept.order.front() {
             let is_old = now.saturating_sub(*at) >= self.lifetime;
-            if !is_old && kept.order.len() <= self.most {
+            if !is_old && kept.order.len() <= self.sessions_max {
                 break;
             }
-            // An id that was set again has a later place.
+            // An id that was inserted again has a second, later entry.
             if kept.secrets.get(id).is_some_and(|(set, _)| set == at) {
                 kept.secrets.remove(id);
             }

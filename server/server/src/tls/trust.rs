@@ -1,4 +1,5 @@
-//! Trust in another server's certificate: its chain must end at a configured authority. As in Redis, its name does not matter.
+//! Verification of another server's certificate: its chain must end at a configured authority. As
+//! in Redis, the name in the certificate is not verified.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Verifies the chain of a server's certificate, and no name.
+/// Verifies the chain of a server's certificate, but not its name.
 #[derive(Debug)]
 pub(super) struct ChainOnly {
     pub(super) roots: Arc<RootCertStore>,

@@ -1,10 +1,13 @@
 //! The server's clock: the system clock, or a virtual clock that moves on request.
 //!
-//! Only the event loops read the clock and pass the instant on. A thread that moves the clock holds every shard lock,
-//! so that moves are serialized and no command at the new time sees keys that expired before it.
+//! An event loop reads the clock and passes the instant to its turns (a turn runs commands and
+//! expiries at one instant); the store never reads a clock. Other threads read the clock for their
+//! own schedules and for times that they report. A thread that moves a virtual clock holds every
+//! shard lock. So moves are serialized, and no command at the new time sees a key that expired
+//! before it.
 //!
-//! Links between servers live on the machine's [stopwatch](World::stopwatch): neither a virtual clock nor a step of the system
-//! clock ends them or keeps a dead one.
+//! Time limits of links between servers use the machine's [stopwatch](World::stopwatch). So neither
+//! a virtual clock nor a step of the system clock ends a live link, or keeps a dead one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,15 +26,15 @@ pub enum MoveError {
     /// The clock is the system clock.
     #[error("the clock is real and cannot be moved; start the server with --clock virtual")]
     Real,
-    /// The time is before the clock's.
+    /// The requested time is before the clock's time.
     #[error("the clock cannot go back")]
     Backwards,
     /// The time is out of range.
     #[error("value is out of range")]
     OutOfRange,
-    /// The timers of an instant make others that are due at the same instant, without an end.
+    /// Timers keep creating other timers that are due at the same instant.
     #[error(
-        "timers make timers that are due at once; the clock stops at their instant until they are deleted"
+        "timers create timers that are due at once; the clock stops at their instant until they are deleted"
     )]
     Endless,
     /// The server has stopped.
@@ -39,7 +42,8 @@ pub enum MoveError {
     Stopped,
 }
 
-/// Rounds of timers that one instant gets beyond those of the timers that are due when it begins. Each round fires one or more.
+/// Maximum number of rounds at one instant, beyond the number of timers that are due when the
+/// instant begins. Each round fires at least one timer.
 const MORE_ROUNDS: usize = 10_000;
 
 /// Counts the rounds in which timers fire at one instant of a virtual clock.
@@ -50,10 +54,11 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Begins a round at the turn's instant. Timers may make others that are due at once, as scripts can.
+    /// Begins a round at the turn's instant. A timer can create another timer that is due at once,
+    /// for example by a script, so one instant can need several rounds.
     ///
     /// # Errors
-    /// [`MoveError::Endless`] if the instant has had its rounds.
+    /// [`MoveError::Endless`] if the instant has used up its rounds.
     pub(crate) fn begin(&mut self, turn: &mut Turn) -> Result<(), MoveError> {
         if self.instant != Some(turn.now) {
             self.instant = Some(turn.now);
@@ -67,13 +72,13 @@ impl Rounds {
 /// Target of a clock move.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Move {
-    /// Forward by microseconds.
+    /// Forward by this many microseconds.
     By(u64),
-    /// To a unix time in microseconds.
+    /// To this unix time in microseconds.
     To(u64),
 }
 
-/// Source of the server's instants.
+/// The clock of a server.
 #[derive(Debug)]
 pub struct ServerClock {
     pub(crate) world: World,
@@ -92,7 +97,7 @@ impl ServerClock {
         }
     }
 
-    /// Returns whether the clock is virtual.
+    /// Returns true if the clock is virtual.
     pub fn is_virtual(&self) -> bool {
         self.kind == ClockKind::Virtual
     }
@@ -114,7 +119,7 @@ impl ServerClock {
     /// Returns the target instant of a move.
     ///
     /// # Errors
-    /// The clock is real, or the instant is before now or out of range.
+    /// Returns an error if the clock is real, or if the instant is before now or out of range.
     pub(crate) fn destination(&self, to: Move) -> Result<Now, MoveError> {
         if !self.is_virtual() {
             return Err(MoveError::Real);

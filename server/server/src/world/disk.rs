@@ -1,14 +1,17 @@
-//! The seam between persistence and the file system.
+//! Access of persistence to the file system.
 //!
-//! Snapshots, the append-only file and the file of users are read and written through [`Disk`]. Tests can record the operations
-//! and replay what a power cut leaves of them. After a power cut there are:
+//! Snapshots and the append-only file are read and written through [`Disk`]; the file of users is
+//! read through it. A test can replace the file system by one that records the operations, and then
+//! build the files that a power cut would leave. A power cut preserves:
 //!
-//! - bytes of a file, and its length, as of the last `sync` of that file that succeeded;
-//! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their folder.
+//! - the bytes and the length of a file as of the last successful `sync` of that file;
+//! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their
+//!   folder.
 //!
-//! Of later operations any subset survives, and a write may survive in part. So a file is synced before it gets a name that a
-//! start reads, and the folder of a new file before anything that names the file. After a failed `sync` the kernel may
-//! have dropped the bytes: a later `sync` that succeeds proves nothing about them, so they must be written again.
+//! Of later operations any subset survives, and a write may survive in part. So a file is synced
+//! before it gets a name that a start reads, and the folder of a new file is synced before anything
+//! that refers to the file is written. After a failed `sync` the kernel may have dropped the bytes:
+//! a later successful `sync` proves nothing about them, so they must be written again.
 
 #[cfg(test)]
 pub(crate) mod recorder;
@@ -19,7 +22,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file that is open for writing. Writes go to its end.
+/// A file that is open for writing. Each write appends to the file.
 pub(crate) trait Output: io::Write + Send {
     /// Blocks until the contents and the length are on the device.
     fn sync(&self) -> io::Result<()>;
@@ -53,12 +56,12 @@ pub(crate) trait Files: Send + Sync {
         Ok(fs::metadata(path)?.len())
     }
 
-    /// Returns whether there is a file, a folder or a pipe of this name.
+    /// Returns true if a file, a folder or a pipe has this path.
     fn exists(&self, path: &Path) -> bool {
         path.exists()
     }
 
-    /// Returns whether there is a file of this name.
+    /// Returns true if a regular file has this path.
     fn has_file(&self, path: &Path) -> bool {
         path.is_file()
     }
@@ -69,7 +72,7 @@ pub(crate) trait Files: Send + Sync {
     /// Opens a file to append to it. Creates it if it does not exist.
     fn append(&self, path: &Path) -> io::Result<Box<dyn Output>>;
 
-    /// Renames a file, and replaces an existing `to`, atomically.
+    /// Renames a file atomically. An existing file `to` is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -87,7 +90,7 @@ pub(crate) trait Files: Send + Sync {
 pub(crate) struct Disk(Arc<dyn Files>);
 
 impl Disk {
-    /// Returns a disk with these files.
+    /// Returns a disk that uses `files`, for tests.
     #[cfg(test)]
     pub(crate) fn new(files: Arc<dyn Files>) -> Self {
         Self(files)
@@ -125,7 +128,8 @@ impl Input for File {
 
 impl Output for File {
     fn sync(&self) -> io::Result<()> {
-        // Enough for the length too, and one less write of the inode than `sync_all`.
+        // `sync_data` also makes the length durable, and writes the inode less often than
+        // `sync_all`.
         self.sync_data()
     }
 
@@ -136,7 +140,7 @@ impl Output for File {
 
 impl Files for System {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
-        // Append mode, so that a write after `truncate` goes to the new end.
+        // In append mode a write after `truncate` goes to the new end.
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         file.set_len(0)?;
         Ok(Box::new(file))
@@ -163,7 +167,7 @@ impl Files for System {
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        // The folder of a bare file name is "".
+        // The parent of a bare file name is the empty path.
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
         } else {

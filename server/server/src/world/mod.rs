@@ -1,27 +1,52 @@
-//! The machine as a server sees it: clocks, randomness, threads, files, the process.
+//! The machine that a server runs on: clocks, randomness, threads, files, and the process.
 //!
-//! A server is given its [`World`] and asks nobody else: a lint of the repository looks for other uses of the machine's clocks,
-//! random numbers and threads.
+//! A server receives its [`World`] when it is created, and takes clocks, random numbers and threads
+//! from it: `scripts/check-layout` refuses other uses, except in `program/`, `crash/` and tests.
+//! Only the log's timestamps are read elsewhere.
 
 pub(crate) mod clock;
 pub(crate) mod disk;
 pub(crate) mod process;
 
+use std::fmt;
 use std::io;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A reading of the stopwatch: the time since the machine has started, in suspension included. Neither a virtual clock nor a step
-/// of the system clock moves it.
+/// A reading of the stopwatch: the time since the machine started, including suspension. Neither a
+/// virtual clock nor a step of the system clock affects it.
 pub(crate) type Moment = Duration;
 
 /// The clocks, the randomness and the threads of a server.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct World(());
+#[derive(Clone, Copy)]
+pub(crate) struct World {
+    seed: u64,
+}
+
+impl Default for World {
+    /// Returns a world with a random seed.
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl fmt::Debug for World {
+    /// Writes no seed, because the seed is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
+    }
+}
 
 impl World {
+    /// Creates the world of a server. With 0 the seed is random.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed: if seed == 0 { rand::random() } else { seed },
+        }
+    }
+
     /// Returns the system's unix time in microseconds; 0 before 1970.
     #[inline]
     pub(crate) fn wall_micros(self) -> u64 {
@@ -48,20 +73,26 @@ impl World {
         self.stopwatch().saturating_sub(began)
     }
 
-    /// Returns a counter for the durations of commands, which costs a few nanoseconds a reading.
+    /// Returns a clock that measures the durations of commands. A reading takes a few nanoseconds.
     pub(crate) fn counter(self) -> quanta::Clock {
         quanta::Clock::new()
     }
 
-    /// Blocks the thread.
+    /// Blocks the calling thread.
     pub(crate) fn sleep(self, time: Duration) {
+        Self::nap(time);
+    }
+
+    /// Blocks the calling thread, which waits for a shard of the keyspace. The store gets this
+    /// function because it has no clock.
+    pub(crate) fn nap(time: Duration) {
         std::thread::sleep(time);
     }
 
     /// Starts a thread.
     ///
     /// # Errors
-    /// The system refuses another thread.
+    /// Returns an error if the system refuses another thread.
     pub(crate) fn spawn<T: Send + 'static>(
         self,
         name: &str,
@@ -70,6 +101,11 @@ impl World {
         std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(work)
+    }
+
+    /// Returns the seed of the keyspace, from which all of its random numbers follow.
+    pub(crate) fn seed(self) -> u64 {
+        self.seed
     }
 
     /// Returns `N` random hexadecimal digits.

@@ -1,4 +1,5 @@
-//! Measurements of this process from Linux's `/proc`, zeros on other systems; and the pid file.
+//! Measurements of this process from Linux's `/proc` (other systems report zeros), and the pid
+//! file.
 
 use std::fs;
 use std::io;
@@ -36,8 +37,8 @@ impl Drop for PidFile {
     }
 }
 
-/// Replaces this process by a new run of the program with the same arguments. Returns only if that fails. Open files and
-/// sockets are closed, and nothing is dropped or flushed.
+/// Replaces this process by a new run of the program with the same arguments. Open files and
+/// sockets are closed, and nothing is dropped or flushed. Returns only an error.
 pub(crate) fn run_anew() -> io::Error {
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
@@ -47,7 +48,7 @@ pub(crate) fn run_anew() -> io::Error {
     }
 }
 
-/// Returns the kernel, its version and the machine's architecture.
+/// Returns the name and version of the kernel, and the machine's architecture.
 pub(crate) fn os() -> String {
     let name = rustix::system::uname();
     format!(
@@ -70,7 +71,8 @@ pub(crate) fn memory() -> (u64, u64) {
     (kib("VmRSS:"), kib("VmHWM:"))
 }
 
-/// Returns the number of resident bytes not backed by a file, or `None` if the system does not report it.
+/// Returns the number of resident bytes not backed by a file, or `None` if the system does not
+/// report it.
 pub(crate) fn anonymous_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     Some(field_kib(&status, "RssAnon:")? * 1024)
@@ -93,10 +95,11 @@ pub(crate) fn listen_backlog_max() -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Returns the CPU seconds of all threads: user and system.
+/// Returns the user and the system CPU time of all threads, in seconds.
 pub(crate) fn cpu_seconds() -> (f64, f64) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name may contain spaces, so the fields are counted after its closing parenthesis.
+    // The program's name may contain spaces, so the fields are counted after its closing
+    // parenthesis.
     let fields: Vec<&str> = stat
         .rsplit_once(')')
         .map(|(_, rest)| rest.split_whitespace().collect())

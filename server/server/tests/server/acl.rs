@@ -1,4 +1,4 @@
-//! Users, their rules, and the clients that they apply to.
+//! Users, their rules, and the effect of rules on connected clients.
 
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -16,7 +16,7 @@ fn no_command(name: &str) -> String {
     format!("-NOPERM this user has no permissions to run the '{name}' command|")
 }
 
-/// Returns a client that is this user, whose password is `pw`.
+/// Returns a client that has logged in as `user`, whose password is `pw`.
 fn login(server: &Server, user: &str) -> Wire {
     let mut client = Wire::open(server);
     client.expect(&[&format!("AUTH {user} pw")], "+OK|");
@@ -31,7 +31,8 @@ fn with_user(server: &Server, rules: &str) -> (Wire, Wire) {
     (admin, ann)
 }
 
-/// Commands whose replies are compared with Redis's: only rules that 7.0 prints as 7.2 does.
+/// Commands whose replies are compared with Redis's. They use only rules that 7.0 prints as 7.2
+/// does.
 const COMPARED: &[&str] = &[
     "ACL SETUSER a on >p +set +@hash -hset %R~a* ~b &c +select|0 \"(+get ~x)\"",
     "ACL GETUSER a",
@@ -158,7 +159,7 @@ fn replies_are_those_of_redis() {
     }
 }
 
-/// Sorts the words of texts with rules about commands.
+/// Sorts the words of texts that contain rules about commands.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Array(values) => Value::Array(values.into_iter().map(sorted).collect()),
@@ -190,7 +191,7 @@ fn a_change_holds_for_connected_clients_before_its_reply() {
             admin.expect(&["ACL SETUSER ann +set"], "+OK|");
             ann.expect(&["SET a 1"], "+OK|");
         }
-        // A user may change itself.
+        // A user may change its own rules.
         ann.expect(
             &["ACL SETUSER ann -get", "GET a", "ACL WHOAMI"],
             &format!("+OK|{}$3|ann|", no_command("get")),
@@ -232,7 +233,7 @@ fn queued_commands_are_checked_again() {
         &["MULTI", "EXEC"],
         "+OK|-EXECABORT Transaction discarded because of: NOPERM this user has no permissions to run the 'exec' command|",
     );
-    // A transaction that takes a permission away from its own user.
+    // A transaction that removes a permission of its own user.
     admin.expect(&["ACL SETUSER ann +@all ~*"], "+OK|");
     ann.expect(
         &["MULTI", "ACL SETUSER ann -get", "GET a", "EXEC"],
@@ -274,7 +275,7 @@ fn text_of_log(c: &mut Wire) -> (String, String, String) {
 }
 
 #[test]
-fn a_wait_ends_that_is_no_longer_allowed() {
+fn a_wait_ends_when_the_rules_forbid_it() {
     for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut admin, mut ann) = with_user(&server, "+@all ~*");
@@ -311,7 +312,7 @@ fn subscribers_without_permission_are_disconnected() {
         plain.receive("*3|$7|message|$2|b1|$1|x|");
         pattern.receive("*4|$8|pmessage|$2|b*|$2|b1|$1|x|");
         admin.expect(&["ACL SETUSER ann resetchannels &a"], "+OK|");
-        // Whatever is published from now on does not arrive.
+        // Messages that are published after the change do not arrive.
         admin.int("PUBLISH b1 secret");
         for client in [&mut plain, &mut pattern, &mut shard] {
             assert_eq!(client.ends(), 0);
@@ -333,7 +334,7 @@ fn clients_of_a_deleted_user_are_disconnected() {
             ":1|+OK|",
         );
         assert_eq!((ann.ends(), blocked.ends()), (0, 0));
-        // The new user of that name has other clients.
+        // Clients of a new user with the same name do not count.
         let mut ann = login(&server, "ann");
         let line = admin.text("CLIENT LIST");
         let users: Vec<&str> = line.lines().map(|line| field(line, "user")).collect();
@@ -389,7 +390,7 @@ fn denials_are_logged_and_counted() {
     ann.expect(&["MULTI", "GET b"], &format!("+OK|{NO_KEY}"));
     admin.ask(&["CLOCK", "ADVANCE", "500"]);
     let entries = fields(&mut admin);
-    let of = |i: usize, name: &str| {
+    let value = |i: usize, name: &str| {
         let found = entries[i].iter().find(|(known, _)| known == name);
         found
             .unwrap_or_else(|| panic!("{name} in {entries:?}"))
@@ -397,7 +398,7 @@ fn denials_are_logged_and_counted() {
             .clone()
     };
     let shown: Vec<[String; 5]> = (0..entries.len())
-        .map(|i| ["count", "reason", "context", "object", "username"].map(|name| of(i, name)))
+        .map(|i| ["count", "reason", "context", "object", "username"].map(|name| value(i, name)))
         .collect();
     assert_eq!(
         shown,
@@ -410,12 +411,12 @@ fn denials_are_logged_and_counted() {
     );
     let last = entries.len() - 1;
     assert_eq!(
-        (of(last, "age-seconds"), of(last, "entry-id")),
+        (value(last, "age-seconds"), value(last, "entry-id")),
         ("0.5".into(), "0".into())
     );
-    let stamps = ["timestamp-created", "timestamp-last-updated"].map(|name| of(last, name));
+    let stamps = ["timestamp-created", "timestamp-last-updated"].map(|name| value(last, name));
     assert_eq!(stamps, [began.to_string(), (began + 1500).to_string()]);
-    assert_eq!(field(&of(last, "client-info"), "user"), "ann");
+    assert_eq!(field(&value(last, "client-info"), "user"), "ann");
     let info = admin.text("INFO stats");
     for line in [
         "acl_access_denied_auth:1",
@@ -504,7 +505,7 @@ fn requirepass_is_the_password_of_the_default_user() {
         &["AUTH one", "AUTH default two"],
         "-WRONGPASS invalid username-password pair or user is disabled.|+OK|",
     );
-    // Rules may give it more passwords; the directive replaces them all.
+    // Rules may add more passwords. The directive replaces all of them.
     c.expect(&["ACL SETUSER default >three"], "+OK|");
     Wire::open(&server).expect(&["AUTH three"], "+OK|");
     c.expect(&["CONFIG SET requirepass \"\""], "+OK|");
@@ -517,7 +518,7 @@ fn requirepass_is_the_password_of_the_default_user() {
 #[test]
 fn a_replica_authenticates_as_a_user() {
     let redis = Redis::start(&["--repl-diskless-sync-delay", "0"]);
-    // Waits of replication are waits in the clock's time.
+    // Without this delay, a full synchronization begins at once.
     let start = || {
         let server = Server::builder().port(0);
         server
@@ -542,7 +543,7 @@ fn a_replica_authenticates_as_a_user() {
             .contains("master_link_status:up")
     });
     ours.expect(&["GET a"], "$1|1|");
-    // What the primary sends is not checked, whatever the default user may do.
+    // Commands of the primary are not checked against the rules of the default user.
     ours.expect(&["ACL SETUSER default resetkeys ~a -set"], "+OK|");
     theirs.expect(&["SET b 1", "SET a 2"], "+OK|+OK|");
     eventually(|| ours.text("GET a") == "2");

@@ -42,13 +42,13 @@ fn users_are_loaded_and_saved() {
          user bob on nopass resetchannels -@all +get (~x %RW~* ~y resetchannels -@all +set)\n\
          user default on nopass ~* &* +@all\n"
     );
-    // All clients but the default user's are disconnected.
+    // All clients are disconnected, except clients of the default user.
     admin.expect(
         &["ACL DELUSER bob", "ACL LOAD", "ACL USERS"],
         ":1|+OK|*3|$3|ann|$3|bob|$7|default|",
     );
     assert_eq!(ann.ends(), 0);
-    // A file without a default user gives back the first one.
+    // A file without a default user restores the initial default user.
     std::fs::write(folder.path().join("users.acl"), "user ann on nopass\n").unwrap();
     admin.expect(
         &["ACL SETUSER default -get", "ACL LOAD", "GET a"],
@@ -181,7 +181,7 @@ fn a_rewritten_configuration_has_the_users() {
             panic!("no array");
         };
         let text = |line: &Value| String::from_utf8_lossy(line.as_bytes().unwrap()).into_owned();
-        // The line of a file resets the default user first, which sets this flag, in Redis too.
+        // The line in the file first resets the default user, which sets this flag, as in Redis.
         let lines = lines
             .iter()
             .map(text)
@@ -200,7 +200,8 @@ fn a_rewritten_configuration_has_the_users() {
     assert_eq!(list(&mut Wire::open(&server)), before);
 }
 
-/// The rules about commands are printed as 7.2 and 8.2.3 print them; redis-py's suite sends the first ones.
+/// The rules about commands are printed as 7.2 and 8.2.3 print them. redis-py's test suite sends
+/// the first ones.
 #[test]
 fn rules_about_commands_are_printed_in_their_order() {
     let server = Server::builder().port(0).spawn().unwrap();

@@ -189,7 +189,8 @@ fn monitors_see_every_command_as_redis_shows_it() {
                 break;
             }
         }
-        // A second MONITOR has no reply, commands on data are refused, and monitoring continues.
+        // A second MONITOR gets no reply, commands on data are refused, and the client remains a
+        // monitor.
         watcher.send(&["MONITOR"]);
         watcher.expect(&["GET a"], "-ERR Replica can't interact with the keyspace|");
         c.expect(&["PING"], "+PONG|");
@@ -242,7 +243,7 @@ fn latency_events_are_recorded_and_reported() {
         c.text("LATENCY DOCTOR")
             .contains("latency-monitor-threshold")
     );
-    // No command takes an hour, however busy the machine is.
+    // No command takes an hour, even on a busy machine.
     const AN_HOUR: &str = "CONFIG SET latency-monitor-threshold 3600000";
     c.expect(&[AN_HOUR], "+OK|");
     assert!(
@@ -368,22 +369,22 @@ fn memory_is_reported_by_part() {
     assert!(c.int("MEMORY USAGE key:7") > 160);
     let stats = c.ask(&["MEMORY", "STATS"]);
     let stats = stats.as_slice().unwrap();
-    let of = |name: &str| {
+    let figure = |name: &str| {
         &stats[stats
             .iter()
             .position(|v| v.as_bytes() == Some(name.as_bytes()))
             .unwrap()
             + 1]
     };
-    assert_eq!(of("keys.count").as_int(), Some(2001));
+    assert_eq!(figure("keys.count").as_int(), Some(2001));
     let (total, overhead, data) = (
-        of("total.allocated").as_int().unwrap(),
-        of("overhead.total").as_int().unwrap(),
-        of("dataset.bytes").as_int().unwrap(),
+        figure("total.allocated").as_int().unwrap(),
+        figure("overhead.total").as_int().unwrap(),
+        figure("dataset.bytes").as_int().unwrap(),
     );
     assert!(total > 0 && total == overhead + data);
     assert!(
-        of("db.2").as_slice().unwrap()[1].as_int().unwrap() >= 2001 * 5,
+        figure("db.2").as_slice().unwrap()[1].as_int().unwrap() >= 2001 * 5,
         "overhead of database 2's hash table"
     );
     assert!(c.text("MEMORY DOCTOR").ends_with('\n'));
@@ -444,7 +445,7 @@ fn help_entries(c: &mut Wire, container: &str) -> (String, Vec<Vec<String>>) {
 
 #[test]
 fn help_texts_match_redis_for_supported_subcommands() {
-    /// Entries that the 7.0 we compare with lacks: container, entry, the entry before it.
+    /// Entries that Redis 7.0 lacks: container, entry, the entry before it.
     const NEW: &[(&str, &[&str], &str)] = &[
         (
             "client",
@@ -495,24 +496,24 @@ fn help_texts_match_redis_for_supported_subcommands() {
     let mut containers: Vec<&str> = names
         .iter()
         .filter_map(|name| name.strip_suffix("|help"))
-        // CLUSTER HELP is an error without cluster mode, and the others are Punctual's own.
+        // CLUSTER HELP is an error outside cluster mode, and the others are Punctual's own.
         .filter(|container| !["cluster", "clock", "notify", "timer", "job"].contains(container))
         .collect();
     assert!(containers.len() >= 12, "{containers:?}");
     containers.push("debug");
     for container in containers {
-        let mut there: Vec<String> = names
+        let mut supported: Vec<String> = names
             .iter()
             .filter_map(|name| name.strip_prefix(container)?.strip_prefix('|'))
             .map(str::to_uppercase)
             .collect();
         match container {
-            "debug" => there.extend(DEBUG.split_ascii_whitespace().map(str::to_owned)),
-            "command" => there.push("(no".to_owned()),
+            "debug" => supported.extend(DEBUG.split_ascii_whitespace().map(str::to_owned)),
+            "command" => supported.push("(no".to_owned()),
             _ => {}
         }
         let (heading, mut expected) = help_entries(&mut theirs, container);
-        expected.retain(|entry| there.contains(&first_word(entry)));
+        expected.retain(|entry| supported.contains(&first_word(entry)));
         for (_, entry, before) in NEW.iter().filter(|(of, ..)| *of == container) {
             let at = expected.iter().position(|e| first_word(e) == *before);
             let entry = entry.iter().map(|line| (*line).to_owned()).collect();
@@ -520,7 +521,7 @@ fn help_texts_match_redis_for_supported_subcommands() {
         }
         let helped: Vec<String> = expected.iter().map(first_word).collect();
         assert!(
-            there.iter().all(|name| helped.contains(name)),
+            supported.iter().all(|name| helped.contains(name)),
             "{container}: {helped:?}"
         );
         assert_eq!(help_entries(&mut ours, container), (heading, expected));

@@ -1,4 +1,5 @@
-//! Calls every command of the table with random arguments: each has one reply or closes the connection.
+//! Calls every command of the table with random arguments. Each call gets one reply, or the server
+//! closes the connection.
 
 use std::io::{ErrorKind, Write};
 
@@ -10,10 +11,10 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 
 /// Number of rounds over the table. A round calls every command with 0 to 8 arguments.
-const ROUNDS: usize = 150;
+const ROUNDS: usize = 40;
 
-/// Commands that are not called: they stop or pause the server, make it a replica, speak to other hosts, wait for replicas, or have no
-/// reply or several by design.
+/// Commands that are not called: they stop or pause the server, make it a replica, connect to other
+/// hosts, wait for replicas, or have no reply or several replies by design.
 const NOT_CALLED: [&str; 20] = [
     "migrate",
     "psync",
@@ -49,7 +50,8 @@ const WAIT: [&str; 8] = [
     "bzpopmin",
 ];
 
-/// Subcommands of DEBUG, which are not in the table. SLEEP blocks the server; PROTOCOL's push precedes a reply.
+/// Subcommands of DEBUG, which are not in the table. SLEEP blocks the server; PROTOCOL's push
+/// precedes a reply.
 const DEBUG: [&str; 7] = [
     "object",
     "reload",
@@ -108,7 +110,7 @@ fn names(server: &Process) -> Vec<Vec<String>> {
     names
 }
 
-/// Words that commands may know, keys, and numbers.
+/// Words that commands recognize, keys, and numbers.
 const PLAIN: &[&str] = &[
     "s",
     "i",
@@ -217,7 +219,8 @@ const PLAIN: &[&str] = &[
     "$-1",
 ];
 
-/// Returns a random argument. Numbers are small or out of range, so that no command allocates much memory.
+/// Returns a random argument. Numbers are small or out of range, so that no command allocates much
+/// memory.
 fn argument(random: &mut StdRng) -> Vec<u8> {
     match random.random_range(0..20) {
         0 => (0..random.random_range(0..40))
@@ -247,7 +250,8 @@ fn one_pass(
     random: &mut StdRng,
 ) -> usize {
     let mut calls = 0;
-    // Commands after one that closes the connection do not run; the shuffle varies them.
+    // After a command that closes the connection, the rest does not run. The shuffle varies the
+    // rest.
     names.shuffle(random);
     for some in names.chunks(25) {
         let mut caller = server.wire();
@@ -293,7 +297,7 @@ fn one_pass(
             };
             match command[0].to_ascii_lowercase().as_slice() {
                 b"multi" if command.len() == 1 => queueing = true,
-                // EXEC with extra arguments ends the transaction, too.
+                // EXEC with extra arguments also ends the transaction.
                 b"exec" => queueing = false,
                 b"discard" | b"reset" if command.len() == 1 => queueing = false,
                 _ => {}

@@ -1,4 +1,4 @@
-//! The append-only file: what is written, when it is on the device, rewrites, and failures.
+//! The append-only file: its contents, when writes are on the device, rewrites, and failures.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -36,7 +36,7 @@ fn check_aof(folder: &Path) {
     );
 }
 
-/// Returns what a redis-server loads from these files.
+/// Returns the state that a redis-server loads from these files.
 fn loaded_by_redis(folder: &Path) -> String {
     check_aof(folder);
     let redis = Redis::start(&[
@@ -59,7 +59,7 @@ fn ready(port: u16) -> Wire {
 
 fn loaded_by_us(folder: &Path) -> String {
     let server = builder(folder).spawn().unwrap();
-    // DEBUG DIGEST answers during the load, too.
+    // DEBUG DIGEST also replies during the load.
     state(&mut ready(server.port()))
 }
 
@@ -72,7 +72,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Expects that a server of ours and redis-server load this state from the files.
+/// Asserts that both our server and redis-server load this state from the files.
 #[track_caller]
 fn assert_both_load(folder: &Path, expected: &str) {
     assert_eq!(loaded_by_us(folder), expected);
@@ -90,7 +90,7 @@ fn our_files_are_loaded_by_redis_and_by_us() {
             .unwrap();
         let mut c = Wire::open(&server);
         fill(&mut c);
-        // The string grows although the number does not fit. There is no event.
+        // The string grows although the number does not fit. No event reports it.
         c.ask(&["SET", "padded", "x"]);
         c.send(&[
             "BITFIELD padded OVERFLOW FAIL SET u4 100 99",
@@ -100,7 +100,7 @@ fn our_files_are_loaded_by_redis_and_by_us() {
             [c.value(), c.value()].map(|value| value.as_int()),
             [None, Some(13)]
         );
-        // Commands that Redis 7.0 does not know.
+        // Commands that Redis 7.0 does not have.
         for line in [
             "MSETEX 2 m1 x m2 y PX 100000000",
             "MSETEX 2 m1 y m2 z KEEPTTL",
@@ -314,13 +314,13 @@ fn an_old_single_file_is_moved_into_the_folder() {
 }
 
 #[test]
-fn overdue_keys_expire_after_the_load_and_stay_away() {
+fn overdue_keys_expire_after_the_load_and_do_not_return() {
     let folder = tempfile::tempdir().unwrap();
     let server = builder(folder.path()).virtual_clock().spawn().unwrap();
     let mut c = Wire::open(&server);
     c.expect(&["SET soon x PX 5", "SET later x PX 100000000"], "+OK|+OK|");
     server.shutdown();
-    // The virtual clock starts at the system's time again, which is past the first deadline.
+    // The virtual clock starts at the system's time again, which is after the first deadline.
     std::thread::sleep(std::time::Duration::from_millis(6));
     for _ in 0..2 {
         let server = builder(folder.path()).spawn().unwrap();
@@ -394,7 +394,7 @@ fn kill_9_loses_no_acknowledged_write_under_always() {
     }
 }
 
-/// Sends writes one by one, and expects each in the file after its reply.
+/// Sends writes one by one, and asserts that each is in the file after its reply.
 fn find_each_in_file(server: &Server, file: &Path, client: usize) {
     let mut c = Wire::open(server);
     let mut file = fs::File::open(file).unwrap();
@@ -485,7 +485,7 @@ fn a_large_file_is_rewritten_by_itself() {
 }
 
 #[test]
-fn a_replica_s_files_hold_what_its_primary_sent() {
+fn the_files_of_a_replica_contain_the_stream() {
     let folder = tempfile::tempdir().unwrap();
     let delay = ["--repl-diskless-sync-delay", "0"];
     let redis = Redis::start(&[&["--enable-debug-command", "yes"], &delay[..]].concat());
@@ -504,7 +504,7 @@ fn a_replica_s_files_hold_what_its_primary_sent() {
             .iter()
             .all(|part| info.contains(part))
     });
-    // Redis may still hold the due key, which its digest has and a replica's reads hide.
+    // Redis may still hold the due key, which its digest includes and the reads of a replica hide.
     assert_eq!(theirs.int("EXISTS past"), 0);
     let expected = state(&mut theirs);
     eventually(|| state(&mut c) == expected);

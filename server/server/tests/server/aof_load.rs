@@ -1,4 +1,4 @@
-//! Loading append-only files: those of redis-server, torn ones and damaged ones.
+//! Loading of append-only files: files of redis-server, torn files, and damaged files.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::wire::pair::server;
 use crate::wire::redis::Redis;
 use crate::wire::{Open as _, Wire};
 
-/// Commands of every family, with everything that a log must write in other words.
+/// Commands of every family, including all commands that a log must contain in another form.
 const COMMANDS: &[&str] = &[
     "SET text hello",
     "SET soon x PX 100000000",
@@ -69,7 +69,7 @@ pub fn fill(c: &mut Wire) {
     let library = "#!lua name=lib\nredis.register_function('f', function(k) return redis.call('incr', k[1]) end)";
     c.ask(&["FUNCTION", "LOAD", library]);
     c.ask(&["FCALL", "f", "1", "counted"]);
-    // A fast server has run all this within the millisecond.
+    // A fast server has run all commands within a millisecond.
     crate::wire::eventually(|| c.int("EXISTS past") == 0);
 }
 
@@ -169,7 +169,8 @@ fn files_of_redis_are_loaded() {
         let ours = builder.spawn().unwrap();
         let mut c = Wire::open(&ours);
         let folder = if named { "other dir" } else { "appendonlydir" };
-        // After a rewrite; with commands behind it; with expired keys, and the changes of a second rewrite.
+        // After a rewrite, with commands after it; then with expired keys, and the changes of a
+        // second rewrite.
         for more in [&[][..], &["SET later 1", "INCR counted"], &["DEL list"]] {
             for line in more {
                 theirs.ask(&line.split(' ').collect::<Vec<_>>());
@@ -183,7 +184,7 @@ fn files_of_redis_are_loaded() {
     }
 }
 
-/// Returns a command as a file has it.
+/// Returns a command in the format of the file.
 fn command(line: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     punctual_resp::encode_command(&mut bytes, &line.split(' ').collect::<Vec<_>>());
@@ -215,7 +216,8 @@ fn a_file_cut_at_any_byte_loads_what_is_whole() {
     let ours = server(folder.path(), 1);
     let mut c = Wire::open(&ours);
     let mut bytes = Vec::new();
-    // Ends of what stands or falls together, with the elements that it adds.
+    // Ends of the parts that are applied or dropped together, with the number of elements that each
+    // adds.
     let mut whole = vec![(0, 0)];
     for (lines, elements) in [
         (&["SELECT 0"][..], 0),
@@ -315,7 +317,7 @@ fn a_torn_file_must_be_the_last() {
     assert_eq!(list(&mut c), ["1", "1"]);
 }
 
-/// Commands of a file as a redis-server of version 4 writes it.
+/// Commands of a file that a redis-server of version 4 would write.
 const SCRIPTED: &[&[&str]] = &[
     &["SELECT", "0"],
     &[
@@ -325,7 +327,7 @@ const SCRIPTED: &[&[&str]] = &[
         "evaluated",
         "v",
     ],
-    // Its changes before the error are what the file means.
+    // The changes of a script before its error remain in effect.
     &[
         "EVAL",
         "redis.call('RPUSH', KEYS[1], 'a') redis.call('INCR', KEYS[1])",
@@ -335,7 +337,7 @@ const SCRIPTED: &[&[&str]] = &[
     &["SCRIPT", "LOAD", "return redis.call('INCR', KEYS[1])"],
 ];
 
-/// Commands that need the scripts and libraries before them.
+/// Commands that need the preceding scripts and libraries.
 const CALLS: &[&[&str]] = &[
     &["EVALSHA", INCR, "1", "counted"],
     &["MULTI"],

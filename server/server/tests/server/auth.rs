@@ -240,7 +240,7 @@ fn protected_mode_accepts_only_loopback() {
     let ask = || {
         let mut stream = TcpStream::connect((ip, server.port())).unwrap();
         let mut text = [0; 7];
-        // A refused connection may be reset before the command is sent.
+        // The server may reset a refused connection before the command is sent.
         let _ = stream.write_all(b"PING\r\n");
         stream
             .read_exact(&mut text)
@@ -307,7 +307,7 @@ fn tcp_keepalive_is_applied() {
             });
             row.unwrap().split_whitespace().nth(5).unwrap()[..2].to_owned()
         };
-        // Right after a write, the retransmission timer may run until the peer acknowledges.
+        // After a write, the retransmission timer may run until the peer has acknowledged.
         eventually(|| kind() != "01");
         kind()
     };

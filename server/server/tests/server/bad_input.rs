@@ -1,4 +1,5 @@
-//! Malformed input ends in an error or a closed connection, and the server serves other clients.
+//! Malformed input leads to an error or a closed connection, and the server continues to serve
+//! other clients.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -99,7 +100,7 @@ fn empty_commands_are_ignored() {
             b"+PONG\r\n",
         );
     }
-    // A million of them need little time and no memory.
+    // A million empty commands need little time and no memory.
     let mut many = b"*0\r\n".repeat(1_000_000);
     many.extend_from_slice(b"PING\r\n");
     exchange(&mut stream, &many, b"+PONG\r\n");
@@ -127,7 +128,7 @@ fn endless_lines_are_protocol_errors() {
     ] {
         assert_eq!(replies_until_close(server.port(), &line), answer);
     }
-    // One byte less is a command.
+    // A line that is one byte shorter is a command.
     let argument = vec![b'x'; LINE_MAX - 7];
     let line = [b"ECHO ", argument.as_slice(), b"\r\n"].concat();
     let answer = [
@@ -139,7 +140,7 @@ fn endless_lines_are_protocol_errors() {
     exchange(&mut connect(server.port()), &line, &answer);
 }
 
-/// Returns bytes that resemble RESP, which reach deeper into the parser than noise.
+/// Returns bytes that resemble RESP, so that they reach more code of the parser than noise does.
 fn garbage(random: &mut StdRng) -> Vec<u8> {
     const PIECES: [&[u8]; 24] = [
         b"*",
@@ -190,12 +191,14 @@ fn ten_thousand_connections_of_garbage() {
         let mut streams: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
         for stream in &mut streams {
             let garbage = garbage(&mut random);
-            // In two writes; the second fails if the server has closed the connection after the first.
+            // The bytes are sent in two writes. The second write fails if the server has closed the
+            // connection.
             let (one, two) = garbage.split_at(random.random_range(0..=garbage.len()));
             let _ = stream.write_all(one).and_then(|()| stream.write_all(two));
         }
         for mut stream in streams {
-            // Some clients disconnect at once, others end their stream and wait for the close.
+            // Some clients disconnect at once. Others end their stream and wait until the server
+            // closes.
             if random.random() {
                 let _ = stream.shutdown(Shutdown::Write);
                 read_to_end(&mut stream);
@@ -252,7 +255,7 @@ fn commands_split_at_every_byte() {
     let (mut cut, mut other) = (connect(server.port()), connect(server.port()));
     let commands = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$12\r\nab\r\ncd\0$1*2\xff\r\n\r\n  GET \"k\\x65y\"\r\n*0\r\n*2\r\n$6\r\nSTRLEN\r\n$3\r\nkey\r\n";
     let answers = b"+OK\r\n$12\r\nab\r\ncd\0$1*2\xff\r\n:12\r\n";
-    // A reply to another client shows that the loop has read the earlier bytes.
+    // A reply to another client proves that the loop has read the earlier bytes.
     let mut barrier = || exchange(&mut other, b"PING\r\n", b"+PONG\r\n");
     for at in 1..commands.len() {
         cut.write_all(&commands[..at]).unwrap();
@@ -293,7 +296,7 @@ fn limits_before_authentication() {
     exchange(&mut stream, &ten, refused.as_bytes());
     let long = format!("*2\r\n$4\r\nECHO\r\n$16384\r\n{}\r\n", "x".repeat(16_384));
     exchange(&mut stream, long.as_bytes(), refused.as_bytes());
-    // In one pipeline: commands and higher limits apply only after AUTH.
+    // In one pipeline, commands and higher limits apply only after AUTH.
     let eleven = [
         b"*11\r\n$4\r\nMGET\r\n".as_slice(),
         &b"$1\r\nk\r\n".repeat(10),
@@ -328,7 +331,7 @@ fn limits_before_authentication() {
 fn a_protocol_error_arrives_while_the_client_still_sends() {
     let server = start();
     let mut stream = connect(server.port());
-    // More than the server reads at once: some bytes stay unread.
+    // The bytes exceed one read of the server, so some bytes stay unread.
     let mut bytes = b"*1\r\n$-7\r\n".to_vec();
     bytes.resize(1 << 20, b'x');
     let _ = stream.write_all(&bytes);

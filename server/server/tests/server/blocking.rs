@@ -342,12 +342,12 @@ fn a_key_that_expires_within_a_transaction_serves_no_waiter() {
     b.receive("+OK|+QUEUED|+QUEUED|+QUEUED|*3|:1|:1|");
     b.value();
     a.expect_silence();
-    // Its expiry was seen when the waiter was to be served.
+    // The expiry was noticed while the waiter was being served.
     b.expect(&["DBSIZE", "RPUSH k y"], ":0|:1|");
     a.receive("*2|$1|k|$1|y|");
 }
 
-/// The second BLPOP finds an empty list, because the earlier waiter was served first.
+/// The second BLPOP finds an empty list, because an earlier waiter was served first.
 #[test]
 fn a_push_serves_waiters_before_the_next_command_of_its_client() {
     let server = start();

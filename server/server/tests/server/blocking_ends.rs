@@ -1,5 +1,5 @@
-//! Waits that end without an element: timeouts, CLIENT UNBLOCK and disconnections. No waiter remains and no element is
-//! lost.
+//! Waits that end without an element: timeouts, CLIENT UNBLOCK and disconnections. No waiter
+//! remains and no element is lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -132,7 +132,7 @@ fn a_disconnected_waiter_takes_no_element() {
         let mut last = clients.pop().unwrap();
         clients.truncate(10);
         eventually(|| waiting(&server) == 11);
-        // A client that no longer waits may still be there for a moment.
+        // A client that no longer waits may be connected for another moment.
         eventually(|| pusher.info("clients", "connected_clients") == "12");
         assert_eq!(pusher.int("CLIENT KILL TYPE normal SKIPME yes"), 11);
         last.ends();
@@ -188,7 +188,7 @@ fn waiting_clients_are_not_idle() {
     a.receive("*2|$1|k|$1|x|");
 }
 
-/// With the real clock, timeouts need no further event.
+/// With the real clock, a loop wakes for timeouts without other events.
 #[test]
 fn timeouts_end_waits_and_are_never_early() {
     let server = Server::builder().port(0).spawn().unwrap();
@@ -199,7 +199,8 @@ fn timeouts_end_waits_and_are_never_early() {
     assert!(took >= Duration::from_millis(80), "{took:?}");
 }
 
-/// Every element is delivered to exactly one consumer, under any interleaving of clients, keys and loops.
+/// Every element is delivered to exactly one consumer, under any interleaving of clients, keys and
+/// loops.
 #[test]
 fn every_element_is_delivered_once() {
     const CONSUMERS: usize = 12;
@@ -217,7 +218,8 @@ fn every_element_is_delivered_once() {
                 scope.spawn(move || {
                     let mut c = Wire::open(server);
                     for round in 0_usize.. {
-                        // Keys in several orders and shards; some elements are moved first.
+                        // The keys are in several orders and shards, and some elements are moved
+                        // first.
                         let (a, b) = ((number + round) % 5, (number + round * 3) % 5);
                         let line = match round % 4 {
                             0 => format!("BLPOP k:{a} k:{b} k:0 k:1 k:2 k:3 k:4 0"),
@@ -272,7 +274,7 @@ fn every_element_is_delivered_once() {
             c.int(&format!("RPUSH k:0 {ends}"));
             let done = &seen;
             assert!(done.iter().all(|n| n.load(Ordering::Relaxed) == 1));
-            // Ends the moves that still wait for their timeout.
+            // Ends the moves that still wait until their timeout.
             for _ in 0..20 {
                 c.int("CLOCK ADVANCE 1");
                 std::thread::sleep(std::time::Duration::from_millis(1));
@@ -282,7 +284,7 @@ fn every_element_is_delivered_once() {
     }
 }
 
-/// Nobody sends a command at the moment at which the key goes.
+/// No client sends a command at the moment at which the key expires.
 #[test]
 fn a_stream_that_expires_ends_the_waits_of_its_groups() {
     let server = Server::builder().port(0).virtual_clock().spawn().unwrap();

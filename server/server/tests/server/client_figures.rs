@@ -1,4 +1,5 @@
-//! Figures about clients and what they leave behind, in CLIENT LIST and INFO.
+//! Figures about clients in CLIENT LIST and INFO, and the memory that their keys, prefixes and
+//! values use.
 
 use std::io::Write as _;
 

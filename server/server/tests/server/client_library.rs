@@ -31,7 +31,7 @@ fn connect(server: &Server) -> Connection {
     connect_with(server, "")
 }
 
-/// Runs `test` in both protocols: the library's results must be the same.
+/// Runs `test` in both protocols. The library's results must be the same.
 fn in_both_protocols(test: impl Fn(&Server, &mut Connection)) {
     for query in ["?protocol=resp2", "?protocol=resp3"] {
         let server = start();
@@ -196,7 +196,8 @@ fn deadlines_with_the_virtual_clock() {
 fn keys_expire_with_the_real_clock() {
     let server = start();
     let mut con = connect(&server);
-    // Read before the key is set, so that a slow reply cannot make the expiry appear early.
+    // The clock is read before the key is set, so that a slow reply cannot make the expiry appear
+    // early.
     let began = unix_time();
     let () = con.pset_ex("k", "v", 30).unwrap();
     eventually(|| !con.exists::<_, bool>("k").unwrap());
@@ -246,7 +247,7 @@ fn publish_and_subscribe() {
     assert_eq!(con.publish::<_, _, usize>("news", "one").unwrap(), 1);
     assert_eq!(con.publish::<_, _, usize>("log.warning", "two").unwrap(), 1);
     assert_eq!(con.publish::<_, _, usize>("nobody", "lost").unwrap(), 0);
-    let told = |msg: Msg| {
+    let text_of = |msg: Msg| {
         (
             msg.get_channel_name().to_owned(),
             msg.get_payload::<String>().unwrap(),
@@ -254,11 +255,11 @@ fn publish_and_subscribe() {
         )
     };
     assert_eq!(
-        told(pubsub.get_message().unwrap()),
+        text_of(pubsub.get_message().unwrap()),
         ("news".into(), "one".into(), false)
     );
     assert_eq!(
-        told(pubsub.get_message().unwrap()),
+        text_of(pubsub.get_message().unwrap()),
         ("log.warning".into(), "two".into(), true)
     );
     pubsub.unsubscribe("news").unwrap();
@@ -271,7 +272,7 @@ fn publish_and_subscribe() {
         .unwrap();
     assert_eq!((counts["news"], counts["weather"]), (0, 1));
     drop(pubsub);
-    // The connection is an ordinary one again.
+    // The connection is out of subscribed mode again.
     assert_eq!(listener.get::<_, Option<String>>("k").unwrap(), None);
 }
 
@@ -333,11 +334,11 @@ fn pushes_beside_replies() {
     let (sender, pushes) = mpsc::channel::<PushInfo>();
     con.set_push_sender(sender);
     con.subscribe_resp3("__keyevent@0__:expired").unwrap();
-    // In RESP3 the same connection still runs commands.
+    // In RESP3 the same connection also runs commands.
     let () = con.pset_ex("short", "v", 20).unwrap();
     let began = Instant::now();
     let push = loop {
-        // The library reads pushes only when it reads a reply.
+        // The library reads pushes only while it reads a reply.
         let _: String = redis::cmd("PING").query(&mut con).unwrap();
         match pushes.try_recv() {
             Ok(push) if push.kind == PushKind::Message => break push,
@@ -426,7 +427,7 @@ fn passwords() {
         let url = format!("redis://{auth}127.0.0.1:{}/{query}", server.port());
         Client::open(url).unwrap().get_connection()
     };
-    // The library maps AUTH's error to its own and passes HELLO's on.
+    // The library maps the error of AUTH to an error of its own, and passes on the error of HELLO.
     for (query, kind) in [
         ("?protocol=resp2", ErrorKind::AuthenticationFailed),
         ("?protocol=resp3", ErrorKind::Extension),

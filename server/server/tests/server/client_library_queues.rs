@@ -76,7 +76,7 @@ fn optimistic_counters() {
     });
 }
 
-/// Producers and workers, with a list of the jobs in progress.
+/// Producers and workers with a list of the jobs in progress.
 #[test]
 fn reliable_queue() {
     in_both_protocols(|server, query| {

@@ -1,5 +1,5 @@
-//! Lists, hashes, sets, sorted sets, bits and HyperLogLogs through the `redis` crate, in both protocols: the library's
-//! results must be those that an application expects of Redis.
+//! Lists, hashes, sets, sorted sets, bits and HyperLogLogs through the `redis` crate, in both
+//! protocols. The library's results must be the same as with Redis.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn lists() {
         assert_eq!(con.lpop::<_, Vec<String>>("l", None).unwrap(), ["bb"]);
         assert!(!con.exists::<_, bool>("l").unwrap());
 
-        // Enough for many nodes, with one item larger than a node.
+        // The list has many nodes, and one item that is larger than a node.
         for chunk in (0..10_000_u32).collect::<Vec<_>>().chunks(1_000) {
             let () = con.rpush("big", chunk).unwrap();
         }
@@ -99,7 +99,7 @@ fn hashes() {
         assert_eq!(seen.len(), 1_000);
         assert_eq!(seen["f999"], 999);
 
-        // Field deadlines of Redis 7.4.
+        // Deadlines of fields (Redis 7.4).
         let set: Vec<i64> = redis::cmd("HPEXPIRE")
             .arg(&["h", "600000", "FIELDS", "2", "name", "no"])
             .query(con)

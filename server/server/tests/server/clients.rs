@@ -1,4 +1,4 @@
-//! The CLIENT command, replies switched off, idle timeouts and output buffer limits.
+//! The CLIENT command, suppressed replies, idle timeouts and output buffer limits.
 
 use std::io::Write;
 
@@ -263,7 +263,7 @@ fn client_lists_match_redis() {
             .map(|f| f.split_once('=').unwrap().0.to_owned())
             .collect()
     };
-    // New in 7.2.
+    // Fields that are new in 7.2.
     let mut expected = names(&theirs.text("CLIENT INFO"));
     expected.extend(["lib-name", "lib-ver"].map(str::to_owned));
     assert_eq!(names(&ours.text("CLIENT INFO")), expected);
@@ -288,13 +288,13 @@ fn client_lists_match_redis() {
         String::from_utf8_lossy(c.value().as_bytes().unwrap()).into_owned()
     };
     same([behind_a_ping(theirs), behind_a_ping(ours)], &own);
-    // The replies are now in the client's own buffer.
+    // The replies are now in the buffer of the client.
     let line = behind_a_ping(ours);
     let figure = |name: &str| field(&line, name).parse::<u64>().unwrap();
     assert!(figure("rbs") >= figure("obl") && figure("obl") == 7);
     assert!((200..=16384).contains(&figure("rbp")), "{line}");
 
-    // Seen by another client: with queued commands, then waiting.
+    // Shown to another client: first with queued commands, then waiting.
     let mut others = ports.map(Wire::to);
     for (c, seen_by) in two.iter_mut().zip(&mut others) {
         c.expect(&["MULTI", "SET k v", "GET k"], "+OK|+QUEUED|+QUEUED|");
@@ -331,7 +331,7 @@ fn client_kill() {
             let id = w.int("CLIENT ID");
             (w, id)
         };
-        // By id; the list is right at once, even if another loop serves the client.
+        // By ID. The list is correct at once, even if another loop serves the client.
         let (mut d, id) = open();
         c.send(&[&format!("CLIENT KILL ID {id}"), "CLIENT LIST"]);
         assert_eq!(c.value(), Value::Int(1));
@@ -345,7 +345,7 @@ fn client_kill() {
             1
         );
         assert_eq!(d.ends(), 0);
-        // By address, in the old form and in the new one.
+        // By address, in the old and in the new form.
         let (mut d, _) = open();
         c.expect(&[&format!("CLIENT KILL 127.0.0.1:{}", d.port())], "+OK|");
         assert_eq!(d.ends(), 0);
@@ -358,7 +358,7 @@ fn client_kill() {
             ":1|",
         );
         assert_eq!(d.ends(), 0);
-        // By type; its subscriptions end.
+        // By type. The client's subscriptions end.
         let (mut d, _) = open();
         d.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
         c.expect(&["CLIENT KILL TYPE PubSub"], ":1|");
@@ -371,7 +371,7 @@ fn client_kill() {
         c.expect(&[&format!("CLIENT KILL LADDR {laddr} TYPE normal")], ":2|");
         assert_eq!((d.ends(), e.ends()), (0, 0));
         c.expect(&[&format!("CLIENT KILL ID {me}"), "PING"], ":0|+PONG|");
-        // The caller itself: it receives the reply, and later commands do not run.
+        // The caller itself: it gets the reply, and later commands do not run.
         c.expect(&[&format!("CLIENT KILL ID {me} SKIPME no"), "PING"], ":1|");
         assert_eq!(c.ends(), 0);
         let (mut d, _) = open();
@@ -463,7 +463,7 @@ fn idle_clients_are_closed() {
 
 #[test]
 fn a_slow_subscriber_is_closed_at_the_hard_limit() {
-    // A child process, so that only the server's memory is measured.
+    // A child process, so that only the memory of the server is measured.
     let server = Process::start(&["--client-output-buffer-limit", "pubsub 8mb 0 0"]);
     let (mut c, mut slow) = (Wire::to(server.port), Wire::to(server.port));
     slow.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
@@ -528,7 +528,7 @@ fn a_slow_subscriber_is_closed_after_the_soft_limit_s_seconds() {
     };
     assert!(recent(&mut c) > 1 << 20);
     assert_eq!(field(&list, "events"), "rw");
-    // The limit applies without further messages, too.
+    // The limit also applies when no further messages arrive.
     c.int("CLOCK ADVANCE 2000");
     c.expect(&["PING"], "+PONG|");
     assert_eq!(c.text("CLIENT LIST TYPE pubsub").lines().count(), 1);

@@ -39,7 +39,7 @@ fn time_passes_only_by_clock_commands() {
         micros.to_string().len()
     );
     c.expect(&["TIME"], &shown);
-    // SLOWLOG times are the virtual clock's.
+    // SLOWLOG shows the time of the virtual clock.
     c.expect(
         &[
             "CONFIG SET slowlog-log-slower-than 0",
@@ -54,7 +54,8 @@ fn time_passes_only_by_clock_commands() {
     );
 }
 
-/// One jump publishes the expirations of all shards and databases in deadline order, each at its own deadline.
+/// One advance publishes the expiries of all shards and databases in the order of their deadlines,
+/// each at its own deadline.
 fn check_event_order(server: &Server) {
     let mut c = Wire::open(server);
     c.expect(&["CONFIG SET notify-keyspace-events Ex"], "+OK|");
@@ -78,9 +79,9 @@ fn check_event_order(server: &Server) {
     let passed = (0..keys)
         .map(|n| 1 + n * 7919 % 10_007)
         .filter(|after_ms| *after_ms <= 5000);
-    let told = passed.count();
+    let count = passed.count();
     let mut before = 0;
-    for _ in 0..told {
+    for _ in 0..count {
         let message = listener.value();
         let key = message.as_slice().unwrap()[3].as_bytes().unwrap();
         let after_ms: u64 = String::from_utf8_lossy(key).parse().unwrap();
@@ -90,11 +91,11 @@ fn check_event_order(server: &Server) {
         );
         before = after_ms;
     }
-    assert!(told > 200);
+    assert!(count > 200);
     listener.expect_silence();
     c.int("CLOCK ADVANCE 5006");
     c.int("CLOCK ADVANCE 1");
-    for _ in told..keys {
+    for _ in count..keys {
         listener.value();
     }
     for db in 0..3 {
@@ -113,7 +114,8 @@ fn events_arrive_in_deadline_order_with_several_loops() {
     check_event_order(&with_threads(4));
 }
 
-/// The reply follows the whole advance: commands sent later on any loop see no expired key.
+/// The reply follows the complete advance: commands that are sent later on any loop see no expired
+/// key.
 #[test]
 fn an_advance_is_complete_on_every_loop_before_its_reply() {
     let server = with_threads(3);
@@ -156,7 +158,7 @@ fn the_clock_only_moves_forward() {
     );
     c.expect_error("CLOCK BACK", "unknown subcommand 'BACK'. Try CLOCK HELP.");
     assert_eq!(c.int("CLOCK NOW"), now + 5);
-    // To the largest time, in whose last millisecond the key expires.
+    // The last advance is to the largest time, in whose last millisecond the key expires.
     c.expect(&["SET k v PXAT 9223372036854775"], "+OK|");
     c.expect(
         &["CLOCK SET 9223372036854774", "PTTL k"],
@@ -207,7 +209,7 @@ fn the_idle_timeout_follows_the_clock() {
         }
         mover.int("CLOCK ADVANCE 59998");
         idle[0].expect(&["PING"], "+PONG|");
-        // A client that moves the clock is not idle after any jump.
+        // A client that moves the clock is not idle after an advance of any length.
         mover.int(&format!("CLOCK ADVANCE {DAY_MS}"));
         assert_eq!(idle[0].ends(), 0);
         mover.expect(&["PING"], "+PONG|");
@@ -239,12 +241,14 @@ fn keys_expire_on_access_without_active_expiry() {
     eventually(|| c.text("INFO timers").contains("timers_pending:0"));
 }
 
-/// Copies of a timer are due at its instant. They fire there, and do not keep the clock from moving on.
+/// A timer copies itself, and the copies are due at the same instant. They fire at that instant,
+/// and the clock moves on.
 #[test]
 fn the_clock_passes_timers_that_copy_others() {
     let server = with_threads(3);
     let mut c = Wire::open(&server);
-    // The copy and the timer fire for the last time at one instant, in any order of their shards.
+    // The copy and the timer fire for the last time at the same instant, in any order of their
+    // shards.
     for n in 0..30 {
         let line = format!("TIMER SET copied:{n} EVERY 10 LIMIT 2 DO COPY copied:{n} copy:{n}");
         c.expect(&[&line], "+OK|");
@@ -252,7 +256,8 @@ fn the_clock_passes_timers_that_copy_others() {
     c.int("CLOCK ADVANCE 30");
     assert_eq!(c.int("DBSIZE"), 0);
 
-    // Two that copy each other have no end. The clock stops at their instant, until they are gone.
+    // Two timers that copy each other never end. The clock stops at their instant until they are
+    // deleted.
     let script = "if redis.call('EXISTS', 'b') == 1 then redis.call('COPY', 'b', 'a') else redis.call('COPY', 'a', 'b') end";
     let library = format!("#!lua name=l\nredis.register_function('f', function() {script} end)");
     c.ask(&["FUNCTION", "LOAD", &library]);

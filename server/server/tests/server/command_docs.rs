@@ -1,4 +1,4 @@
-//! Compares COMMAND DOCS with the replies of real servers, and the syntax on our pages with COMMAND DOCS.
+//! Compares COMMAND DOCS with the replies of real servers, and with the syntax on our pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::wire::{Open as _, Wire};
 use punctual_resp::Value;
 use punctual_server::Server;
 
-/// Returns COMMAND DOCS as maps, subcommands included.
+/// Returns COMMAND DOCS as maps, including subcommands.
 fn documents(c: &mut Wire) -> BTreeMap<String, BTreeMap<String, Value>> {
     fn gather(docs: &Value, all: &mut BTreeMap<String, BTreeMap<String, Value>>) {
         for pair in docs.as_slice().unwrap().chunks(2) {
@@ -32,7 +32,7 @@ fn documents(c: &mut Wire) -> BTreeMap<String, BTreeMap<String, Value>> {
 
 #[test]
 fn every_command_is_documented() {
-    /// Fields that differ in 7.2 or that we leave out: command, field, reason.
+    /// Fields that differ from Redis 7.2, or that we omit: command, field, reason.
     const OTHERWISE: &[(&str, &str, &str)] = &[
         (
             "wait",
@@ -70,8 +70,8 @@ fn every_command_is_documented() {
         for field in ["summary", "complexity", "since", "group"] {
             // Redis gives no complexity for PSYNC and SYNC.
             let wanted = field != "complexity" || known.is_none_or(|k| k.contains_key(field));
-            let there = !text(&fields[field]).is_empty();
-            assert!(there || !wanted, "{name}: no {field}");
+            let present = !text(&fields[field]).is_empty();
+            assert!(present || !wanted, "{name}: no {field}");
         }
         let Some(known) = known else {
             continue;
@@ -92,7 +92,7 @@ fn every_command_is_documented() {
                 ));
             }
         }
-        // Compares the versions of the history, not its words.
+        // Only the versions of the history are compared, not its texts.
         let versions = |fields: &BTreeMap<String, Value>| -> Vec<String> {
             let history = fields
                 .get("history")
@@ -125,7 +125,8 @@ fn every_command_is_documented() {
     );
 }
 
-/// Commands whose arguments differ from Redis 7.0: the reason, and the commands. They follow Redis 8.2.
+/// Commands whose arguments differ from Redis 7.0 because they follow Redis 8.2: the reason, and
+/// the commands.
 const NOT_AS_IN_7_0: &[(&str, &[&str])] = &[
     (
         "7.2 names arguments otherwise, so that siblings have different names",
@@ -207,7 +208,7 @@ const NOT_AS_IN_7_0: &[(&str, &[&str])] = &[
     AFTER_8_2[2],
 ];
 
-/// Commands with arguments that came after Redis 8.2.
+/// Commands with arguments that are newer than Redis 8.2.
 const AFTER_8_2: &[(&str, &[&str])] = &[
     (
         "IFEQ, IFNE, IFDEQ, IFDNE and CLAIM of 8.4",
@@ -221,7 +222,7 @@ const AFTER_8_2: &[(&str, &[&str])] = &[
     ("IDMP and IDMPAUTO of 8.6", &["xadd"]),
 ];
 
-/// Commands whose arguments in Valkey 9.1 differ from ours.
+/// Commands whose arguments differ from Valkey 9.1.
 const NOT_AS_IN_VALKEY: &[(&str, &[&str])] = &[
     (
         "Valkey's own options",
@@ -262,7 +263,7 @@ const NOT_AS_IN_VALKEY: &[(&str, &[&str])] = &[
     AFTER_8_2[1],
 ];
 
-/// Returns the arguments of a command, one a line, with their fields in order.
+/// Returns the arguments of a command, one line each, with their fields in order.
 fn lines(fields: &BTreeMap<String, Value>, without: &[&str]) -> Vec<String> {
     fn add(arguments: &Value, parent: &str, without: &[&str], all: &mut Vec<String>) {
         for argument in arguments.as_slice().unwrap() {
@@ -361,7 +362,7 @@ fn arguments_are_those_of_valkey() {
     }
 }
 
-/// An argument as a client reads it.
+/// An argument in the form in which a client reads it.
 struct Argument {
     kind: String,
     display: String,
@@ -397,7 +398,7 @@ impl Argument {
         self.flags.iter().any(|known| known == flag)
     }
 
-    /// Returns the argument as pages show it.
+    /// Returns the argument in the notation of our pages.
     fn shown(&self) -> String {
         let parts: Vec<String> = self.arguments.iter().map(Self::shown).collect();
         let alone = self.is("optional") && !self.is("multiple") && self.token.is_none();
@@ -426,7 +427,7 @@ impl Argument {
     }
 }
 
-/// Returns the syntax of a command, as pages show it.
+/// Returns the syntax of a command in the notation of our pages.
 fn syntax(name: &str, fields: &BTreeMap<String, Value>) -> String {
     let arguments = fields
         .get("arguments")
@@ -442,8 +443,8 @@ fn syntax(name: &str, fields: &BTreeMap<String, Value>) -> String {
         .join(" ")
 }
 
-/// Returns the code of a page that a reader takes for syntax: the spans in the first cells of tables, and those alone on a line.
-/// `true` if it is an option of a command.
+/// Returns the code spans of a page that show syntax: spans in the first cells of tables, and spans
+/// that are alone on a line. The flag is true for an option of a command.
 fn syntax_on_page(page: &str) -> Vec<(String, bool)> {
     let mut all = Vec::new();
     let mut options = false;

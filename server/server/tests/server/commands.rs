@@ -1,4 +1,4 @@
-//! Compares COMMAND and related replies with those of a real redis-server.
+//! Compares COMMAND and related replies with the replies of a real redis-server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::wire::{Open as _, Wire};
 use punctual_resp::Value;
 use punctual_server::Server;
 
-/// Commands and subcommands that Redis 7.0 does not have.
+/// Commands and subcommands that Redis 7.0 lacks.
 const NEW: &[&str] = &[
     // Punctual's own.
     "clock",
@@ -89,7 +89,8 @@ const NEW: &[&str] = &[
     "xnack",
 ];
 
-/// Facts that differ between Redis 7.2 and the 7.0 we compare with: command, fact, our value, reason.
+/// Facts that differ between Redis 7.2 and the 7.0 that we compare with: command, fact, our value,
+/// reason.
 const CHANGED: &[(&str, &str, &str, &str)] = &[
     // 7.2 also accepts GETKEYS for a command without arguments, and returns no keys.
     ("command|getkeys", "arity", "-3", "was -4"),
@@ -97,7 +98,7 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
     // 7.2 added WITHSCORE.
     ("zrank", "arity", "-3", "was 3"),
     ("zrevrank", "arity", "-3", "was 3"),
-    // 7.2 adds tips: the nodes to send these to, and how to combine the replies.
+    // 7.2 adds tips: the nodes to which a proxy sends the command, and how to combine the replies.
     (
         "randomkey",
         "tips",
@@ -110,7 +111,7 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
         "nondeterministic_output request_policy:special response_policy:special",
         "new in 7.2",
     ),
-    // 7.2 allows them in scripts.
+    // 7.2 allows these commands in scripts.
     ("blmove", "flags", "blocking denyoom write", "noscript"),
     ("blpop", "flags", "blocking write", "noscript"),
     ("brpop", "flags", "blocking write", "noscript"),
@@ -162,7 +163,7 @@ fn collect(info: &Value, all: &mut BTreeMap<String, Facts>) {
     );
     facts.insert("categories", words(&parts[6]));
     facts.insert("tips", words(&parts[7]));
-    // Notes are prose and not compared.
+    // Notes are prose, so they are not compared.
     let specs = parts[8].as_slice().unwrap().iter().map(|spec| {
         let pairs = spec.as_slice().unwrap();
         let named: BTreeMap<String, &Value> =
@@ -222,7 +223,7 @@ fn every_command_has_the_facts_of_redis() {
     }
 }
 
-/// Lines to which both servers reply with the same bytes.
+/// Lines for which both servers reply with the same bytes.
 const COMPARED: &[&str] = &[
     "COMMAND INFO get",
     "COMMAND INFO GET nosuch mget",
@@ -369,7 +370,7 @@ fn lists_and_categories_match_redis() {
     }
 }
 
-/// go-redis's suite starts its servers this way.
+/// go-redis's test suite starts its servers this way.
 #[test]
 fn a_server_that_may_load_modules_finds_none() {
     for (setting, allowed) in [("yes", true), ("local", true), ("no", false)] {

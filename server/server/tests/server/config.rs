@@ -1,4 +1,4 @@
-//! CONFIG SET at runtime, and configuration files and options of the program.
+//! CONFIG SET at run time, and configuration files and options of the program.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -38,7 +38,8 @@ fn maxclients_takes_effect_at_once() {
     c.expect(&[&format!("CONFIG SET maxclients {possible}")], "+OK|");
 }
 
-/// Each change sees the one before it: no two loops begin the same append-only file, and the last value of a setting is in force.
+/// Each change sees the change before it: no two loops begin the same append-only file, and the
+/// last value of a setting is in force.
 #[test]
 fn loops_change_the_configuration_at_the_same_time() {
     const ROUNDS: usize = 25;
@@ -89,7 +90,7 @@ fn timeout_and_notifications_take_effect_at_once() {
         &["SUBSCRIBE __keyevent@0__:set"],
         "*3|$9|subscribe|$18|__keyevent@0__:set|:1|",
     );
-    // The change applies within its own pipeline, too.
+    // The change also applies within its own pipeline.
     c.expect(
         &[
             "SET a 1",
@@ -153,7 +154,7 @@ fn unavailable_addresses_are_refused_as_in_redis() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     for line in [
-        // No machine has this address (RFC 5737).
+        // This address belongs to no machine (RFC 5737).
         "CONFIG SET bind 192.0.2.1",
         "CONFIG SET bind '127.0.0.1 192.0.2.1'",
         "CONFIG GET bind",
@@ -181,7 +182,8 @@ fn output_limits_take_effect_at_once() {
     let mut listener = Wire::open(&server);
     listener.expect(&["SUBSCRIBE ch"], "*3|$9|subscribe|$2|ch|:1|");
     let message = "x".repeat(50_000);
-    // The listener does not read: the kernel's buffers fill, then the server's, then it disconnects the client.
+    // The listener does not read. First the kernel's buffers fill, then the server's; then the
+    // server disconnects the client.
     eventually(|| c.ask(&["PUBLISH", "ch", &message]).as_int() == Some(0));
     assert!(
         c.text("INFO stats")
@@ -380,7 +382,7 @@ fn the_program_reads_its_options_and_rewrites_its_file() {
         &["CONFIG GET timeout", "CONFIG GET maxclients"],
         "*2|$7|timeout|$3|300|*2|$10|maxclients|$2|77|",
     );
-    // CONFIG REWRITE writes the changes to the file, and the next start reads them.
+    // CONFIG REWRITE writes the changes to the file, and the next start reads it.
     c.expect(&["CONFIG SET timeout 55", "CONFIG REWRITE"], "+OK|+OK|");
     assert!(
         std::fs::read_to_string(&conf)
@@ -436,7 +438,7 @@ fn a_low_limit_of_open_files_lowers_maxclients() {
     let mut reply = String::new();
     socket.read_to_string(&mut reply).unwrap();
     assert!(child.wait().unwrap().success());
-    // Root may raise the limit; for other users the server lowers maxclients and logs it.
+    // Root may raise the limit. For other users, the server lowers maxclients and logs it.
     if log.iter().any(|l| {
         l.contains("Increased maximum number of open files to 5032 (it was originally set to 200).")
     }) {
@@ -449,4 +451,20 @@ fn a_low_limit_of_open_files_lowers_maxclients() {
         );
         assert!(reply.ends_with("\r\n168\r\n"), "{reply}");
     }
+}
+
+#[test]
+fn the_seed_decides_random_replies() {
+    let replies = |seed: &str| {
+        let server = Server::builder().port(0).option("seed", seed).spawn();
+        let server = server.unwrap();
+        let mut c = Wire::open(&server);
+        let members: Vec<String> = (0..300).map(|n| format!("m:{n}")).collect();
+        assert_eq!(c.int(&format!("SADD s {}", members.join(" "))), 300);
+        let asks = ["SPOP s 3", "SRANDMEMBER s -9", "SUNION s s", "SSCAN s 0"];
+        asks.map(|ask| format!("{:?}", c.ask(&ask.split(' ').collect::<Vec<&str>>())))
+    };
+    let seven = replies("7");
+    assert_eq!(seven, replies("7"));
+    assert_ne!(seven[..2], replies("8")[..2]);
 }

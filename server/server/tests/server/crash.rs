@@ -16,7 +16,7 @@ fn start(options: &[&str]) -> Process {
     Process::start(&[&mine[..], options].concat())
 }
 
-/// Returns the only report in a log, and expects it to be complete.
+/// Returns the only report in a log, and asserts that it is complete.
 #[track_caller]
 fn report(log: &str) -> &str {
     assert_eq!(log.matches(BEGINS).count(), 1, "{log}");
@@ -57,7 +57,7 @@ fn a_fatal_signal_leaves_a_report_and_ends_the_process() {
 fn the_report_names_the_command_and_takes_no_lock() {
     let mut process = start(&["--threads", "2", "--shards", "1"]);
     let mut c = Wire::to(process.port);
-    // The transaction holds the only shard's lock when it crashes.
+    // The transaction holds the lock of the only shard when it crashes.
     c.send(&[
         "SET key value",
         "MULTI",

@@ -105,7 +105,7 @@ fn replies_and_errors_match_redis() {
             }
         }
     }
-    // The address and the clocks differ; the rest of the line is the same.
+    // The address and the clocks differ; the rest of the line is equal.
     for (value, length) in [("7", 2), ("-30000", 3), ("100000", 5), ("abc", 4)] {
         for c in [&mut theirs, &mut ours] {
             assert_eq!(c.text(&format!("SET k {value}")), "OK");
@@ -126,7 +126,7 @@ fn a_sleeping_loop_does_not_block_other_loops() {
     // A child process, which can be killed while it sleeps.
     let server = Process::start(&["--threads", "2", "--enable-debug-command", "local"]);
     let mut clients: Vec<Wire> = (0..2).map(|_| Wire::to(server.port)).collect();
-    // One client per loop.
+    // One client on each loop.
     clients[1].expect(&["PING"], "+PONG|");
     clients[0].expect(&["SET k v"], "+OK|");
     clients[0].send(&["SET k w", "DEBUG SLEEP 3600"]);

@@ -1,4 +1,5 @@
-//! DEBUG's subcommands and the hidden directives for tests of scripts, replication, persistence and restarts.
+//! Subcommands of DEBUG, and hidden directives for tests of scripts, replication, persistence and
+//! restarts.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ fn process(options: &[&str]) -> Process {
 }
 
 #[test]
-fn scripts_call_refused_commands_when_told() {
+fn debug_lets_scripts_call_refused_commands() {
     const SCRIPT: &str = "EVAL \"return redis.call('debug', 'protocol', 'integer')\" 0";
     let folder = tempfile::tempdir().unwrap();
     let server = debuggable()
@@ -30,10 +31,10 @@ fn scripts_call_refused_commands_when_told() {
         .unwrap();
     let mut c = Wire::open(&server);
     c.expect(&["DEBUG SET-DISABLE-DENY-SCRIPTS 1", SCRIPT], "+OK|:12345|");
-    // Time stands still in a script.
+    // In a script, `now` stays the same.
     let script = "redis.call('set', 'k', 'v', 'px', 1) redis.call('debug', 'sleep', '0.01') return redis.call('exists', 'k')";
     assert_eq!(c.ask(&["EVAL", script, "0"]), Value::Int(1));
-    // No such command harms the server.
+    // None of these commands harms the server.
     for command in c.ask(&["COMMAND"]).as_slice().unwrap() {
         let parts = command.as_slice().unwrap();
         let flags = parts[2].as_slice().unwrap();
@@ -81,7 +82,7 @@ fn a_restart_keeps_process_and_data() {
         c.int("INCR counter");
         c.send(&[line]);
         assert_eq!(c.ends(), 0, "{line}");
-        // The new run has the same process id.
+        // The new run has the same process ID.
         eventually(|| server.log().matches("Ready to accept").count() == number + 2);
         Wire::to(server.port).expect(&["GET counter"], &format!("$1|{}|", number + 1));
     }
@@ -144,7 +145,7 @@ fn writes_to_the_append_only_file_are_delayed() {
 }
 
 #[test]
-fn peaks_of_output_are_remembered_as_long_as_told() {
+fn peaks_of_output_are_kept_for_the_configured_time() {
     let server = debuggable().virtual_clock().spawn().unwrap();
     let (mut reader, mut c) = (Wire::open(&server), Wire::open(&server));
     let id = reader.int("CLIENT ID");

@@ -1,4 +1,4 @@
-//! `maxmemory`, `maxmemory-clients` and `used_memory` of the binary, whose allocator counts.
+//! `maxmemory`, `maxmemory-clients` and `used_memory` in the binary, whose allocator counts bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 
 const MIB: u64 = 1 << 20;
-/// Commands in one write.
+/// Number of commands in one write.
 const BATCH: usize = 500;
 
 fn info(wire: &mut Wire, section: &str, name: &str) -> u64 {
@@ -39,7 +39,7 @@ fn send(wire: &mut Wire, count: usize, command: impl Fn(usize) -> String) -> usi
     errors
 }
 
-/// Without memory, the same commands get the same errors as from redis-server.
+/// Above the limit, commands get the same errors as from redis-server.
 #[test]
 fn commands_without_memory_are_refused_as_by_redis() {
     let redis = Redis::start(&["--maxmemory-policy", "noeviction"]);
@@ -59,7 +59,7 @@ fn commands_without_memory_are_refused_as_by_redis() {
         redis.register_function{function_name='reads', callback=function(k) return redis.call('GET', k[1]) end, \
         flags={'no-writes'}}";
     ask(&["FUNCTION", "LOAD", library]);
-    // What is queued needs memory when it runs.
+    // A queued command needs memory when it runs.
     ask(&["MULTI"]);
     ask(&["CONFIG", "SET", "maxmemory", "1"]);
     ask(&["SET", "b", "1"]);
@@ -137,8 +137,8 @@ fn flags_of(commands: &Value) -> BTreeMap<String, (i64, BTreeSet<String>)> {
     all
 }
 
-/// Every command that redis-server has too is refused for want of memory if and only if redis-server refuses it: alone, where it
-/// would be queued, and in a script.
+/// Each command that redis-server also has is refused above the limit if and only if redis-server
+/// refuses it: alone, in MULTI, and in a script.
 #[test]
 fn every_command_needs_memory_as_in_redis() {
     let redis = Redis::start(&["--maxmemory-policy", "noeviction"]);
@@ -169,7 +169,7 @@ fn every_command_needs_memory_as_in_redis() {
         if !denies && !flags.contains("write") {
             continue;
         }
-        // The refusal comes before a look at the arguments, so these are good enough.
+        // The refusal comes before the arguments are parsed, so any arguments are sufficient.
         let mut args: Vec<&str> = name.split('|').collect();
         args.resize(arity.unsigned_abs() as usize, "1");
         assert_eq!(ask(&args), denies, "{name}");
@@ -177,7 +177,7 @@ fn every_command_needs_memory_as_in_redis() {
         ask(&["MULTI"]);
         assert!(ask(&args), "{name}");
         ask(&["DISCARD"]);
-        // 7.0 does not run BLPOP and its relatives in scripts.
+        // 7.0 does not run BLPOP and similar commands in scripts.
         if flags.contains("noscript") == own.contains("noscript") {
             let words: Vec<String> = args.iter().map(|word| format!("'{word}'")).collect();
             let script = format!("return redis.pcall({})", words.join(","));
@@ -190,7 +190,8 @@ fn every_command_needs_memory_as_in_redis() {
     server.stop();
 }
 
-/// The memory stays at the limit under each policy, with one loop and with several, and volatile policies leave other keys.
+/// The memory stays at the limit under each policy, with one and with several loops. Volatile
+/// policies keep keys without a deadline.
 #[test]
 fn the_memory_stays_at_the_limit() {
     for threads in ["1", "3"] {
@@ -217,7 +218,7 @@ fn the_memory_stays_at_the_limit() {
             );
             let mut most = 0;
             for (at, wire) in wires.iter_mut().enumerate() {
-                // Values in and beside their records, and collections.
+                // The values are inside and outside of their records, and collections.
                 let errors = send(wire, 15_000, |n| match n % 3 {
                     0 => format!("SET key:{at}:{n} value EX {}", 1_000 + n),
                     1 => format!("SET key:{at}:{n} {:0200} EX {}", n, 1_000 + n),
@@ -244,7 +245,8 @@ fn the_memory_stays_at_the_limit() {
     }
 }
 
-/// Evictions are deletions for replicas and in the append-only file, and events.
+/// Evictions are deletions in the replication stream and in the append-only file, and are published
+/// as events.
 #[test]
 fn evictions_are_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -264,7 +266,7 @@ fn evictions_are_in_the_log() {
     let mut events = Wire::to(server.port);
     events.send(&["SUBSCRIBE __keyevent@0__:evicted"]);
     events.value();
-    // Beside the backlog and the buffers of the file.
+    // The limit leaves room for the backlog and the buffers of the file.
     let limit = used(&mut c) + 6 * MIB;
     set(&mut c, "maxmemory-policy", "allkeys-lru");
     set(&mut c, "maxmemory", &limit.to_string());
@@ -292,7 +294,7 @@ fn evictions_are_in_the_log() {
     server.stop();
 }
 
-/// A transaction that watches a key which is evicted does nothing.
+/// A transaction that watches an evicted key does nothing.
 #[test]
 fn an_eviction_ends_a_watch() {
     let server = Process::start(&["--maxmemory-policy", "allkeys-random"]);
@@ -306,7 +308,8 @@ fn an_eviction_ends_a_watch() {
     server.stop();
 }
 
-/// After CONFIG SET below what is in use, the store shrinks in steps, without any further command, and answers meanwhile.
+/// After CONFIG SET below the memory in use, the server evicts keys in steps without a further
+/// command, and replies meanwhile.
 #[test]
 fn a_lower_limit_is_reached_in_steps() {
     let server = Process::start(&["--maxmemory-policy", "allkeys-lru"]);
@@ -328,7 +331,8 @@ fn a_lower_limit_is_reached_in_steps() {
     server.stop();
 }
 
-/// Large values are dropped by another thread; what they take counts as free at once, so not more than needed is evicted.
+/// Large values are dropped by another thread. Their bytes count as free at once, so not too many
+/// keys are evicted.
 #[test]
 fn large_values_are_not_evicted_twice() {
     let server = Process::start(&["--maxmemory-policy", "allkeys-lru"]);
@@ -345,7 +349,7 @@ fn large_values_are_not_evicted_twice() {
     server.stop();
 }
 
-/// What was used for keys, clients and scripts is not in use when these are gone.
+/// Memory of deleted keys, closed clients and flushed scripts is no longer in use.
 #[test]
 fn used_memory_returns_after_floods() {
     let server = Process::start(&[]);
@@ -368,7 +372,7 @@ fn used_memory_returns_after_floods() {
     assert!(used(&mut c) > start + 20 * MIB);
     c.expect(&["FLUSHALL"], "+OK|");
     eventually(|| used(&mut c) < start + MIB);
-    // A client that does not read.
+    // A client that does not read its replies.
     let mut slow = Wire::to(server.port);
     c.ask(&["SET", "large", &"x".repeat(1 << 20)]);
     slow.send(&vec!["GET large"; 64]);
@@ -382,7 +386,7 @@ fn used_memory_returns_after_floods() {
     server.stop();
 }
 
-/// The messages about evicted keys are no reason to evict more.
+/// Invalidations of evicted keys cause no further evictions.
 #[test]
 fn invalidations_cause_no_evictions() {
     for mode in ["", " BCAST"] {
@@ -405,7 +409,7 @@ fn invalidations_cause_no_evictions() {
     }
 }
 
-/// The largest clients go first; those with NO-EVICT stay.
+/// The largest clients are disconnected first. Clients with NO-EVICT stay.
 #[test]
 fn clients_are_evicted_by_their_memory() {
     for threads in ["1", "2"] {
@@ -419,7 +423,7 @@ fn clients_are_evicted_by_their_memory() {
             let id = wire.int("CLIENT ID");
             // An incomplete command.
             let start = format!("*2\r\n$4\r\nECHO\r\n$9000000\r\n{}", "x".repeat(bytes));
-            // The server may disconnect it before it has read everything.
+            // The server may disconnect the client before it has read everything.
             let _ = wire.stream.write_all(start.as_bytes());
             (wire, id)
         };
@@ -436,11 +440,11 @@ fn clients_are_evicted_by_their_memory() {
         eventually(|| !exists(&mut c, third));
         assert!(exists(&mut c, first) && exists(&mut c, second));
         small.expect(&["CLIENT GETNAME"], "$5|small|");
-        // A lower limit takes the next one.
+        // A lower limit disconnects the next client.
         set(&mut c, "maxmemory-clients", "5mb");
         eventually(|| !exists(&mut c, first));
         assert!(exists(&mut c, second));
-        // A part of maxmemory.
+        // The limit is a part of maxmemory.
         set(&mut c, "maxmemory", "50mb");
         set(&mut c, "maxmemory-clients", "1%");
         eventually(|| !exists(&mut c, second));
@@ -450,7 +454,7 @@ fn clients_are_evicted_by_their_memory() {
     }
 }
 
-/// A command counts as a whole, although it runs as soon as its last byte is there.
+/// A command counts as a whole, although it could run as soon as its last byte has arrived.
 #[test]
 fn a_command_above_the_limit_disconnects_its_client() {
     let server = Process::start(&["--maxmemory-clients", "10mb"]);
@@ -459,7 +463,7 @@ fn a_command_above_the_limit_disconnects_its_client() {
     let mut large = Wire::to(server.port);
     large.expect(&["PING"], "+PONG|");
     let value = "x".repeat(10 << 20);
-    // The server may disconnect it before it has read everything.
+    // The server may disconnect the client before it has read everything.
     let command = format!("*2\r\n$4\r\nECHO\r\n${}\r\n{value}\r\n", value.len());
     let _ = large.stream.write_all(command.as_bytes());
     eventually(|| info(&mut c, "stats", "evicted_clients") == 1);

@@ -1,4 +1,4 @@
-//! FAILOVER, between ourselves and with redis-servers.
+//! FAILOVER between two of our servers, and with redis-servers.
 
 use punctual_resp::Value;
 
@@ -6,7 +6,8 @@ use crate::replication::{builder, caught_up, follow, follow_with_redis, info, pr
 use crate::wire::pair::Pair;
 use crate::wire::{Open as _, Wire, eventually};
 
-/// Fails over from one server to another on a local port, and expects that both go on without a full synchronization.
+/// Fails over from one server to another on a local port. Asserts that both continue without a full
+/// synchronization.
 #[track_caller]
 fn fail_over(old: &mut Wire, new: &mut Wire, options: &[&str]) {
     old.ask(&["SET", "before", "1"]);
@@ -60,7 +61,7 @@ fn a_failover_that_cannot_succeed_ends() {
     let server = server.spawn().unwrap();
     let replica = follow(server.port(), builder());
     let mut c = Wire::open(&server);
-    // The replica cannot acknowledge what it does not apply.
+    // The replica cannot acknowledge a part of the stream that it does not apply.
     let mut lower = Wire::open(&replica);
     caught_up(&mut c, &mut lower);
     lower.ask(&["CLIENT", "PAUSE", "100000", "ALL"]);
@@ -119,7 +120,7 @@ fn errors_are_those_of_redis() {
             pair.ask(command);
         }
     }
-    // As replicas.
+    // The errors of replicas.
     let last = follow(ours.port, builder());
     let mut pair = Pair::open(&last, &ours, "2");
     drop(theirs);

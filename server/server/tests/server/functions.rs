@@ -1,4 +1,4 @@
-//! FUNCTION and FCALL beside redis-server.
+//! FUNCTION and FCALL, compared with redis-server.
 
 use crate::wire::pair::{Pair, server};
 use crate::wire::redis::Redis;
@@ -104,7 +104,7 @@ fn options_and_collisions() {
             &["LOAD"],
             &["LOAD", "REPLACE", &code("b", "f")],
             &["LOAD", "REPLACE", &code("b", "F")],
-            // The old library stays, and so does its function.
+            // The old library and its function remain.
             &["LOAD", "REPLACE", "#!lua name=a\nx x"],
             &["LOAD", &code("b", "g")],
             &["LOAD", "REPLACE", &code("b", "f")],

@@ -1,4 +1,4 @@
-//! Libraries of functions outside of the running server: payloads, snapshots, the count of changes.
+//! Libraries of functions in payloads and snapshots, and their part in the count of changes.
 
 use crate::functions::CALLBACK;
 use crate::wire::pair::{Pair, server};
@@ -25,7 +25,7 @@ fn payloads_are_exchanged_with_redis() {
     }
 }
 
-/// Restores a payload of the library `lib` with the function `f`, and damaged ones.
+/// Restores a payload of the library `lib` with the function `f`, and damaged payloads.
 fn exchange(pair: &mut Pair, payload: &[u8]) {
     let restore = |policy: &'static [u8]| [b"FUNCTION", &b"RESTORE"[..], payload, policy];
     pair.ask(&restore(b"APPEND"));
@@ -35,7 +35,7 @@ fn exchange(pair: &mut Pair, payload: &[u8]) {
     pair.ask(&restore(b"OVER"));
     pair.load("lib", "redis.register_function('g', redis.log)");
     pair.load("other", "redis.register_function('f', redis.log)");
-    // Its function has the name of another library's.
+    // Its function has the same name as a function of another library.
     pair.ask(&restore(b"REPLACE"));
     pair.ask(&["FUNCTION", "LIST", "LIBRARYNAME", "lib"]);
     pair.ask(&restore(b"FLUSH"));
@@ -91,7 +91,7 @@ fn snapshots_contain_libraries() {
 }
 
 #[test]
-fn what_empties_and_reloads_the_databases() {
+fn commands_that_empty_or_reload_the_databases() {
     let redis_folder = tempfile::tempdir().unwrap();
     let redis = Redis::start(&[
         "--dir",
@@ -125,7 +125,7 @@ fn what_empties_and_reloads_the_databases() {
         "FUNCTION STATS",
         "FUNCTION LOAD",
         "CONFIG SET save 10000 1",
-        // With save points it writes the file anew, with the libraries.
+        // With save points, FLUSHALL replaces the file and keeps the libraries.
         "FLUSHALL",
         "FUNCTION FLUSH",
         "DEBUG RELOAD NOSAVE",
@@ -151,7 +151,7 @@ fn changes_of_libraries_are_changes_of_the_data() {
     c.ask(&["FUNCTION", "LOAD", &code]);
     assert_eq!(field(&mut c, "rdb_changes_since_last_save"), saved + 1);
     assert_eq!(field(&mut c, "number_of_libraries"), 1);
-    // Calls ignore case, so two names are one function.
+    // Calls ignore case, so two names count as one function.
     assert_eq!(field(&mut c, "number_of_functions"), 1);
     let memory = field(&mut c, "used_memory_functions");
     assert!(memory as usize > code.len());

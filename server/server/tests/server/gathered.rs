@@ -1,10 +1,11 @@
-//! Commands of several clients that a loop reads together, before it runs the first of them.
+//! Commands of several clients that a loop reads before it runs the first of them.
 
 use punctual_server::Server;
 
 use crate::wire::{Open as _, Wire};
 
-/// More keys than are taken to be in the processor's caches.
+/// Number of keys for which the server prefetches. It assumes that fewer keys are in the
+/// processor's caches.
 const KEYS: usize = 9_000;
 
 fn start(threads: &str) -> Server {
@@ -18,8 +19,8 @@ fn start(threads: &str) -> Server {
         .unwrap()
 }
 
-/// Keeps the loops from reading for a moment, so that what other clients send meanwhile is read together. The outcome of a
-/// test does not depend on it.
+/// Keeps the loops busy for a moment, so that commands that other clients send meanwhile are read
+/// together. The result of a test does not depend on this.
 fn delay(sleeper: &mut Wire) {
     sleeper.send(&["DEBUG SLEEP 0.05"]);
 }
@@ -46,7 +47,7 @@ fn each_client_gets_the_replies_to_its_own_commands() {
             for (n, client) in clients.iter_mut().enumerate() {
                 let get = format!("GET key:{}", key(n));
                 match n % 5 {
-                    // The second half of the command comes with the next one.
+                    // The second half of the command arrives with the next command.
                     0 => client.send(&[&get, "*2", "$4", "ECHO", "$3"]),
                     1 => client.send(&[""]),
                     2 => client.send(&["PING", &get, "INCR n"]),
@@ -74,7 +75,7 @@ fn each_client_gets_the_replies_to_its_own_commands() {
                 }
             }
         }
-        // Eight clients, half of them in each database, counted five times.
+        // Eight clients, half of them in each database, have counted five times.
         assert_eq!(filler.text("GET n"), "20");
     }
 }
@@ -112,7 +113,7 @@ fn a_script_is_killed_by_a_command_that_was_read_with_it() {
         let reply = runner.value();
         let text = String::from_utf8_lossy(reply.as_bytes().unwrap()).into_owned();
         assert!(text.contains("Script killed by user"), "{text}");
-        // Refused while the script was busy, or run after it.
+        // The command was either refused while the script was busy, or run after the script.
         let reply = other.value();
         let text = String::from_utf8_lossy(reply.as_bytes().unwrap()).into_owned();
         assert!(text == "OK" || text.starts_with("BUSY"), "{text}");

@@ -1,4 +1,5 @@
-//! Hashes over sockets: replies in both protocols, and fields that expire under a virtual and a real clock.
+//! Hashes over sockets: replies in both protocols, and fields that expire with a virtual and a real
+//! clock.
 
 use crate::waiters::with_threads;
 use crate::wire::{Open as _, Wire, eventually};

@@ -1,4 +1,5 @@
-//! Input that clients send while their command waits: it is read, so that the end of the stream is seen, and runs after the wait.
+//! Input that clients send while their command waits. The server reads it, so that it notices the
+//! end of the stream, and runs it after the wait.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -12,28 +13,28 @@ use crate::tls::{Authority, Encrypt as _, TlsWire};
 use crate::waiters::{assert_no_waiters, waiting};
 use crate::wire::{Open as _, Wire, eventually, field};
 
-/// More than the kernel's buffers and one read of the server take.
+/// More bytes than the kernel's buffers and one read of the server hold.
 const BEHIND: usize = 256 << 10;
 
 fn builder(threads: usize) -> Builder {
     Server::builder().port(0).virtual_clock().threads(threads)
 }
 
-/// Returns `line` and `len` bytes of PINGs.
+/// Returns `line`, followed by `len` bytes of PINGs.
 fn with_input_behind(line: &str, len: usize) -> Vec<u8> {
     let mut bytes = format!("{line}\r\n").into_bytes();
     bytes.extend(b"PING\r\n".repeat(len / 6));
     bytes
 }
 
-/// Sends `line` and input behind it, and returns the connection.
+/// Sends `line` and further input, and returns the connection.
 fn send_behind(server: &Server, line: &str, len: usize) -> TcpStream {
     let mut stream = connect(server.port());
     stream.write_all(&with_input_behind(line, len)).unwrap();
     stream
 }
 
-/// Expects that the observer is the only client that is left.
+/// Asserts that the observer is the only remaining client.
 #[track_caller]
 fn assert_alone(server: &Server, observer: &mut Wire) {
     assert_no_waiters(server);
@@ -41,7 +42,7 @@ fn assert_alone(server: &Server, observer: &mut Wire) {
 }
 
 #[test]
-fn a_client_that_leaves_behind_much_input_takes_no_element() {
+fn a_client_that_disconnects_after_much_input_takes_no_element() {
     for threads in [1, 4] {
         let server = builder(threads).spawn().unwrap();
         let mut c = Wire::open(&server);
@@ -60,7 +61,7 @@ fn a_client_that_leaves_behind_much_input_takes_no_element() {
             drop(clients);
             assert_alone(&server, &mut c);
         }
-        // One of them has more behind it than a turn reads, one only ends its own side.
+        // One client has sent more input than a turn reads. Another has ended only its own side.
         let long = send_behind(&server, "BLPOP q 0", 3 << 20);
         let half = send_behind(&server, "BLPOP q 0", BEHIND);
         eventually(|| waiting(&server) == 2);
@@ -132,7 +133,7 @@ fn the_limit_of_the_input_holds_while_a_command_waits() {
     let mut c = Wire::open(&server);
     for line in ["BLPOP q 0", "WAIT 1 0"] {
         let mut stream = connect(server.port());
-        // The server closes the connection before everything is sent.
+        // The server closes the connection before all bytes are sent.
         let _ = stream.write_all(&with_input_behind(line, 4 << 20));
         assert_alone(&server, &mut c);
     }
@@ -144,7 +145,7 @@ fn the_limit_of_the_input_holds_while_a_command_waits() {
     );
 }
 
-/// The buffers are little larger than the input, which runs in order, the waits among it included.
+/// The buffers are little larger than the input. The input runs in order, including further waits.
 #[test]
 fn held_input_takes_its_bytes_and_runs_after_the_wait() {
     const CLIENTS: usize = 20;

@@ -13,12 +13,12 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         "Server",
         &["redis_build_id", "atomicvar_api", "gcc_version"],
     ),
-    // Progress of forks: there are none.
+    // Progress of forks: the server does not fork.
     (
         "Persistence",
         &["module_fork_in_progress", "module_fork_last_cow_size"],
     ),
-    // Active defragmentation, restored dumps and input/output threads: there are none.
+    // Active defragmentation, restored dumps and I/O threads do not exist here.
     (
         "Stats",
         &[
@@ -122,12 +122,12 @@ fn no_field_of_redis_is_missing() {
         .collect();
     let forgotten: Vec<_> = missing.difference(&left_out).collect();
     assert!(forgotten.is_empty(), "{forgotten:?}");
-    let there: Vec<_> = left_out
+    let present: Vec<_> = left_out
         .difference(&missing)
         .filter(|f| ours[f.split_once(':').unwrap().0].contains_key(f.split_once(':').unwrap().1))
         .collect();
-    assert!(there.is_empty(), "listed as left out: {there:?}");
-    // A field of both servers is a number in both or a word in both.
+    assert!(present.is_empty(), "listed as left out: {present:?}");
+    // A field of both servers is a number in both, or a word in both.
     for (title, fields) in &theirs {
         for (name, value) in fields {
             let Some(mine) = ours[title].get(name) else {
@@ -154,7 +154,7 @@ fn the_clients_section_matches_redis() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
-    // Waiters, one of them with a timeout.
+    // On each server, two clients wait, one of them with a timeout.
     let mut waiting: Vec<Wire> = [redis.port, redis.port, server.port(), server.port()]
         .map(Wire::to)
         .into();
@@ -171,7 +171,7 @@ fn the_clients_section_matches_redis() {
             .collect()
     };
     let mut expected = names(&theirs.text("INFO clients"));
-    // New in 7.2.
+    // Fields that are new in 7.2.
     expected.extend(["total_blocking_keys", "total_blocking_keys_on_nokey"].map(str::to_owned));
     assert_eq!(names(&ours.text("INFO clients")), expected);
     eventually(|| {
@@ -211,7 +211,7 @@ fn sections_are_selected_as_in_redis() {
             order(theirs.text(&format!("INFO {asked}"))),
             order(ours.text(&format!("INFO {asked}"))),
         );
-        // Punctual's own section, always the last.
+        // The last section is Punctual's own.
         let ours = match ours.split_last() {
             Some((last, rest)) if last == "Timers" => rest.to_vec(),
             _ => ours,

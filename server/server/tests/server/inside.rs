@@ -1,4 +1,4 @@
-//! A server embedded in a program: the clock moves without a connection, and options are checked.
+//! A server embedded in a program: moving the clock without a connection, and checks of options.
 
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ fn start(threads: usize) -> Server {
         .unwrap()
 }
 
-/// Returns the bytes that have arrived in the socket, without waiting.
+/// Returns the bytes that have arrived at the socket, without waiting.
 fn received(c: &mut Wire) -> String {
     c.stream.set_nonblocking(true).unwrap();
     let mut bytes = vec![0; 1 << 16];
@@ -30,7 +30,8 @@ fn received(c: &mut Wire) -> String {
     String::from_utf8_lossy(&bytes[..count]).replace("\r\n", "|")
 }
 
-/// When `advance` returns, keys are removed, and events and delayed replies have reached the clients' sockets.
+/// When `advance` returns, due keys are removed, and the clients' sockets have all events and
+/// delayed replies.
 #[test]
 fn advance_returns_after_all_its_effects() {
     for threads in [1, 3] {
@@ -53,13 +54,13 @@ fn advance_returns_after_all_its_effects() {
             let now = server.advance(Duration::from_millis(100)).unwrap();
             assert_eq!(now, before + Duration::from_millis(100));
             for other in &mut others {
-                let told = received(other);
-                assert!(told.ends_with(&format!("|$2|k{round}|")), "{told}");
-                assert_eq!(told.matches("message").count(), 1, "{told}");
+                let output = received(other);
+                assert!(output.ends_with(&format!("|$2|k{round}|")), "{output}");
+                assert_eq!(output.matches("message").count(), 1, "{output}");
             }
             c.expect(&["DBSIZE"], &format!(":{}|", 3 - round));
         }
-        // The wait has timed out, and the client's next command has run, too.
+        // The wait has timed out, and the client's next command has also run.
         assert_eq!(received(&mut waiting), "*-1|$4|late|");
         let stats = c.text("INFO stats");
         assert!(stats.contains("\r\nexpired_keys:4\r\n"), "{stats}");
@@ -122,8 +123,8 @@ fn moving_the_clock_of_a_real_or_stopped_server_fails() {
     let server = Server::builder().port(0).spawn().unwrap();
     assert_eq!(server.advance(Duration::from_secs(1)), Err(MoveError::Real));
     assert_eq!(server.set_time(SystemTime::now()), Err(MoveError::Real));
-    let told = server.now();
-    let apart = SystemTime::now().duration_since(told).unwrap();
+    let server_now = server.now();
+    let apart = SystemTime::now().duration_since(server_now).unwrap();
     assert!(apart < Duration::from_secs(60));
 
     let server = start(2);

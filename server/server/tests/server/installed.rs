@@ -1,4 +1,4 @@
-//! What `make install` puts into place.
+//! Files that `make install` installs.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +14,13 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the long options that a text names.
+/// Returns the long options in a text.
 fn options(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
     words.filter(|word| word.len() > 2 && word.starts_with("--"))
 }
 
-/// Returns bash's completions of the last word of a command line.
+/// Returns the completions of bash for the last word of a command line.
 fn completed(script: &Path, program: &Path, words: &str) -> Vec<String> {
     let offered = output(Command::new("bash").arg("-c").arg(format!(
         "source {script:?}; COMP_WORDS=({program:?} {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \

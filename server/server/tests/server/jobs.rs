@@ -1,4 +1,4 @@
-//! Queues of jobs over sockets: workers that wait, kills, replicas, users.
+//! Queues of jobs over sockets: waiting workers, kills, replicas, and users' permissions.
 
 use punctual_harness::free_port;
 use punctual_resp::Value;
@@ -9,7 +9,7 @@ use crate::replication::{builder, caught_up, follow};
 use crate::waiters::{assert_no_waiters, block, with_threads};
 use crate::wire::{Open as _, Wire, eventually, run, show, shown};
 
-/// Takes a job. Returns its ID and token, as JOB ACK wants them, and the number of the attempt.
+/// Takes a job. Returns its ID and token in the form for JOB ACK, and the number of the attempt.
 fn take(c: &mut Wire, line: &str) -> (String, i64) {
     c.send(&[line]);
     taken(c)
@@ -70,7 +70,8 @@ fn workers_that_wait_are_served_in_the_millisecond_and_in_order() {
         let old = reply.split(' ').nth(2).unwrap();
         assert_eq!(c.int(&format!("JOB ACK q a {old}")), 0);
         assert_eq!(c.int(&format!("JOB ACK q {pair}")), 1);
-        // The job of a transaction that is not, and those of other ways.
+        // A waiting worker gets both jobs of a transaction. RENAME and JOB RESUME also give it
+        // jobs.
         block(&server, &mut workers[0], "JOB TAKE q COUNT 9 BLOCK 0");
         run(&mut c, &["MULTI", "JOB ADD q x", "JOB ADD q y", "EXEC"]);
         let reply = shown(&workers[0].value());
@@ -87,7 +88,7 @@ fn workers_that_wait_are_served_in_the_millisecond_and_in_order() {
 }
 
 #[test]
-fn a_wait_ends_as_others_do() {
+fn a_wait_in_job_take_ends_like_other_waits() {
     let server = with_threads(1);
     let (mut c, mut worker) = (Wire::open(&server), Wire::open(&server));
     let id = worker.int("CLIENT ID");
@@ -100,7 +101,7 @@ fn a_wait_ends_as_others_do() {
     block(&server, &mut worker, "JOB TAKE q BLOCK 0");
     assert_eq!(c.int(&format!("CLIENT UNBLOCK {id} ERROR")), 1);
     worker.receive("-UNBLOCKED client unblocked via CLIENT UNBLOCK|");
-    // No wait in a transaction or a script.
+    // In a transaction or a script, JOB TAKE does not wait.
     run(&mut c, &["MULTI", "JOB TAKE q BLOCK 0"]);
     c.expect(&["EXEC"], "*1|*-1|");
     let script = show(
@@ -114,14 +115,14 @@ fn a_wait_ends_as_others_do() {
     );
     let script = show(&mut c, "EVAL \"return(redis.call('JOB','TAKE','q'))\" 1 q");
     assert!(script.starts_with("[[q i "), "{script}");
-    // Another type does not end it; a client that leaves does.
+    // A key of another type does not end the wait. Disconnecting the client ends it.
     block(&server, &mut worker, "JOB TAKE text BLOCK 0");
     run(&mut c, &["SET text v"]);
     run(&mut c, &[&format!("CLIENT KILL ID {id}")]);
     assert_no_waiters(&server);
 }
 
-/// On the real clock, so the loop sleeps until a job is due and nobody sends anything.
+/// With the real clock, the loop sleeps until a job is due, while no client sends anything.
 #[test]
 fn a_worker_wakes_by_itself() {
     let server = Server::builder().port(0).threads(2).spawn().unwrap();
@@ -139,7 +140,7 @@ fn a_worker_wakes_by_itself() {
 }
 
 #[test]
-fn users_reach_the_queues_that_they_may() {
+fn users_access_only_permitted_queues() {
     let server = with_threads(1);
     let (mut c, mut user) = (Wire::open(&server), Wire::open(&server));
     run(
@@ -162,7 +163,7 @@ fn users_reach_the_queues_that_they_may() {
         let reply = show(&mut user, line);
         assert!(reply.starts_with("NOPERM"), "{line}: {reply}");
     }
-    // What it may not read is not counted, and not shown.
+    // Queues that the user may not read are neither counted nor shown.
     run(
         &mut c,
         &[
@@ -211,7 +212,7 @@ fn users_reach_the_queues_that_they_may() {
 }
 
 #[test]
-fn payloads_are_for_users_that_may_read_them() {
+fn payloads_are_hidden_from_users_without_read_permission() {
     let server = with_threads(1);
     let (mut c, mut user) = (Wire::open(&server), Wire::open(&server));
     run(
@@ -315,7 +316,7 @@ fn jobs_survive_kills() {
 }
 
 #[test]
-fn a_replica_hands_nothing_out_and_acts_when_it_is_promoted() {
+fn a_replica_gives_out_no_jobs_until_it_is_promoted() {
     let primary = Server::builder().port(0).spawn().unwrap();
     let mut theirs = Wire::open(&primary);
     run(
@@ -343,7 +344,7 @@ fn a_replica_hands_nothing_out_and_acts_when_it_is_promoted() {
     assert!(stats.contains("\r\njobs_made_ready:0\r\n"), "{stats}");
     assert_eq!(counts(&mut theirs, "q"), "0 2 1 0 0");
     run(&mut ours, &["REPLICAOF NO ONE"]);
-    // `c` has expired, the lease of `a` has ended.
+    // `c` has expired, and the lease of `a` has ended.
     eventually(|| counts(&mut ours, "q") == "2 0 0 0 0");
     assert_eq!(ours.int(&format!("JOB ACK q {pair}")), 0);
     let (_, attempt) = take(&mut ours, "JOB TAKE q COUNT 2");

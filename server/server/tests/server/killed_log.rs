@@ -1,7 +1,8 @@
-//! Servers with an append-only file that are killed under load: no acknowledged write is lost, no transaction is torn.
+//! Servers with an append-only file that are killed under load. No acknowledged write is lost, and
+//! no transaction is torn.
 //!
-//! `PUNCTUAL_KILLS` is the number of kills of each test. `PUNCTUAL_KILLED=redis-server` kills another program, to check the
-//! tests themselves.
+//! `PUNCTUAL_KILLS` is the number of kills of each test. `PUNCTUAL_KILLED=redis-server` kills
+//! another program, to check the tests themselves.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +19,7 @@ use crate::wire::{Wire, eventually};
 const WRITERS: usize = 4;
 /// Maximum number of writes that a client sends at once.
 const PIPELINE: u64 = 8;
-/// Keys that make a rewrite take its time.
+/// Number of keys that make a rewrite take some time.
 const FILLING: usize = 20_000;
 
 /// A server, its folder and its port.
@@ -29,16 +30,16 @@ struct Killed {
     threads: &'static str,
 }
 
-/// What one client knows about its writes.
+/// Writes of one client.
 struct Written {
     /// Number of the last write that was sent.
     sent: u64,
-    /// Number of the last write that was acknowledged, or that the server had when it started.
+    /// Number of the last write that was acknowledged, or that the server had at its start.
     acknowledged: u64,
 }
 
-/// Returns the commands of a client's write `n`: odd ones are transactions. `t` counts these, so it shows a write that is
-/// applied twice.
+/// Returns the commands of a client's write `n`. Odd writes are transactions; the counter `t` shows
+/// whether one was applied twice.
 fn commands(client: usize, n: u64) -> Vec<String> {
     if n.is_multiple_of(2) {
         return vec![format!("SET w{client} {n}")];
@@ -82,7 +83,7 @@ fn write(port: u16, client: usize, first: u64, total: &AtomicU64) -> Written {
     written
 }
 
-/// Reads until the server is killed. Returns the greatest numbers that were seen.
+/// Reads until the server is killed. Returns the largest numbers that it has read.
 fn read(port: u16) -> [u64; WRITERS] {
     let mut seen = [0; WRITERS];
     let mut run = || -> std::io::Result<()> {
@@ -100,7 +101,7 @@ fn read(port: u16) -> [u64; WRITERS] {
     seen
 }
 
-/// Returns the number in a reply; 0 for none.
+/// Returns the number in a reply, or 0 for no value.
 fn number(value: &Value) -> u64 {
     let text = value.as_bytes().unwrap_or(b"0");
     String::from_utf8_lossy(text).parse().unwrap()
@@ -128,7 +129,7 @@ impl Killed {
         start_program(program, folder, self.port, &options)
     }
 
-    /// Checks the keyspace: returns each client's last write.
+    /// Checks the keyspace, and returns each client's last write.
     fn check(&self) -> [u64; WRITERS] {
         let mut c = Wire::to(self.port);
         std::array::from_fn(|client| {
@@ -148,8 +149,8 @@ impl Killed {
         })
     }
 
-    /// Writes, and kills the server after `enough` acknowledged writes. Returns the clients' numbers, and the greatest numbers that a
-    /// reader has seen.
+    /// Writes, and kills the server after `enough` acknowledged writes. Returns the clients'
+    /// writes, and the largest numbers that a reader has read.
     fn round(
         &self,
         child: &mut Process,
@@ -168,7 +169,7 @@ impl Killed {
             let reader = scope.spawn(|| read(self.port));
             if rewrites {
                 scope.spawn(|| {
-                    // A rewrite is running most of the time. The error is the end of the connection.
+                    // A rewrite runs most of the time. The error is the end of the connection.
                     let Ok(mut connection) = Wire::try_to(self.port) else {
                         return;
                     };
@@ -189,7 +190,7 @@ impl Killed {
         })
     }
 
-    /// Kills the server many times: it loads what was acknowledged, and what a reader has seen.
+    /// Kills the server many times. Each start must load all writes that were acknowledged or read.
     fn kill(&self, kills: u64) {
         let mut child = self.start();
         let mut c = Wire::to(self.port);
@@ -229,7 +230,7 @@ pub(crate) fn kills(usual: u64) -> u64 {
     punctual_harness::number("PUNCTUAL_KILLS").unwrap_or(usual)
 }
 
-/// Everything acknowledged survives, and everything that anyone has read, with each policy.
+/// Acknowledged writes, and writes that a client has read, survive with each policy.
 #[test]
 fn a_kill_loses_nothing_that_was_acknowledged() {
     let runs = [

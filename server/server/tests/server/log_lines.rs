@@ -1,4 +1,4 @@
-//! Lines of the log that tools and test suites wait for.
+//! Lines of the log that tools and test suites search for.
 
 use std::fs;
 use std::process::Command;
@@ -73,7 +73,8 @@ fn a_damaged_snapshot() {
     let log = refused(folder.path(), &[]);
     assert!(log.contains("CRC error"), "{log}");
     assert_eq!(log.matches(ending).count(), 1, "{log}");
-    // The length for walking backwards over the field in the listpack.
+    // The changed byte is the length that readers need to step backwards over the field in the
+    // listpack.
     let mut bytes = whole;
     let at = bytes.windows(5).position(|part| part == b"field").unwrap() + 5;
     bytes[at] ^= 1;
@@ -118,14 +119,15 @@ fn a_damaged_append_only_file() {
             folder.path(),
             &["--appendonly", "yes", "--aof-load-truncated", "no"],
         );
-        // The suite of Redis looks at the last line.
+        // Redis's test suite reads the last line.
         assert!(log.lines().last().unwrap().contains(expected), "{log}");
     }
     fs::remove_file(files.join("appendonly.aof.1.incr.aof")).unwrap();
     let log = refused(folder.path(), &["--appendonly", "yes"]);
     let expected = "appendonly.aof.1.incr.aof (No such file or directory";
     assert!(log.lines().last().unwrap().contains(expected), "{log}");
-    // The suite of Redis waits for the process's number, which comes before anything that may fail.
+    // Redis's test suite searches for the process ID, which is logged before any step that may
+    // fail.
     fs::write(files.join("appendonly.aof.manifest"), "file a\n").unwrap();
     let log = refused(folder.path(), &["--appendonly", "yes"]);
     assert!(

@@ -1,11 +1,11 @@
-//! Replies of one command that are longer than the buffers in which they are set aside.
+//! Replies of one command that are longer than one output buffer.
 
 use punctual_resp::Value;
 use punctual_server::Server;
 
 use crate::wire::{Open as _, Wire, eventually};
 
-/// Adds this many members of twenty bytes in commands of a thousand.
+/// Number of members of twenty bytes each. They are added in commands of a thousand members.
 const MEMBERS: usize = 30_000;
 
 fn start(threads: usize, options: &[(&str, &str)]) -> Server {
@@ -32,7 +32,7 @@ fn texts(value: &Value) -> Vec<&[u8]> {
     elements.iter().map(|e| e.as_bytes().unwrap()).collect()
 }
 
-/// The head of these replies is written again when the number of elements is known.
+/// The header of these replies is rewritten when the number of elements is known.
 #[test]
 fn replies_of_unknown_length_are_whole() {
     let server = start(2, &[]);
@@ -67,7 +67,7 @@ fn replies_of_unknown_length_are_whole() {
     }
 }
 
-/// Its members are in the reply and in the log.
+/// The popped members are in the reply and in the log.
 #[test]
 fn members_popped_in_a_long_reply_are_logged() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn members_popped_in_a_long_reply_are_logged() {
     assert_eq!(c.text("DEBUG DIGEST"), digest);
 }
 
-/// A suppressed reply takes nothing of the replies before it with it, wherever they are.
+/// Suppressing a long reply leaves all bytes of the replies before it.
 #[test]
 fn a_long_reply_can_be_suppressed() {
     let server = start(1, &[]);

@@ -1,9 +1,10 @@
-//! Tests the server over sockets, in this process or a child process. All tests are one binary, which is
-//! built and linked once; a test that changes process-wide state is a separate file beside this folder.
+//! Tests of the server over sockets, in this process or a child process. All tests are one binary,
+//! which is built and linked once. A test that changes process-wide state is a separate file beside
+//! this folder.
 //!
-//! - `punctual_harness` starts programs and has the client; [`process`] starts the binary, [`wire`] other servers; [`waiters`] blocks
-//!   clients and counts them.
-//! - Every test starts its own server on its own port, so that tests run in parallel.
+//! - `punctual_harness` has the client and starts programs; [`process`] starts the binary; [`wire`]
+//!   starts the servers to compare with; [`waiters`] blocks clients and counts them.
+//! - Every test starts its own server on its own port, so tests run in parallel.
 
 mod follower;
 #[path = "../process/mod.rs"]
@@ -35,6 +36,7 @@ mod debug;
 mod debug_subcommands;
 mod eviction;
 mod failover;
+mod full_sync;
 mod functions;
 mod functions_kept;
 mod gathered;

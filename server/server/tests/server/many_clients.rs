@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 40;
 /// Number of steps per thread: a pipeline sent, replies read, or a connection replaced.
 const STEPS: usize = 6_000;
 
-/// A connection and its outstanding replies.
+/// A connection, and the replies that it expects.
 struct Tagged {
     stream: TcpStream,
     due: VecDeque<Vec<u8>>,
@@ -62,7 +62,8 @@ impl Tagged {
         self.stream.write_all(&pipeline).unwrap();
     }
 
-    /// Publishes a message and reads all outstanding replies. The number of subscribers is arbitrary.
+    /// Publishes a message and reads all outstanding replies. The number of receivers may be any
+    /// number.
     fn publish(&mut self) -> u64 {
         self.stream
             .write_all(b"PUBLISH news for-subscribers-only\r\nPING\r\n")
@@ -109,9 +110,10 @@ fn run_random_steps(port: u16, seed: u64) -> u64 {
     for _ in 0..STEPS {
         let client = &mut clients[random.random_range(0..CONNECTIONS)];
         match random.random_range(0..10) {
-            // Disconnects with replies outstanding; the next client reuses its place in the loop.
+            // Disconnects while replies are outstanding. The next client reuses the slot in the
+            // loop.
             0 => *client = Tagged::new(port),
-            // Subscribes, and disconnects while messages are on their way.
+            // Subscribes, and disconnects while messages are being delivered.
             1 => {
                 *client = Tagged::new(port);
                 client.stream.write_all(b"SUBSCRIBE news\r\n").unwrap();
@@ -166,7 +168,7 @@ fn a_half_closed_client_receives_all_replies() {
             let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${len}\r\n{value}\r\n");
             exchange(&mut stream, set.as_bytes(), b"+OK\r\n");
             stream.write_all(&b"GET k\r\n".repeat(count)).unwrap();
-            // An incomplete command at the end has no reply.
+            // An incomplete command at the end gets no reply.
             stream.write_all(b"*2\r\n$3\r\nGE").unwrap();
             stream.shutdown(Shutdown::Write).unwrap();
             thread::sleep(Duration::from_millis(20));
@@ -212,7 +214,8 @@ fn quit_and_protocol_errors_follow_the_earlier_replies() {
     }
 }
 
-/// Starts clients that send pipelines until the connection ends, and counts the replies in `answered`.
+/// Starts clients that send pipelines until the connection ends, and counts the replies in
+/// `answered`.
 fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
     let busy = move |number: usize, mut stream: TcpStream, answered: Arc<AtomicU64>| {
         let pipeline = format!("SET busy:{number} 1 PX 1\r\nECHO {number:04}\r\n").repeat(100);
@@ -239,7 +242,7 @@ fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<
     };
     (0..20)
         .map(|number| {
-            // Connects here: the server may stop before the last thread runs.
+            // The connection is made here, because the server may stop before the last thread runs.
             let (stream, answered) = (connect(port), Arc::clone(answered));
             thread::spawn(move || busy(number, stream, answered))
         })

@@ -1,4 +1,4 @@
-//! Freed memory returns to the operating system without a purge, for every command and event loop.
+//! Freed memory returns to the operating system without MEMORY PURGE, for every command and loop.
 
 use std::io::{Read, Write};
 
@@ -7,7 +7,7 @@ use punctual_server::Server;
 use crate::process::{Process, Start as _};
 use crate::wire::{Open as _, Wire, eventually};
 
-/// Largest allowed ratio of resident memory to that after MEMORY PURGE.
+/// Maximum ratio of resident memory to resident memory after MEMORY PURGE.
 const TOLERANCE: f64 = 1.2;
 /// Number of commands sent in one write.
 const BATCH: usize = 1_000;
@@ -16,7 +16,8 @@ fn info(wire: &mut Wire, name: &str) -> u64 {
     wire.info("memory", name).parse().unwrap()
 }
 
-/// Sends `count` numbered commands in batches, on the connections in turn. Each reply must be one line.
+/// Sends `count` numbered commands in batches, on each connection in turn. Each reply must be one
+/// line.
 fn send(wires: &mut [Wire], count: usize, command: impl Fn(usize) -> String) {
     let mut replies = vec![0; 64 << 10];
     for first in (0..count).step_by(BATCH) {
@@ -35,9 +36,10 @@ fn send(wires: &mut [Wire], count: usize, command: impl Fn(usize) -> String) {
     }
 }
 
-/// Blocks until the worker has dropped everything, purges, and returns the resident MiB of the empty server.
+/// Blocks until the worker has dropped everything, purges, and returns the resident memory of the
+/// empty server in MiB.
 fn purged_mib(server: &Process, wire: &mut Wire) -> f64 {
-    /// Far above an empty server, far below a full one.
+    /// Far above an empty server, and far below a full server.
     const EMPTY_MIB: f64 = 40.0;
     eventually(|| info(wire, "lazyfree_pending_objects") == 0);
     // MEMORY PURGE returns before the worker has purged.
@@ -78,7 +80,8 @@ fn a_flush_returns_the_memory_of_all_loops() {
     check_memory_after_flush("4");
 }
 
-/// Fills and shrinks the dataset; memory stays resident until the clock moves, and is then returned.
+/// Fills and shrinks the dataset. The memory stays resident until the clock moves, and is then
+/// returned.
 fn check_memory_after_shrink(name: &str, fill: impl Fn(&mut [Wire]), shrink: &str) {
     let server = Process::start(&["--clock", "virtual"]);
     let mut wires = [Wire::to(server.port)];

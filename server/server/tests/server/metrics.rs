@@ -1,4 +1,4 @@
-//! GET /metrics: its formats by a real parser, and its figures.
+//! GET /metrics: a real parser reads its formats, and its figures are correct.
 
 use std::path::Path;
 use std::process::Command;
@@ -114,7 +114,7 @@ fn the_figures_are_those_of_the_server() {
         ("redis_config_maxclients", 10_000.0),
         ("redis_max_clients", 10_000.0),
         ("redis_commands_latencies_usec_count{cmd=\"set\"}", 4.0),
-        // A key and a job; the clock stops at each, so that nothing is late.
+        // A key and a job. The clock stops at each deadline, so the lateness is zero.
         ("punctual_lateness_seconds_bucket{le=\"0.00001\"}", 2.0),
         ("punctual_lateness_seconds_bucket{le=\"+Inf\"}", 2.0),
         ("punctual_lateness_seconds_count", 2.0),
@@ -132,6 +132,9 @@ fn the_figures_are_those_of_the_server() {
     c.send(&["CLOCK ADVANCE 5000"]);
     c.value();
     let page = get(&server, "/metrics", &[]);
+    // A scrape does not count as a client, and runs no command.
+    assert_eq!(value(&page, "redis_connected_clients"), 1.0);
+    assert!(!page.body.contains("{cmd=\"info\"}"));
     assert_eq!(value(&page, "punctual_timer_commands_total"), 1.0);
     assert_eq!(value(&page, "punctual_lateness_seconds_count"), 3.0);
     assert_eq!(value(&page, "redis_exporter_scrapes_total"), 2.0);
@@ -142,7 +145,7 @@ fn now_ms(server: &Server) -> u128 {
     since.as_millis() + 10_000
 }
 
-/// The metrics that the dashboards 763 and 12776 of Grafana, which are made for redis_exporter, show.
+/// The metrics that Grafana's dashboards 763 and 12776, made for redis_exporter, show.
 #[test]
 fn dashboards_find_their_metrics() {
     let server = server();
@@ -233,8 +236,17 @@ fn replicas_and_their_primary_show_each_other() {
 
 #[test]
 fn a_server_that_cannot_answer_is_down() {
+    // With one loop, the request for figures reaches the script's loop; with three, also other
+    // loops.
+    for threads in [1, 3] {
+        is_down_while_a_script_is_busy(threads);
+    }
+}
+
+fn is_down_while_a_script_is_busy(threads: usize) {
     let server = Server::builder()
         .port(0)
+        .threads(threads)
         .metrics_port(0)
         .option("busy-reply-threshold", "1")
         .spawn()
@@ -243,7 +255,7 @@ fn a_server_that_cannot_answer_is_down() {
     busy.send(&["EVAL 'while true do end' 0"]);
     let end = std::time::Instant::now() + crate::visit::PATIENCE;
     let page = loop {
-        // Before the script begins, and before it counts as busy, there is an answer.
+        // Before the script begins, and before it counts as busy, the server replies.
         let page = get(&server, "/metrics", &[]);
         if value(&page, "redis_up") == 0.0 {
             break page;
@@ -257,6 +269,9 @@ fn a_server_that_cannot_answer_is_down() {
         page.body
     );
     assert_eq!(value(&page, "punctual_lateness_seconds_count"), 0.0);
+    for _ in 0..threads {
+        assert_eq!(value(&get(&server, "/metrics", &[]), "redis_up"), 0.0);
+    }
     let mut c = Wire::open(&server);
     c.expect(&["SCRIPT KILL"], "+OK|");
     assert!(busy.value().is_error());

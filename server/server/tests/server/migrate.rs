@@ -1,4 +1,4 @@
-//! MIGRATE to and from a real redis-server, and what happens here during a transfer.
+//! MIGRATE to and from a real redis-server, and the behaviour of our server during a transfer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,9 +42,9 @@ fn keys_of_every_type_move_to_redis_and_back() {
     events.expect(&["CONFIG SET notify-keyspace-events Egx"], "+OK|");
     events.send(&["PSUBSCRIBE __keyevent@*"]);
     events.value();
-    let (there, here) = (redis.port, ours.port());
+    let (redis_port, own_port) = (redis.port, ours.port());
     let keys = "text timed list ints hash zset hll nosuch";
-    let line = format!("MIGRATE 127.0.0.1 {there} \"\" 5 5000 KEYS {keys}");
+    let line = format!("MIGRATE 127.0.0.1 {redis_port} \"\" 5 5000 KEYS {keys}");
     a.expect(&[&line, &line, "DBSIZE"], "+OK|+NOKEY|:0|");
     for _ in 0..7 {
         let event = events.value();
@@ -54,14 +54,14 @@ fn keys_of_every_type_move_to_redis_and_back() {
     b.expect(&["SELECT 5", "DBSIZE", "GET text"], "+OK|:7|$5|hello|");
     let ttl = b.int("PTTL timed");
     assert!((99_000_000..=100_000_000).contains(&ttl), "{ttl}");
-    let line = format!("MIGRATE 127.0.0.1 {here} \"\" 0 5000 KEYS {keys}");
+    let line = format!("MIGRATE 127.0.0.1 {own_port} \"\" 0 5000 KEYS {keys}");
     b.expect(&[&line, "DBSIZE"], "+OK|:0|");
     assert_eq!(a.text("DEBUG DIGEST"), digest);
-    // Both servers send the rest of the time, which ends a little later at the target.
+    // Both servers send the remaining time, so the deadline at the target is a little later.
     let later = a.int("PEXPIRETIME timed") - at;
     assert!((0..60_000).contains(&later), "{later}");
-    // To ourselves, into another database; COPY leaves the key.
-    let line = format!("MIGRATE 127.0.0.1 {here} text 7 5000");
+    // MIGRATE to the server itself, into another database. COPY leaves the key.
+    let line = format!("MIGRATE 127.0.0.1 {own_port} text 7 5000");
     a.expect(
         &[
             &format!("{line} COPY"),
@@ -75,7 +75,8 @@ fn keys_of_every_type_move_to_redis_and_back() {
     );
 }
 
-/// A timer that is due while the target does not answer fires once, at the target, and no worker here gets a job that is on its way.
+/// A timer that is due while the target does not reply fires once, at the target. No worker here
+/// gets a job that is being transferred.
 #[test]
 fn timers_and_jobs_act_in_one_place() {
     let (ours, target) = (start(2), start(1));
@@ -89,7 +90,7 @@ fn timers_and_jobs_act_in_one_place() {
         "MIGRATE 127.0.0.1 {port} \"\" 0 30000 KEYS t jobs"
     )]);
     eventually(|| b.text("INFO clients").contains("connected_clients:2\r\n"));
-    // The job has been packed, and leaves before this is served.
+    // The job has been packed, and is transferred before this command is served.
     worker.send(&["JOB TAKE jobs"]);
     a.expect(&[], "+OK|");
     a.expect(&["EXISTS t jobs", "GET runs"], ":0|$1|0|");
@@ -109,24 +110,24 @@ fn errors_are_those_of_redis() {
         free.local_addr().unwrap().port()
     };
     Wire::to(open.port).expect(&["SET taken 1"], "+OK|");
-    let (there, open) = (target.port, open.port);
+    let (port, open) = (target.port, open.port);
     for line in [
         format!("MIGRATE 127.0.0.1 {nobody} a 0 1000"),
         format!("MIGRATE 127.0.0.1 {nobody} nosuch 0 1000"),
         "MIGRATE no.such.host.invalid 1 a 0 1000".to_owned(),
         "MIGRATE 127.0.0.1 x a 0 1000".to_owned(),
-        format!("MIGRATE 127.0.0.1 {there} a x 1000"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 x"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 NOSUCH"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH2 x"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 KEYS a"),
-        format!("MIGRATE 127.0.0.1 {there} \"\" 0 1000 KEYS"),
-        format!("MIGRATE 127.0.0.1 {there} \"\" 0 1000 KEYS x y"),
-        format!("MIGRATE 127.0.0.1 {there} a 0"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH wrong"),
-        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH2 default wrong"),
+        format!("MIGRATE 127.0.0.1 {port} a x 1000"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 x"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 NOSUCH"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH2 x"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 KEYS a"),
+        format!("MIGRATE 127.0.0.1 {port} \"\" 0 1000 KEYS"),
+        format!("MIGRATE 127.0.0.1 {port} \"\" 0 1000 KEYS x y"),
+        format!("MIGRATE 127.0.0.1 {port} a 0"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH wrong"),
+        format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH2 default wrong"),
         format!("MIGRATE 127.0.0.1 {open} a 99 1000"),
         format!("MIGRATE 127.0.0.1 {open} \"\" 0 -1 KEYS taken a"),
         "GET a".to_owned(),
@@ -140,7 +141,7 @@ fn errors_are_those_of_redis() {
         "COMMAND GETKEYSANDFLAGS MIGRATE h 1 \"\" 0 1 KEYS z".to_owned(),
     ] {
         let ask = |c: &mut Wire| {
-            // What an earlier line has moved.
+            // Deletes a key that an earlier line has moved.
             Wire::to(open).ask(&["DEL", "a"]);
             c.send(&["SET a 1", "SET taken 2", &line]);
             c.value();
@@ -154,7 +155,7 @@ fn errors_are_those_of_redis() {
         a.expect(
             &[
                 "SET a 1",
-                &format!("MIGRATE 127.0.0.1 {there} a 0 1000 REPLACE {auth}"),
+                &format!("MIGRATE 127.0.0.1 {port} a 0 1000 REPLACE {auth}"),
                 "EXISTS a",
             ],
             "+OK|+OK|:0|",
@@ -165,7 +166,7 @@ fn errors_are_those_of_redis() {
         &["SET a 1", "CONFIG SET slowlog-log-slower-than 0"],
         "+OK|+OK|",
     );
-    a.send(&[&format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH hidden")]);
+    a.send(&[&format!("MIGRATE 127.0.0.1 {port} a 0 1000 AUTH hidden")]);
     assert!(a.value().is_error());
     a.send(&["SLOWLOG GET"]);
     let logged = a.value();
@@ -175,13 +176,13 @@ fn errors_are_those_of_redis() {
     assert_eq!(words[7].as_bytes(), Some(&b"(redacted)"[..]));
 }
 
-/// Waits until a client of the server waits.
+/// Waits until a client of the server is blocked.
 fn wait_for_migration(c: &mut Wire) {
     eventually(|| c.text("INFO clients").contains("blocked_clients:1\r\n"));
 }
 
 #[test]
-fn the_loop_goes_on_and_changes_are_not_lost() {
+fn the_loop_serves_clients_during_a_migration_and_no_change_is_lost() {
     for threads in [1, 2] {
         let (ours, redis) = (start(threads), Redis::start(&[]));
         let (mut a, mut c) = (Wire::open(&ours), Wire::open(&ours));
@@ -239,7 +240,7 @@ fn a_silent_target_times_out_and_the_key_stays() {
     let line = format!("MIGRATE 127.0.0.1 {} k 0 50", redis.port);
     const ERROR: &str = "-IOERR error or timeout reading to target instance|";
     a.expect(&["SET k v", &line, "GET k"], &format!("+OK|{ERROR}$1|v|"));
-    // In a transaction and in a script the server waits, as in Redis.
+    // In a transaction and in a script, the server blocks, as Redis does.
     a.expect(
         &["MULTI", &line, "GET k", "EXEC"],
         &format!("+OK|+QUEUED|+QUEUED|*2|{ERROR}$1|v|"),
@@ -259,7 +260,7 @@ fn a_silent_target_times_out_and_the_key_stays() {
     Wire::to(redis.port).expect(&["GET k"], "$1|w|");
 }
 
-/// A client that disconnects does not stop its migration half-way.
+/// A client that disconnects does not interrupt its migration.
 #[test]
 fn a_migration_outlives_its_client_and_waits_for_a_pause() {
     let (ours, redis) = (start(1), Redis::start(&[]));
@@ -271,14 +272,15 @@ fn a_migration_outlives_its_client_and_waits_for_a_pause() {
     drop(a);
     c.expect(&["CLIENT PAUSE 3600000 WRITE"], "+OK|");
     redis.signal(Signal::CONT);
-    let mut there = Wire::to(redis.port);
-    eventually(|| there.int("EXISTS k") == 1);
+    let mut target = Wire::to(redis.port);
+    eventually(|| target.int("EXISTS k") == 1);
     c.expect(&["GET k"], "$1|v|");
     c.expect(&["CLIENT UNPAUSE"], "+OK|");
     eventually(|| c.int("EXISTS k") == 0);
 }
 
-/// Clients count up a key that moves all the time. Each acknowledged step is at the target or here.
+/// Clients increment a key that moves all the time. Each acknowledged increment is at the target or
+/// here.
 #[test]
 fn no_write_is_lost_while_a_hot_key_moves() {
     for threads in [1, 2] {
@@ -302,11 +304,11 @@ fn no_write_is_lost_while_a_hot_key_moves() {
                 .collect();
             let (mut a, mut b) = (Wire::open(&ours), Wire::to(port));
             let mut moved = 0;
-            // On a busy machine the writers begin late.
+            // On a busy machine, the writers begin late.
             eventually(|| a.int("EXISTS hot") == 1);
             for _ in 0..40 {
                 let line = format!("MIGRATE 127.0.0.1 {port} hot 0 20000");
-                // The key may not exist at the moment.
+                // The key may not exist at this moment.
                 let reply = a.text(&line);
                 assert!(reply == "OK" || reply == "NOKEY", "{reply}");
                 if reply == "OK" {
@@ -331,7 +333,7 @@ fn no_write_is_lost_while_a_hot_key_moves() {
 }
 
 #[test]
-fn what_has_moved_is_deleted_at_replicas_and_in_the_append_only_file() {
+fn moved_keys_are_deleted_at_replicas_and_in_the_append_only_file() {
     let folder = tempfile::tempdir().unwrap();
     let start = || {
         let dir = folder.path().to_str().unwrap();
@@ -347,8 +349,8 @@ fn what_has_moved_is_deleted_at_replicas_and_in_the_append_only_file() {
     let (ours, target) = (start(), Redis::start(&[]));
     let mut a = Wire::open(&ours);
     a.expect(&["MSET a 1 b 2 c 3"], "+OK|");
-    let of = format!("127.0.0.1 {}", ours.port());
-    let replica = Redis::start(&["--replicaof", &of]);
+    let address = format!("127.0.0.1 {}", ours.port());
+    let replica = Redis::start(&["--replicaof", &address]);
     let mut r = Wire::to(replica.port);
     eventually(|| r.int("DBSIZE") == 3);
     let to = format!("MIGRATE 127.0.0.1 {}", target.port);
@@ -369,7 +371,8 @@ fn what_has_moved_is_deleted_at_replicas_and_in_the_append_only_file() {
     Wire::open(&ours).expect(&["EXISTS a b", "GET c", "GET d"], ":0|$1|3|$1|4|");
 }
 
-/// A script that does not end keeps the keys locked; the migration is settled when it is killed.
+/// A script that does not end keeps the keys locked. The migration is settled after the script was
+/// killed.
 #[test]
 fn a_migration_waits_for_a_busy_script() {
     let ours = Server::builder()
@@ -377,7 +380,7 @@ fn a_migration_waits_for_a_busy_script() {
         .threads(2)
         .option("busy-reply-threshold", "1");
     let (ours, redis) = (ours.spawn().unwrap(), Redis::start(&[]));
-    // Connections go to the loops in turn.
+    // Connections are assigned to the loops in turn.
     let (mut a, mut script) = (Wire::open(&ours), Wire::open(&ours));
     let mut c = Wire::open(&ours);
     redis.signal(Signal::STOP);
@@ -387,8 +390,8 @@ fn a_migration_waits_for_a_busy_script() {
     script.send(&["EVAL \"redis.call('GET', KEYS[1]) while true do end\" 1 k"]);
     eventually(|| c.text("PING").starts_with("BUSY"));
     redis.signal(Signal::CONT);
-    let mut there = Wire::to(redis.port);
-    eventually(|| there.int("EXISTS k") == 1);
+    let mut target = Wire::to(redis.port);
+    eventually(|| target.int("EXISTS k") == 1);
     assert!(c.text("GET k").starts_with("BUSY"));
     a.expect_silence();
     c.expect(&["SCRIPT KILL"], "+OK|");

@@ -1,4 +1,5 @@
-//! Runs the commands of docs/migrating.md, from a redis-server to Punctual and back, under writes.
+//! Runs the commands of docs/migrating.md, from a redis-server to Punctual and back, while clients
+//! write.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use punctual_server::Server;
 use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 
-/// Returns the `sh` blocks of the page, without the indentation of lists, with these ports.
+/// Returns the `sh` blocks of the page with these ports, without the indentation of lists.
 fn commands(old: u16, new: u16) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/migrating.md");
     let page = fs::read_to_string(page).unwrap();
@@ -58,7 +59,7 @@ fn the_page_moves_all_data_there_and_back() {
     let (ended, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let acknowledged = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            // A client that goes to the other server when this one refuses a write.
+            // A client that connects to the other server when this server refuses a write.
             let mut clients = ports.map(Wire::to);
             let (mut at, mut numbers) = (0, Vec::new());
             for number in 0.. {
@@ -99,7 +100,7 @@ fn the_page_moves_all_data_there_and_back() {
     eventually(|| old.text("DEBUG DIGEST") == new.text("DEBUG DIGEST"));
     assert!(old.text("INFO replication").contains("role:master"));
     assert!(new.text("INFO replication").contains("role:slave"));
-    // One full synchronization; both changes of places continue it.
+    // There is one full synchronization. Both exchanges of roles continue the stream.
     for (c, counts) in [
         (&mut old, "sync_full:1\r\nsync_partial_ok:1\r\n"),
         (&mut new, "sync_full:0\r\nsync_partial_ok:1\r\n"),

@@ -1,4 +1,4 @@
-//! NOTIFY: events that are appended to streams, over restarts, kills and replicas.
+//! NOTIFY, which appends events to streams: restarts, kills and replicas.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::replication::{builder, caught_up, follow, follow_with_redis, same_dat
 use crate::wire::redis::Redis;
 use crate::wire::{Open as _, Wire, eventually};
 
-/// Returns event and key of each entry of the stream `s`.
+/// Returns the event and the key of each entry in the stream `s`.
 fn entries(c: &mut Wire) -> Vec<String> {
     c.send(&["XRANGE s - +"]);
     let reply = c.value();
@@ -93,7 +93,7 @@ fn a_rule_needs_permission_to_read_what_it_copies() {
         let queued = if allowed { "+QUEUED|" } else { wanted };
         user.expect(&[&set, "DISCARD"], &format!("{queued}+OK|"));
     }
-    // One set of permissions must cover both.
+    // One selector must grant both permissions.
     c.expect(
         &[
             "ACL SETUSER u resetkeys %W~out (+@all %R~*)",
@@ -102,7 +102,7 @@ fn a_rule_needs_permission_to_read_what_it_copies() {
         "+OK|+OK|",
     );
     user.expect(&["NOTIFY SET r STREAM out"], NO_KEY);
-    // The denied object is the glob that is missing.
+    // The denied object in ACL LOG is the missing glob.
     let log = c.ask(&["ACL", "LOG", "1"]);
     let entry = log.as_slice().unwrap()[0].as_slice().unwrap();
     assert_eq!(entry[7], Value::bulk("*"), "{entry:?}");
@@ -134,7 +134,7 @@ fn transactions_and_scripts_append_with_their_changes() {
     );
 }
 
-/// While a script runs on one loop, the other one runs the writes whose locks are free.
+/// While a script runs on one loop, the other loop runs writes whose locks are free.
 #[test]
 fn writes_beside_a_running_script_append_their_events() {
     const WRITES: usize = 300;
@@ -189,7 +189,7 @@ fn rules_outlive_restarts() {
         c.text("SELECT 3");
         assert_eq!(c.text("NOTIFY SET a STREAM s MATCH k* MAXAGE 100000"), "OK");
         c.text("SET k 1");
-        // The snapshot of an empty keyspace has rules too.
+        // The snapshot of an empty keyspace also has the rules.
         c.text("FLUSHALL");
         c.text("SET k 1");
         c.send(&["SHUTDOWN SAVE"]);
@@ -217,7 +217,7 @@ fn rules_outlive_restarts() {
     }
 }
 
-/// Redis ignores the rules of a snapshot, and has the stream.
+/// Redis ignores the rules of a snapshot and loads the stream.
 #[test]
 fn redis_loads_a_snapshot_with_rules() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,7 +233,7 @@ fn redis_loads_a_snapshot_with_rules() {
 }
 
 #[test]
-fn a_replica_gets_each_entry_once_and_goes_on_when_promoted() {
+fn a_replica_gets_each_entry_once_and_continues_when_promoted() {
     let server = builder()
         .option("repl-diskless-sync-delay", "0")
         .spawn()
@@ -263,9 +263,9 @@ fn a_replica_gets_each_entry_once_and_goes_on_when_promoted() {
     assert_eq!(entries(&mut second)[3..], ["set c", "del c"]);
 }
 
-/// After a kill a key is there and its entry is not, or the other way round: never both, never neither.
+/// After a kill, either a key exists, or its entry in the stream: never both, and never neither.
 #[test]
-fn a_kill_divides_no_change_from_its_entry() {
+fn a_kill_separates_no_change_from_its_entry() {
     const KEYS: usize = 400;
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap().to_owned();
@@ -288,7 +288,7 @@ fn a_kill_divides_no_change_from_its_entry() {
             .collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         c.expect(&lines, &"+OK|".repeat(KEYS));
-        // In the middle of the expiries.
+        // The server is killed in the middle of the expiries.
         eventually(|| c.int("XLEN s") > 100);
         process.signal(Signal::KILL);
         process.wait_for_exit();
@@ -297,7 +297,7 @@ fn a_kill_divides_no_change_from_its_entry() {
         eventually(|| c.text("PING") == "PONG");
         let gone = entries(&mut c).len();
         assert!(gone > 100);
-        // Those that fell due meanwhile go after the start, each with its entry.
+        // Keys that became due meanwhile expire after the start, each with its entry.
         eventually(|| c.int("XLEN s") + c.int("DBSIZE") - 1 == KEYS as i64);
         let mut all = entries(&mut c);
         all.sort_unstable();

@@ -1,4 +1,4 @@
-//! The page's port: who may see and do what, its data, and what a peer can hold up.
+//! The port of the web page: permissions, data, and limits for slow peers.
 
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ fn anybody_may_load_the_page_and_no_page_may_frame_it() {
         ("/page.css", "text/css; charset=utf-8"),
         ("/page.js", "text/javascript; charset=utf-8"),
     ] {
-        // A proxy in front of it has another name.
+        // Behind a proxy, the Host header has another name.
         let page = exactly(
             &server,
             &format!("GET {path}"),
@@ -74,7 +74,7 @@ fn anybody_may_load_the_page_and_no_page_may_frame_it() {
         );
         assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"));
         assert!(!page.body.is_empty() && page.header("access-control-allow-origin").is_empty());
-        // Works offline: nothing of elsewhere, nothing inline.
+        // The page works offline: it loads nothing from other sites and has no inline scripts.
         for word in [
             "http://",
             "https://",
@@ -99,7 +99,8 @@ fn anybody_may_load_the_page_and_no_page_may_frame_it() {
     assert_eq!((head.status, &*head.body), (200, ""));
 }
 
-/// A page of elsewhere that makes its name lead here has that name in the requests of the browser.
+/// In an attack by DNS rebinding, the requests of a foreign page have the name of its site as their
+/// host.
 #[test]
 fn names_of_other_sites_get_no_data() {
     let server = server("secret");
@@ -123,7 +124,7 @@ fn names_of_other_sites_get_no_data() {
             );
         }
     }
-    // Who has the password is no such page.
+    // A client that has the password is no foreign page.
     let lines = ["Host: metrics.example", "Authorization: Bearer secret"];
     assert_eq!(exactly(&server, "GET /api/state", &lines, "").status, 200);
     for host in ["Host: localhost", "Host: [::1]:9121", "Host: 10.0.0.1"] {
@@ -173,14 +174,14 @@ fn nothing_changes_without_a_password() {
             "The request comes from a page of another site.",
         );
     }
-    // A form of another site can send this type without asking.
+    // A form on another site can send this content type without a preflight request.
     let answer = post(&[&host, "Content-Type: text/plain", bearer]);
     refused(&answer, 415, "The body must be application/json.");
-    // Nothing has paused it so far.
+    // The job queue was not paused by the requests so far.
     c.expect(&["JOB PAUSE mails", "JOB RESUME mails"], ":1|:1|");
     replied(&post(&[&host, json, bearer]), "1");
     replied(&command(&server, "se%20cret%25", words), "0");
-    // A new password counts at once.
+    // A new password is valid at once.
     c.expect(&["CONFIG SET metrics-password other"], "+OK|");
     refused(&post(&[&host, json, bearer]), 401, "Wrong password.");
 }
@@ -245,7 +246,7 @@ fn only_the_commands_of_the_page_run() {
         &["SELECT 0", "GET runs", "TIMER LIST", "GET a"],
         "+OK|$1|1|*0|$1|b|",
     );
-    // Another database.
+    // The command runs in another database.
     let addr = server.metrics_addr().unwrap().to_string();
     let other = |query: &str| {
         let lines = [
@@ -282,7 +283,7 @@ fn a_server_with_a_password_shows_nothing_without_one() {
         401,
         "This needs the password",
     );
-    // The password of Redis's clients is another one.
+    // The password of Redis clients is a different one.
     let wrong = get(&server, "/api/timers", &["Authorization: Bearer hidden"]);
     refused(&wrong, 401, "Wrong password.");
     let right = get(&server, "/api/timers", &["Authorization: bearer secret"]);
@@ -365,7 +366,7 @@ fn the_data_of_the_page() {
     ] {
         assert!(state.contains(part), "{part} in {state}");
     }
-    // A command of a page cannot be a line of a table.
+    // The server shortens a timer's command that is too long for a table row.
     let long = "x".repeat(500);
     c.expect(
         &[&format!(
@@ -379,7 +380,7 @@ fn the_data_of_the_page() {
         !timers.contains(&long[..200]) && timers.contains("\u{2026}\"]"),
         "{timers}"
     );
-    // The connections of the page are closed, and were no client's.
+    // Only this client remains: the internal connections of the page's requests are closed.
     let end = Instant::now() + visit::PATIENCE;
     while !c.text("INFO clients").contains("connected_clients:1\r") {
         assert!(Instant::now() < end);
@@ -417,9 +418,9 @@ fn the_figures_of_timers_and_jobs() {
     }
 }
 
-/// The head's time limit is 5 s.
+/// The time limit of a request's head is 5 s.
 #[test]
-fn slow_heads_end() {
+fn slow_request_heads_time_out() {
     let server = server("");
     let mut slow = open(&server);
     let begun = Instant::now();
@@ -433,13 +434,13 @@ fn slow_heads_end() {
     assert!(begun.elapsed() >= Duration::from_secs(4));
     let cut = String::from_utf8_lossy(&cut);
     assert!(cut.is_empty() || cut.starts_with("HTTP/1.1 408"), "{cut}");
-    // A connection that waits for its next request ends as well.
+    // A connection that waits for its next request also ends.
     idle.read_to_end(&mut whole).unwrap();
     assert!(whole.starts_with(b"HTTP/1.1 200 OK"));
 }
 
 #[test]
-fn who_holds_many_connections_keeps_nobody_out() {
+fn many_open_connections_do_not_block_other_clients() {
     let server = server("");
     let begun = Instant::now();
     let held: Vec<_> = (0..200)
@@ -451,16 +452,17 @@ fn who_holds_many_connections_keeps_nobody_out() {
         .collect();
     assert_eq!(get(&server, "/metrics", &[]).status, 200);
     Wire::open(&server).expect(&["PING"], "+PONG|");
-    // If each of them had held its place until its time was up, this would have taken half a minute.
+    // If `/metrics` had waited for the time limits of these connections, this would have taken half
+    // a minute.
     assert!(begun.elapsed() < Duration::from_secs(20));
-    // An open connection does not hold up the end of the server either.
+    // An open connection does not delay the end of the server.
     server.shutdown();
     drop(held);
     assert!(begun.elapsed() < Duration::from_secs(25));
 }
 
 #[test]
-fn what_is_no_http_is_answered_or_closed() {
+fn input_other_than_http_is_answered_or_closed() {
     let server = server("");
     for bytes in [
         &b"PING\r\n"[..],
@@ -476,7 +478,7 @@ fn what_is_no_http_is_answered_or_closed() {
         .concat(),
     ] {
         let mut stream = open(&server);
-        // The server may close before all is sent.
+        // The server may close the connection before all bytes are sent.
         let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);

@@ -68,7 +68,7 @@ fn monitors_do_not_wait() {
     }
     a.expect(&["CLIENT PAUSE 1000"], "+OK|");
     m.send(&["ECHO now"]);
-    // The commands of other clients may be shown before.
+    // Commands of other clients may appear first.
     while m.value() != Value::bulk("now") {}
 }
 
@@ -86,11 +86,11 @@ fn a_pause_of_writes_delays_only_writes() {
     let list = a.text("CLIENT LIST");
     let line = list.lines().find(|l| field(l, "cmd") == "set").unwrap();
     assert_eq!(field(line, "flags"), "b");
-    // A second pause neither shortens the first nor changes its mode.
+    // A second pause does not shorten the first pause or change its mode.
     a.expect(&["CLIENT PAUSE 1 WRITE", "GET k"], "+OK|$1|v|");
     a.expect(&["CLIENT UNPAUSE"], "+OK|");
     b.receive("+OK|$1|w|");
-    // Commands with an effect on other clients wait, too.
+    // Commands that affect other clients also wait.
     a.expect(&["CLIENT PAUSE 1000 WRITE"], "+OK|");
     b.send(&["PUBLISH c m"]);
     b.expect_silence();
@@ -98,7 +98,8 @@ fn a_pause_of_writes_delays_only_writes() {
     b.receive(":0|");
 }
 
-/// As redis-server 7.0.15 and 8.2.3, which ask scripts and functions for their flags before they run.
+/// Like redis-server 7.0.15 and 8.2.3, which read the flags of scripts and functions before they
+/// run.
 #[test]
 fn a_pause_of_writes_lets_scripts_run_that_declare_no_writes() {
     let server = start();
@@ -140,7 +141,7 @@ fn a_pause_of_writes_lets_scripts_run_that_declare_no_writes() {
             encode_command(&mut request, last);
             b.stream.write_all(&request).unwrap();
             if held {
-                // The server has the command.
+                // The server has received the command.
                 eventually(|| a.text("INFO clients").contains("blocked_clients:1"));
                 b.expect_silence();
             } else {
@@ -234,7 +235,7 @@ fn commands_of_a_client_that_disconnects_do_not_run() {
     a.expect(&["CLIENT UNPAUSE", "GET k"], "+OK|$-1|");
 }
 
-/// With the real clock, a pause ends without a further event.
+/// With the real clock, a pause ends without another event.
 #[test]
 fn a_pause_ends_on_time_and_never_early() {
     let server = Server::builder().port(0).spawn().unwrap();

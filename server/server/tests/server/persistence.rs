@@ -33,7 +33,7 @@ fn fill(c: &mut Wire) {
     c.ask(&["SELECT", "0"]);
 }
 
-/// Returns the type, deadline and content of every key, read by commands.
+/// Returns the type, deadline and content of every key, as commands show them.
 fn state(c: &mut Wire) -> Vec<String> {
     let mut state = Vec::new();
     for db in ["0", "3"] {
@@ -286,12 +286,12 @@ fn save_points_trigger_saves() {
     c.int("CLOCK ADVANCE 60000");
     assert_eq!(info(&mut c, "rdb_changes_since_last_save"), 2);
     saves(&mut c, 0);
-    // The third change reaches the save point, after more than a minute.
+    // After more than a minute, the third change reaches the save point.
     c.expect(&["SET c 1"], "+OK|");
     saves(&mut c, 1);
     assert_eq!(c.int("LASTSAVE"), last + 60);
     assert_eq!(info(&mut c, "rdb_changes_since_last_save"), 0);
-    // The end of the minute reaches the save point, after three changes.
+    // After three changes, the end of the minute reaches the save point.
     c.expect(&["SET a 2", "SET b 2", "SET c 2"], "+OK|+OK|+OK|");
     c.int("CLOCK ADVANCE 59999");
     saves(&mut c, 1);
@@ -340,7 +340,7 @@ fn a_failed_background_save_stops_writes_until_one_succeeds() {
         assert!(Instant::now() < end, "the save does not fail");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Redis refuses PING, too.
+    // Redis also refuses PING.
     for line in ["SET b 1", "FLUSHALL", "PING"] {
         expect_misconf(&mut c, line);
     }
@@ -358,7 +358,7 @@ fn a_failed_background_save_stops_writes_until_one_succeeds() {
     other.expect(&["CONFIG SET stop-writes-on-bgsave-error yes"], "+OK|");
     expect_misconf(&mut c, "EXEC");
     c.expect(&["GET a"], "$1|1|");
-    // A failed SAVE changes nothing; a successful one allows writes again.
+    // A failed SAVE changes nothing. A successful SAVE allows writes again.
     c.expect(&["SAVE"], "-ERR|");
     expect_misconf(&mut c, "PING");
     fs::remove_dir_all(folder.path().join("dump.rdb")).unwrap();
@@ -378,7 +378,8 @@ fn a_failed_save_or_shutdown_does_not_stop_writes() {
     );
     c.expect(&["FLUSHALL", "SET a 4"], "+OK|+OK|");
     assert!(has_status(&mut c, "ok"));
-    // FLUSHALL could not save: the removed key counts as a change beside the four writes.
+    // FLUSHALL could not save, so the removed key counts as a change in addition to the four
+    // writes.
     let text = c.text("INFO persistence");
     assert!(text.contains("rdb_changes_since_last_save:5\r"), "{text}");
 }
@@ -416,7 +417,7 @@ fn bgsave_replies_match_redis() {
         }
     };
     wait(&mut c, &["rdb_bgsave_in_progress:0"]);
-    // In a transaction the save starts after EXEC.
+    // In a transaction, the save starts after EXEC.
     c.expect(
         &["FLUSHALL", "MULTI", "SET before 1", "BGSAVE", "BGSAVE SCHEDULE", "SET after 1", "EXEC"],
         "+OK|+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+Background saving scheduled|+Background saving scheduled|+OK|",
@@ -448,13 +449,13 @@ fn flushall_saves_the_empty_dataset() {
     changes(&mut c, 0);
     let saved = file(folder.path());
     assert!(saved.len() < 200, "{} bytes", saved.len());
-    // Later writes of the same transaction are not saved and count as changes.
+    // Later writes of the same transaction are not in the file, and count as changes.
     c.expect(
         &["MULTI", "SET a 1", "FLUSHALL", "SET b 1", "SET c 1", "EXEC"],
         "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+OK|+OK|+OK|",
     );
     changes(&mut c, 2);
-    // Without save points FLUSHALL keeps the file.
+    // Without save points, FLUSHALL keeps the file.
     c.expect(&["SAVE", "CONFIG SET save \"\""], "+OK|+OK|");
     let saved = file(folder.path());
     c.expect(&["FLUSHALL"], "+OK|");

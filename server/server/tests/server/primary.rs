@@ -24,7 +24,7 @@ fn builder(threads: usize) -> Builder {
         .option("repl-diskless-sync-delay", "0")
 }
 
-/// Starts a redis-server that follows ours.
+/// Starts a redis-server that is a replica of our server.
 fn replica_of(server: &Server) -> Redis {
     let port = server.port().to_string();
     Redis::start(&[
@@ -175,7 +175,7 @@ fn write_randomly(c: &mut Wire, random: &mut StdRng, count: usize) {
             });
         }
         if line.starts_with("EVAL") {
-            // The script is one argument of several words.
+            // The script is one argument that contains several words.
             let script = args[1..args.len() - 1].join(" ");
             args = vec!["EVAL".to_owned(), script, "0".to_owned()];
         }
@@ -238,7 +238,7 @@ fn writers_on_all_loops_do_not_confuse_the_replica() {
                 write_randomly(&mut Wire::open(server), random, 3_000);
             });
         }
-        // Attached in the middle, and cut.
+        // A replica attaches while clients write, and its link is cut.
         let other = replica_of(&server);
         let mut also = Wire::to(other.port);
         for _ in 0..3 {
@@ -251,7 +251,7 @@ fn writers_on_all_loops_do_not_confuse_the_replica() {
 }
 
 #[test]
-fn an_expired_key_goes_on_the_replica() {
+fn an_expired_key_is_deleted_on_the_replica() {
     let server = builder(1).spawn().unwrap();
     let redis = replica_of(&server);
     let (mut ours, mut theirs) = (Wire::open(&server), Wire::to(redis.port));

@@ -1,4 +1,4 @@
-//! Replication over a restart of the primary.
+//! Replication across a restart of the primary.
 
 use std::path::Path;
 
@@ -21,7 +21,8 @@ fn builder(folder: &Path) -> Builder {
 fn replicas_continue_after_a_restart() {
     for command in ["SHUTDOWN", "BGSAVE"] {
         let folder = tempfile::tempdir().unwrap();
-        // The clock stands still, so the key with a deadline is in the snapshot, and due at the next start.
+        // While the virtual clock stands still, the key with a deadline stays and is in the
+        // snapshot. At the next start it is due.
         let server = builder(folder.path()).virtual_clock().spawn().unwrap();
         let mut c = Wire::open(&server);
         let (mut follower, id) = Follower::synced(server.port());
@@ -80,7 +81,7 @@ fn replicas_continue_after_flushall_and_a_restart() {
     let mut c = Wire::open(&server);
     let (mut follower, id) = Follower::synced(server.port());
     c.ask(&["SET", "a", "1"]);
-    // It writes the snapshot.
+    // FLUSHALL writes the snapshot.
     c.ask(&["FLUSHALL"]);
     for line in ["SELECT 0", "SET a 1", "FLUSHALL"] {
         assert_eq!(follower.command(), line);
@@ -99,14 +100,14 @@ fn replicas_continue_after_flushall_and_a_restart() {
 }
 
 #[test]
-fn the_place_in_the_history_is_that_of_redis() {
-    // A snapshot of a primary of Redis, loaded by ours.
+fn the_position_in_the_history_matches_redis() {
+    // Our server loads the snapshot of a Redis primary.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let redis = Redis::start(&["--dir", path, "--repl-diskless-sync-delay", "0"]);
     let mut theirs = Wire::to(redis.port);
     let (mut follower, id) = Follower::synced(redis.port);
-    // Redis begins the stream at an acknowledgement after its child has ended.
+    // Redis begins the stream at the first acknowledgement after its child process has ended.
     eventually(|| info(&mut theirs, "replication", "slave0").contains("state=online"));
     follower.ack();
     theirs.ask(&["SET", "a", "1"]);
@@ -124,7 +125,7 @@ fn the_place_in_the_history_is_that_of_redis() {
 }
 
 #[test]
-fn a_server_without_replicas_names_no_place() {
+fn a_server_without_replicas_names_no_position() {
     let folder = tempfile::tempdir().unwrap();
     let server = builder(folder.path()).spawn().unwrap();
     let mut c = Wire::open(&server);

@@ -60,7 +60,7 @@ fn a_follower_sees_the_commands() {
         field(&replica.replace(',', " "), "offset") == end
     });
     assert_eq!(info(&mut c, "replication", "master_repl_offset"), end);
-    // It continues where it was, and sees what it has missed, without another SELECT.
+    // The follower continues where it was, and gets the missed commands without another SELECT.
     drop(follower);
     c.ask(&["SELECT", "3"]);
     c.ask(&["SET", "missed", "1"]);
@@ -70,7 +70,8 @@ fn a_follower_sees_the_commands() {
     assert_eq!(again.command(), "SET missed 1");
 }
 
-/// Returns the next command that is no SELECT: each full synchronization makes the log repeat it.
+/// Returns the next command other than SELECT. Each full synchronization makes the log repeat
+/// SELECT.
 #[track_caller]
 fn without_select(follower: &mut Follower) -> String {
     loop {
@@ -82,7 +83,7 @@ fn without_select(follower: &mut Follower) -> String {
 }
 
 #[test]
-fn only_what_the_backlog_has_is_continued() {
+fn only_offsets_in_the_backlog_are_continued() {
     let server = builder()
         .option("repl-backlog-size", "50kb")
         .spawn()
@@ -119,7 +120,7 @@ fn only_what_the_backlog_has_is_continued() {
     for count in ["sync_full", "sync_partial_ok", "sync_partial_err"] {
         assert_eq!(synced(count), "0", "{count}");
     }
-    // The first bytes leave the backlog, but not before a slow follower has them.
+    // The first bytes leave the backlog, but not before a slow follower has received them.
     let mut slow = Follower::able(port);
     slow.ask(&id, second);
     assert_eq!(slow.answer(), Synced::Continued(id.clone()));
@@ -166,7 +167,7 @@ fn several_replicas_share_a_walk() {
     let (first, second) = (one.payload(), two.payload());
     assert!(first.1.is_some());
     assert_eq!(first, second, "the same bytes, and the same mark");
-    // Both get what follows, each after its own acknowledgement.
+    // Both followers get the following commands, each after its own acknowledgement.
     c.ask(&["SET", "m", "v"]);
     for follower in [&mut two, &mut one] {
         follower.ack();
@@ -198,7 +199,7 @@ fn a_replica_without_eof_gets_a_length() {
         c.ask(&["SET", "a", "1"]);
         assert_eq!(follower.command(), "SELECT 0");
         assert_eq!(follower.command(), "SET a 1");
-        // As redis-cli does, without PSYNC: no line, and no id.
+        // Like redis-cli: SYNC instead of PSYNC, so there is no line and no ID.
         let mut old = Follower::open(server.port());
         old.send(&["SYNC"]);
         assert!(old.payload().0.starts_with(b"REDIS00"));
@@ -262,7 +263,7 @@ fn replconf_answers_as_redis() {
     pipelined.send(&["PING", "PSYNC ? -1"]);
     pipelined.receive("+PONG|-ERR SYNC and PSYNC are invalid with pending output|");
     for c in [&mut ours, &mut theirs] {
-        // No reply, from a client that is no replica.
+        // A client that is no replica gets no reply to these commands.
         c.expect(&["REPLCONF ACK 7", "REPLCONF GETACK *", "PING"], "+PONG|");
     }
 }
@@ -301,7 +302,7 @@ fn a_replica_may_not_use_the_keyspace() {
 }
 
 #[test]
-fn a_replica_that_does_not_read_is_cut_off_and_holds_up_nobody() {
+fn a_replica_that_does_not_read_is_disconnected_and_delays_no_other() {
     let server = builder()
         .option("client-output-buffer-limit", "replica 4mb 0 0")
         .option("repl-backlog-size", "16kb")
@@ -323,7 +324,7 @@ fn a_replica_that_does_not_read_is_cut_off_and_holds_up_nobody() {
         info(&mut c, "stats", "client_output_buffer_limit_disconnections"),
         "1"
     );
-    // What was kept for it is given up.
+    // The bytes that were kept for the slow replica are freed.
     eventually(|| {
         c.ask(&["SET", "k", &value]);
         while !quick.command().starts_with("SET") {}
@@ -333,7 +334,7 @@ fn a_replica_that_does_not_read_is_cut_off_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_stuck_full_synchronization_holds_up_nobody() {
+fn a_stuck_full_synchronization_delays_no_other_replica() {
     let server = builder()
         .option("repl-diskless-sync-delay", "3600")
         .option("repl-diskless-sync-max-replicas", "2")
@@ -346,7 +347,8 @@ fn a_stuck_full_synchronization_holds_up_nobody() {
     for n in 0..24 {
         c.ask(&["SET", &n.to_string(), &value]);
     }
-    // More than the sockets hold, and less than the quick one may be ahead.
+    // The bytes exceed the buffers of the sockets, but not the lead that the quick replica may
+    // have.
     let mut stuck = Follower::able(server.port());
     stuck.ask("?", -1);
     let mut quick = Follower::able(server.port());
@@ -358,7 +360,7 @@ fn a_stuck_full_synchronization_holds_up_nobody() {
     c.ask(&["SET", "after", "1"]);
     assert_eq!(quick.command(), "SELECT 0");
     assert_eq!(quick.command(), "SET after 1");
-    // The other one is given up, and what was kept for it.
+    // The stuck replica is disconnected, and the bytes that were kept for it are freed.
     eventually(|| {
         quick.ack();
         info(&mut c, "replication", "connected_slaves") == "1"
@@ -378,7 +380,7 @@ fn a_primary_that_is_alone_forgets_its_history() {
     let (follower, id) = Follower::synced(server.port());
     drop(follower);
     eventually(|| info(&mut c, "replication", "connected_slaves") == "0");
-    // Links do not live on the virtual clock.
+    // Time limits of links do not follow the virtual clock.
     server.advance(Duration::from_secs(7200)).unwrap();
     assert_eq!(info(&mut c, "replication", "repl_backlog_active"), "1");
     assert_eq!(info(&mut c, "replication", "master_replid"), id);
@@ -392,8 +394,8 @@ fn a_primary_that_is_alone_forgets_its_history() {
     );
 }
 
-/// A link lives on real time: a virtual clock that stands neither keeps a dead replica nor holds PINGs back, and one that jumps
-/// ends no link.
+/// Time limits of links follow real time: while a virtual clock stands still, a dead replica is
+/// disconnected and PINGs are sent, and an advance of the clock ends no link.
 #[test]
 fn links_do_not_follow_a_virtual_clock() {
     let server = builder()
@@ -417,7 +419,7 @@ fn links_do_not_follow_a_virtual_clock() {
     follower.ends();
 }
 
-/// Runs the commands on a server, and returns what a replica gets.
+/// Runs the commands on a server, and returns the commands that a replica gets.
 fn stream_of(port: u16, lines: &[&str]) -> Vec<String> {
     let (mut follower, _) = Follower::synced(port);
     let begin = follower.offset;
@@ -452,7 +454,8 @@ fn stream_of(port: u16, lines: &[&str]) -> Vec<String> {
     stream
 }
 
-/// Cases of the stream: commands, one after the other. One after `later` waits, and another client's command serves it.
+/// Test cases of the stream: sequences of commands. A command after `later` waits, and a command of
+/// another client serves it.
 const CASES: &[&str] = &[
     "RPUSH l a b c; LMPOP 1 l LEFT; LMPOP 2 m l RIGHT COUNT 10; LMPOP 1 l LEFT",
     "RPUSH l a b c; BLMPOP 1 1 l LEFT COUNT 2; BLPOP l 1",
@@ -493,12 +496,13 @@ const CASES: &[&str] = &[
     "SMOVE u v c; SADD u c; SMOVE u v c; SMOVE v v c; SDIFFSTORE v v v; RESTORE r 0 x",
 ];
 
-/// A replica gets the same commands as from redis-server, in upper or lower case.
+/// A replica gets the same commands from both servers, in upper or lower case.
 #[test]
-fn the_stream_is_that_of_redis() {
+fn the_stream_matches_redis() {
     let server = builder().option("repl-ping-replica-period", "3600");
     let server = server.spawn().unwrap();
-    // With a diskless synchronization, the stream of redis-server begins with the second acknowledgement.
+    // With a diskless synchronization, redis-server begins the stream at the second
+    // acknowledgement.
     let redis = Redis::start(&[
         "--repl-diskless-sync",
         "no",

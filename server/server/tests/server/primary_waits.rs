@@ -19,7 +19,7 @@ fn builder() -> Builder {
         .option("repl-diskless-sync-delay", "0")
 }
 
-/// Reads the stream up to the question for an acknowledgement that follows `SET k v`.
+/// Reads the stream up to the request for an acknowledgement after `SET k v`.
 #[track_caller]
 fn until_asked(follower: &mut Follower) {
     while follower.command() != "SET k v" {}
@@ -33,7 +33,7 @@ fn wait_ends_with_the_acknowledgement() {
         let mut c = Wire::open(&server);
         let (mut one, _) = Follower::synced(server.port());
         let (mut two, _) = Follower::synced(server.port());
-        // Nothing is written yet, so everybody has it.
+        // Nothing is written yet, so both replicas are up to date.
         eventually(|| c.int("WAIT 2 1000") == 2);
         c.send(&["SET k v", "WAIT 2 0", "PING"]);
         c.receive("+OK|");
@@ -41,7 +41,7 @@ fn wait_ends_with_the_acknowledgement() {
         until_asked(&mut two);
         assert_eq!(waiting(&server), 1);
         one.ack();
-        // One is not enough.
+        // One replica is not enough.
         two.offset -= 100;
         two.ack();
         c.expect_silence();
@@ -49,7 +49,7 @@ fn wait_ends_with_the_acknowledgement() {
         two.ack();
         c.receive(":2|+PONG|");
         assert_eq!(waiting(&server), 0);
-        // Without a write since, nobody is asked.
+        // The client has not written since, so no acknowledgement is requested.
         c.expect(&["WAIT 2 0", "GET k"], ":2|$1|v|");
         c.send(&["PUBLISH ch m", "WAIT 2 0"]);
         c.receive(":0|");
@@ -95,7 +95,7 @@ fn wait_ends_at_its_timeout_or_by_unblock() {
         assert_eq!(other.int(&format!("CLIENT UNBLOCK {id} {how}")), 1);
         c.receive(reply);
     }
-    // A client that leaves is forgotten.
+    // The waiter of a client that disconnects is removed.
     block(&server, &mut c, "WAIT 5 0");
     drop(c);
     eventually(|| waiting(&server) == 0);
@@ -161,7 +161,7 @@ fn writes_need_good_replicas() {
     eventually(|| c.text("SET k v").starts_with("NOREPLICAS"));
     let reply = c.ask(&script);
     assert!(reply.is_error(), "{reply:?}");
-    // A script that says that it may write is refused before it begins.
+    // A script that declares that it may write is refused before it begins.
     for (flags, refused) in [("", true), (" flags=no-writes", false)] {
         let script = format!("#!lua{flags}\nreturn 1");
         assert_eq!(
@@ -176,7 +176,8 @@ fn writes_need_good_replicas() {
     );
 }
 
-/// A process that was stopped for longer than the lag changes nothing before it has counted its replicas anew.
+/// A process that was suspended for longer than the maximum lag changes nothing before it has
+/// counted its replicas again.
 #[test]
 fn a_frozen_primary_fires_nothing() {
     for threads in ["1", "2"] {
@@ -198,7 +199,7 @@ fn a_frozen_primary_fires_nothing() {
                 c.text(&format!("TIMER SET {timer} IN 3000 DO INCR fired")) == "OK"
             });
         }
-        // No acknowledgement is on its way when the process stops.
+        // No acknowledgement is in transit when the process is suspended.
         while !one.command().starts_with("TIMER SET 7") {}
         one.ack();
         assert_eq!(c.int("WAIT 1 0"), 1);
@@ -209,7 +210,7 @@ fn a_frozen_primary_fires_nothing() {
         process.signal(Signal::CONT);
         assert!(c.value().is_error());
         assert_eq!(c.int("EXISTS fired"), 0);
-        // They are put off until the replica follows again, and fire once.
+        // The timers are postponed until the replica is good again, and fire once.
         eventually(|| {
             one.ack();
             c.ask(&["GET", "fired"]).as_bytes() == Some(b"8")

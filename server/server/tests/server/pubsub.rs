@@ -16,7 +16,7 @@ fn hello3(c: &mut Wire) {
     assert!(matches!(c.value(), Value::Map(_)));
 }
 
-/// Returns a message as encoded in RESP2, with `|` for line ends.
+/// Returns a message in RESP2, with `|` for line ends.
 fn message(channel: &str, text: &str) -> String {
     let (c, t) = (channel.len(), text.len());
     format!("*3|$7|message|${c}|{channel}|${t}|{text}|")
@@ -111,7 +111,7 @@ fn messages_are_in_order_with_replies() {
         &["SUBSCRIBE c", "PUBLISH c 1", "PING", "PUBLISH c 2", "UNSUBSCRIBE c", "PUBLISH c 3"],
         ">3|$9|subscribe|$1|c|:1|:1|>3|$7|message|$1|c|$1|1|+PONG|:1|>3|$7|message|$1|c|$1|2|>3|$11|unsubscribe|$1|c|:0|:0|",
     );
-    // CONFIG SET takes effect with the next command of the same pipeline.
+    // CONFIG SET takes effect for the next command of the same pipeline.
     c.expect(
         &["CONFIG SET notify-keyspace-events Kg$", "SUBSCRIBE __keyspace@0__:k", "SET k v", "DEL k", "PING"],
         "+OK|>3|$9|subscribe|$16|__keyspace@0__:k|:1|+OK|>3|$7|message|$16|__keyspace@0__:k|$3|set|:1|>3|$7|message|$16|__keyspace@0__:k|$3|del|+PONG|",
@@ -158,7 +158,7 @@ fn a_disconnected_subscriber_is_removed() {
 #[test]
 fn unsubscribing_from_ten_thousand_channels_is_fast() {
     const CHANNELS: usize = 10_000;
-    // A child process, to measure the CPU time of the server alone.
+    // A child process, so that only the CPU time of the server is measured.
     let server = Process::start(&[]);
     let mut crowd: Vec<Wire> = (0..20).map(|_| Wire::to(server.port)).collect();
     let mut observer = Wire::to(server.port);
@@ -213,7 +213,7 @@ fn every_class_of_event() {
         "SET e v PX 5",
         "CLOCK ADVANCE 5",
     ];
-    // Letter, and the events of these commands that it enables.
+    // A letter of `notify-keyspace-events`, and the events of `commands` that it enables.
     let all: &[(&str, &[&str])] = &[
         ("$", &["set k", "append k", "set e"]),
         ("g", &["expire k", "del k", "expire e"]),
@@ -266,7 +266,7 @@ fn every_class_of_event() {
                     ));
                 }
             }
-            // The mark shows that no other event precedes it.
+            // The marker message proves that no other event precedes it.
             c.expect(&["PUBLISH __key__:mark m"], ":1|");
             events.receive("*4|$8|pmessage|$10|__key*__:*|$12|__key__:mark|$1|m|");
         }
@@ -361,7 +361,8 @@ fn last_values_of_expired_strings() {
     assert_eq!(next(), ["__keyvalue@2__:s", "w"]);
 }
 
-/// The real clock: no event comes before its deadline, and the loop wakes up for each deadline.
+/// With the real clock, no event arrives before its deadline, and the loop wakes up for each
+/// deadline.
 #[test]
 fn expired_events_arrive_on_time() {
     let server = Server::builder()
@@ -372,7 +373,7 @@ fn expired_events_arrive_on_time() {
     let (mut c, mut events) = (Wire::open(&server), Wire::open(&server));
     events.send(&["SUBSCRIBE __keyevent@0__:expired"]);
     events.value();
-    // A busy machine delays some rounds. A server that polls periodically is late in every round.
+    // A busy machine delays some rounds. A server that polls would be late in every round.
     eventually(|| {
         let first_ms = unix_time().as_millis() as u64 + 50;
         let deadlines: Vec<u64> = (0..10).map(|n| first_ms + n * 4).collect();
@@ -383,15 +384,16 @@ fn expired_events_arrive_on_time() {
             .iter()
             .map(|at| {
                 let value = events.value();
-                let told = unix_time();
+                let received = unix_time();
                 let name = value.as_slice().unwrap()[2].as_bytes().unwrap();
                 assert_eq!(
                     name,
                     at.to_string().as_bytes(),
                     "events are not in deadline order"
                 );
-                told.checked_sub(Duration::from_millis(*at))
-                    .unwrap_or_else(|| panic!("{at} expired at {told:?}"))
+                received
+                    .checked_sub(Duration::from_millis(*at))
+                    .unwrap_or_else(|| panic!("{at} expired at {received:?}"))
             })
             .collect();
         late.sort_unstable();

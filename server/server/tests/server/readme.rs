@@ -1,8 +1,10 @@
-//! Runs the `console` blocks of the README and of the pages in `docs`, and compares their output with the pages.
+//! Runs the `console` blocks of the README and of the pages in `docs`, and compares their output
+//! with the pages.
 //!
-//! `$ make run` starts a server in this process, on a free port that replaces the page's port. `redis-cli` is
-//! the real one. A command that subscribes runs until the end of the page. For `make`, `cargo` and benchmarks only
-//! the arguments are checked. Rust blocks of the README are doctests of the library.
+//! `$ make run` starts a server in this process, on a free port that replaces the port on the page.
+//! `redis-cli` is the real program. A command that subscribes runs until the end of the page. For
+//! `make`, `cargo` and benchmarks, only the arguments are checked. Rust blocks of the README are
+//! doc tests of the library.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader};
@@ -17,7 +19,7 @@ use punctual_server::config::Config;
 /// Timeout for a message.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Fields with measured values: any number matches.
+/// Fields with measured values, for which any number matches.
 const MEASURED: &[&str] = &["timers_lateness_usec_"];
 
 fn root() -> PathBuf {
@@ -25,7 +27,7 @@ fn root() -> PathBuf {
     root.canonicalize().expect("the workspace exists")
 }
 
-/// A command on the page and the lines shown below it.
+/// A command on the page, and the lines that the page shows below it.
 struct Example {
     line: usize,
     command: String,
@@ -56,7 +58,7 @@ fn examples(text: &str) -> Vec<Example> {
     all
 }
 
-/// Returns true if an output line matches the line on the page.
+/// Returns whether an output line matches the line on the page.
 fn matches_page(shown: &str, came: &str) -> bool {
     let measured = |line: &str| {
         let (name, number) = line.split_once(':')?;
@@ -126,7 +128,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // redis-cli may have exited with the server.
+        // redis-cli may have exited together with the server.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -218,7 +220,7 @@ impl Page {
                     "{place}: the program refuses these arguments"
                 );
             }
-            // scripts/check-docs looks for the options of the benchmarks.
+            // scripts/check-docs checks the options of the benchmarks.
             ["cargo", "build", ..] | ["target/release/punctual-bench", ..] => {}
             ["redis-cli" | "sleep", ..] => self.run_shell(example, &words, &place),
             _ => panic!("{place}: this test does not support the command"),
@@ -236,7 +238,8 @@ impl Page {
                 .servers
                 .get(port)
                 .unwrap_or_else(|| panic!("{place}: no server on port {port}"));
-            // `--no-raw` prints as on a terminal; the server's port replaces the page's.
+            // `--no-raw` prints as on a terminal. The port of the server replaces the port on the
+            // page.
             command = format!("redis-cli --no-raw {}", &command["redis-cli".len()..]).replacen(
                 &format!("-p {port}"),
                 "",
@@ -282,7 +285,8 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// Starts the server of `make run` with these settings on a free port; returns the requested port and the server.
+/// Starts the server of `make run` with these settings on a free port. Returns the port on the page
+/// and the server.
 fn serve(settings: &[&str]) -> Result<(String, Server), Box<dyn std::error::Error>> {
     let mut port = "6379".to_owned();
     let mut arguments: Vec<String> = Vec::new();
@@ -295,7 +299,7 @@ fn serve(settings: &[&str]) -> Result<(String, Server), Box<dyn std::error::Erro
             _ => return Err(format!("make run takes no {setting}").into()),
         }
     }
-    // Without save points, no snapshot remains.
+    // Without save points, no snapshot file remains.
     arguments.extend(["--bind", "127.0.0.1", "--save", ""].map(str::to_owned));
     let config = Config::from_args(arguments)?;
     Ok((port, Server::builder().config(config).port(0).spawn()?))
@@ -397,17 +401,17 @@ fn the_page_lists_the_server_s_commands() {
     let server = Server::builder().port(0).spawn().unwrap();
     let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port())).unwrap();
     let mut connection = client.get_connection().unwrap();
-    let there: BTreeSet<String> = redis::cmd("COMMAND")
+    let in_table: BTreeSet<String> = redis::cmd("COMMAND")
         .arg("LIST")
         .query(&mut connection)
         .unwrap();
     assert_eq!(
-        shown.difference(&there).collect::<Vec<_>>(),
+        shown.difference(&in_table).collect::<Vec<_>>(),
         [""; 0],
         "on the page only"
     );
     assert_eq!(
-        there.difference(&shown).collect::<Vec<_>>(),
+        in_table.difference(&shown).collect::<Vec<_>>(),
         [""; 0],
         "in the server only"
     );
@@ -429,10 +433,10 @@ fn the_page_lists_the_server_s_directives() {
             _ => {}
         }
     }
-    assert!(ours.len() == 9 && ours.is_disjoint(&effective));
+    assert!(ours.len() == 10 && ours.is_disjoint(&effective));
     effective.extend(ours);
     let table = std::fs::read_to_string(root().join("server/server/src/config/table.rs")).unwrap();
-    let mut there = [BTreeSet::new(), BTreeSet::new()];
+    let mut on_page = [BTreeSet::new(), BTreeSet::new()];
     let mut last = "";
     for line in table.lines() {
         if let Some(row) = line.strip_prefix("    ")
@@ -442,13 +446,13 @@ fn the_page_lists_the_server_s_directives() {
             last = rest.split('"').next().unwrap_or_default();
         }
         if line.contains(".implemented()") {
-            there[0].insert(last);
+            on_page[0].insert(last);
         } else if line.contains(".fixed(\"") {
-            there[1].insert(last);
+            on_page[1].insert(last);
         }
     }
-    assert_eq!(effective, there[0]);
-    assert_eq!(fixed, there[1]);
+    assert_eq!(effective, on_page[0]);
+    assert_eq!(fixed, on_page[1]);
 }
 
 #[test]
@@ -469,7 +473,7 @@ fn output_lines_are_compared() {
     );
 }
 
-/// The options in the files that start the server elsewhere are those of this binary.
+/// The options in the files that start the server elsewhere are valid options of this binary.
 #[test]
 fn the_unit_and_the_image_start_this_server() {
     let unit = std::fs::read_to_string(root().join("packaging/punctual.service")).unwrap();

@@ -1,7 +1,7 @@
 //! Runs a script of redis-py, Python's client library, with queues, pipelines and iterators.
 //!
-//! Needs a Python with the module `redis`, which `scripts/setup python` installs. Without one the test reports that it
-//! was not run.
+//! This needs a Python with the module `redis`, which `scripts/setup python` installs. Without it,
+//! the test prints that it was skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,8 @@ use punctual_server::Server;
 
 use crate::tls::Authority;
 
-/// Returns a Python that has the module: that of `scripts/setup`, or the system's. Without one it says that the test was not run.
+/// Returns a Python that has the module: the Python of `scripts/setup`, or the system's. If neither
+/// has it, prints that the test was skipped.
 pub fn python_with(module: &str) -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python-venv/bin/python");
     let found = [own, PathBuf::from("python3")].into_iter().find(|python| {
@@ -27,7 +28,7 @@ pub fn python_with(module: &str) -> Option<PathBuf> {
     found
 }
 
-/// Runs a script with these arguments, unless there is no Python for it.
+/// Runs a script with these arguments, if there is a Python for it.
 fn run(script: &str, args: &[&str]) {
     let Some(python) = python_with("redis") else {
         return;
@@ -54,7 +55,8 @@ fn redis_py_works() {
     }
 }
 
-/// The same over TLS: the client verifies the server's certificate and name, and must have a certificate itself.
+/// The same script over TLS. The client verifies the server's certificate and name, and needs a
+/// certificate of its own.
 #[test]
 fn redis_py_works_encrypted() {
     let authority = Authority::new();

@@ -1,4 +1,4 @@
-//! Errors repeat arguments byte for byte; connections that speak HTTP are closed.
+//! Errors repeat arguments byte for byte, and connections that send HTTP requests are closed.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

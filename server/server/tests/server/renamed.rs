@@ -6,7 +6,8 @@ use punctual_server::Server;
 use crate::wire::redis::Redis;
 use crate::wire::{Open as _, Wire};
 
-/// One rename of each kind: disabled, renamed, swapped, containers, and commands that the server treats specially.
+/// Renames of each kind: disabled, renamed, swapped, containers, and commands that the server
+/// treats specially.
 const RENAMES: [(&str, &str); 18] = [
     ("get", ""),
     ("SET", "Set2"),
@@ -162,7 +163,7 @@ fn a_renamed_command_keeps_its_table_entry() {
         stats.contains("\r\ncmdstat_set:calls=1,") && !stats.contains("set2"),
         "{stats}"
     );
-    // Redaction of secrets follows the table entry.
+    // The redaction of secrets follows the row of the command.
     c.expect(
         &["mycfg set slowlog-log-slower-than 0 requirepass geheim"],
         "+OK|",
@@ -173,7 +174,7 @@ fn a_renamed_command_keeps_its_table_entry() {
     assert!(holds(&shown, "(redacted)") && !holds(&shown, "geheim"));
 }
 
-/// Returns true if a string of the reply equals `text`.
+/// Returns whether a string in the reply equals `text`.
 fn holds(reply: &Value, text: &str) -> bool {
     format!("{reply:?}").contains(&format!("({:?})", text.as_bytes()))
 }

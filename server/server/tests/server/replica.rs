@@ -151,7 +151,7 @@ fn a_primary_with_a_password() {
     same_data(&mut theirs, &mut ours);
 }
 
-/// Under a virtual clock: keys that have fallen due are hidden and stay, until the server is its own master.
+/// With a virtual clock, due keys are hidden and stay, until the server is promoted.
 #[test]
 fn the_deadlines_are_the_promoted_servers_own() {
     let redis = primary(&[]);
@@ -190,7 +190,7 @@ fn the_deadlines_are_the_promoted_servers_own() {
 }
 
 #[test]
-fn a_due_key_goes_when_the_primary_says_so() {
+fn a_due_key_expires_when_the_primary_deletes_it() {
     let redis = primary(&[]);
     let mut theirs = Wire::to(redis.port);
     let server = follow(redis.port, builder());
@@ -306,7 +306,8 @@ fn a_replica_tells_its_primary_and_sentinel_who_it_is() {
     assert_eq!(info(&mut ours, "replica_announced"), "0");
 }
 
-/// Keys with a deadline that clients of a writable replica have made go on time, with their event; the primary's keys wait for its DEL.
+/// Keys with a deadline that clients of a writable replica have set expire on time, with their
+/// event. Keys of the primary wait for its DEL.
 #[test]
 fn a_writable_replicas_own_keys_expire() {
     for threads in [1, 2] {
@@ -343,7 +344,7 @@ fn a_writable_replicas_own_keys_expire() {
         let script = "redis.call('set', KEYS[1], 'v', 'px', 6000)";
         ours.ask(&["EVAL", script, "1", "script"]);
         assert_eq!(ours.int("DBSIZE"), 8);
-        // A deadline from the primary makes the key the primary's.
+        // A deadline that the primary sets makes the key one of the primary's keys.
         theirs.ask(&["PEXPIRE", "again", "800000"]);
         caught_up(&mut theirs, &mut ours);
         server.advance(Duration::from_secs(10_000)).unwrap();
@@ -356,7 +357,7 @@ fn a_writable_replicas_own_keys_expire() {
         events.expect_silence();
         assert_eq!(ours.int("DBSIZE"), 3, "kept, theirs and again");
         assert_eq!(ours.ask(&["GET", "theirs"]), Value::NullBulk);
-        // The list survives FLUSHALL, and CONFIG SET.
+        // The list of own keys survives FLUSHALL and CONFIG SET.
         ours.expect(
             &[
                 "FLUSHALL",
@@ -368,7 +369,7 @@ fn a_writable_replicas_own_keys_expire() {
         server.advance(Duration::from_secs(1)).unwrap();
         events.receive("*3|$7|message|$22|__keyevent@0__:expired|$3|set|");
         assert_eq!(ours.int("DBSIZE"), 0);
-        // After a full synchronization the server is a replica as before.
+        // After a full synchronization, the server is a replica again.
         ours.ask(&["CONFIG", "SET", "replica-read-only", "no"]);
         ours.ask(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]);
         ours.expect(&["REPLICAOF NO ONE"], "+OK|");
@@ -381,9 +382,9 @@ fn a_writable_replicas_own_keys_expire() {
     }
 }
 
-/// As on redis-server, what a transaction may do is decided when EXEC comes.
+/// As on redis-server, EXEC decides whether the commands of a transaction may run.
 #[test]
-fn a_transaction_that_changes_the_role_goes_on() {
+fn a_transaction_that_changes_the_role_continues() {
     let redis = primary(&[]);
     let mut theirs = Wire::to(redis.port);
     theirs.ask(&["SET", "k", "theirs"]);
@@ -402,7 +403,7 @@ fn a_transaction_that_changes_the_role_goes_on() {
     );
     assert!(ours.text("SET k v").starts_with("READONLY"));
     eventually(|| info(&mut ours, "master_link_status") == "up");
-    // The write is in no history, so all data come from the primary.
+    // The write is in no history, so a full synchronization follows.
     same_data(&mut theirs, &mut ours);
     assert_eq!(ours.text("GET k"), "theirs");
     assert!(theirs.text("INFO stats").contains("sync_full:1\r\n"));

@@ -1,4 +1,5 @@
-//! Chains of replicas, links that are cut, and changes of the roles, with redis-servers and with ourselves.
+//! Chains of replicas, links that break, and changes of roles, with redis-servers and with our own
+//! servers.
 
 use std::net::TcpListener;
 
@@ -10,7 +11,7 @@ use crate::replication::{
 };
 use crate::wire::{Open as _, Wire, eventually};
 
-/// Returns a field of INFO's section `stats`.
+/// Returns a field of the section `stats` of INFO.
 fn stat(c: &mut Wire, name: &str) -> u64 {
     c.info("stats", name).parse().unwrap()
 }
@@ -20,7 +21,7 @@ fn a_chain_passes_the_stream_on() {
     let redis = primary(&[]);
     let mut first = Wire::to(redis.port);
     fill(&mut first);
-    // The stream that the last ones join has another database selected.
+    // The stream that the last replicas join has another database selected.
     let server = follow(
         redis.port,
         builder().threads(2).option("repl-diskless-sync-delay", "0"),
@@ -49,7 +50,7 @@ fn a_chain_passes_the_stream_on() {
             info(&mut first, "master_replid")
         );
     }
-    // The others continue behind a server that is promoted, and those behind them too.
+    // The replicas of a promoted server continue, and so do their own replicas.
     assert_eq!(second.text("REPLICAOF NO ONE"), "OK");
     assert_eq!(second.text("SET own x"), "OK");
     for last in [&mut third, &mut fourth] {
@@ -60,16 +61,17 @@ fn a_chain_passes_the_stream_on() {
         );
     }
     assert_eq!(stat(&mut second, "sync_full"), 2);
-    // So does the former primary.
+    // The former primary continues too, as a replica.
     first.ask(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
     same_data(&mut second, &mut first);
     assert_eq!(stat(&mut second, "sync_full"), 2);
 }
 
-/// As Sentinel does it: the former primary, one of ours, follows the replica that was promoted.
+/// As with Sentinel: the former primary, one of our servers, becomes a replica of the promoted
+/// server.
 #[test]
 fn a_former_primary_continues() {
-    // Its clock stands still, so it adds no PING that the other one does not have.
+    // Its clock is virtual, so it adds no PING to its stream that the other server lacks.
     let old = builder()
         .virtual_clock()
         .option("repl-diskless-sync-delay", "0")
@@ -127,8 +129,8 @@ fn a_cut_in_the_snapshot_leaves_the_old_data() {
     same_data(&mut theirs, &mut ours);
 }
 
-/// The conversations with a name that does not exist, and with a server that never answers, end for another primary. The loop serves its
-/// clients meanwhile.
+/// A handshake with a name that does not exist, and a handshake with a server that never replies,
+/// end when REPLICAOF names another primary. The loop serves its clients meanwhile.
 #[test]
 fn a_server_follows_another_primary_in_the_middle_of_a_handshake() {
     let redis = primary(&[]);
@@ -157,7 +159,7 @@ fn cuts_in_the_stream_lose_nothing() {
     let server = follow(proxy.port, builder());
     let mut ours = Wire::open(&server);
     for round in 0..40 {
-        // Somewhere in a command, also between MULTI and EXEC.
+        // The cut is within a command, in some rounds between MULTI and EXEC.
         proxy.limit(1_000 + round * 37);
         let before = proxy.accepted();
         proxy.cut();
@@ -179,7 +181,7 @@ fn cuts_in_the_stream_lose_nothing() {
 
 #[test]
 fn a_command_that_cannot_be_applied_ends_the_link() {
-    // It replicates a command that the server does not know.
+    // The primary replicates a command that the server does not know.
     let redis = primary(&["--rename-command", "INCR", "BUMP"]);
     let mut theirs = Wire::to(redis.port);
     let server = follow(redis.port, builder());
@@ -191,19 +193,19 @@ fn a_command_that_cannot_be_applied_ends_the_link() {
     theirs.ask(&["SET", "behind", "1"]);
     eventually(|| info(&mut ours, "master_link_status") == "down");
     assert_eq!(info(&mut ours, "slave_repl_offset"), offset);
-    // It asks again once a second, and not all the time.
+    // The server asks again once a second, not continuously.
     assert!(stat(&mut theirs, "sync_partial_ok") < 5);
     assert_eq!(ours.ask(&["GET", "behind"]), Value::NullBulk);
     assert_eq!(ours.text("REPLICAOF NO ONE"), "OK");
     assert_eq!(ours.text("GET before"), "1");
-    // On request the rest is taken without it.
+    // With `import-skip-unknown`, the rest of the stream is applied without this command.
     let lenient = follow(redis.port, builder().option("import-skip-unknown", "yes"));
     let mut ours = Wire::open(&lenient);
     theirs.ask(&["BUMP", "counter"]);
     theirs.ask(&["SET", "behind", "2"]);
     caught_up(&mut theirs, &mut ours);
     assert_eq!(ours.text("GET behind"), "2");
-    // The full synchronization had the first change.
+    // The full synchronization contained the first change.
     assert_eq!(ours.text("GET counter"), "1");
 }
 
@@ -240,7 +242,7 @@ fn the_append_only_file_of_a_replica_has_its_data() {
 }
 
 #[test]
-fn a_replica_says_what_its_file_has() {
+fn a_replica_acknowledges_the_synced_part_of_its_file() {
     let first = builder().option("repl-diskless-sync-delay", "0");
     let first = first.spawn().unwrap();
     let folder = tempfile::tempdir().unwrap();

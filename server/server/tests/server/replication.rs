@@ -9,7 +9,7 @@ use punctual_server::{Builder, Server};
 use crate::wire::redis::Redis;
 use crate::wire::{Open as _, Wire, eventually, fill_large, fill_small};
 
-/// A primary that starts full synchronizations at once.
+/// Starts a redis-server as a primary that begins full synchronizations at once.
 pub fn primary(options: &[&str]) -> Redis {
     let mut all = vec![
         "--repl-diskless-sync-delay",
@@ -37,12 +37,12 @@ pub fn follow(port: u16, builder: Builder) -> Server {
     server
 }
 
-/// Returns a field of INFO's section `replication`.
+/// Returns a field of the section `replication` of INFO.
 pub fn info(c: &mut Wire, name: &str) -> String {
     c.info("replication", name)
 }
 
-/// Blocks until the replica has applied everything that the primary has sent.
+/// Blocks until the replica has applied the stream up to the primary's current offset.
 #[track_caller]
 pub fn caught_up(theirs: &mut Wire, ours: &mut Wire) {
     let sent = info(theirs, "master_repl_offset").parse::<u64>().unwrap();
@@ -52,14 +52,14 @@ pub fn caught_up(theirs: &mut Wire, ours: &mut Wire) {
     });
 }
 
-/// Expects equal datasets.
+/// Asserts that both servers have the same dataset.
 #[track_caller]
 pub fn same_data(theirs: &mut Wire, ours: &mut Wire) {
     caught_up(theirs, ours);
     assert_eq!(theirs.text("DEBUG DIGEST"), ours.text("DEBUG DIGEST"));
 }
 
-/// Writes values of every type, in two databases, some with a TTL, and a library.
+/// Writes values of every type in two databases, some with a deadline, and a library.
 pub fn fill(c: &mut Wire) {
     for db in ["0", "5"] {
         c.ask(&["SELECT", db]);
@@ -80,7 +80,7 @@ pub fn load(c: &mut Wire, library: &str, function: &str, value: &str) {
     c.succeed(&["FUNCTION", "LOAD", "REPLACE", &code]);
 }
 
-/// Starts a redis-server that follows the one on `port`.
+/// Starts a redis-server that is a replica of the server on `port`.
 pub fn follow_with_redis(port: u16) -> Redis {
     let primary = format!("127.0.0.1 {port}");
     let redis = Redis::start(&["--enable-debug-command", "yes", "--replicaof", &primary]);
@@ -89,7 +89,8 @@ pub fn follow_with_redis(port: u16) -> Redis {
     redis
 }
 
-/// Announces a snapshot of `len` bytes to each replica that connects, sends these bytes of it, and keeps the connections.
+/// Starts a primary that announces a snapshot of `len` bytes to each replica, sends these bytes,
+/// and then keeps the connection open.
 pub fn primary_with(len: usize, snapshot: Vec<u8>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -98,7 +99,7 @@ pub fn primary_with(len: usize, snapshot: Vec<u8>) -> u16 {
         for connection in listener.incoming() {
             let mut connection = connection.unwrap();
             let mut words = BufReader::new(connection.try_clone().unwrap()).lines();
-            // The words of commands; lengths are skipped.
+            // Words of commands. Lengths are skipped.
             while let Some(Ok(word)) = words.next() {
                 let reply = match &word[..] {
                     "PING" => b"+PONG\r\n".to_vec(),

@@ -1,4 +1,4 @@
-//! EVAL among the server's other duties: several loops, transactions, blocked clients, scripts that do not end.
+//! EVAL together with several loops, transactions, blocked clients, and scripts that do not end.
 
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -19,7 +19,7 @@ fn start(threads: &str) -> Server {
         .unwrap()
 }
 
-/// Runs a script without keys on a connection of its own, and returns when it is busy.
+/// Runs a script without keys on a separate connection, and returns when the server is busy.
 fn run_endless(server: &Server, script: &str) -> Wire {
     let (mut runner, mut other) = (Wire::open(server), Wire::open(server));
     other.expect(&["CONFIG SET busy-reply-threshold 1"], "+OK|");
@@ -44,7 +44,7 @@ fn all_clients_are_served_while_a_script_does_not_end() {
             client.expect(&["SET k 0"], "+OK|");
         }
         clients[0].expect(&["WATCH k", "MULTI"], "+OK|+OK|");
-        // The runner's own next command waits for the script.
+        // The next command of the script's own client waits for the script.
         let mut runner = run_endless(&server, "while true do end");
         runner.send(&["GET k"]);
         for client in &mut clients {
@@ -97,7 +97,7 @@ fn a_script_that_has_written_ends_with_the_server_only() {
 }
 
 #[test]
-fn keys_that_a_script_does_not_declare_are_part_of_its_step() {
+fn undeclared_keys_of_a_script_change_atomically() {
     const ACCOUNTS: usize = 20;
     const TOTAL: i64 = 2_000;
     for threads in ["1", "4"] {
@@ -143,14 +143,14 @@ fn a_script_wakes_waiting_clients_when_it_has_ended() {
         let (mut waiting, mut client) = (Wire::open(&server), Wire::open(&server));
         waiting.send(&["BLPOP q 0"]);
         eventually(|| client.text("INFO clients").contains("blocked_clients:1"));
-        // The script takes away one of two before anybody is served.
+        // The script removes one of two elements before the waiters are served.
         client.expect(
             &["EVAL \"redis.call('rpush', 'q', 'a', 'b') return redis.call('lpop', 'q')\" 1 q"],
             "$1|a|",
         );
         waiting.receive("*2|$1|q|$1|b|");
         client.expect(&["EVAL \"return redis.call('exists', 'q')\" 1 q"], ":0|");
-        // A script never waits.
+        // A command in a script never waits.
         client.expect(
             &["EVAL \"return redis.call('lmove', 'q', 'r', 'left', 'left') or 'none'\" 2 q r"],
             "$4|none|",
@@ -159,7 +159,7 @@ fn a_script_wakes_waiting_clients_when_it_has_ended() {
 }
 
 #[test]
-fn time_stands_still_and_watches_notice() {
+fn time_stands_still_in_a_script_and_watches_notice_its_writes() {
     let server = start("1");
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
     a.expect(
@@ -201,7 +201,7 @@ fn calls_and_errors_are_counted_as_in_redis() {
             .flat_map(|section| {
                 let page = c.text(&format!("INFO {section}"));
                 let lines = page.lines().filter(|line| !line.contains("config"));
-                // All but the times.
+                // All fields except durations.
                 lines
                     .map(|line| {
                         let fields = line.split(',').filter(|field| !field.contains("usec"));
@@ -219,7 +219,7 @@ fn calls_and_errors_are_counted_as_in_redis() {
     );
 }
 
-/// As redis-server 7.2 and later; 7.0 refuses these commands.
+/// Like redis-server 7.2 and later. 7.0 refuses these commands.
 #[test]
 fn commands_in_scripts_do_not_wait() {
     let server = start("1");
@@ -284,7 +284,7 @@ fn commands_in_scripts_do_not_wait() {
     assert_eq!(flags(1), Value::Array(vec![simple("blocking")]));
 }
 
-/// As in Redis, so that a script does the same on every server.
+/// As in Redis, so that a script has the same result on every server.
 #[test]
 fn a_script_sorts_a_set_although_it_asks_for_no_order() {
     let server = start("1");
@@ -307,7 +307,7 @@ fn a_script_sorts_a_set_although_it_asks_for_no_order() {
     let part = "return redis.call('SORT', 's', 'BY', 'nosort', 'DESC', 'LIMIT', 1, 2)";
     sorted.reverse();
     assert_eq!(c.ask(&["EVAL", part, "0"]), bulk(&sorted[1..3]));
-    // A list has an order.
+    // The elements of a list have an order.
     c.ask(&["RPUSH", "l", "c", "a", "b"]);
     let list = "return redis.call('SORT', 'l', 'BY', 'nosort')";
     let names = ["c", "a", "b"].map(str::to_owned);

@@ -8,16 +8,16 @@ use rustix::process::Signal;
 use crate::wire::redis::Redis;
 use crate::wire::{Open as _, Wire, eventually};
 
-/// Starts a server on a virtual clock with a redis-server as replica.
+/// Starts a server with a virtual clock, and a redis-server as its replica.
 fn start(threads: usize) -> (Server, Redis) {
     let builder = Server::builder().port(0).threads(threads);
     let builder = builder.option("repl-diskless-sync-delay", "0");
     let server = builder.virtual_clock().spawn().unwrap();
-    let of = format!("127.0.0.1 {}", server.port());
-    let replica = Redis::start(&["--replicaof", &of]);
+    let address = format!("127.0.0.1 {}", server.port());
+    let replica = Redis::start(&["--replicaof", &address]);
     let (mut c, mut r) = (Wire::open(&server), Wire::to(replica.port));
     eventually(|| c.text("INFO replication").contains("state=online"));
-    // The replica is no client.
+    // The connection of the replica does not count as a client.
     assert_eq!(c.info("clients", "connected_clients"), "1");
     c.expect(&["SET k v"], "+OK|");
     eventually(|| r.text("INFO replication").contains("link_status:up"));
@@ -25,7 +25,7 @@ fn start(threads: usize) -> (Server, Redis) {
     (server, replica)
 }
 
-/// Makes the replica lag, and returns a client whose SHUTDOWN waits for it.
+/// Makes the replica lag, and returns a client whose SHUTDOWN waits for the replica.
 fn wait(server: &Server, replica: &Redis) -> Wire {
     replica.signal(Signal::STOP);
     let (mut client, mut c) = (Wire::open(server), Wire::open(server));
@@ -55,7 +55,7 @@ fn writes_wait_and_the_shutdown_can_be_aborted() {
                 .text("INFO server")
                 .contains("shutdown_in_milliseconds")
         );
-        // NOW does not wait.
+        // SHUTDOWN NOW does not wait.
         client.send(&["GET k", "SHUTDOWN NOW"]);
         client.receive("$1|x|");
         assert_eq!(client.ends(), 0);
@@ -64,10 +64,10 @@ fn writes_wait_and_the_shutdown_can_be_aborted() {
 }
 
 #[test]
-fn it_ends_when_the_replica_is_in_sync() {
+fn the_shutdown_ends_when_the_replica_is_in_sync() {
     let (server, replica) = start(2);
     let mut client = wait(&server, &replica);
-    // A second SHUTDOWN joins the first one, as in Redis.
+    // As in Redis, a second SHUTDOWN waits for the same end.
     let mut second = Wire::open(&server);
     second.send(&["SHUTDOWN NOW"]);
     second.expect_silence();
@@ -78,14 +78,14 @@ fn it_ends_when_the_replica_is_in_sync() {
 }
 
 #[test]
-fn it_ends_when_the_time_is_over() {
+fn the_shutdown_ends_when_the_time_is_over() {
     let (server, replica) = start(1);
     let mut client = wait(&server, &replica);
     server.advance(Duration::from_millis(9_999)).unwrap();
     assert!(server.is_running());
     let left = Wire::open(&server).info("server", "shutdown_in_milliseconds");
     assert_eq!(left, "1");
-    // The server may stop before it has answered.
+    // The server may stop before it has replied.
     let _ = server.advance(Duration::from_millis(1));
     assert_eq!(client.ends(), 0);
     server.join();

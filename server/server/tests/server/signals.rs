@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the options of `shutdown-on-sigterm` and `shutdown-on-sigint`, and a second SIGINT.
+//! SIGTERM and SIGINT: the options of `shutdown-on-sigterm` and `shutdown-on-sigint`, and a second
+//! SIGINT.
 
 use std::fs;
 use std::path::Path;
@@ -49,10 +50,10 @@ fn options_of_the_two_signals() {
 }
 
 #[test]
-fn a_failed_save_keeps_the_server_unless_forced() {
+fn a_failed_save_prevents_a_shutdown_unless_forced() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = start(folder.path(), &[]);
-    // A folder cannot be replaced by the snapshot.
+    // The snapshot cannot replace a folder.
     fs::create_dir_all(folder.path().join("dump.rdb/in the way")).unwrap();
     for round in 1..=2 {
         server.signal(Signal::INT);
@@ -82,7 +83,7 @@ fn a_second_interrupt_exits_at_once() {
     let pid = info
         .lines()
         .find_map(|line| line.strip_prefix("process_id:"));
-    // The save waits for a reader of this pipe, so the shutdown does not end.
+    // The save blocks until this pipe has a reader, so the shutdown does not end.
     let pipe = folder.path().join(format!("temp-{}.rdb", pid.unwrap()));
     assert!(
         Command::new("mkfifo")
@@ -102,7 +103,8 @@ fn a_second_interrupt_exits_at_once() {
     assert!(!pipe.exists());
 }
 
-/// The load takes long enough that the signal arrives during it, though nothing depends on that.
+/// The load usually takes long enough that the signal arrives during it. The result does not depend
+/// on that.
 #[test]
 fn a_signal_ends_a_load() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +116,7 @@ fn a_signal_ends_a_load() {
     let saved = fs::read(folder.path().join("dump.rdb")).unwrap();
     let dir = folder.path().to_str().unwrap();
     let mut server = Process::start(&["--dir", dir, "--save", "3600 1"]);
-    // A signal before the server exists has its default effect. LOADING is a reply, too.
+    // Before the server exists, a signal has its default effect. LOADING is also a reply.
     Wire::to(server.port).text("PING");
     server.signal(Signal::TERM);
     let (status, stderr) = server.wait_for_exit();

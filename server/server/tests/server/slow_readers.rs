@@ -1,10 +1,11 @@
-//! Clients that read their replies long after they have requested them.
+//! Clients that read their replies long after they have sent the requests.
 
 use punctual_server::Server;
 
 use crate::wire::{Open as _, Wire, eventually, field};
 
-/// Around the size at which a connection sets its output aside, and far from it.
+/// Lengths around the size at which a connection moves its output to chunks, and lengths far from
+/// it.
 const LENGTHS: [usize; 8] = [
     1,
     20_000,
@@ -15,10 +16,11 @@ const LENGTHS: [usize; 8] = [
     300_000,
     5_000,
 ];
-/// Times that a client requests all of them: more than sockets hold.
+/// Number of times that the client requests all values: more bytes than sockets hold.
 const ROUNDS: usize = 16;
 
-/// Requests values and writes in one pipeline, and reads the replies when the server has made all of them.
+/// Requests values and writes in one pipeline, and reads the replies after the server has prepared
+/// all of them.
 fn check(server: &Server) {
     let mut other = Wire::open(server);
     let value = |n: usize| vec![b'a' + n as u8; LENGTHS[n]];
@@ -35,7 +37,7 @@ fn check(server: &Server) {
             lines.push("INCR writes".to_owned());
         }
     }
-    // The second half comes when the first one waits for the reader.
+    // The second half is sent while replies of the first half wait for the reader.
     let unread = |other: &mut Wire, what| {
         let list = other.text("CLIENT LIST");
         let line = list.lines().find(|line| line.contains("name=slow"));
@@ -48,7 +50,7 @@ fn check(server: &Server) {
         eventually(|| other.text("GET writes") == writes.to_string());
         eventually(|| unread(&mut other, "omem") > 1 << 20);
     }
-    // Buffers are little larger than what is in them.
+    // The buffers are little larger than their contents.
     let (omem, held) = (unread(&mut other, "omem"), unread(&mut other, "tot-mem"));
     assert!(held < omem * 3 / 2, "{held} bytes for {omem}");
     for n in 0..lines.len() / 2 {
@@ -62,12 +64,12 @@ fn check(server: &Server) {
 }
 
 #[test]
-fn replies_come_whole_and_in_order() {
+fn replies_arrive_complete_and_in_order() {
     check(&Server::builder().port(0).spawn().unwrap());
 }
 
 #[test]
-fn replies_that_wait_for_the_device_do_too() {
+fn held_replies_arrive_complete_and_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::builder()
         .port(0)

@@ -1,5 +1,5 @@
-//! The program as init systems and shells start it: as a daemon, under systemd or Upstart, with Debian's files, and
-//! with a closed pipe as output.
+//! The program as init systems and shells start it: as a daemon, under systemd or Upstart, with
+//! Debian's files, and with a closed output pipe.
 
 use std::fs;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ use crate::wire::{Wire, eventually};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
 
-/// Returns the program's command, with its working folder and port.
+/// Returns the command that starts the program with this working folder and port.
 fn program(folder: &Path, port: u16) -> Command {
     let mut command = Command::new(PROGRAM);
     command
@@ -42,7 +42,7 @@ fn program(folder: &Path, port: u16) -> Command {
 struct Daemon(Pid);
 
 impl Daemon {
-    /// Returns the process whose id is in this file.
+    /// Returns the process whose ID is in this file.
     fn of(pidfile: &Path) -> Self {
         let mut id = None;
         eventually(|| {
@@ -57,7 +57,8 @@ impl Daemon {
         format!("/proc/{}/{name}", self.0.as_raw_nonzero()).into()
     }
 
-    /// Blocks until the process has ended. A zombie counts as ended, as another process collects its status.
+    /// Blocks until the process has ended. A zombie counts as ended, because another process
+    /// collects its status.
     fn ends(&self) {
         eventually(|| state(self.0).is_none_or(|state| state == 'Z'));
     }
@@ -65,7 +66,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Fails if the process has ended.
+        // This fails if the process has already ended.
         let _ = kill_process(self.0, Signal::KILL);
     }
 }
@@ -90,7 +91,7 @@ fn a_daemon_detaches_from_the_shell() {
         .spawn()
         .unwrap();
     let parent_id = parent.id().to_string();
-    // Returns only because the daemon also closes the pipes.
+    // This returns only because the daemon also closes the pipes.
     let Output {
         status,
         stdout,
@@ -128,7 +129,7 @@ fn a_daemon_detaches_from_the_shell() {
 #[test]
 fn start_errors_of_a_daemon_are_printed_or_logged() {
     let folder = tempfile::tempdir().unwrap();
-    // Errors before the fork: on the terminal, with a status.
+    // Errors before the fork appear on the terminal, with an exit status.
     for wrong in [
         ["--hz", "x"],
         ["--logfile", "nosuch/log"],
@@ -142,7 +143,7 @@ fn start_errors_of_a_daemon_are_printed_or_logged() {
         assert_eq!(output.status.code(), Some(1), "{wrong:?}");
         assert!(!output.stderr.is_empty(), "{wrong:?}");
     }
-    // Errors after the fork: in the log. Another server's pid file is unchanged.
+    // Errors after the fork are in the log. The pid file of another server is unchanged.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let pid_file = "the pid file of another server";
     fs::write(folder.path().join("pid"), pid_file).unwrap();
@@ -205,7 +206,7 @@ fn systemd_is_notified_of_start_and_stop() {
             .unwrap(),
     );
     expect_messages(&socket, &[LOADING, ACCEPTS, READY]);
-    // The server accepts clients once it has reported READY.
+    // The server accepts clients when it has reported READY.
     Wire::to(port).expect(&["PING"], "+PONG|");
     assert_eq!(
         fs::read_to_string(folder.path().join("pid")).unwrap(),
@@ -330,7 +331,8 @@ fn the_process_stops_itself_for_upstart() {
     connect(port).expect(&["PING"], "+PONG|");
 }
 
-/// Returns Debian's file with its folders moved into `folder`; prints a note and returns `None` if it is missing.
+/// Returns Debian's file with its folders moved into `folder`. Prints a note and returns `None` if
+/// the file is missing.
 fn debian(file: &str, folder: &Path, port: u16) -> Option<String> {
     let Ok(text) = fs::read_to_string(file) else {
         eprintln!("skipped: {file} is not installed, or not to be read");
@@ -401,7 +403,8 @@ fn debian_s_unit_starts_and_stops_the_server() {
     assert!(!Path::new(&pidfile).exists() && at("lib/dump.rdb").exists());
     let log = fs::read_to_string(at("log/redis-server.log")).unwrap();
     assert!(!log.contains("no effect"), "{log}");
-    // CONFIG REWRITE has kept the unit's options. The file has `daemonize yes`, for other init systems.
+    // CONFIG REWRITE has kept the unit's options. The file contains `daemonize yes`, for other init
+    // systems.
     fs::write(at("etc/redis.conf"), &conf).unwrap();
     let output = Command::new(PROGRAM)
         .arg(at("etc/redis.conf"))
@@ -416,7 +419,8 @@ fn debian_s_unit_starts_and_stops_the_server() {
     daemon.ends();
 }
 
-/// Debian's file with `appendonly yes`: the data outlives kills and stops, and redis-server reads it.
+/// Debian's file with `appendonly yes`: the data survives kills and stops, and redis-server loads
+/// it.
 #[test]
 fn debian_s_file_with_an_append_only_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -447,7 +451,7 @@ fn debian_s_file_with_an_append_only_file() {
         let mut child = start();
         let mut c = Wire::to(port);
         c.expect(&["INCR rounds"], &format!(":{}|", round + 1));
-        // With `appendfsync everysec` the file follows the reply.
+        // With `appendfsync everysec`, the write reaches the file after the reply.
         eventually(|| {
             let log = at("lib/appendonlydir/appendonly.aof.1.incr.aof");
             let log = fs::read(log).unwrap_or_default();
@@ -493,9 +497,9 @@ fn dir_cannot_change_while_a_snapshot_is_loaded() {
     c.expect(&["CONFIG SET timeout 7"], "+OK|");
 }
 
-/// Tools look for `v=`, or take the third word.
+/// Tools search for `v=`, or read the third word.
 #[test]
-fn the_version_names_that_of_redis() {
+fn the_version_text_names_the_redis_version() {
     for option in ["-v", "--version"] {
         let output = Command::new(PROGRAM).arg(option).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -523,7 +527,7 @@ fn a_closed_output_pipe_causes_no_panic() {
         assert!(!complaints.contains("panicked"), "{args:?}: {complaints}");
         assert_eq!(output.status.code(), Some(0), "{args:?}: {complaints}");
     }
-    // Standard error is closed, too.
+    // Standard error is also closed.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = Command::new(PROGRAM);

@@ -1,4 +1,5 @@
-//! Retention, leases and dead letters over sockets: blocked readers, kills, replicas, and files that redis-server loads.
+//! Retention, leases and dead letters over sockets: blocked readers, kills, replicas, and files
+//! that redis-server loads.
 
 use punctual_harness::free_port;
 use punctual_server::Server;
@@ -47,7 +48,7 @@ fn the_loop_serves_readers_whose_entries_lapse() {
             "{stats}"
         );
         assert!(stats.contains("\r\nstream_dead_letters:1\r\n"), "{stats}");
-        // A key that expires under a reader ends its wait.
+        // If the key of a waiting reader expires, its wait ends.
         block(
             &server,
             &mut reader,
@@ -59,7 +60,7 @@ fn the_loop_serves_readers_whose_entries_lapse() {
     }
 }
 
-/// On the real clock, so the loop sleeps until the lease ends and nobody sends anything.
+/// With the real clock, the loop sleeps until the lease ends, while no client sends anything.
 #[test]
 fn a_reader_wakes_by_itself() {
     let server = Server::builder().port(0).threads(2).spawn().unwrap();
@@ -132,7 +133,8 @@ fn settings_and_pending_entries_survive_a_kill() {
         assert!(show(&mut c, "XRETAIN old GET").contains("60000"));
         let groups = show(&mut c, "XINFO GROUPS s");
         assert!(groups.contains("dead-letter"), "{groups}");
-        // The lease of `h` has ended, that of `g` has not; what was acknowledged stays so.
+        // The lease of `h` has ended, and the lease of `g` has not. Acknowledged entries stay
+        // acknowledged.
         let reply = show(&mut c, "XREADGROUP GROUP g b STREAMS s >");
         assert!(!reply.contains("2-0"), "{reply}");
         let again = show(&mut c, "XREADGROUP GROUP h b BLOCK 0 STREAMS s >");
@@ -152,7 +154,7 @@ fn settings_and_pending_entries_survive_a_kill() {
 }
 
 #[test]
-fn a_replica_hides_and_waits_and_acts_when_it_is_promoted() {
+fn a_replica_hides_due_entries_until_it_is_promoted() {
     let primary = Server::builder().port(0).spawn().unwrap();
     let mut theirs = Wire::open(&primary);
     run(
@@ -172,7 +174,7 @@ fn a_replica_hides_and_waits_and_acts_when_it_is_promoted() {
     caught_up(&mut theirs, &mut ours);
     assert_eq!(ours.int("XLEN aging"), 2);
     ours.int("CLOCK ADVANCE 7200000");
-    // Hidden, but there.
+    // The entries are hidden, but still exist.
     assert_eq!(ours.int("XLEN aging"), 0);
     assert_eq!(show(&mut ours, "XRANGE aging - +"), "[]");
     assert_eq!(ours.int("EXISTS dead"), 0);
@@ -231,7 +233,7 @@ fn redis_server_loads_and_follows_streams_with_settings() {
     let mut theirs = Wire::to(redis.port);
     caught_up(&mut ours, &mut theirs);
     assert_eq!(shown(&mut theirs), shown(&mut ours));
-    // Its stream follows by effects that it knows.
+    // The replication stream contains only commands that redis-server knows.
     run(
         &mut ours,
         &["XADD s * f x", "XREADGROUP GROUP g a COUNT 1 STREAMS s >"],

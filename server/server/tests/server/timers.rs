@@ -1,4 +1,5 @@
-//! TIMER over sockets, on a clock that the tests move: what fires when, as whom, and what is refused.
+//! TIMER over sockets with a virtual clock: which timers fire, when, with which user, and which
+//! commands are refused.
 
 use punctual_server::Server;
 
@@ -6,7 +7,7 @@ use crate::waiters::{block, with_threads};
 use crate::wire::{Open as _, Wire, eventually, run, show, shown};
 
 #[test]
-fn a_timer_runs_its_command_at_its_instant_and_is_gone() {
+fn a_timer_runs_its_command_at_its_deadline_and_is_removed() {
     for threads in [1, 3] {
         let server = with_threads(threads);
         let mut c = Wire::open(&server);
@@ -25,7 +26,7 @@ fn a_timer_runs_its_command_at_its_instant_and_is_gone() {
     }
 }
 
-/// The instants are those of the deadlines, though the clock jumps over all of them.
+/// Each timer fires at its own deadline, although the clock advances past all of them.
 #[test]
 fn timers_of_all_shards_fire_in_the_order_of_their_deadlines() {
     for threads in [1, 4] {
@@ -72,14 +73,14 @@ fn the_commands_on_keys_work_on_timers() {
     run(&mut c, &["RENAME t u", "COPY u v", "MOVE v 3"]);
     assert_eq!(show(&mut c, "SCAN 0 COUNT 1000 TYPE timer"), "[0 [u]]");
     assert_eq!(show(&mut c, "OBJECT ENCODING u"), "raw");
-    // PERSIST pauses, and the time that is left is kept.
+    // PERSIST pauses a timer, and keeps its remaining time.
     c.int("CLOCK ADVANCE 2000");
     assert_eq!(c.int("PERSIST u"), 1);
     assert_eq!(c.int("PTTL u"), -1);
     c.int("CLOCK ADVANCE 60000");
     assert_eq!(show(&mut c, "GET n"), "NullBulk");
     c.send(&["SELECT 3", "GET n", "SELECT 0"]);
-    // The copy in the other database has fired there.
+    // The copy has fired in the other database.
     c.receive("+OK|$1|1|+OK|");
     assert_eq!(c.int("TIMER RESUME u"), 1);
     assert_eq!(c.int("PTTL u"), 3000);
@@ -96,7 +97,7 @@ fn the_commands_on_keys_work_on_timers() {
     assert_eq!(show(&mut c, "GET n"), "1");
     c.int("CLOCK ADVANCE 1000");
     assert_eq!(show(&mut c, "GET n"), "2");
-    // A deadline in the past is due at once, and a deleted timer never is.
+    // A deadline in the past is due at once. A deleted timer does not fire.
     run(
         &mut c,
         &[
@@ -142,7 +143,7 @@ fn a_repeating_timer_keeps_its_schedule() {
     c.int("CLOCK ADVANCE 1500");
     assert_eq!(c.int("LLEN l"), 1);
     assert_eq!(c.int("PTTL t"), 500);
-    // Moved once, it comes back to its schedule.
+    // After its deadline was moved once, the timer returns to its schedule.
     run(&mut c, &["PEXPIRE t 700", "CLOCK ADVANCE 700"]);
     assert_eq!(c.int("LLEN l"), 2);
     assert_eq!(c.int("PTTL t"), 800);
@@ -154,7 +155,7 @@ fn a_repeating_timer_keeps_its_schedule() {
     assert!(got.contains("runs 3 failures 0"), "{got}");
     c.int("CLOCK ADVANCE 800");
     assert_eq!((c.int("LLEN l"), c.int("EXISTS t")), (4, 0));
-    // A pause leaves instants out.
+    // During a pause, runs are skipped.
     run(
         &mut c,
         &[
@@ -195,7 +196,8 @@ fn cron_fires_in_its_zone() {
         .map(|ms| ms.parse().unwrap())
         .collect();
     let days: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // One day has 23 hours, the gap is half an hour of it; one has 25.
+    // In spring 02:30 does not exist on one day, so the run on that day is half an hour late, which
+    // changes two intervals. The day in autumn with 25 hours changes one.
     assert_eq!(
         days.iter().filter(|ms| **ms != 86_400_000).count(),
         3,
@@ -253,7 +255,7 @@ fn errors_are_counted_kept_and_published() {
     assert!(show(&mut c, "TIMER RUN bad").contains("not an integer"));
 }
 
-/// Commands that are refused, and how their errors begin.
+/// Commands that are refused, and the start of their errors.
 const REFUSED: &[(&str, &str)] = &[
     (
         "TIMER SET t IN 1 DO nosuch a",
@@ -350,7 +352,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_cannot_work_is_refused_when_it_is_set() {
+fn impossible_commands_are_refused_by_timer_set() {
     let server = with_threads(2);
     let mut c = Wire::open(&server);
     for (line, error) in REFUSED {
@@ -368,7 +370,7 @@ fn what_cannot_work_is_refused_when_it_is_set() {
 }
 
 #[test]
-fn a_timer_runs_as_its_user_and_stops_with_it() {
+fn a_timer_runs_as_its_user_and_pauses_without_permission() {
     let server = with_threads(2);
     let (mut c, mut alice) = (Wire::open(&server), Wire::open(&server));
     run(&mut c, &["ACL SETUSER alice on nopass +@all -del ~a:* &*"]);
@@ -389,7 +391,7 @@ fn a_timer_runs_as_its_user_and_stops_with_it() {
     assert!(show(&mut c, "TIMER GET a:t").contains("user alice"));
     c.int("CLOCK ADVANCE 1000");
     assert_eq!(show(&mut c, "GET a:n"), "1");
-    // Her rights change: both timers are paused, and nothing of them runs.
+    // The user's rules change: both timers are paused, and their commands do not run.
     run(&mut c, &["ACL SETUSER alice -incr -set"]);
     c.int("CLOCK ADVANCE 60000");
     assert_eq!(show(&mut c, "GET a:n"), "1");
@@ -422,7 +424,7 @@ fn a_timer_runs_as_its_user_and_stops_with_it() {
     );
 }
 
-/// A user cannot make a timer of another one from a payload.
+/// A payload does not let a user create a timer of another user.
 #[test]
 fn a_payload_does_not_change_the_user() {
     let server = with_threads(1);
@@ -449,7 +451,7 @@ fn a_timer_serves_waiting_clients_at_its_instant() {
         let server = with_threads(threads);
         let (mut c, mut reader) = (Wire::open(&server), Wire::open(&server));
         run(&mut c, &["TIMER SET t IN 5000 DO RPUSH l job"]);
-        // Its wait ends before the clock stops, but after the timer.
+        // The wait would end before the clock stops, but after the timer fires.
         block(&server, &mut reader, "BLPOP l 10");
         c.int("CLOCK ADVANCE 60000");
         reader.receive("*2|$1|l|$3|job|");
@@ -484,16 +486,16 @@ fn a_timer_in_a_transaction_and_a_script() {
     ]);
     c.int("CLOCK ADVANCE 5");
     assert_eq!(show(&mut c, "GET k"), "1");
-    // One that sets itself again and again does not stop the clock.
+    // A timer that sets itself again and again does not stop the clock.
     let script = "redis.call('INCR', 'loops') redis.call('TIMER', 'SET', 'again', 'IN', '0', 'DO', 'FCALL', 'f', '0')";
     let library = format!("#!lua name=l\nredis.register_function('f', function() {script} end)");
     c.ask(&["FUNCTION", "LOAD", &library]);
     run(&mut c, &["DEL u", "FCALL f 0", "CLOCK ADVANCE 100"]);
-    // The call, the instant of the first timer, and each millisecond since.
+    // The count includes the call, the instant of the first timer, and each millisecond after it.
     assert_eq!(show(&mut c, "GET loops"), "102");
 }
 
-/// On the real clock, so the loops sleep until the deadlines and nobody sends anything.
+/// With the real clock, the loops sleep until the deadlines, while no client sends anything.
 #[test]
 fn timers_fire_by_themselves() {
     for threads in [1, 3] {
@@ -519,7 +521,7 @@ fn timers_fire_by_themselves() {
 }
 
 #[test]
-fn missed_runs_are_caught_up_with_as_the_timer_says() {
+fn missed_runs_follow_the_catchup_option() {
     let server = with_threads(1);
     let mut c = Wire::open(&server);
     run(
@@ -529,7 +531,7 @@ fn missed_runs_are_caught_up_with_as_the_timer_says() {
             "TIMER SET o EVERY 1000 CATCHUP once DO INCR no",
             "TIMER SET s EVERY 1000 CATCHUP skip DO INCR ns",
             "TIMER SET t IN 1000 DO INCR nt",
-            // While expiry is paused nothing fires, and the clock moves on.
+            // While expiry is paused, no timer fires and the clock moves on.
             "CLIENT PAUSE 10500 WRITE",
             "CLOCK ADVANCE 10400",
         ],

@@ -1,4 +1,4 @@
-//! Timers over restarts, snapshots, replicas and promotions: never lost, and never twice.
+//! Timers across restarts, snapshots, replicas and promotions: none is lost, and none fires twice.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn integer(c: &mut Wire, key: &str) -> i64 {
     text.map_or(0, |text| text.parse().unwrap())
 }
 
-/// Returns what TIMER GET tells, as text.
+/// Returns the reply of TIMER GET as text.
 fn shown(c: &mut Wire, key: &str) -> String {
     show(c, &format!("TIMER GET {key}"))
 }
@@ -41,7 +41,8 @@ const TIMERS: &[&str] = &[
     "TIMER PAUSE paused",
 ];
 
-/// The virtual clocks of two servers differ; so a restarted one begins at the system's time, a little later.
+/// A restarted virtual clock begins at the system's time, which is a little later than the old
+/// clock's time.
 #[test]
 fn timers_outlive_restarts() {
     for options in [[("appendonly", "no")], [("appendonly", "yes")]] {
@@ -66,7 +67,7 @@ fn timers_outlive_restarts() {
             .map(|key| shown(&mut c, key))
             .into();
         assert_eq!(before, after, "{options:?}");
-        // What has become due since then has fired; nothing else has.
+        // Only timers that have become due in the meantime have fired.
         let due_fired = integer(&mut c, "due:n") == 1;
         assert_eq!(due_fired, c.int("EXISTS due") == 0);
         if !due_fired {
@@ -84,7 +85,7 @@ fn timers_outlive_restarts() {
     }
 }
 
-/// What the log of changes has is one transaction for each timer that fires.
+/// Each timer that fires is one transaction in the log of changes.
 #[test]
 fn a_timer_that_fires_is_one_transaction_of_the_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,8 +122,8 @@ fn a_timer_that_fires_is_one_transaction_of_the_log() {
 }
 
 #[test]
-fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
-    // On a virtual clock a delay would not end.
+fn a_replica_fires_due_timers_only_after_its_promotion() {
+    // Without this delay, a full synchronization begins at once.
     let primary = builder()
         .virtual_clock()
         .threads(2)
@@ -132,7 +133,7 @@ fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
     let mut theirs = Wire::open(&primary);
     run(&mut theirs, &["SET once:n 0"]);
     run(&mut theirs, TIMERS);
-    // Timers that are elsewhere after their command.
+    // The commands of these timers move or copy the timers themselves.
     run(
         &mut theirs,
         &[
@@ -148,7 +149,7 @@ fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
     let mut ours = Wire::open(&replica);
     caught_up(&mut theirs, &mut ours);
     same_data(&mut theirs, &mut ours);
-    // The primary's effects come through the stream: runs, failures, moves and pauses.
+    // The effects of the primary arrive through the stream: runs, failures, moves and pauses.
     run(
         &mut theirs,
         &[
@@ -175,12 +176,13 @@ fn a_replica_never_fires_and_fires_what_is_due_when_it_is_promoted() {
     run(&mut ours, &["REPLICAOF NO ONE"]);
     eventually(|| integer(&mut ours, "later:n") == 1 && integer(&mut ours, "once:n") == 1);
     assert_eq!(ours.int("EXISTS later once"), 0);
-    // This one is skipped when it is late.
+    // This timer skips runs for which it is late.
     assert_eq!(integer(&mut ours, "every:n"), runs);
     assert_eq!(integer(&mut theirs, "later:n"), 0);
 }
 
-/// A snapshot with timers is one that redis-server refuses with a message that names them, and that its tools can read.
+/// redis-server refuses a snapshot with timers, with a message that names their type. Its tools can
+/// read the snapshot.
 #[test]
 fn redis_server_refuses_a_snapshot_with_timers() {
     let folder = tempfile::tempdir().unwrap();
@@ -210,9 +212,9 @@ fn redis_server_refuses_a_snapshot_with_timers() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&refused.stdout).into_owned();
-    // It has ended; the code is that of the check that it runs on the file.
+    // redis-server has exited. The exit code is the code of the check that it runs on the file.
     assert!(text.contains("module type 'punctimer'"), "{text}");
-    // DUMP, too.
+    // The same applies to payloads of DUMP.
     let redis = crate::wire::redis::Redis::start(&[]);
     let payload = c.ask(&["DUMP", "t"]);
     let mut theirs = Wire::to(redis.port);

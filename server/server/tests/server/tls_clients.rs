@@ -1,4 +1,4 @@
-//! Clients that encrypt: replies of any size, messages, and peers that do not behave.
+//! Clients with TLS: replies of any size, messages, and peers that violate the protocol.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -48,7 +48,8 @@ fn pipelines_and_large_replies_arrive_whole() {
     }
     let mut writer = &bytes[..];
     let mut replies = 0;
-    // Read now and then, since the server stops reading from a client that does not.
+    // The client reads at intervals, because the server stops reading from a client that does not
+    // read.
     while !writer.is_empty() {
         let count = writer.len().min(50_000);
         c.stream.write_all(&writer[..count]).unwrap();
@@ -59,7 +60,7 @@ fn pipelines_and_large_replies_arrive_whole() {
         assert_eq!(c.value().as_bytes(), Some(replies.to_string().as_bytes()));
         replies += 1;
     }
-    // 100 MB in one reply, and again while the client does not read.
+    // A reply of 100 MB, and a second one while the client does not read.
     let mut plain = Wire::open(&server);
     plain.ask(&["SETRANGE", "large", "99999999", "x"]);
     let (mut rest, mut end) = (vec![0; 1 << 20], Vec::new());
@@ -69,12 +70,12 @@ fn pipelines_and_large_replies_arrive_whole() {
         let count = c.stream.read(&mut rest).unwrap();
         assert!(count > 0, "closed with {left} bytes left");
         left -= count;
-        // A read may end anywhere in the last replies.
+        // A read may end within the last replies.
         end.extend_from_slice(&rest[count.saturating_sub(16)..count]);
         end.drain(..end.len().saturating_sub(16));
     }
     assert!(end.ends_with(b"x\r\n+PONG\r\n"));
-    // The same in the other direction.
+    // The same amount in the other direction.
     let large = vec![b'y'; 30 << 20];
     assert_eq!(
         c.ask(&[b"SET", &b"mine"[..], &large]),
@@ -130,10 +131,10 @@ fn plain_text_on_the_encrypted_port_ends_only_its_connection() {
             Ok(_) => {}
             Err(e) => assert_eq!(e.kind(), ErrorKind::ConnectionReset, "{e}"),
         }
-        // An alert at most.
+        // The server sends at most a TLS alert.
         assert!(rest.len() <= 7, "{}", rest.escape_ascii());
     }
-    // Garbage behind a handshake.
+    // Garbage after a handshake.
     let mut c = TlsWire::connect(server.tls_port(), &config);
     c.text("PING");
     c.stream
@@ -142,7 +143,7 @@ fn plain_text_on_the_encrypted_port_ends_only_its_connection() {
         .unwrap();
     assert!(c.try_ping().is_err());
     TlsWire::connect(server.tls_port(), &config).text("PING");
-    // The plain port answers a client that encrypts with an error, and ends.
+    // The plain port replies to a client with TLS with an error, and closes the connection.
     let mut c = TlsWire::connect(server.port(), &config);
     assert!(c.try_ping().is_err());
     Wire::open(&server).expect(&["PING"], "+PONG|");
@@ -153,7 +154,7 @@ fn an_alert_in_the_middle_of_replies_is_harmless() {
     let (authority, server) = start(1);
     let config = Arc::new(authority.client(None));
     let mut c = TlsWire::connect(server.tls_port(), &config);
-    // The last command and the end arrive together.
+    // The last command and the end of the stream arrive together.
     c.text("PING");
     c.stream.conn.writer().write_all(b"SET last 1\r\n").unwrap();
     c.stream.conn.send_close_notify();
@@ -175,7 +176,7 @@ fn a_handshake_that_does_not_end_costs_a_socket_and_ends_in_time() {
     let mut idle: Vec<TcpStream> = (0..50)
         .map(|_| TcpStream::connect(("127.0.0.1", server.tls_port())).unwrap())
         .collect();
-    // Half of a client's first record.
+    // These peers send half of a client's first record.
     for peer in &mut idle[25..] {
         peer.write_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
             .unwrap();
@@ -189,7 +190,7 @@ fn a_handshake_that_does_not_end_costs_a_socket_and_ends_in_time() {
     let mut done = TlsWire::connect(server.tls_port(), &config);
     done.text("PING");
     server.advance(Duration::from_secs(1)).unwrap();
-    // Only those without a handshake have ended.
+    // Only peers without a complete handshake were disconnected.
     eventually(|| plain.text("CLIENT LIST").lines().count() == 2);
     server.advance(Duration::from_secs(100)).unwrap();
     done.text("PING");
@@ -214,7 +215,7 @@ fn a_client_is_killed_in_its_handshake() {
     });
     assert_eq!(plain.int(&format!("CLIENT KILL ADDR {addr}")), 1);
     assert_eq!(peer.read(&mut [0; 16]).unwrap_or(0), 0);
-    // One that ends by itself.
+    // This peer disconnects by itself.
     drop(TcpStream::connect(("127.0.0.1", server.tls_port())).unwrap());
     eventually(|| plain.text("CLIENT LIST").lines().count() == 1);
 }
@@ -259,7 +260,7 @@ fn new_clients_end_a_script_that_does_not_end() {
     script.send(&["EVAL \"while true do end\" 0"]);
     let mut plain = Wire::open(&server);
     eventually(|| plain.text("PING").starts_with("BUSY"));
-    // More than a turn has time for.
+    // The number of handshakes exceeds the time for handshakes in one turn.
     let mut all: Vec<TlsWire> = (0..20)
         .map(|_| TlsWire::connect(server.tls_port(), &config))
         .collect();

@@ -1,4 +1,4 @@
-//! What a configuration of TLS allows and refuses, and changes while clients are connected.
+//! TLS configurations that are allowed and refused, and changes while clients are connected.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn a_directory_of_authorities_has_hashed_names() {
 #[test]
 fn clients_are_asked_for_certificates() {
     let (authority, other) = (Authority::new(), Authority::new());
-    // Signed by an authority that the server does not know.
+    // The client's certificate is signed by an authority that the server does not know.
     for end in ["crt", "key"] {
         let name = format!("client.{end}");
         std::fs::copy(
@@ -186,7 +186,7 @@ fn refusals_are_those_of_redis() {
 }
 
 #[test]
-fn a_server_without_what_it_needs_does_not_start() {
+fn a_server_with_missing_tls_settings_does_not_start() {
     let authority = Authority::new();
     let refused = |builder: punctual_server::Builder| match builder.spawn() {
         Ok(_) => panic!("the server has started"),
@@ -232,7 +232,7 @@ fn certificates_change_while_clients_are_connected() {
         c
     };
     let (mut old, mut plain) = (connect(), Wire::open(&server));
-    // Renewed under the same name: only CONFIG SET reads the files again.
+    // The certificate is renewed under the same name. Only CONFIG SET reads the files again.
     authority.issue("next");
     for end in ["crt", "key"] {
         let (from, to) = (format!("next.{end}"), format!("server.{end}"));
@@ -246,7 +246,7 @@ fn certificates_change_while_clients_are_connected() {
     let file = authority.path("server.crt");
     plain.expect(&[&format!("CONFIG SET tls-cert-file {file}")], "+OK|");
     assert!(shown(&connect(), "next.crt"));
-    // A file that is not good changes nothing.
+    // An invalid file changes nothing.
     let first = authority.path("first.crt");
     plain.expect_error(
         &format!("CONFIG SET tls-cert-file {first}"),
@@ -287,7 +287,7 @@ fn ports_open_and_close() {
             "Unable to listen on this port. Check server logs.",
         ),
     );
-    // As with redis-server, clients of a closed port stay.
+    // As with redis-server, clients of a closed port stay connected.
     plain.expect(&["CONFIG SET port 0"], "+OK|");
     crate::wire::eventually(|| std::net::TcpStream::connect(("127.0.0.1", own)).is_err());
     let tcp_port = |c: &mut TlsWire| {

@@ -1,4 +1,5 @@
-//! Encrypted links between servers: replication with redis-server on either side, Sentinel, MIGRATE.
+//! Links with TLS between servers: replication with redis-server on either side, Sentinel, and
+//! MIGRATE.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -44,7 +45,7 @@ fn redis(authority: &Authority, options: &[&str]) -> (Redis, u16) {
     (Redis::start(&all), port)
 }
 
-/// Writes enough that a snapshot needs many records and more than the sockets' buffers.
+/// Writes enough data that a snapshot needs many TLS records and exceeds the sockets' buffers.
 fn fill_much(c: &mut Wire) {
     fill(c);
     c.ask(&["SELECT", "0"]);
@@ -69,7 +70,7 @@ fn a_replica_follows_a_redis_server_over_tls() {
         theirs.ask(&["SET", &format!("more:{number}"), "1"]);
     }
     same_data(&mut theirs, &mut ours);
-    // The primary cuts the link; the replica continues where it was.
+    // The primary closes the link. The replica continues where it was.
     theirs.ask(&["CLIENT", "KILL", "TYPE", "replica"]);
     theirs.ask(&["SET", "after", "1"]);
     same_data(&mut theirs, &mut ours);
@@ -78,7 +79,7 @@ fn a_replica_follows_a_redis_server_over_tls() {
         stats.contains("sync_full:1\r") && stats.contains("sync_partial_ok:1\r"),
         "{stats}"
     );
-    // It has told the encrypted port.
+    // The replica has announced its TLS port.
     let line = info(&mut theirs, "slave0");
     assert!(
         line.contains(&format!("port={}", replica.tls_port())),
@@ -195,7 +196,7 @@ fn sentinel_fails_over_over_tls() {
     eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     let config = Arc::new(authority.client(Some("client")));
     let mut sentinel = TlsWire::connect(port, &config);
-    // It has found the replica by the primary's INFO, at its encrypted port.
+    // Sentinel has found the replica in the primary's INFO, at its TLS port.
     let port = replica.tls_port().to_string();
     eventually(|| {
         let replicas = sentinel.ask(&["SENTINEL", "replicas", "us"]);

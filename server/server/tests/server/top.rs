@@ -1,4 +1,5 @@
-//! `punctual top` on real servers: what it draws, what it prints, and what it does when a server refuses or goes away.
+//! `punctual top` on real servers: its screens, its printed output, and its behaviour when a server
+//! refuses commands or disconnects.
 
 use std::process::{Command, Output};
 
@@ -31,7 +32,7 @@ fn page(words: &[&str], password: Option<&str>) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns what `punctual top --once` complains of.
+/// Returns the error of `punctual top --once`.
 fn refused(words: &[&str], password: Option<&str>) -> String {
     let output = once(words, password);
     assert!(!output.status.success());
@@ -39,20 +40,20 @@ fn refused(words: &[&str], password: Option<&str>) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Draws a state, and returns the lines of the screen.
+/// Draws a state, and returns the text of the screen.
 fn drawn(state: &mut State, width: u16, height: u16) -> String {
     let lines = draw(state, width, height);
     assert_eq!(lines.len(), usize::from(height));
     let lines: Vec<_> = lines.iter().map(Line::text).collect();
     for line in &lines {
-        // These tests have no characters of two columns.
+        // These tests use no characters that are two columns wide.
         assert!(line.chars().count() <= usize::from(width), "{line}");
         assert!(!line.contains(char::is_control), "{line:?}");
     }
     lines.join("\n")
 }
 
-/// A server with a clock that stands still, three timers and two queues.
+/// Starts a server with a virtual clock, three timers and two queues.
 fn future() -> (Server, Wire) {
     let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
     let mut c = Wire::open(&server);
@@ -83,7 +84,7 @@ fn assert_shows(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_page_has_what_is_due_next() {
+fn a_page_shows_the_next_deadlines() {
     let (server, _c) = future();
     let page = page(&["-p", &server.port().to_string()], None);
     assert_shows(
@@ -139,7 +140,7 @@ fn every_view_is_drawn_and_rates_are_those_between_two_looks() {
             "calls/s",
         ],
     );
-    // Panes of 8, 4 and 7 rows, and three that share the other 39; the head and the foot.
+    // Panes of 8, 4 and 7 rows, three panes that share the other 39 rows, the head and the foot.
     let titles = overview.lines().enumerate();
     let titles = titles.filter_map(|(row, line)| line.ends_with("──").then_some(row));
     assert_eq!(titles.collect::<Vec<_>>(), [1, 9, 13, 20, 33, 46]);
@@ -156,7 +157,7 @@ fn every_view_is_drawn_and_rates_are_those_between_two_looks() {
         state.show(view);
         assert_shows(&drawn(&mut state, 100, 24), &[shown]);
     }
-    // No size is too small.
+    // Drawing works at any size.
     for (width, height) in [(0, 0), (0, 9), (9, 0), (1, 1), (20, 3), (80, 5), (300, 100)] {
         for view in View::ALL {
             state.show(view);
@@ -176,7 +177,7 @@ fn every_view_is_drawn_and_rates_are_those_between_two_looks() {
 }
 
 #[test]
-fn redis_is_shown_as_far_as_it_goes() {
+fn a_redis_server_is_shown_without_our_own_figures() {
     let redis = Redis::start(&[]);
     let port = redis.port.to_string();
     let mut c = Wire::to(redis.port);
@@ -288,7 +289,7 @@ fn a_server_that_comes_back_is_found_again() {
         open.is_some()
     });
     state.take(Sample::take(&mut open.unwrap()).map_err(|error| error.to_string()));
-    // Counters of another process are not compared with those of the first one.
+    // Counters of a new process are not compared with counters of the first process.
     assert_shows(&drawn(&mut state, 100, 60), &["since start, evicted"]);
     server.kill();
 }

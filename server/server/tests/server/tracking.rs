@@ -1,4 +1,5 @@
-//! Client-side caching: what is remembered, who gets which invalidation, and in which order.
+//! Client-side caching: the keys that are tracked, the receivers of invalidations, and the order of
+//! messages.
 
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -14,7 +15,7 @@ fn start(threads: usize) -> Server {
         .unwrap()
 }
 
-/// A client that speaks RESP3, in tracking mode with these options.
+/// Opens a client with RESP3 in tracking mode with these options.
 fn tracking(server: &Server, options: &str) -> Wire {
     let mut client = Wire::open(server);
     client.ask(&["HELLO", "3"]);
@@ -22,7 +23,7 @@ fn tracking(server: &Server, options: &str) -> Wire {
     client
 }
 
-/// The message about these keys, with `|` for line ends.
+/// Returns the message that invalidates these keys, with `|` for line ends.
 fn invalid(keys: &[&str]) -> String {
     let names: String = keys.iter().map(|k| format!("${}|{k}|", k.len())).collect();
     format!(">2|$10|invalidate|*{}|{names}", keys.len())
@@ -30,7 +31,7 @@ fn invalid(keys: &[&str]) -> String {
 
 const ALL: &str = ">2|$10|invalidate|_|";
 
-/// A field of INFO.
+/// Returns a field of INFO.
 fn info(client: &mut Wire, name: &str) -> u64 {
     client.info("", name).parse().unwrap()
 }
@@ -46,14 +47,14 @@ fn a_change_invalidates_what_was_read_once() {
         assert_eq!(info(&mut w, "tracking_clients"), 1);
         w.expect(&["SET a 1", "SET a 2", "SET other 1"], "+OK|+OK|+OK|");
         c.receive(&invalid(&["a"]));
-        // In another database too: names are global, as in Redis.
+        // Writes in another database also invalidate, because the names are global, as in Redis.
         w.expect(&["SELECT 3", "LPUSH c 1", "SELECT 0"], "+OK|:1|+OK|");
         c.receive(&invalid(&["c"]));
         w.expect(&["DEL a", "RENAME other b"], ":1|+OK|");
         c.receive(&invalid(&["b"]));
         assert_eq!(info(&mut w, "tracking_total_items"), 0);
         c.expect_silence();
-        // Writes are not remembered, nor is what a write reads.
+        // Writes are not remembered, and neither are keys that a write reads.
         c.expect(
             &["SET x 1", "GETSET x 2", "INCR n", "SORT l STORE d"],
             "+OK|$1|1|:1|:0|",
@@ -71,16 +72,16 @@ fn own_changes_follow_their_reply() {
     for threads in [1, 4] {
         let server = start(threads);
         let mut c = tracking(&server, "");
-        let told = invalid(&["k"]);
+        let message = invalid(&["k"]);
         c.expect(
             &["GET k", "SET k 1", "GET k", "INCR k", "PING"],
-            &format!("_|+OK|{told}$1|1|:2|{told}+PONG|"),
+            &format!("_|+OK|{message}$1|1|:2|{message}+PONG|"),
         );
         c.expect(
             &[
                 "GET k", "MULTI", "SET k 1", "GET k", "SET k 2", "EXEC", "PING",
             ],
-            &format!("$1|2|+OK|+QUEUED|+QUEUED|+QUEUED|*3|+OK|$1|1|+OK|{told}{told}+PONG|"),
+            &format!("$1|2|+OK|+QUEUED|+QUEUED|+QUEUED|*3|+OK|$1|1|+OK|{message}{message}+PONG|"),
         );
         c.expect(
             &[
@@ -88,7 +89,7 @@ fn own_changes_follow_their_reply() {
                 r#"EVAL "redis.call('set',KEYS[1],7) return redis.call('get',KEYS[1])" 1 k"#,
                 "PING",
             ],
-            &format!("$1|2|$1|7|{told}+PONG|"),
+            &format!("$1|2|$1|7|{message}+PONG|"),
         );
         c.expect(
             &["CLIENT TRACKING on NOLOOP", "SET k 9", "GET k", "SET k 10"],
@@ -97,11 +98,11 @@ fn own_changes_follow_their_reply() {
         Wire::open(&server).expect(&["SET k 11"], "+OK|");
         c.expect(&["GET k"], "$2|11|");
         Wire::open(&server).expect(&["SET k 12"], "+OK|");
-        c.receive(&told);
+        c.receive(&message);
     }
 }
 
-/// As 7.0's suite, "Unblocked BLMOVE gets notification after response".
+/// Like the test "Unblocked BLMOVE gets notification after response" in the suite of Redis 7.0.
 #[test]
 fn changes_by_a_command_that_has_waited_follow_its_reply() {
     for (threads, others) in [(1, 1), (4, 8)] {
@@ -117,13 +118,13 @@ fn changes_by_a_command_that_has_waited_follow_its_reply() {
             eventually(|| pusher.text(blocked).contains("blocked_clients:1"));
             pusher.expect(&["RPUSH from foo"], ":1|");
             c.receive(&format!("$3|foo|{}", invalid(&["to"])));
-            // A change by the push itself comes before the reply.
+            // The invalidation by the push itself precedes the reply.
             c.expect(&["LRANGE from 0 -1"], "*0|");
             c.send(&[wait]);
             eventually(|| pusher.text(blocked).contains("blocked_clients:1"));
             pusher.expect(&["RPUSH from foo"], ":1|");
             c.receive(&format!("{}$3|foo|", invalid(&["from"])));
-            // The change is the waiting client's own, not the pusher's.
+            // The change belongs to the waiting client, not to the client that pushes.
             c.expect(&["CLIENT TRACKING on NOLOOP", "LLEN to"], "+OK|:3|");
             pusher.ask(&["HELLO", "3"]);
             pusher.expect(&["CLIENT TRACKING on NOLOOP", "LLEN to"], "+OK|:3|");
@@ -200,14 +201,15 @@ fn expired_keys_and_fields_invalidate_at_their_deadline() {
 }
 
 #[test]
-fn a_client_that_meets_an_expired_key_drops_it_too() {
+fn a_client_that_reads_an_expired_key_gets_an_invalidation() {
     let server = start(1);
     let (mut c, mut w) = (tracking(&server, "NOLOOP"), Wire::open(&server));
     w.expect(&["DEBUG SET-ACTIVE-EXPIRE 0", "SET k 1 PX 1"], "+OK|+OK|");
-    // The read may come before the deadline or after it; in the end the key is gone, and that is told if it was there.
+    // The read may come before or after the deadline. In the end, the key is gone, and the client
+    // gets an invalidation if it has read the key.
     c.send(&["GET k"]);
-    let there = !matches!(c.value(), Value::Null);
-    if there {
+    let existed = !matches!(c.value(), Value::Null);
+    if existed {
         eventually(|| w.int("EXISTS k") == 0);
         c.receive(&invalid(&["k"]));
     }
@@ -230,14 +232,14 @@ fn broadcasts_come_in_batches_by_prefix() {
         quiet.receive(&invalid(&["a1", "a2"]));
         assert_eq!(info(&mut w, "tracking_total_prefixes"), 3);
         assert_eq!(info(&mut w, "tracking_total_keys"), 0);
-        // Its own change is left out; the last writer counts.
+        // The client's own change is omitted. If several clients change a key, the last one counts.
         quiet.expect(&["SET a9 1"], "+OK|");
         some.receive(&invalid(&["a9"]));
         all.receive(&invalid(&["a9"]));
-        // As in Redis, a script's change is told to its own client.
+        // As in Redis, changes of a script are also sent to its own client.
         quiet.expect(&[r#"EVAL "redis.call('set',KEYS[1],1)" 1 a7"#], "_|");
         quiet.receive(&invalid(&["a7"]));
-        // A connection that goes takes its prefixes along.
+        // When a connection ends, its prefixes are removed.
         drop((all, some));
         eventually(|| info(&mut w, "tracking_total_prefixes") == 1);
         quiet.expect(&["RESET"], "+RESET|");
@@ -252,10 +254,10 @@ fn broadcasts_begin_in_the_middle_of_a_transaction() {
         let server = start(threads);
         let mut c = Wire::open(&server);
         c.ask(&["HELLO", "3"]);
-        let told = invalid(&["k"]);
+        let message = invalid(&["k"]);
         c.expect(
             &["MULTI", "CLIENT TRACKING on BCAST", "SET k 1", "EXEC"],
-            &format!("+OK|+QUEUED|+QUEUED|*2|+OK|+OK|{told}"),
+            &format!("+OK|+QUEUED|+QUEUED|*2|+OK|+OK|{message}"),
         );
     }
 }
@@ -320,14 +322,14 @@ fn optin_and_optout() {
 }
 
 #[test]
-fn redirected_messages_and_a_target_that_goes() {
+fn redirected_messages_and_a_target_that_disconnects() {
     for threads in [1, 4] {
         let server = start(threads);
         let (mut w, mut target) = (Wire::open(&server), Wire::open(&server));
         let id = target.int("CLIENT ID");
         let mut c = tracking(&server, &format!("REDIRECT {id}"));
         c.expect(&["CLIENT GETREDIR", "GET k"], &format!(":{id}|_|"));
-        // Without a subscription, RESP2 has no messages.
+        // Without a subscription, a RESP2 client gets no messages.
         w.expect(&["SET k 1"], "+OK|");
         target.expect(&["PING"], "+PONG|");
         target.expect(
@@ -360,11 +362,11 @@ fn the_table_has_a_limit() {
         let server = start(threads);
         let (mut c, mut w) = (tracking(&server, ""), Wire::open(&server));
         w.expect(&["CONFIG SET tracking-table-max-keys 100"], "+OK|");
-        let mut told = 0;
+        let mut count = 0;
         for n in 0..1000 {
             c.send(&[&format!("GET k{n}")]);
             while !matches!(c.value(), Value::Null) {
-                told += 1;
+                count += 1;
             }
         }
         let kept = info(&mut w, "tracking_total_keys");
@@ -373,7 +375,7 @@ fn the_table_has_a_limit() {
         w.expect(&["CONFIG SET tracking-table-max-keys 5"], "+OK|");
         eventually(|| info(&mut w, "tracking_total_keys") <= 5);
         let left = info(&mut w, "tracking_total_keys");
-        for _ in told..1000 - left {
+        for _ in count..1000 - left {
             assert!(matches!(c.value(), Value::Push(_)));
         }
         c.expect_silence();
@@ -381,7 +383,7 @@ fn the_table_has_a_limit() {
 }
 
 #[test]
-fn clients_that_go_leave_entries_that_tell_nobody() {
+fn entries_of_disconnected_clients_cause_no_messages() {
     let server = start(1);
     let mut w = Wire::open(&server);
     for _ in 0..100 {

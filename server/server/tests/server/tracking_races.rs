@@ -1,4 +1,5 @@
-//! Client-side caches under load: none keeps a stale value, and the server's modes and errors are redis-server's.
+//! Client-side caches under load: no cache keeps a stale value. The modes and errors are
+//! redis-server's.
 
 use std::collections::HashMap;
 use std::thread;
@@ -10,7 +11,7 @@ use crate::wire::pair::Pair;
 use crate::wire::redis::Redis;
 use crate::wire::{Open as _, Wire, eventually};
 
-/// A cache that obeys every message in the order of its connection.
+/// A cache that processes every message in the order of its connection.
 struct Cache {
     wire: Wire,
     kept: HashMap<Vec<u8>, Value>,
@@ -25,7 +26,7 @@ impl Cache {
         Self { wire, kept }
     }
 
-    /// Returns the next reply; obeys the messages before it.
+    /// Returns the next reply. Processes the messages before it.
     fn reply(&mut self) -> Value {
         loop {
             match self.wire.value() {
@@ -42,7 +43,7 @@ impl Cache {
         }
     }
 
-    /// Reads keys in one pipeline, and caches what comes.
+    /// Reads keys in one pipeline, and caches their values.
     fn read(&mut self, keys: &[String]) {
         let lines: Vec<String> = keys.iter().map(|k| format!("GET {k}")).collect();
         self.wire
@@ -92,7 +93,7 @@ fn no_cache_keeps_a_stale_value() {
                 .collect();
             readers.into_iter().map(|r| r.join().unwrap()).collect()
         });
-        // What is due has expired before the truth is read.
+        // Due keys must have expired before the actual values are read.
         let mut wire = Wire::open(&server);
         let truth: Vec<(String, Value)> = loop {
             let all: Vec<_> = (0..KEYS).map(name).collect();
@@ -105,7 +106,7 @@ fn no_cache_keeps_a_stale_value() {
             }
         };
         for cache in &mut caches {
-            // Another loop sends its batch at the end of a turn that may still run.
+            // Another loop sends its batch at the end of a turn, which may still be running.
             eventually(|| {
                 cache.wire.send(&["PING"]);
                 cache.reply();

@@ -1,4 +1,4 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -192,14 +192,14 @@ fn a_watched_key_that_expires_has_changed() {
     );
     clock.int("CLOCK ADVANCE 1");
     a.expect(&["MULTI", "PING", "EXEC"], "+OK|+QUEUED|*-1|");
-    // Due but not yet removed: the same.
+    // The same applies to a key that is due but not yet removed.
     a.expect(
         &["DEBUG SET-ACTIVE-EXPIRE 0", "SET k v PX 50", "WATCH k"],
         "+OK|+OK|+OK|",
     );
     clock.int("CLOCK ADVANCE 50");
     a.expect(&["MULTI", "PING", "EXEC"], "+OK|+QUEUED|*-1|");
-    // Due when the watch began: its removal is no change.
+    // The key was due when the watch began, so its removal is no change.
     a.expect(
         &["WATCH k", "GET k", "MULTI", "PING", "EXEC"],
         "+OK|$-1|+OK|+QUEUED|*1|+PONG|",
@@ -296,7 +296,7 @@ fn every_kind_of_command_can_be_queued() {
         c.send(&["EXEC"]);
         let reply = c.value();
         let replies = reply.as_slice().unwrap_or_else(|| panic!("{reply:?}"));
-        // SUBSCRIBE's reply is a separate push in RESP3, and an element of the array in RESP2.
+        // The reply of SUBSCRIBE is a separate push in RESP3, and an element of the array in RESP2.
         assert_eq!(replies.len(), lines.len() - 1);
         assert_eq!(replies[0].as_int(), Some(2));
         assert_eq!(
@@ -436,7 +436,7 @@ fn client_list_shows_transactions() {
     let seen = line();
     assert_eq!((field(&seen, "multi"), field(&seen, "flags")), ("-1", "N"));
     assert_eq!(field(&seen, "multi-mem"), "0");
-    // During EXEC the client is still in its transaction.
+    // During EXEC, CLIENT INFO still shows the transaction.
     a.expect(&["MULTI", "CLIENT INFO"], "+OK|+QUEUED|");
     a.send(&["EXEC"]);
     let reply = a.value();
@@ -467,7 +467,8 @@ fn queued_commands_have_a_size_limit() {
     Wire::open(&server).expect(&["EXISTS k"], ":0|");
 }
 
-/// Transactions move amounts between keys of many shards; a read of all keys always has the same sum.
+/// Transactions move amounts between keys of many shards. A read of all keys always returns the
+/// same sum.
 #[test]
 fn transactions_are_isolated() {
     const KEYS: usize = 12;
@@ -502,7 +503,7 @@ fn transactions_are_isolated() {
                         let to = &keys[(mover * 3 + round * 11 + 1) % KEYS];
                         let amount = round % 13;
                         if mover % 2 == 0 {
-                            // WATCH protects the value that is read.
+                            // WATCH protects the value that was read.
                             c.expect(&[&format!("WATCH {from}")], "+OK|");
                             let has: i64 = c.text(&format!("GET {from}")).parse().unwrap();
                             c.send(&[
@@ -514,7 +515,8 @@ fn transactions_are_isolated() {
                             c.receive("+OK|+QUEUED|+QUEUED|");
                             let reply = c.value();
                             if from == to && reply.as_slice().is_some() {
-                                // SET and INCRBY of one key cancel out: the sum is unchanged.
+                                // SET and INCRBY of the same key cancel out, so the sum does not
+                                // change.
                                 continue;
                             }
                             failed += usize::from(reply.as_slice().is_none());

@@ -1,5 +1,5 @@
-//! Snapshots with records of types that the server does not support: refused, unless `import-skip-unknown` allows the
-//! loss.
+//! Snapshots with records of types that the server does not support. They are refused, unless
+//! `import-skip-unknown` allows the loss.
 
 use std::fs;
 use std::path::Path;
@@ -29,8 +29,8 @@ fn module_record(key: &str) -> Vec<u8> {
     [&name[..], &TYPE, b"\x05\x02{}\x00"].concat()
 }
 
-/// Returns a file that redis-server has written, with strings in two databases, to which records of modules were added by
-/// hand, because Debian has no module that stores keys.
+/// Returns a file that redis-server has written, with strings in two databases. Records of modules
+/// are inserted, because Debian has no module that stores keys.
 fn file_with_modules(folder: &Path, values: usize) -> Vec<u8> {
     const SELECT_2: &[u8] = b"\xFE\x02";
     let dir = folder.to_str().unwrap();
@@ -50,7 +50,7 @@ fn file_with_modules(folder: &Path, values: usize) -> Vec<u8> {
     [first, &modules, second, &module_record("events"), end].concat()
 }
 
-/// Returns the error of a start from `file`, which must stay as it is.
+/// Returns the error of a start with `file`, and asserts that the file is unchanged.
 #[track_caller]
 fn refused(folder: &Path, file: &[u8]) -> String {
     let path = folder.join("dump.rdb");
@@ -100,7 +100,7 @@ fn values_of_modules_are_refused_unless_configured() {
     );
     let logged = lines.lock().unwrap().join("\n");
     assert!(logged.contains("ReJSON-RL \"events\" (type 7"), "{logged}");
-    // The directive may change at runtime, and DEBUG RELOAD heeds it.
+    // The directive may change at run time, and DEBUG RELOAD uses the new value.
     c.expect(
         &[
             "DEBUG RELOAD NOSAVE",

@@ -1,4 +1,4 @@
-//! A client of the HTTP port that sends exact requests and reads whole responses.
+//! An HTTP client that sends exact requests and reads complete responses.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use punctual_server::Server;
 /// Timeout for a response, generous for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A response.
+/// A response of the HTTP port.
 pub struct Response {
     pub status: u16,
     head: String,
@@ -17,7 +17,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Returns a header, whose name is in lower case.
+    /// Returns a header. `name` is in lower case.
     pub fn header(&self, name: &str) -> &str {
         let found = self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -27,14 +27,15 @@ impl Response {
     }
 }
 
-/// Connects to the port.
+/// Connects to the metrics port of the server.
 pub fn open(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.metrics_addr().unwrap()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
-/// Sends a request with these lines after the first, and returns the response. There is no Host unless a line has it.
+/// Sends a request with these header lines, and returns the response. The request has a Host header
+/// only if `lines` contain one.
 #[track_caller]
 pub fn exactly(server: &Server, request: &str, lines: &[&str], body: &str) -> Response {
     let mut stream = open(server);
@@ -43,7 +44,7 @@ pub fn exactly(server: &Server, request: &str, lines: &[&str], body: &str) -> Re
     let text = format!(
         "{request} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n{lines}\r\n{body}"
     );
-    // A server that refuses a large body may close before all of it is sent.
+    // A server that refuses a large body may close the connection before all bytes are sent.
     let _ = stream.write_all(text.as_bytes());
     let mut bytes = Vec::new();
     let read = stream.read_to_end(&mut bytes);
@@ -59,7 +60,7 @@ pub fn exactly(server: &Server, request: &str, lines: &[&str], body: &str) -> Re
     }
 }
 
-/// Sends a request as a program on this machine does.
+/// Sends a GET request as a program on this machine would.
 #[track_caller]
 pub fn get(server: &Server, path: &str, lines: &[&str]) -> Response {
     let host = format!("Host: {}", server.metrics_addr().unwrap());

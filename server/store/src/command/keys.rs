@@ -1,6 +1,7 @@
 //! Commands on keys of any type: DEL, EXISTS, RENAME, COPY and others.
 
 use punctual_resp::{Args, Reply};
+use rand::RngExt as _;
 
 use crate::arguments::is;
 use crate::command::database::database_index;
@@ -8,6 +9,7 @@ use crate::error::Error;
 use crate::events::Classes;
 use crate::glob;
 use crate::keyspace::records::Record;
+use crate::random::below;
 use crate::spec::{Flags, Group};
 use crate::time::NEVER;
 use crate::turn::{Command, Cx, Handler};
@@ -360,10 +362,11 @@ fn pick(cx: &mut Cx) -> Option<(usize, u32)> {
     if total == 0 {
         return None;
     }
-    let mut nth = rand::random_range(0..total);
+    let mut random = cx.store().draws.generator();
+    let mut nth = random.random_range(0..total);
     cx.turn.held_dbs(db).find_map(|(number, part)| {
         if nth < part.len() {
-            let id = part.at_random(|end| rand::random_range(0..end));
+            let id = part.at_random(below(&mut random));
             return id.map(|id| (number, id));
         }
         nth -= part.len();

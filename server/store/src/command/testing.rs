@@ -105,10 +105,17 @@ impl Fixture {
 
     /// As [`Fixture::new`], with several shards.
     pub(crate) fn sharded(shards: usize) -> Self {
+        Self::seeded(shards, 1)
+    }
+
+    /// Returns a fixture whose store has this seed; see [`Fixture::sharded`].
+    pub(crate) fn seeded(shards: usize, seed: u64) -> Self {
         Self {
             store: Store::new(StoreOptions {
                 shards,
                 databases: 16,
+                seed,
+                nap: std::thread::sleep,
             }),
             now: Now::from_ms(1_000_000),
             db: 0,

@@ -119,7 +119,7 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
             // What was missed during the pause stays missed.
             let next = repeat.next_after(now.read_ms());
             repeat.nominal_ms = next.ok_or(set::NEVER_COMES)?;
-            crate::turn::timers::jittered(repeat.nominal_ms, repeat.jitter_ms)
+            cx.turn.jittered(repeat.nominal_ms, repeat.jitter_ms)
         }
     };
     let at = cx.turn.timer_deadline(at);

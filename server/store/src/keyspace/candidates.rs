@@ -50,19 +50,6 @@ pub(crate) struct Candidates {
     random: SmallRng,
 }
 
-impl Default for Candidates {
-    fn default() -> Self {
-        Self {
-            all: Vec::new(),
-            by: None,
-            ranked_at: 0,
-            owed: 0,
-            search: (0, 0),
-            random: rand::make_rng(),
-        }
-    }
-}
-
 /// A batch of keys: database and record.
 pub(crate) type Batch = SmallVec<[(usize, Id); WARM_MAX]>;
 /// Keys of one database that were drawn at once.
@@ -85,6 +72,18 @@ fn below(random: &mut SmallRng, end: u32) -> u32 {
 }
 
 impl Candidates {
+    /// Creates an empty set of candidates, which draws keys with `random`.
+    pub(crate) const fn new(random: SmallRng) -> Self {
+        Self {
+            all: Vec::new(),
+            by: None,
+            ranked_at: 0,
+            owed: 0,
+            search: (0, 0),
+            random,
+        }
+    }
+
     /// Takes up to `count` keys to evict into `batch`, the best first. Returns false if none was found, but a search for
     /// more has not reached its end.
     pub(crate) fn take(

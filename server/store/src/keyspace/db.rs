@@ -525,7 +525,7 @@ impl Db {
     }
 
     /// Returns a random key, due or not.
-    pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<Id> {
+    pub fn at_random(&self, random: impl FnMut(u32) -> u32) -> Option<Id> {
         self.records.at_random(random)
     }
 

@@ -3,12 +3,15 @@
 //! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A shard's wake-up is written
 //! under its lock and may be read without it.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ahash::RandomState;
 use crc::{CRC_16_XMODEM, Crc, Table};
 use parking_lot::{Mutex, RwLock};
+use rand::rngs::{SmallRng, StdRng};
+use rand::{RngExt as _, SeedableRng as _};
 
 use crate::hash_table::Hash;
 use crate::keyspace::candidates::Candidates;
@@ -20,6 +23,8 @@ use crate::keyspace::walk::WalkStep;
 use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
 use crate::lock_order::{OrderedGuard, OrderedMutex, Rank};
+use crate::random::Draws;
+use crate::value::keyed;
 
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -67,6 +72,8 @@ pub struct Shard {
     earliest: u64,
     /// Keys that may be evicted next.
     pub(crate) candidates: Candidates,
+    /// Generator of random numbers.
+    pub(crate) random: SmallRng,
 }
 
 /// Which databases' deadlines may have changed.
@@ -116,6 +123,8 @@ pub(crate) struct Locked {
     waiting: AtomicU32,
     /// The walk of a snapshot holds the shard.
     walked: AtomicBool,
+    /// Blocks the thread for a time.
+    nap: fn(Duration),
 }
 
 /// Time for which a turn and a walk sleep to let each other go first.
@@ -126,11 +135,12 @@ const NAPS: u32 = 16;
 /// A walk holds its shard most of the time, so it lets turns that wait go first. They sleep until the end of its step, some tens of
 /// microseconds, because the mutex would yield the processor, which costs a thread a time slice or more: milliseconds.
 impl Locked {
-    fn new(shard: Shard) -> Self {
+    fn new(shard: Shard, nap: fn(Duration)) -> Self {
         Self {
             shard: OrderedMutex::new(Rank::Shard, shard),
             waiting: AtomicU32::new(0),
             walked: AtomicBool::new(false),
+            nap,
         }
     }
 
@@ -149,7 +159,7 @@ impl Locked {
     fn waiting<R>(&self, lock: impl FnOnce() -> R) -> R {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         while self.walked.load(Ordering::Relaxed) {
-            std::thread::sleep(NAP);
+            (self.nap)(NAP);
         }
         let locked = lock();
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -160,7 +170,7 @@ impl Locked {
     pub(crate) fn walk<R>(&self, step: impl FnOnce(&mut Shard) -> R) -> R {
         let mut naps = 0;
         while self.waiting.load(Ordering::Relaxed) > 0 && naps < NAPS {
-            std::thread::sleep(NAP);
+            (self.nap)(NAP);
             naps += 1;
         }
         let mut shard = self.shard.lock();
@@ -183,7 +193,7 @@ impl Drop for Walked<'_> {
 ///
 /// ```
 /// use punctual_store::{Store, StoreOptions};
-/// let store = Store::new(StoreOptions { shards: 4, databases: 16 });
+/// let store = Store::new(StoreOptions { shards: 4, databases: 16, seed: 1, nap: std::thread::sleep });
 /// assert_eq!(store.shards(), 4);
 /// ```
 pub struct Store {
@@ -224,7 +234,11 @@ pub struct Store {
     /// Databases that were flushed before a snapshot had walked through them.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
-    hasher: RandomState,
+    pub(crate) hasher: RandomState,
+    /// Random numbers of commands.
+    pub(crate) draws: Draws,
+    /// Blocks the thread for a time.
+    pub(crate) nap: fn(Duration),
 }
 
 /// Turns that may write.
@@ -243,19 +257,40 @@ impl Writers {
     const ALL: [Self; 3] = [Self::Clients, Self::Stream, Self::Both];
 }
 
-/// The fixed shape of a [`Store`].
-#[derive(Clone, Copy, Debug)]
+/// The fixed shape of a [`Store`], and what a store needs from the machine.
+#[derive(Clone, Copy)]
 pub struct StoreOptions {
     /// Number of shards, at least 1; a power of two is best.
     pub shards: usize,
     /// Number of databases, at least 1.
     pub databases: usize,
+    /// Seed of the store's random numbers and of the hash keys of its tables. Where clients choose
+    /// keys, the seed must be secret, and each server must have another one.
+    pub seed: u64,
+    /// Blocks the thread for a time. Threads that wait for a shard call it, and the thread of a
+    /// snapshot.
+    pub nap: fn(Duration),
+}
+
+impl fmt::Debug for StoreOptions {
+    /// Leaves out the seed, which is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("shards", &self.shards)
+            .field("databases", &self.databases)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Store {
     /// Creates an empty keyspace.
     pub fn new(options: StoreOptions) -> Self {
-        Self::with_hasher(options, RandomState::new())
+        let mut random = StdRng::seed_from_u64(options.seed);
+        let [hasher, elements] = random
+            .random::<[[u64; 4]; 2]>()
+            .map(|[a, b, c, d]| RandomState::with_seeds(a, b, c, d));
+        keyed::set_hash_keys(elements);
+        Self::with_hasher(options, hasher, random)
     }
 
     /// Creates an empty keyspace that can take this one's place; see [`Turn::replace_all`](crate::Turn::replace_all).
@@ -263,28 +298,35 @@ impl Store {
         let options = StoreOptions {
             shards: self.shards(),
             databases: self.databases,
+            seed: self.draws.seed(),
+            nap: self.nap,
         };
-        let new = Self::with_hasher(options, self.hasher.clone());
+        let random = StdRng::seed_from_u64(options.seed);
+        let new = Self::with_hasher(options, self.hasher.clone(), random);
         new.set_limits(self.limits());
         new.set_string_max(self.string_max());
         new
     }
 
-    fn with_hasher(options: StoreOptions, hasher: RandomState) -> Self {
+    fn with_hasher(options: StoreOptions, hasher: RandomState, mut random: StdRng) -> Self {
         let databases = options.databases.max(1);
         let shards = 0..options.shards.clamp(1, SHARDS_MAX);
         let locked = shards
             .clone()
             .map(|_| {
-                Locked::new(Shard {
-                    dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
-                    watched: Watched::default(),
-                    waiters: Waiters::default(),
-                    tracked: Tracked::default(),
-                    wakeups: vec![NO_WAKEUP; databases],
-                    earliest: NO_WAKEUP,
-                    candidates: Candidates::default(),
-                })
+                Locked::new(
+                    Shard {
+                        dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
+                        watched: Watched::new(hasher.clone()),
+                        waiters: Waiters::new(hasher.clone()),
+                        tracked: Tracked::default(),
+                        wakeups: vec![NO_WAKEUP; databases],
+                        earliest: NO_WAKEUP,
+                        candidates: Candidates::new(SmallRng::from_rng(&mut random)),
+                        random: SmallRng::from_rng(&mut random),
+                    },
+                    options.nap,
+                )
             })
             .collect();
         let wakeups = shards.clone().map(|_| AtomicU64::new(NO_WAKEUP)).collect();
@@ -309,6 +351,8 @@ impl Store {
             notify: Notify::default(),
             flushed_walks: Mutex::default(),
             hasher,
+            draws: Draws::new(random.random()),
+            nap: options.nap,
         }
     }
 

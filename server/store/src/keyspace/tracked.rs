@@ -12,10 +12,12 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rand::rngs::SmallRng;
 use smallvec::SmallVec;
 
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::pages::Pages;
+use crate::random::below;
 
 /// A word of a set of readers.
 #[derive(Clone, Copy, Debug)]
@@ -181,8 +183,8 @@ impl Tracked {
     }
 
     /// Removes a random key, and returns it and its readers. O(1), on average.
-    pub(crate) fn take_random(&mut self) -> Option<(Box<[u8]>, Readers)> {
-        let at = self.entries.at_random(|n| rand::random_range(0..n))?;
+    pub(crate) fn take_random(&mut self, random: &mut SmallRng) -> Option<(Box<[u8]>, Readers)> {
+        let at = self.entries.at_random(below(random))?;
         self.remove(at)
     }
 
@@ -211,6 +213,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
+    use rand::SeedableRng as _;
 
     use super::*;
 
@@ -223,6 +226,7 @@ mod tests {
         #[test]
         fn it_agrees_with_a_map_of_sets(steps in prop::collection::vec((0..3u8, any::<u8>(), 0..300u32), 0..400)) {
             let mut tracked = Tracked::default();
+            let mut random = SmallRng::seed_from_u64(1);
             let mut model: BTreeMap<u8, BTreeSet<u32>> = BTreeMap::new();
             for (what, key, reader) in steps {
                 match what {
@@ -237,7 +241,7 @@ mod tests {
                         let taken = taken.map(|readers| readers.iter().collect::<BTreeSet<u32>>());
                         prop_assert_eq!(taken, model.remove(&key));
                     }
-                    _ => match tracked.take_random() {
+                    _ => match tracked.take_random(&mut random) {
                         None => prop_assert!(model.is_empty()),
                         Some((name, readers)) => {
                             let expected = model.remove(&name[0]);

@@ -267,15 +267,25 @@ struct Queue {
 }
 
 /// The queues of a shard.
-#[derive(Default)]
 pub(crate) struct Waiters {
     /// By database number; grows on demand. No queue is empty.
     dbs: Vec<HashMap<Box<[u8]>, Queue, ahash::RandomState>>,
     /// Number of queues in all databases.
     keys: usize,
+    /// Hash keys of the maps.
+    hasher: ahash::RandomState,
 }
 
 impl Waiters {
+    /// Creates empty maps with these hash keys.
+    pub(crate) const fn new(hasher: ahash::RandomState) -> Self {
+        Self {
+            dbs: Vec::new(),
+            keys: 0,
+            hasher,
+        }
+    }
+
     /// Returns whether a client waits for any key.
     pub(crate) const fn any(&self) -> bool {
         self.keys > 0
@@ -288,7 +298,9 @@ impl Waiters {
     /// Adds a waiter to a key's queue. Returns true if the queue is new.
     pub(crate) fn add(&mut self, db: usize, key: &[u8], waiter: Arc<Waiter>) -> bool {
         if self.dbs.len() <= db {
-            self.dbs.resize_with(db + 1, HashMap::default);
+            let hasher = &self.hasher;
+            let new = || HashMap::with_hasher(hasher.clone());
+            self.dbs.resize_with(db + 1, new);
         }
         let queues = &mut self.dbs[db];
         let new = !queues.contains_key(key);

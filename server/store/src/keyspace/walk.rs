@@ -1,6 +1,6 @@
 //! A snapshot's walk through one database.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use punctual_rdb::{Encoder, Kind, Meta};
 
@@ -68,7 +68,7 @@ pub(crate) struct Walk {
     early: Vec<u8>,
     early_keys: usize,
     /// Opened records whose turn has not come.
-    opened: HashMap<Id, Opened>,
+    opened: BTreeMap<Id, Opened>,
     /// Opened records whose values left them before their turn.
     displaced: Vec<Opened>,
     /// The record that is being written.
@@ -83,7 +83,7 @@ impl Walk {
             unwritten: Unwritten::new(records.end()),
             early: Vec::new(),
             early_keys: 0,
-            opened: HashMap::new(),
+            opened: BTreeMap::new(),
             displaced: Vec::new(),
             current: None,
         }
@@ -210,7 +210,7 @@ impl Walk {
     /// Ends the walks of opened values, because the snapshot is not wanted any more.
     pub(crate) fn abandon(&mut self, records: &mut Pages<Record>) {
         let current = self.current.take().map(|(id, _)| id);
-        for id in self.opened.drain().map(|(id, _)| id).chain(current) {
+        for id in std::mem::take(&mut self.opened).into_keys().chain(current) {
             if let Some(record) = records.get_mut(id) {
                 record.value.content_mut().end_walk();
             }

@@ -52,15 +52,25 @@ struct Watcher {
 type Watchers = BTreeMap<u64, Watcher>;
 
 /// The watched keys of a shard.
-#[derive(Default)]
 pub(crate) struct Watched {
     /// By database number; grows on demand. No key has an empty set of watchers.
     dbs: Vec<HashMap<Box<[u8]>, Watchers, ahash::RandomState>>,
     /// Number of watches in all databases.
     count: usize,
+    /// Hash keys of the maps.
+    hasher: ahash::RandomState,
 }
 
 impl Watched {
+    /// Creates empty maps with these hash keys.
+    pub(crate) const fn new(hasher: ahash::RandomState) -> Self {
+        Self {
+            dbs: Vec::new(),
+            count: 0,
+            hasher,
+        }
+    }
+
     /// Returns whether any key is watched.
     pub(crate) const fn any(&self) -> bool {
         self.count > 0
@@ -74,7 +84,9 @@ impl Watched {
     /// Adds a watch; `was_due` says that the key's deadline had passed already. O(log watchers).
     pub(crate) fn add(&mut self, db: usize, key: &[u8], flag: &Arc<WatchFlag>, was_due: bool) {
         if self.dbs.len() <= db {
-            self.dbs.resize_with(db + 1, HashMap::default);
+            let hasher = &self.hasher;
+            let new = || HashMap::with_hasher(hasher.clone());
+            self.dbs.resize_with(db + 1, new);
         }
         let keys = &mut self.dbs[db];
         if !keys.contains_key(key) {

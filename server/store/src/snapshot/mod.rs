@@ -30,7 +30,7 @@ const STEPS: u32 = 16;
 /// use punctual_store::snapshot::{Format, Snapshot};
 /// use punctual_store::{Now, Store, StoreOptions, Turn, events::{Classes, Silent}};
 ///
-/// let store = Store::new(StoreOptions { shards: 1, databases: 16 });
+/// let store = Store::new(StoreOptions { shards: 1, databases: 16, seed: 1, nap: std::thread::sleep });
 /// let mut sink = Silent;
 /// let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
 /// let mut snapshot = Snapshot::begin(&mut turn, Format::default());
@@ -136,7 +136,7 @@ impl Snapshot {
     pub fn next(&mut self, store: &Store, out: &mut Vec<u8>) -> Option<usize> {
         self.steps += 1;
         if self.steps.is_multiple_of(STEPS) {
-            std::thread::sleep(NAP);
+            (store.nap)(NAP);
         }
         self.next_of(store, out, |number, shard, out| {
             store.locked[shard].walk(|shard| find_walk(shard, number, out))

@@ -1,6 +1,7 @@
 //! Look-ups of keys by handlers. Every look-up goes through here, so a handler never sees a key whose deadline has passed,
 //! even if the wheel has not expired it yet. Changes are committed in `commit`.
 
+use rand::RngExt as _;
 use smallvec::SmallVec;
 
 use crate::events::Classes;
@@ -8,7 +9,7 @@ use crate::hash_table::Hash;
 use crate::keyspace::db::Db;
 use crate::keyspace::records::Id;
 use crate::keyspace::records::Record;
-use crate::keyspace::shard::Touched;
+use crate::keyspace::shard::{Shard, Touched};
 use crate::limits::Limits;
 use crate::time::Now;
 use crate::turn::Cx;
@@ -101,7 +102,9 @@ impl<'s> Cx<'_, 's> {
         if now.is_due(part.get(id).deadline) && self.turn.expire_touched(db, key, id) {
             return (place, None);
         }
-        if touch {
+        if touch && uses.counts() {
+            self.count_use(place, id);
+        } else if touch {
             let part = self.turn.shard_db(shard, db);
             let before = part.get(id).key.uses();
             let used = uses.after_access(before, now);
@@ -111,6 +114,16 @@ impl<'s> Cx<'_, 's> {
             }
         }
         (place, Some(id))
+    }
+
+    /// Notes the use of a key whose uses are counted.
+    #[cold]
+    fn count_use(&mut self, place: Place, id: Id) {
+        let (uses, now) = (self.turn.limits.uses, self.turn.now);
+        let Shard { dbs, random, .. } = self.turn.shard_mut(place.shard);
+        let part = &mut dbs[place.db];
+        let before = part.get(id).key.uses();
+        part.touch(id, uses.incremented(before, now, random.random()));
     }
 
     /// Returns the part of a database that contains a place.

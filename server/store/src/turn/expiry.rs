@@ -362,6 +362,8 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards,
             databases: 3,
+            seed: 1,
+            nap: std::thread::sleep,
         });
         let mut sink = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
@@ -434,6 +436,8 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 1,
             databases: 3,
+            seed: 1,
+            nap: std::thread::sleep,
         });
         let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
@@ -457,6 +461,8 @@ mod tests {
             let store = Store::new(StoreOptions {
                 shards,
                 databases: 1,
+                seed: 1,
+                nap: std::thread::sleep,
             });
             let mut gone = Expired::default();
             let mut turn = Turn::new(&store, Now::from_ms(START), &mut gone, Classes::none());

@@ -8,6 +8,8 @@
 //!
 //! The log knows three commands beside those of clients: JOB PUT with a whole job, JOB LEASED, and JOB DEL.
 
+use rand::RngExt as _;
+
 use super::Turn;
 use super::expiry::Name;
 use crate::error::Error;
@@ -282,10 +284,11 @@ impl Turn<'_> {
             self.effect(db, [&b"JOB"[..], b"PUT", key, &bytes].iter());
             return None;
         }
+        let draws = &self.store.draws;
         let queue = self.jobs_at(other, db, target)?;
         // An ID that is taken there may not hide the job.
         let new_id = match queue.find(name) {
-            Some(_) => queue.new_id(now),
+            Some(_) => queue.new_id(now, || draws.generator().random()),
             None => name.into(),
         };
         let details = Details {

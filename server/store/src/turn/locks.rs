@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::ahead::Name;
 use super::{Command, Turn};
-use crate::keyspace::shard::Shard;
+use crate::keyspace::shard::{NAP, Shard};
 use crate::lock_order::OrderedGuard;
 use crate::uses::Uses;
 
@@ -212,6 +212,14 @@ impl<'s> Turn<'s> {
         self.observed = false;
     }
 
+    /// Unlocks everything for a moment, because the turn that locks in any order wants a shard of
+    /// this one.
+    #[cold]
+    fn give_way(&mut self) {
+        self.drop_locks();
+        (self.store.nap)(NAP);
+    }
+
     /// Locks `shards` only, or adds them to the held ones if the turn grows. Their numbers ascend.
     fn lock(&mut self, shards: &[usize]) {
         debug_assert!(self.may_lock, "the locks are held for long");
@@ -223,8 +231,7 @@ impl<'s> Turn<'s> {
         assert!(!self.pinned, "a transaction has pinned all that it needs");
         self.release();
         while !self.acquire(shards, Patience::Yielding) {
-            self.drop_locks();
-            std::thread::yield_now();
+            self.give_way();
         }
     }
 
@@ -360,6 +367,8 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 4,
             databases: 1,
+            seed: 1,
+            nap: std::thread::sleep,
         });
         let begin = std::sync::Barrier::new(3);
         let turns = |step: &dyn Fn(&mut Turn<'_>)| {
@@ -398,6 +407,8 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 16,
             databases: 1,
+            seed: 1,
+            nap: std::thread::sleep,
         });
         let line = b"MSET a 1 b 2 c 3 d 4 e 5 f 6\r\n";
         let mut parser = punctual_resp::Parser::new();

@@ -536,6 +536,8 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 4,
             databases: 2,
+            seed: 1,
+            nap: std::thread::sleep,
         });
         let mut sink = Silent;
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());

@@ -9,6 +9,7 @@
 //! What a timer's command does to timers is due one millisecond later at the earliest, so a virtual clock always gets on.
 
 use punctual_resp::OwnedArgs;
+use rand::RngExt as _;
 
 use super::Turn;
 use crate::events::Classes;
@@ -191,7 +192,7 @@ impl Turn<'_> {
                 firing.runs = decision.runs;
                 decision.next_ms.map(|next| {
                     repeat.nominal_ms = next;
-                    jittered(next, repeat.jitter_ms).min(LAST_MS)
+                    self.jittered(next, repeat.jitter_ms).min(LAST_MS)
                 })
             }
         };
@@ -352,12 +353,12 @@ impl Turn<'_> {
         };
         self.shard_db(number, db).set_deadline(id, Some(at_ms));
     }
-}
 
-/// Returns a time that is later than this one by a random number of milliseconds, up to `most_ms`.
-pub(crate) fn jittered(at_ms: u64, most_ms: u64) -> u64 {
-    match most_ms {
-        0 => at_ms,
-        most => at_ms.saturating_add(rand::random_range(0..=most)),
+    /// Returns a time that is later than this one by a random number of milliseconds, up to `most_ms`.
+    pub(crate) fn jittered(&self, at_ms: u64, most_ms: u64) -> u64 {
+        match most_ms {
+            0 => at_ms,
+            most => at_ms.saturating_add(self.store.draws.generator().random_range(0..=most)),
+        }
     }
 }

@@ -84,7 +84,8 @@ impl Turn<'_> {
             if !self.store.tracking.is_over_limit() {
                 return;
             }
-            let Some((key, readers)) = self.shard_mut(number).tracked.take_random() else {
+            let shard = self.shard_mut(number);
+            let Some((key, readers)) = shard.tracked.take_random(&mut shard.random) else {
                 return;
             };
             self.store.tracking.removed(1, readers.len());

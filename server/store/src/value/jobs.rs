@@ -263,14 +263,14 @@ impl Jobs {
         self.last
     }
 
-    /// Returns an ID that no job has.
-    pub fn new_id(&mut self, now: Now) -> Id {
+    /// Returns an ID that no job has. `random` returns random bits.
+    pub fn new_id(&mut self, now: Now, random: impl Fn() -> u64) -> Id {
         loop {
             let before = self.last;
             let number = self.next_number(now);
             let mut id = Id::from_slice(itoa::Buffer::new().format(number).as_bytes());
             if number == before {
-                id.extend_from_slice(format!("-{}", rand::random::<u64>()).as_bytes());
+                id.extend_from_slice(format!("-{}", random()).as_bytes());
             }
             if self.find(&id).is_none() {
                 return id;

@@ -5,7 +5,7 @@
 //! guarantees. A few elements have no table: a lookup compares each.
 
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use ahash::RandomState;
 use punctual_resp::Args;
@@ -27,13 +27,29 @@ pub(crate) const WARM_NAMES_MIN: usize = 4;
 /// Most names of one command whose cache lines are fetched together: those of more would drive each other out.
 pub(crate) const WARM_NAMES_MAX: usize = 1_024;
 
-/// The hasher of all collections, with random keys per process.
-static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+/// The hash keys of all collections in the process, from the seed of the first store: a value does
+/// not know its store.
+static HASHER: OnceLock<RandomState> = OnceLock::new();
+
+/// Sets the hash keys of collections, unless another store has set them. A store calls this function
+/// before it has values.
+pub(crate) fn set_hash_keys(hasher: RandomState) {
+    let _ = HASHER.set(hasher);
+}
+
+/// Returns the hash keys for tests of collections without a store.
+#[cold]
+fn without_store() -> RandomState {
+    if cfg!(debug_assertions) && !cfg!(test) {
+        panic!("a store sets the hash keys before it has values");
+    }
+    RandomState::with_seeds(1, 2, 3, 4)
+}
 
 /// Returns the hash of an element's name. O(length).
 #[inline]
 pub fn hash_of(name: &[u8]) -> Hash {
-    Hash::new(HASHER.hash_one(name))
+    Hash::new(HASHER.get_or_init(without_store).hash_one(name))
 }
 
 /// An element of a [`Keyed`].
@@ -288,7 +304,7 @@ impl<E: Element> Keyed<E> {
     }
 
     /// Returns a random element; `random` returns a number below its argument.
-    pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
+    pub fn at_random(&self, random: impl FnMut(u32) -> u32) -> Option<u32> {
         self.elements.at_random(random)
     }
 

@@ -30,6 +30,8 @@ impl Both {
             store: Store::new(StoreOptions {
                 shards: 3,
                 databases: 1,
+                seed: 1,
+                nap: std::thread::sleep,
             }),
         })
     }

@@ -81,6 +81,8 @@ pub fn run(input: &[u8]) {
         Store::new(StoreOptions {
             shards,
             databases: DATABASES,
+            seed: 1,
+            nap: std::thread::sleep,
         })
     };
     let mut world = World {

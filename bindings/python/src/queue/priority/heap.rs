@@ -22,7 +22,7 @@ const ARITY: usize = 2;
 struct Entry {
     priority: Priority,
     /// Tie-breaker between entries of equal priorities: the smaller number comes first.
-    order: NonZeroU32,
+    sequence: NonZeroU32,
     /// Index of the entry in the slab of values; part of its key.
     index: u32,
 }
@@ -33,12 +33,12 @@ impl placed::Entry for Entry {
         self.index
     }
 
-    fn order(&self) -> NonZeroU32 {
-        self.order
+    fn sequence(&self) -> NonZeroU32 {
+        self.sequence
     }
 
-    fn set_order(&mut self, order: NonZeroU32) {
-        self.order = order;
+    fn set_sequence(&mut self, sequence: NonZeroU32) {
+        self.sequence = sequence;
     }
 }
 
@@ -174,7 +174,7 @@ impl Heap {
     #[inline]
     fn ranked(&self, place: usize) -> (&Priority, NonZeroU32) {
         let entry = &self.entries.entries()[place];
-        (&entry.priority, entry.order)
+        (&entry.priority, entry.sequence)
     }
 
     /// Returns the place that `entry`, inserted at `at`, will have among the first `len` entries.
@@ -195,9 +195,9 @@ impl Heap {
 
 #[inline]
 fn ranked(priority: Priority) -> impl FnOnce(NonZeroU32, u32) -> Entry {
-    |order, index| Entry {
+    |sequence, index| Entry {
         priority,
-        order,
+        sequence,
         index,
     }
 }

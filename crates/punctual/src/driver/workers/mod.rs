@@ -1,18 +1,21 @@
-//! Worker threads: as many as needed so that no job waits behind one that blocks.
+//! Worker threads, as many as needed so that no job waits for a job that blocks.
 //!
 //! # Ground rules
 //!
-//! - The driver passes jobs on and never waits for one: [`run`](Runner::run) locks the pool once and wakes one
-//!   worker. A worker wakes the next if more jobs wait, up to the number of cores.
-//! - Workers take jobs in order. A worker that finds many jobs takes several at once, into its *hand*
-//!   ([`pool`] defines how many). If the worker gets stuck, they are taken back.
-//! - The pool grows by observation, not by a fixed number: while jobs wait, the driver checks every
-//!   [`STALL`]. If no worker has taken a job since the last check, all of them may be stuck, and one more is
-//!   woken or started. Up to the number of cores, a waiting job is reason enough. Only one worker is added at a time;
-//!   it counts as *coming* until it asks for a job.
-//! - A worker without a job for [`PATIENCE`] ends. Idle workers are called last in, first out, so that surplus ones
-//!   end.
-//! - A panic ends the call of the work function, not the worker, and loses no other job.
+//! - The driver hands jobs to the pool and never waits for a job: [`run`](Runner::run) locks the
+//!   pool once and wakes one worker. A worker wakes the next worker if more jobs wait, up to the
+//!   number of cores.
+//! - Workers take jobs in order. A worker that finds many jobs takes several at once, into its
+//!   *local queue* ([`pool`] defines how many). If the worker gets stuck, the pool takes these jobs
+//!   back.
+//! - The pool has no maximum size. While jobs wait, the driver checks the workers every [`STALL`].
+//!   If no worker has taken a job since the last check, all workers may be stuck, and the check
+//!   wakes or starts one more. With fewer busy workers than cores, it does so for any waiting job.
+//!   It adds only one worker at a time: a worker that was woken or started counts as *starting*
+//!   until it asks for a job.
+//! - A worker without a job for [`IDLE_LIMIT`] ends. Idle workers are woken last in, first out, so
+//!   that surplus workers end.
+//! - A panic ends the call of the work function, not the worker, and no other job is lost.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -29,26 +32,27 @@ use std::vec::Vec;
 
 use super::Runner;
 use super::sync::spawn;
-use pool::{Pool, Seat};
+use pool::{Pool, Worker};
 
-/// Time without a job being taken, while jobs wait, after which a worker is added.
+/// Time after which a worker is added, if jobs wait and no worker takes a job.
 const STALL: Duration = Duration::from_micros(100);
 /// Time that a worker waits for a job before it ends.
-const PATIENCE: Duration = Duration::from_secs(10);
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
 /// Time until the next attempt after the system refused to start a thread.
 const RETRY: Duration = Duration::from_millis(10);
 
 type Work<J> = dyn Fn(&mut Jobs<'_, J>) + Send + Sync;
 
-/// A [`Runner`] with its own threads: a job that blocks delays no other.
+/// A [`Runner`] with its own threads: a job that blocks delays no other job.
 ///
-/// The first job starts a worker. While jobs wait and none is taken for 100 µs, one more worker is woken or started,
-/// without a limit. If the system refuses to start a thread, that is reported once on stderr, and the jobs wait for a
-/// free worker. A worker ends after 10 s without a job. Passing a job on costs the driver's thread some tens of
-/// nanoseconds, plus a wake-up if a worker sleeps; taking one costs about as much.
+/// The first job starts a worker. Whenever jobs wait and no worker takes one for 100 µs, one more
+/// worker is woken or started, without a limit. If the system refuses to start a thread, a message
+/// on stderr reports that once, and the jobs wait for a free worker. A worker ends after 10 s
+/// without a job. To hand over a job costs the driver's thread some tens of nanoseconds, plus a
+/// wake-up if a worker sleeps. To take a job costs a worker about as much.
 ///
-/// Dropping it drops the waiting jobs: none starts after `drop` has returned. Running jobs go on, and
-/// `drop` does not wait for them; then the threads end.
+/// Dropping the workers drops the waiting jobs: no job starts after `drop` has returned. `drop`
+/// does not wait for running jobs; the threads end after them.
 ///
 /// The threads do not survive a `fork`.
 ///
@@ -70,39 +74,40 @@ type Work<J> = dyn Fn(&mut Jobs<'_, J>) + Send + Sync;
 pub struct Workers<J: Send + 'static> {
     pool: Arc<Pool<J>>,
     work: Arc<Work<J>>,
-    /// The time of the last check, if jobs waited then.
+    /// Time of the last check, or `None` if no jobs waited at the last call.
     last_check: Option<Instant>,
-    /// Whether the last thread could not be started.
+    /// Whether the system refused to start the last thread.
     refused: bool,
     reported: bool,
-    /// Time after which workers count as stuck, given their number.
+    /// Returns the time after which workers count as stuck, given the number of workers.
     stall: fn(usize) -> Duration,
 }
 
-/// The waiting jobs, which a worker takes one by one; `None` when none is left.
+/// An iterator over the waiting jobs, from which a worker takes one job at a time. It ends when no
+/// job waits.
 ///
 /// See the example of [`Workers`].
 pub struct Jobs<'a, J> {
     pool: &'a Pool<J>,
-    seat: &'a Arc<Seat<J>>,
-    /// The worker counts as coming until it asks for its first job.
-    arrived: bool,
+    worker: &'a Arc<Worker<J>>,
+    /// False until the worker asks for its first job; until then it counts as starting.
+    has_started: bool,
 }
 
 impl<'a, J> Jobs<'a, J> {
-    fn new(pool: &'a Pool<J>, seat: &'a Arc<Seat<J>>) -> Self {
+    fn new(pool: &'a Pool<J>, worker: &'a Arc<Worker<J>>) -> Self {
         Jobs {
             pool,
-            seat,
-            arrived: false,
+            worker,
+            has_started: false,
         }
     }
 }
 
 impl<J> Drop for Jobs<'_, J> {
     fn drop(&mut self) {
-        if !self.arrived {
-            self.pool.arrive(); // the function never asked for a job
+        if !self.has_started {
+            self.pool.mark_started(); // the function never asked for a job
         }
     }
 }
@@ -110,12 +115,12 @@ impl<J> Drop for Jobs<'_, J> {
 impl<J: Send + 'static> Workers<J> {
     /// Returns workers that call `work` when jobs wait. O(1); starts no thread yet.
     ///
-    /// `work` should take jobs until there are none, and do each. It may find none, because other workers were faster.
-    /// It may run on many threads at once. If it panics, the panic hook reports that, and it is called again for the
-    /// remaining jobs.
+    /// `work` should take and do jobs until the iterator ends. It may find no job, because other
+    /// workers were faster. It may run on many threads at once. If it panics, the panic hook
+    /// reports that, and the worker calls it again for the remaining jobs.
     pub fn new(work: impl Fn(&mut Jobs<'_, J>) + Send + Sync + 'static) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        Self::of_pool(Pool::new(cores, PATIENCE), work)
+        Self::of_pool(Pool::new(cores, IDLE_LIMIT), work)
     }
 
     fn of_pool(pool: Pool<J>, work: impl Fn(&mut Jobs<'_, J>) + Send + Sync + 'static) -> Self {
@@ -129,11 +134,12 @@ impl<J: Send + 'static> Workers<J> {
         }
     }
 
-    /// Sets the time after which workers count as stuck. `stall` returns it for the current number of workers; the
-    /// default is 100 µs for any number.
+    /// Sets the time after which workers count as stuck. `stall` returns that time for a number of
+    /// workers; the default is 100 µs for any number.
     ///
-    /// If jobs contend for something that only one of them can have at a time, such as an interpreter's lock, they look
-    /// stuck while they wait for it. Let the time grow with the number then, or the number of workers will grow.
+    /// If jobs contend for a resource that only one job can have at a time, such as an
+    /// interpreter's lock, workers look stuck while they wait for it. Then let the time grow with
+    /// the number of workers, or the pool grows without need.
     ///
     /// ```
     /// use std::time::Duration;
@@ -148,12 +154,12 @@ impl<J: Send + 'static> Workers<J> {
         self
     }
 
-    /// Returns the number of threads, including idle ones and one that is starting. O(1).
+    /// Returns the number of workers, including idle workers and a worker that is starting. O(1).
     pub fn count(&self) -> usize {
         self.pool.workers()
     }
 
-    /// Does what [`run`](Runner::run) does, with a clock that tests can replace.
+    /// Hands over jobs like [`run`](Runner::run), with a clock that tests can replace.
     fn run_at(&mut self, jobs: &mut Vec<J>, now: impl FnOnce() -> Instant) {
         let (waiting, start) = self.pool.add(jobs);
         if start {
@@ -168,7 +174,7 @@ impl<J: Send + 'static> Workers<J> {
             None => self.last_check = Some(now),
             Some(last) if now.saturating_duration_since(last) >= self.interval() => {
                 self.last_check = Some(now);
-                if self.pool.look() {
+                if self.pool.check_progress() {
                     self.start();
                 }
             }
@@ -198,7 +204,7 @@ impl<J: Send + 'static> Workers<J> {
                     let _ = writeln!(
                         std::io::stderr(),
                         "punctual: a worker thread for timers' callbacks cannot be started ({error}): \
-                         callbacks wait until another one returns"
+                         callbacks wait until a running callback returns"
                     );
                 }
             }
@@ -208,22 +214,23 @@ impl<J: Send + 'static> Workers<J> {
 
 /// The body of a worker's thread.
 fn worker_loop<J>(pool: &Pool<J>, work: &Work<J>) {
-    let seat = Arc::new(Seat::new());
+    let worker = Arc::new(Worker::new());
     loop {
-        let mut jobs = Jobs::new(pool, &seat);
-        // If `work` panics, the remaining jobs are intact, in the pool and in the hand.
+        let mut jobs = Jobs::new(pool, &worker);
+        // If `work` panics, the remaining jobs are intact, in the pool and in the local queue.
         catch_panics(|| work(&mut jobs));
         drop(jobs);
-        if !pool.wait(&seat) {
+        if !pool.wait(&worker) {
             return;
         }
     }
 }
 
-/// Runs a job that may panic. The panic hook reports the panic.
+/// Runs a job that may panic, and catches the panic. The panic hook reports it.
 pub(crate) fn catch_panics(job: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
-        // Dropping the payload may panic as well; that payload is leaked.
+        // Dropping the payload may panic too. The second payload is leaked, because its drop may
+        // also panic.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             core::mem::forget(another);
         }
@@ -247,11 +254,11 @@ impl<J> Iterator for Jobs<'_, J> {
     /// Takes the next job. O(1).
     #[inline]
     fn next(&mut self) -> Option<J> {
-        if !self.arrived {
-            self.arrived = true;
-            return self.pool.arrive_and_take(self.seat);
+        if !self.has_started {
+            self.has_started = true;
+            return self.pool.mark_started_and_take(self.worker);
         }
-        self.seat.next().or_else(|| self.pool.take(self.seat))
+        self.worker.next().or_else(|| self.pool.take(self.worker))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Loom models of the pool, run by `scripts/loom`. Idle workers do not end in a model, so a lost call is a
-//! deadlock.
+//! Loom models of the pool, run by `scripts/loom`. Idle workers do not time out in a model, so a
+//! lost wake-up is a deadlock, which loom reports.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -7,8 +7,8 @@ use std::vec::Vec;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use super::pool::{Pool, Seat};
-use super::{Jobs, PATIENCE};
+use super::pool::{Pool, Worker};
+use super::{IDLE_LIMIT, Jobs};
 
 fn check(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
@@ -16,16 +16,16 @@ fn check(body: impl Fn() + Sync + Send + 'static) {
     model.check(body);
 }
 
-/// A worker that counts its jobs until the pool is closed.
+/// Starts a worker that counts its jobs in `done` and ends when the pool is closed.
 fn worker(pool: &Arc<Pool<u32>>, done: &Arc<AtomicUsize>) -> thread::JoinHandle<()> {
     let (pool, done) = (pool.clone(), done.clone());
     thread::spawn(move || {
-        let seat = Arc::new(Seat::new());
+        let worker = Arc::new(Worker::new());
         loop {
-            for _ in Jobs::new(&pool, &seat) {
+            for _ in Jobs::new(&pool, &worker) {
                 done.fetch_add(1, Ordering::Relaxed);
             }
-            if !pool.wait(&seat) {
+            if !pool.wait(&worker) {
                 return;
             }
         }
@@ -41,7 +41,7 @@ fn until_done(done: &AtomicUsize, jobs: usize) {
 #[test]
 fn a_job_handed_over_while_the_worker_falls_idle_is_done() {
     check(|| {
-        let pool = Arc::new(Pool::new(1, PATIENCE));
+        let pool = Arc::new(Pool::new(1, IDLE_LIMIT));
         let done = Arc::new(AtomicUsize::new(0));
         assert_eq!(pool.add(&mut vec![1]), (true, true));
         let thread = worker(&pool, &done);
@@ -57,11 +57,11 @@ fn a_job_handed_over_while_the_worker_falls_idle_is_done() {
 #[test]
 fn two_workers_do_each_job_once() {
     check(|| {
-        let pool = Arc::new(Pool::new(2, PATIENCE));
+        let pool = Arc::new(Pool::new(2, IDLE_LIMIT));
         let done = Arc::new(AtomicUsize::new(0));
         assert_eq!(pool.add(&mut vec![1]), (true, true));
         let first = worker(&pool, &done);
-        let second = pool.look().then(|| worker(&pool, &done));
+        let second = pool.check_progress().then(|| worker(&pool, &done));
         pool.add(&mut vec![2, 3]);
         until_done(&done, 3);
         pool.close();
@@ -76,13 +76,14 @@ fn two_workers_do_each_job_once() {
 #[test]
 fn taking_back_a_hand_neither_loses_nor_repeats_jobs() {
     check(|| {
-        let pool = Arc::new(Pool::new(1, PATIENCE));
+        let pool = Arc::new(Pool::new(1, IDLE_LIMIT));
         let done = Arc::new(AtomicUsize::new(0));
-        // The worker takes one job and has two in hand, which `look` may take back at any moment.
+        // The worker takes one job and moves two to its local queue, which `check_progress` may
+        // take back at any moment.
         assert_eq!(pool.add(&mut vec![1, 2, 3, 4, 5]), (true, true));
         let thread = worker(&pool, &done);
         let mut others = Vec::new();
-        if pool.look() {
+        if pool.check_progress() {
             others.push(worker(&pool, &done));
         }
         until_done(&done, 5);

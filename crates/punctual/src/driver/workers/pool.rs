@@ -1,7 +1,8 @@
-//! The shared state of the workers: waiting jobs and idle workers.
+//! The state that the workers share: waiting jobs and idle workers.
 //!
-//! There are two kinds of locks, taken in this order: the pool's, then a worker's hand. No foreign code is called and
-//! no thread is woken while one is held.
+//! There are two kinds of locks: the pool's, and one for each worker's local queue. A thread that
+//! takes both takes the pool's first. While a thread holds a lock, it calls no code of the program
+//! and wakes no thread.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,69 +11,71 @@ use std::vec::Vec;
 
 use super::super::sync::{Condvar, Mutex, MutexGuard, lock, wait};
 
-/// Maximum number of jobs that a worker takes at once, besides the one it does next. It takes at most its share of the
-/// waiting jobs, so hands get smaller towards the end of a burst, and workers finish at about the same time (guided
-/// self-scheduling, Polychronopoulos and Kuck, 1987).
-const HAND: usize = 32;
+/// Maximum number of jobs that a worker takes into its local queue at once, besides the job that it
+/// does next. It takes at most its share of the waiting jobs, so the shares get smaller towards the
+/// end of a burst, and workers finish at about the same time (guided self-scheduling,
+/// Polychronopoulos and Kuck, 1987).
+const LOCAL_MAX: usize = 32;
 
 pub(super) struct Pool<J> {
     state: Mutex<State<J>>,
     cores: usize,
-    patience: Duration,
+    idle_limit: Duration,
 }
 
 struct State<J> {
     queue: VecDeque<J>,
-    /// Workers that wait to be called, the most recent on top.
-    idle: Vec<Arc<Seat<J>>>,
-    /// Workers that may have jobs in hand.
-    hands: Vec<Arc<Seat<J>>>,
-    /// Number of all workers, including idle and coming ones.
+    /// Workers that wait for a wake-up. The last one has become idle last.
+    idle: Vec<Arc<Worker<J>>>,
+    /// Workers that may have jobs in their local queues.
+    with_local_jobs: Vec<Arc<Worker<J>>>,
+    /// Number of all workers, including idle and starting workers.
     workers: usize,
-    /// Number of workers that were called or started and have not asked for a job yet: they wait for a processor, or
-    /// for something that the function needs first, such as an interpreter's lock.
-    coming: usize,
-    /// Number of times that workers took from the queue, and that number at the last check.
+    /// Number of workers that were woken or started and have not asked for a job yet. They wait for
+    /// a processor, or for a resource that the work function needs first, such as an interpreter's
+    /// lock.
+    starting: usize,
+    /// Number of times that workers took jobs from the queue, and this number at the last check.
     taken: u64,
-    seen: u64,
+    taken_at_check: u64,
     closed: bool,
 }
 
-/// A worker's place in the pool.
-pub(super) struct Seat<J> {
-    hand: Mutex<Hand<J>>,
-    /// Used with the lock of the pool's state.
-    called: Condvar,
+/// A worker's local queue, and the condition variable that wakes it.
+pub(super) struct Worker<J> {
+    local: Mutex<LocalQueue<J>>,
+    /// Waits with the pool's lock.
+    wakeup: Condvar,
 }
 
-struct Hand<J> {
+struct LocalQueue<J> {
     jobs: VecDeque<J>,
-    /// Number of jobs taken from this hand, and that number at the last check.
+    /// Number of jobs taken from this local queue, and this number at the last check.
     taken: u64,
-    seen: u64,
-    /// Whether the seat is in the pool's list of hands; changed under both locks.
-    listed: bool,
+    taken_at_check: u64,
+    /// Whether the worker is in `State::with_local_jobs`. Changed only under both locks.
+    is_listed: bool,
 }
 
-impl<J> Seat<J> {
+impl<J> Worker<J> {
     pub(super) fn new() -> Self {
-        Seat {
-            hand: Mutex::new(Hand {
+        Worker {
+            local: Mutex::new(LocalQueue {
                 jobs: VecDeque::new(),
                 taken: 0,
-                seen: 0,
-                listed: false,
+                taken_at_check: 0,
+                is_listed: false,
             }),
-            called: Condvar::new(),
+            wakeup: Condvar::new(),
         }
     }
 
-    /// Takes the next job in hand.
+    /// Takes the next job of the local queue.
     #[inline]
     pub(super) fn next(&self) -> Option<J> {
-        let mut hand = lock(&self.hand);
-        let job = hand.jobs.pop_front()?;
-        hand.taken += 1;
+        let mut local = lock(&self.local);
+        let job = local.jobs.pop_front()?;
+        local.taken += 1;
         Some(job)
     }
 }
@@ -82,44 +85,45 @@ impl<J> State<J> {
         self.workers - self.idle.len()
     }
 
-    /// Removes the idle worker to call, if there is one and jobs wait.
-    fn next_idle(&mut self) -> Option<Arc<Seat<J>>> {
+    /// If jobs wait, removes an idle worker, counts it as starting and returns it. The caller must
+    /// wake it.
+    fn next_idle(&mut self) -> Option<Arc<Worker<J>>> {
         if self.queue.is_empty() {
             return None;
         }
-        let seat = self.idle.pop()?;
-        self.coming += 1;
-        Some(seat)
+        let worker = self.idle.pop()?;
+        self.starting += 1;
+        Some(worker)
     }
 
     /// Counts a worker that the caller is about to start.
-    fn begin_start(&mut self) {
+    fn count_new_worker(&mut self) {
         self.workers += 1;
-        self.coming += 1;
+        self.starting += 1;
     }
 }
 
-fn call<J>(seat: Option<Arc<Seat<J>>>) {
-    if let Some(seat) = seat {
-        seat.called.notify_one();
+fn wake<J>(worker: Option<Arc<Worker<J>>>) {
+    if let Some(worker) = worker {
+        worker.wakeup.notify_one();
     }
 }
 
 impl<J> Pool<J> {
-    pub(super) fn new(cores: usize, patience: Duration) -> Self {
+    pub(super) fn new(cores: usize, idle_limit: Duration) -> Self {
         Pool {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 idle: Vec::new(),
-                hands: Vec::new(),
+                with_local_jobs: Vec::new(),
                 workers: 0,
-                coming: 0,
+                starting: 0,
                 taken: 0,
-                seen: 0,
+                taken_at_check: 0,
                 closed: false,
             }),
             cores,
-            patience,
+            idle_limit,
         }
     }
 
@@ -132,16 +136,16 @@ impl<J> Pool<J> {
         lock(&self.state).idle.len()
     }
 
-    /// Adds jobs and calls a worker. Returns whether jobs wait, and whether the caller must start the first worker,
-    /// which the pool already counts.
+    /// Adds jobs and wakes a worker. Returns whether jobs wait, and whether the caller must start
+    /// the first worker, which the pool counts already.
     pub(super) fn add(&self, jobs: &mut Vec<J>) -> (bool, bool) {
         let mut state = lock(&self.state);
-        let waited = !state.queue.is_empty() || !state.hands.is_empty();
+        let waited = !state.queue.is_empty() || !state.with_local_jobs.is_empty();
         state.queue.extend(jobs.drain(..));
         if !waited {
-            state.seen = state.taken;
+            state.taken_at_check = state.taken;
         }
-        let idle = if state.coming == 0 || state.busy() < self.cores {
+        let idle = if state.starting == 0 || state.busy() < self.cores {
             state.next_idle()
         } else {
             None
@@ -149,92 +153,100 @@ impl<J> Pool<J> {
         let waiting = !state.queue.is_empty();
         let start = waiting && state.workers == 0;
         if start {
-            state.begin_start();
+            state.count_new_worker();
         }
-        let waiting = waiting || !state.hands.is_empty();
+        let waiting = waiting || !state.with_local_jobs.is_empty();
         drop(state);
-        call(idle);
+        wake(idle);
         (waiting, start)
     }
 
-    /// Checks the workers' progress; called periodically while jobs wait. Takes back the jobs that stuck workers have
-    /// in hand, and adds a worker if none has taken a job since the last check or fewer work than there are cores. It
-    /// adds none before the last added worker has come, which may take a while on a busy machine. Returns whether the
-    /// caller must start a thread for the added worker, which the pool already counts.
-    pub(super) fn look(&self) -> bool {
+    /// Checks the workers' progress. The driver calls this periodically while jobs wait.
+    ///
+    /// Takes back the jobs in the local queues of stuck workers. Adds a worker if no worker has
+    /// taken a job since the last check, or if fewer workers than cores are busy, but not while a
+    /// worker is still starting. Returns whether the caller must start a thread for the added
+    /// worker, which the pool counts already.
+    pub(super) fn check_progress(&self) -> bool {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
-        let mut progress = state.taken != state.seen;
-        state.seen = state.taken;
+        let mut progress = state.taken != state.taken_at_check;
+        state.taken_at_check = state.taken;
         let queue = &mut state.queue;
-        state.hands.retain(|seat| {
-            let mut hand = lock(&seat.hand);
-            if hand.taken != hand.seen && !hand.jobs.is_empty() {
-                hand.seen = hand.taken;
+        state.with_local_jobs.retain(|worker| {
+            let mut local = lock(&worker.local);
+            if local.taken != local.taken_at_check && !local.jobs.is_empty() {
+                local.taken_at_check = local.taken;
                 progress = true;
                 return true;
             }
-            // The worker is stuck, or its hand is empty. These jobs have waited longest.
-            while let Some(job) = hand.jobs.pop_back() {
+            // The worker is stuck, or its local queue is empty. Its jobs go to the front of the
+            // pool's queue, because they have waited longest.
+            while let Some(job) = local.jobs.pop_back() {
                 queue.push_front(job);
             }
-            hand.listed = false;
+            local.is_listed = false;
             false
         });
-        if state.coming > 0 || (progress && state.busy() >= self.cores) {
+        if state.starting > 0 || (progress && state.busy() >= self.cores) {
             return false;
         }
         let idle = state.next_idle();
         let start = idle.is_none() && !state.queue.is_empty();
         if start {
-            state.begin_start();
+            state.count_new_worker();
         }
         drop(guard);
-        call(idle);
+        wake(idle);
         start
     }
 
-    /// Uncounts the worker that could not be started.
+    /// Stops counting a worker whose thread could not be started.
     pub(super) fn not_started(&self) {
         let mut state = lock(&self.state);
         state.workers -= 1;
-        state.coming -= 1;
+        state.starting -= 1;
     }
 
-    /// Marks a worker as come, after it was started or its [`wait`](Self::wait) ended.
-    pub(super) fn arrive(&self) {
-        lock(&self.state).coming -= 1;
+    /// Stops counting the calling worker as starting.
+    pub(super) fn mark_started(&self) {
+        lock(&self.state).starting -= 1;
     }
 
-    /// Combines [`arrive`](Self::arrive) and [`take`](Self::take), so that no check sees the worker come and its job
-    /// wait.
-    pub(super) fn arrive_and_take(&self, seat: &Arc<Seat<J>>) -> Option<J> {
+    /// Combines [`mark_started`](Self::mark_started) and [`take`](Self::take) under one lock. So no
+    /// check finds the worker started while its first job still waits.
+    pub(super) fn mark_started_and_take(&self, worker: &Arc<Worker<J>>) -> Option<J> {
         let mut state = lock(&self.state);
-        state.coming -= 1;
-        let in_hand = seat.next();
-        match in_hand {
+        state.starting -= 1;
+        let local_job = worker.next();
+        match local_job {
             Some(job) => Some(job),
-            None => self.take_locked(seat, state),
+            None => self.take_locked(worker, state),
         }
     }
 
-    /// Takes the job that has waited longest, and fills the empty hand with more if many wait.
-    pub(super) fn take(&self, seat: &Arc<Seat<J>>) -> Option<J> {
-        self.take_locked(seat, lock(&self.state))
+    /// Takes the job that has waited longest, and moves more jobs to the worker's empty local queue
+    /// if many jobs wait.
+    pub(super) fn take(&self, worker: &Arc<Worker<J>>) -> Option<J> {
+        self.take_locked(worker, lock(&self.state))
     }
 
-    fn take_locked(&self, seat: &Arc<Seat<J>>, mut guard: MutexGuard<'_, State<J>>) -> Option<J> {
+    fn take_locked(
+        &self,
+        worker: &Arc<Worker<J>>,
+        mut guard: MutexGuard<'_, State<J>>,
+    ) -> Option<J> {
         let state = &mut *guard;
         let first = state.queue.pop_front()?;
         state.taken += 1;
-        let share = (state.queue.len() / (2 * self.cores)).min(HAND);
+        let share = (state.queue.len() / (2 * self.cores)).min(LOCAL_MAX);
         if share > 0 {
-            let mut hand = lock(&seat.hand);
-            hand.jobs.extend(state.queue.drain(..share));
-            hand.seen = hand.taken;
-            if !hand.listed {
-                hand.listed = true;
-                state.hands.push(seat.clone());
+            let mut local = lock(&worker.local);
+            local.jobs.extend(state.queue.drain(..share));
+            local.taken_at_check = local.taken;
+            if !local.is_listed {
+                local.is_listed = true;
+                state.with_local_jobs.push(worker.clone());
             }
         }
         let idle = if state.busy() < self.cores {
@@ -243,34 +255,37 @@ impl<J> Pool<J> {
             None
         };
         drop(guard);
-        call(idle);
+        wake(idle);
         Some(first)
     }
 
-    /// Waits until there may be a job; the worker then counts as coming. Returns false if the worker must end; it is no
-    /// longer counted.
-    pub(super) fn wait(&self, seat: &Arc<Seat<J>>) -> bool {
+    /// Waits until there may be a job, and returns true; the worker then counts as starting.
+    /// Returns false if the worker must end; the pool then no longer counts it.
+    pub(super) fn wait(&self, worker: &Arc<Worker<J>>) -> bool {
         let mut state = lock(&self.state);
-        let mut called = false;
+        let mut was_woken = false;
         loop {
-            if !state.closed && (!state.queue.is_empty() || !lock(&seat.hand).jobs.is_empty()) {
-                state.coming += usize::from(!called);
+            if !state.closed && (!state.queue.is_empty() || !lock(&worker.local).jobs.is_empty()) {
+                state.starting += usize::from(!was_woken);
                 return true;
             }
-            // The worker was called but found no job.
-            state.coming -= usize::from(called);
-            called = false;
+            // The worker was woken but found no job.
+            state.starting -= usize::from(was_woken);
+            was_woken = false;
             if state.closed {
                 state.workers -= 1;
                 return false;
             }
-            state.idle.push(seat.clone());
+            state.idle.push(worker.clone());
             loop {
                 let timed_out;
-                (state, timed_out) = wait(&seat.called, state, self.patience);
-                let Some(place) = state.idle.iter().rposition(|idle| Arc::ptr_eq(idle, seat))
+                (state, timed_out) = wait(&worker.wakeup, state, self.idle_limit);
+                let Some(place) = state
+                    .idle
+                    .iter()
+                    .rposition(|idle| Arc::ptr_eq(idle, worker))
                 else {
-                    called = true;
+                    was_woken = true;
                     break;
                 };
                 if timed_out {
@@ -285,20 +300,20 @@ impl<J> Pool<J> {
         }
     }
 
-    /// Drops the waiting jobs, and ends all workers after their current jobs.
+    /// Drops the waiting jobs, and ends all workers after their running jobs.
     pub(super) fn close(&self) {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
         state.closed = true;
         let mut waiting = core::mem::take(&mut state.queue);
-        for seat in state.hands.drain(..) {
-            waiting.append(&mut lock(&seat.hand).jobs);
+        for worker in state.with_local_jobs.drain(..) {
+            waiting.append(&mut lock(&worker.local).jobs);
         }
         let idle = core::mem::take(&mut state.idle);
-        state.coming += idle.len();
+        state.starting += idle.len();
         drop(guard);
-        idle.into_iter().for_each(|seat| call(Some(seat)));
-        // Dropping a job may run any code, so it happens without the lock.
+        idle.into_iter().for_each(|worker| wake(Some(worker)));
+        // Dropping a job may run any code, so no lock is held.
         drop(waiting);
     }
 }

@@ -1,5 +1,5 @@
-//! Tests of the workers with real threads. Channels and barriers order the threads; time is passed in or does not
-//! matter.
+//! Tests of the workers with real threads. Channels and barriers order the threads. Time is passed
+//! in as an argument or does not matter.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,14 +12,14 @@ use super::*;
 type Job = Box<dyn FnOnce() + Send>;
 
 fn workers(cores: usize) -> Workers<Job> {
-    Workers::of_pool(Pool::new(cores, PATIENCE), |jobs| {
+    Workers::of_pool(Pool::new(cores, IDLE_LIMIT), |jobs| {
         for job in jobs {
             job();
         }
     })
 }
 
-/// Does what the driver does, until `done` returns true.
+/// Calls `run` repeatedly, like the driver's thread, until `done` returns true.
 fn drive(workers: &mut Workers<Job>, done: impl Fn() -> bool) {
     while !done() {
         workers.run(&mut Vec::new());
@@ -27,15 +27,16 @@ fn drive(workers: &mut Workers<Job>, done: impl Fn() -> bool) {
     }
 }
 
-/// Returns a job that reports its start and then blocks until it is released.
+/// Returns a job that reports its start and then blocks, and a sender that releases the job when it
+/// is dropped.
 fn blocking(begun: &Sender<usize>, number: usize) -> (Job, Sender<()>) {
     let begun = begun.clone();
-    let (let_go, wait): (Sender<()>, Receiver<()>) = channel();
+    let (release, wait): (Sender<()>, Receiver<()>) = channel();
     let job = move || {
         begun.send(number).unwrap();
         let _ = wait.recv();
     };
-    (Box::new(job), let_go)
+    (Box::new(job), release)
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn all_jobs_are_done_once() {
 fn one_worker_does_jobs_in_their_order() {
     let (sender, order) = channel();
     let mut workers = workers(1);
-    // They wait before the worker comes, so it takes several in hand.
+    // The jobs wait before the worker starts, so the worker takes several into its local queue.
     let count = 100;
     let mut jobs: Vec<Job> = (0..count)
         .map(|number| {
@@ -84,7 +85,7 @@ fn one_worker_does_jobs_in_their_order() {
 fn a_job_that_blocks_delays_no_other() {
     let count = if cfg!(miri) { 4 } else { 50 };
     let mut workers = workers(2);
-    // Each waits for all, so they must all run at once.
+    // Each job waits for all jobs, so all of them must run at once.
     let all = Arc::new(Barrier::new(count));
     let left = Arc::new(AtomicUsize::new(count));
     let mut jobs: Vec<Job> = (0..count)
@@ -109,9 +110,9 @@ fn a_stall_adds_one_worker_and_progress_none() {
     let mut blocked = Vec::new();
     let mut jobs = Vec::new();
     for number in 0..3 {
-        let (job, let_go) = blocking(&begun_sender, number);
+        let (job, release) = blocking(&begun_sender, number);
         jobs.push(job);
-        blocked.push(let_go);
+        blocked.push(release);
     }
     workers.run_at(&mut jobs, || now);
     assert_eq!(begun.recv(), Ok(0));
@@ -119,7 +120,7 @@ fn a_stall_adds_one_worker_and_progress_none() {
     now += STALL / 2;
     workers.run_at(&mut jobs, || now);
     assert_eq!(workers.count(), 1);
-    // The worker has taken one since the first check.
+    // The worker has taken a job since the first check.
     now += STALL / 2;
     workers.run_at(&mut jobs, || now);
     assert_eq!(workers.count(), 1);
@@ -128,7 +129,7 @@ fn a_stall_adds_one_worker_and_progress_none() {
     workers.run_at(&mut jobs, || now);
     assert_eq!(workers.count(), 2);
     assert_eq!(begun.recv(), Ok(1));
-    // Progress again: the second worker has come and taken a job.
+    // Progress again: the second worker has started and taken a job.
     now += STALL;
     workers.run_at(&mut jobs, || now);
     assert_eq!(workers.count(), 2);
@@ -147,7 +148,7 @@ fn a_worker_that_waits_for_a_lock_counts_as_coming() {
     let lock = Arc::new(std::sync::Mutex::new(()));
     let held = lock.lock().unwrap();
     let (sender, receiver) = channel();
-    let mut workers = Workers::of_pool(Pool::new(4, PATIENCE), {
+    let mut workers = Workers::of_pool(Pool::new(4, IDLE_LIMIT), {
         let lock = lock.clone();
         move |jobs: &mut Jobs<'_, Job>| {
             let _held = lock.lock().unwrap();
@@ -173,7 +174,7 @@ fn a_worker_that_waits_for_a_lock_counts_as_coming() {
 fn the_stall_time_may_grow_with_the_number() {
     let (begun_sender, begun) = channel();
     let mut workers = workers(1).with_stall(|workers| STALL * workers as u32);
-    let (jobs, _let_go): (Vec<_>, Vec<_>) = (0..3).map(|n| blocking(&begun_sender, n)).unzip();
+    let (jobs, _release): (Vec<_>, Vec<_>) = (0..3).map(|n| blocking(&begun_sender, n)).unzip();
     let mut now = Instant::now();
     workers.run_at(&mut { jobs }, || now);
     for (number, looks) in [(1, 2), (2, 4)] {
@@ -192,7 +193,7 @@ fn the_stall_time_may_grow_with_the_number() {
 fn jobs_in_a_stuck_workers_hand_are_taken_back() {
     let (begun_sender, begun) = channel();
     let mut workers = workers(1);
-    let (first, let_go) = blocking(&begun_sender, 0);
+    let (first, release) = blocking(&begun_sender, 0);
     let mut jobs = vec![first];
     for number in 1..=20 {
         let begun = begun_sender.clone();
@@ -201,14 +202,15 @@ fn jobs_in_a_stuck_workers_hand_are_taken_back() {
     let mut now = Instant::now();
     workers.run_at(&mut jobs, || now);
     assert_eq!(begun.recv(), Ok(0));
-    // The first worker holds ten. While it is blocked, others do them in order.
+    // The first worker has ten jobs in its local queue. While it is blocked, other workers do these
+    // jobs in order.
     while workers.count() == 1 {
         now += STALL;
         workers.run_at(&mut jobs, || now);
     }
     let numbers: Vec<usize> = begun.iter().take(20).collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
-    drop(let_go);
+    drop(release);
 }
 
 #[test]
@@ -218,7 +220,7 @@ fn an_idle_worker_is_called_before_another_is_started() {
         let (sender, receiver) = channel();
         workers.run(&mut vec![Box::new(move || sender.send(round).unwrap())]);
         assert_eq!(receiver.recv(), Ok(round));
-        // The next job would not be for it before it is idle.
+        // The pool wakes the worker for the next job only if it is idle.
         while workers.pool.idle() == 0 {
             thread::yield_now();
         }
@@ -250,7 +252,7 @@ fn a_panic_loses_no_other_job() {
     impl Drop for Explosive {
         fn drop(&mut self) {
             if !thread::panicking() {
-                // Forgotten: it is zero-sized, so Miri reports no leak.
+                // The payload is leaked, but it is zero-sized, so Miri reports no leak.
                 std::panic::resume_unwind(Box::new(()));
             }
         }
@@ -263,7 +265,7 @@ fn a_panic_loses_no_other_job() {
             left.fetch_sub(1, Ordering::Release);
         })
     };
-    // Without the panic hook, to keep the test's output clean.
+    // `resume_unwind` does not call the panic hook, which keeps the test's output clean.
     let mut jobs: Vec<Job> = vec![
         ordinary(&left),
         Box::new(|| std::panic::resume_unwind(Box::new("a job panics"))),
@@ -281,31 +283,31 @@ fn a_panic_loses_no_other_job() {
 
 #[test]
 fn dropping_the_pool_drops_waiting_jobs() {
-    struct Tell(Sender<&'static str>);
-    impl Drop for Tell {
+    struct ReportDrop(Sender<&'static str>);
+    impl Drop for ReportDrop {
         fn drop(&mut self) {
             let _ = self.0.send("dropped");
         }
     }
     let (begun_sender, begun) = channel();
     let mut workers = workers(1);
-    let (first, let_go) = blocking(&begun_sender, 0);
-    let (sender, told) = channel();
+    let (first, release) = blocking(&begun_sender, 0);
+    let (sender, reports) = channel();
     let mut jobs = vec![first];
     for _ in 0..10 {
-        let tell = Tell(sender.clone());
-        jobs.push(Box::new(move || tell.0.send("done").unwrap()));
+        let report = ReportDrop(sender.clone());
+        jobs.push(Box::new(move || report.0.send("done").unwrap()));
     }
     drop(sender);
     workers.run(&mut jobs);
     assert_eq!(begun.recv(), Ok(0));
     let pool = workers.pool.clone();
     drop(workers);
-    let told: Vec<_> = told.iter().collect();
-    assert_eq!(told, ["dropped"; 10]);
+    let reports: Vec<_> = reports.iter().collect();
+    assert_eq!(reports, ["dropped"; 10]);
     // The running job may finish; then its thread ends.
     assert_eq!(pool.workers(), 1);
-    drop(let_go);
+    drop(release);
     while pool.workers() > 0 {
         thread::yield_now();
     }
@@ -329,19 +331,20 @@ fn dropping_the_pool_ends_idle_workers() {
 
 #[test]
 fn workers_that_cannot_be_started_are_not_counted() {
-    let pool: Pool<u32> = Pool::new(1, PATIENCE);
+    let pool: Pool<u32> = Pool::new(1, IDLE_LIMIT);
     assert_eq!(pool.add(&mut vec![1, 2]), (true, true));
     pool.not_started();
     assert_eq!(pool.workers(), 0);
-    // The next check asks again.
-    assert!(pool.look());
-    assert_eq!((pool.workers(), pool.look()), (1, false));
-    pool.arrive();
-    let seat = Arc::new(Seat::new());
-    assert_eq!((pool.take(&seat), pool.take(&seat)), (Some(1), Some(2)));
+    // The next check asks the caller again to start a worker.
+    assert!(pool.check_progress());
+    assert_eq!((pool.workers(), pool.check_progress()), (1, false));
+    pool.mark_started();
+    let worker = Arc::new(Worker::new());
+    assert_eq!((pool.take(&worker), pool.take(&worker)), (Some(1), Some(2)));
 }
 
-/// The cost of a job: `cargo test --release -p punctual --lib -- storm_of --ignored --nocapture`.
+/// Measures the cost of a job: `cargo test --release -p punctual --lib -- storm_of --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn storm_of_tiny_jobs() {
@@ -351,7 +354,7 @@ fn storm_of_tiny_jobs() {
         let left = Arc::new(AtomicUsize::new(count));
         let done = left.clone();
         let mut workers: Workers<usize> =
-            Workers::of_pool(Pool::new(cores, PATIENCE), move |jobs| {
+            Workers::of_pool(Pool::new(cores, IDLE_LIMIT), move |jobs| {
                 for _ in jobs {
                     done.fetch_sub(1, Ordering::Release);
                 }

@@ -1,4 +1,4 @@
-//! Tests of `block_on`, whose clock advances by itself while its future waits.
+//! Tests of `VirtualTime::block_on`, which advances its clock while its future waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -81,7 +81,8 @@ fn timers_of_threads_and_of_futures_are_on_one_clock() {
     assert_eq!(answer, Ok(start + 3600 * SECOND));
 }
 
-/// Nothing is armed, so this blocks in real time until a wake-up or an arming.
+/// No timer is armed, so `block_on` blocks in real time until another thread wakes the future or
+/// arms a timer.
 #[test]
 fn another_thread_may_wake_it_or_sleep_on_its_clock() {
     let clock = VirtualTime::new();
@@ -115,13 +116,13 @@ fn it_ends_with_a_panic_of_its_future_and_may_be_nested() {
         })
     }));
     assert!(result.is_err());
-    // The thread has left the clock, which still works.
+    // The thread has left the clock, and the clock still works.
     assert!(matches!(Timeline::current(), Timeline::Real));
     let start = clock.now();
     clock.block_on(async {
         sleep(SECOND).await;
         clock.block_on(sleep(SECOND));
-        VirtualTime::new().block_on(async { sleep(SECOND).await }); // another one
+        VirtualTime::new().block_on(async { sleep(SECOND).await }); // another clock
         sleep(SECOND).await;
     });
     assert_eq!(clock.now() - start, 3 * SECOND);

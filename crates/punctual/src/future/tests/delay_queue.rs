@@ -1,4 +1,4 @@
-//! Tests of the queue against a sorted map, and of its wake-ups.
+//! Tests of `DelayQueue` against a sorted map, and of its wake-ups.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn emptying_a_delay_queue_wakes_its_task() {
     queue.insert((), 50 * MS);
     assert!(queue.poll_expired(&mut task.cx()).is_pending());
     drop(queue);
-    assert_eq!((armed(), task.woken(), task.held()), (0, 0, 0));
+    assert_eq!((armed(), task.woken(), task.waker_clones()), (0, 0, 0));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_task_that_found_a_delay_queue_empty_is_woken_for_a_new_value() {
     for task in [&first, &second] {
         assert_eq!(queue.poll_expired(&mut task.cx()), Poll::Ready(None));
     }
-    assert_eq!((first.held(), second.held()), (0, 1));
+    assert_eq!((first.waker_clones(), second.waker_clones()), (0, 1));
     queue.insert("late", 50 * MS);
     queue.insert("sooner", 20 * MS);
     assert_eq!((second.woken(), armed()), (0, 1));
@@ -81,9 +81,9 @@ fn a_task_that_found_a_delay_queue_empty_is_woken_for_a_new_value() {
     let due = queue.poll_expired(&mut first.cx());
     assert!(matches!(due, Poll::Ready(Some(one)) if one.value == "due"));
     assert_eq!(queue.poll_expired(&mut first.cx()), Poll::Ready(None));
-    assert_eq!(first.held(), 1);
+    assert_eq!(first.waker_clones(), 1);
     drop(queue);
-    assert_eq!((first.held(), second.held()), (0, 0));
+    assert_eq!((first.waker_clones(), second.waker_clones()), (0, 0));
 }
 
 #[test]
@@ -122,7 +122,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The order is that of a sorted map, and the waiting task is woken when a value is due or none is left.
+    /// The queue yields values in the order of a sorted map. It wakes the waiting task when a value
+    /// is due or when the queue becomes empty.
     #[test]
     fn a_delay_queue_matches_a_sorted_map(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 40 } else { 200 })) {
         let time = VirtualTime::new();

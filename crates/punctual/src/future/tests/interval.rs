@@ -1,4 +1,4 @@
-//! Tests of intervals with late tasks.
+//! Tests of intervals whose task is late.
 
 use futures_core::{FusedStream, Stream};
 
@@ -48,7 +48,7 @@ fn an_interval_may_start_at_once_or_never_tick() {
     assert!(interval_at(start, Duration::ZERO).is_err());
 }
 
-/// The table in the documentation.
+/// Checks the table in the documentation of `MissedTickBehavior`.
 #[test]
 fn missed_ticks_are_skipped_or_delivered_in_a_burst_or_delayed() {
     let seen = |behavior: MissedTickBehavior, count: usize| {

@@ -1,5 +1,6 @@
-//! The futures on a virtual clock, polled by hand. `stress.rs` tests with threads, `tests/executors.rs` with real
-//! executors, and `model.rs` the orders of a poll and a deadline.
+//! Tests of the futures on a virtual clock, polled by hand. `stress.rs` tests them with threads,
+//! `tests/executors.rs` with real executors, and `model.rs` checks the interleavings of a poll and
+//! a deadline.
 
 mod block_on;
 mod delay_queue;
@@ -58,8 +59,8 @@ impl Task {
         self.count.0.swap(0, Ordering::Relaxed)
     }
 
-    /// Returns the number of other owners of the waker.
-    fn held(&self) -> usize {
+    /// Returns the number of clones of the waker outside this task.
+    fn waker_clones(&self) -> usize {
         Arc::strong_count(&self.count) - 2
     }
 }
@@ -95,7 +96,7 @@ fn futures_may_go_to_other_threads() {
     check_send(&timeout(MS, ready(())));
     check_send(&interval(MS).unwrap());
     check_send(&DelayQueue::<u32>::new());
-    // Values of any type, and futures that need pinning.
+    // A queue is `Unpin` for values of any type.
     fn check_unpin<T: Unpin>(_: &T) {}
     check_unpin(&DelayQueue::<core::marker::PhantomPinned>::new());
     assert!(size_of::<Sleep>() <= 40);

@@ -1,4 +1,4 @@
-//! Tests of when a sleep is armed and ready, and of resets.
+//! Tests of arming, readiness and resets of a sleep.
 
 use std::time::Instant;
 
@@ -16,11 +16,11 @@ fn a_sleep_is_armed_by_a_poll_and_disarmed_by_a_drop() {
     assert!(task.poll(&mut one).is_pending());
     let mut two = sleep(20 * MS);
     assert!(task.poll(&mut two).is_pending());
-    assert_eq!((armed(), task.held()), (2, 2));
+    assert_eq!((armed(), task.waker_clones()), (2, 2));
     drop(two);
-    assert_eq!((armed(), task.held()), (1, 1));
+    assert_eq!((armed(), task.waker_clones()), (1, 1));
     time.advance(10 * MS);
-    assert_eq!((armed(), task.held(), task.woken()), (0, 0, 1));
+    assert_eq!((armed(), task.waker_clones(), task.woken()), (0, 0, 1));
     assert_eq!(task.poll(&mut one), Poll::Ready(()));
     assert_eq!(task.poll(&mut one), Poll::Ready(()), "it stays ready");
     assert!(one.is_elapsed());
@@ -77,10 +77,13 @@ fn the_last_waker_is_woken_and_a_known_one_is_not_cloned() {
     let mut moved = sleep(10 * MS);
     for _ in 0..3 {
         assert!(first.poll(&mut moved).is_pending());
-        assert_eq!(first.held(), 1);
+        assert_eq!(first.waker_clones(), 1);
     }
     assert!(second.poll(&mut moved).is_pending());
-    assert_eq!((first.held(), second.held(), armed()), (0, 1, 1));
+    assert_eq!(
+        (first.waker_clones(), second.waker_clones(), armed()),
+        (0, 1, 1)
+    );
     time.advance(10 * MS);
     assert_eq!((first.woken(), second.woken()), (0, 1));
 }
@@ -102,19 +105,19 @@ fn a_reset_moves_the_deadline_of_a_waiting_task() {
     idle.reset(start + 21 * MS);
     time.advance(2 * MS);
     assert_eq!(task.woken(), 1);
-    // It has fired, and no poll has seen it yet.
+    // The sleep has fired, and was not polled since.
     idle.reset(start + 40 * MS);
     assert_eq!(armed(), 0);
     assert!(task.poll(&mut idle).is_pending() && armed() == 1);
     time.advance(19 * MS);
     assert!(task.poll(&mut idle).is_ready());
-    // It is ready, and reused.
+    // A sleep that is ready can be reset and used again.
     idle.reset(start + 50 * MS);
     assert!(!idle.is_elapsed());
     assert!(task.poll(&mut idle).is_pending());
     time.advance(10 * MS);
     assert!(task.poll(&mut idle).is_ready());
-    // To an instant in the past.
+    // Reset to an instant in the past.
     idle.reset(start + 90 * MS);
     assert!(task.poll(&mut idle).is_pending());
     task.woken();

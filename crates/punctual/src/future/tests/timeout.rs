@@ -1,8 +1,8 @@
-//! Tests of a timeout's cost, start and outcome.
+//! Tests of the cost, the start and the outcome of a timeout.
 
 use super::*;
 
-/// Ready at the given poll.
+/// A future that is ready after this number of polls.
 struct After(u32);
 
 impl Future for After {
@@ -25,7 +25,7 @@ fn a_ready_future_costs_no_timer() {
     let mut bounded = timeout(10 * MS, ready(7));
     assert_eq!(task.poll(&mut bounded), Poll::Ready(Ok(7)));
     assert!(!bounded.has_started());
-    assert_eq!((armed(), task.held()), (0, 0));
+    assert_eq!((armed(), task.waker_clones()), (0, 0));
 }
 
 #[test]
@@ -80,11 +80,11 @@ fn a_timeout_disarms_when_it_is_done_and_when_it_is_dropped() {
     assert!(task.poll(&mut bounded).is_pending() && task.poll(&mut bounded).is_pending());
     assert_eq!(armed(), 1);
     assert!(task.poll(&mut bounded).is_ready());
-    assert_eq!((armed(), task.held()), (0, 0));
+    assert_eq!((armed(), task.waker_clones()), (0, 0));
     let mut dropped = timeout_at(now() + MS, After(1));
     assert!(task.poll(&mut dropped).is_pending() && armed() == 1);
     assert_eq!(dropped.into_inner().0, 0);
-    assert_eq!((armed(), task.held()), (0, 0));
+    assert_eq!((armed(), task.waker_clones()), (0, 0));
     let mut longest = timeout(Duration::MAX, After(1));
     assert!(task.poll(&mut longest).is_pending());
     assert!(task.poll(&mut longest).is_ready());

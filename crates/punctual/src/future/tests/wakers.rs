@@ -1,10 +1,11 @@
-//! Wakers that panic, or that run other code of the executor.
+//! Tests with wakers that panic, or that run other code of the executor.
 
 use std::sync::Mutex;
 
 use super::*;
 
-/// A waker may run the executor's code: here it drops and creates sleeps in the same shard.
+/// A waker may run the executor's code. The wakers of this test drop and create sleeps in the same
+/// shard, which would deadlock under the shard's lock.
 #[test]
 fn wakers_are_woken_and_dropped_with_no_lock_held() {
     struct Drops(Mutex<Vec<Sleep>>, AtomicUsize);
@@ -43,7 +44,8 @@ fn wakers_are_woken_and_dropped_with_no_lock_held() {
     time.advance(10 * MS);
     assert_eq!((armed(), wakes.1.load(Ordering::Relaxed)), (0, 1));
 
-    // The last of its wakers is dropped by a poll with another waker, then by a drop.
+    // The last clone of the waker is dropped by a poll with another waker, then by the drop of the
+    // sleep.
     for replaced in [true, false] {
         let mut one = sleep(10 * MS);
         let waker: Waker = Arc::new(Drops(sleeping(), AtomicUsize::new(0))).into();

@@ -1,4 +1,4 @@
-//! The entries of a heap, and how they are sifted.
+//! The entries of a heap, and the operations that move them while one entry is sifted.
 
 use crate::queue::armings::Arming;
 use core::num::NonZeroU32;
@@ -8,32 +8,32 @@ pub trait Entry {
     /// Returns the index of the entry's timer.
     fn index(&self) -> u32;
 
-    /// Returns the order of its arming.
-    fn order(&self) -> NonZeroU32;
+    /// Returns the sequence of its timer's last arming.
+    fn sequence(&self) -> NonZeroU32;
 
-    /// Sets the order of its arming, after a renumbering.
-    fn set_order(&mut self, order: NonZeroU32);
+    /// Sets the sequence of the arming, after a renumbering.
+    fn set_sequence(&mut self, sequence: NonZeroU32);
 }
 
 /// An entry whose comparisons cannot fail.
 ///
-/// While an entry is sifted, it is held and other entries are shifted into the gap, so that a level costs
-/// one assignment. Safe code can do that only with entries that are `Copy`; other entries swap places with
-/// the held one.
+/// To sift an entry that is `Copy`, the heap holds a copy of it and shifts other entries into the
+/// gap, with one assignment per level. Safe code cannot leave a gap of entries that are not `Copy`;
+/// such an entry swaps places with the other entry on each level.
 pub trait Sifted: Entry + Ord + Sized {
-    /// The entry that is being sifted.
+    /// A copy of the entry that is being sifted, or `()` if the entry stays in the slice.
     type Held;
 
-    /// Holds the entry at `at`.
+    /// Begins to sift the entry at `at`.
     fn hold(entries: &[Self], at: usize) -> Self::Held;
 
-    /// Returns the held entry, whose position is `at`.
+    /// Returns the sifted entry, whose position is `at` now.
     fn held<'a>(held: &'a Self::Held, entries: &'a [Self], at: usize) -> &'a Self;
 
-    /// Shifts an entry from `from` to the held one's position `to`.
+    /// Moves the entry at `from` to the position `to` of the sifted entry.
     fn shift(entries: &mut [Self], from: usize, to: usize);
 
-    /// Puts the held entry at its final position.
+    /// Puts the sifted entry at its final position `at`.
     fn settle(held: Self::Held, entries: &mut [Self], at: usize);
 }
 
@@ -44,12 +44,12 @@ impl Entry for Arming {
     }
 
     #[inline]
-    fn order(&self) -> NonZeroU32 {
-        Arming::order(*self)
+    fn sequence(&self) -> NonZeroU32 {
+        Arming::sequence(*self)
     }
 
-    fn set_order(&mut self, order: NonZeroU32) {
-        *self = self.renumbered(order);
+    fn set_sequence(&mut self, sequence: NonZeroU32) {
+        *self = self.renumbered(sequence);
     }
 }
 

@@ -1,7 +1,8 @@
-//! A heap of timers with `D` children per entry: more children make fewer, more expensive levels.
+//! A heap of timers with `D` children per entry. More children make fewer levels, and each level
+//! more expensive.
 //!
-//! Every record has its entry's position, so a cancel removes the entry at once.
-//! [`PriorityQueue`](crate::PriorityQueue) uses the same heap.
+//! Each timer's record holds the position of its entry in the heap, so a cancel removes the entry
+//! at once. [`PriorityQueue`](crate::PriorityQueue) uses the same heap.
 
 pub(super) mod entry;
 pub mod placed;
@@ -15,10 +16,11 @@ use super::{Expired, Polled, TimerKey};
 use core::mem::size_of;
 use tracked::TrackedHeap;
 
-/// A heap of timers with `D` children per timer, 2 to 16. Arming, cancelling, re-arming and popping take
-/// O(log n); finding the next deadline takes O(1).
+/// A heap of timers with `D` children per timer, 2 to 16. Arming, cancelling, re-arming and popping
+/// take O(log n); finding the next deadline takes O(1).
 ///
-/// A timer takes 24 bytes plus its value, padded to 8 bytes. The heap frees its memory when it becomes empty.
+/// A timer takes 24 bytes plus its value, padded to 8 bytes. The heap frees its memory when it
+/// becomes empty.
 ///
 /// `Heap::new()` has 4 children per timer, which is best for most uses;
 /// [`with_arity`](Self::with_arity) makes other heaps.
@@ -85,8 +87,9 @@ impl<T, const D: usize> Heap<T, D> {
     /// If the heap would hold more than 2^32 - 1 timers.
     #[inline]
     pub fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
-        self.heap
-            .insert(value, |order, index| Arming::new(deadline, order, index))
+        self.heap.insert(value, |sequence, index| {
+            Arming::new(deadline, sequence, index)
+        })
     }
 
     /// Cancels a timer and returns its value, or `None` if the handle is stale. O(log n).
@@ -99,7 +102,9 @@ impl<T, const D: usize> Heap<T, D> {
     #[inline]
     pub fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
         self.heap
-            .reset(key, |order, index| Arming::new(deadline, order, index))
+            .reset(key, |sequence, index| {
+                Arming::new(deadline, sequence, index)
+            })
             .is_some()
     }
 
@@ -145,7 +150,7 @@ impl<T, const D: usize> Heap<T, D> {
             .map(|(key, due, value)| (key, due.deadline(), value))
     }
 
-    /// Removes and returns the first timer due at `now`, or `None` if none is due. O(log n).
+    /// Removes and returns the first timer due at `now`, or `None` if no timer is due. O(log n).
     #[inline]
     pub fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
         let (key, due, value) = self.heap.pop_if(|due| due.deadline() <= now)?;
@@ -156,7 +161,7 @@ impl<T, const D: usize> Heap<T, D> {
         })
     }
 
-    /// Does what [`pop_due`](Self::pop_due) does if `budget` is above 0, and takes 1 from it. O(log n).
+    /// Pops like [`pop_due`](Self::pop_due) if `budget` is above 0, and takes 1 from it. O(log n).
     pub fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
         if self.next_wakeup().is_none_or(|deadline| deadline > now) {
             return Polled::Idle;
@@ -185,7 +190,8 @@ impl<T, const D: usize> Heap<T, D> {
         self.heap.shrink_to_fit();
     }
 
-    /// Returns the bytes taken by the heap and its allocations, excluding memory that the values own. O(1).
+    /// Returns the bytes taken by the heap and its allocations, excluding memory that the values
+    /// own. O(1).
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.heap.memory()
     }

@@ -1,8 +1,8 @@
-//! What the bindings' heaps share: moving entries whose comparisons run code that may fail.
+//! Moves the entries of the bindings' heaps, whose comparisons run code that may fail.
 //!
-//! The sifting of the engine's heaps compares entries while it moves them. Here an operation first
-//! finds the place of an entry, which compares and changes nothing, and then moves the entry there,
-//! which cannot fail. The way between two places of a heap follows from the places.
+//! The engine's own heaps compare entries while they move them. Here an operation has two steps: it
+//! finds the place of an entry, which compares entries and changes nothing, and then moves the
+//! entry there, which compares nothing and cannot fail.
 
 pub use super::entry::Entry;
 pub use super::tracked::TrackedHeap;
@@ -12,17 +12,17 @@ use alloc::vec::Vec;
 use core::mem::{replace, take};
 use core::num::NonZeroU32;
 
-/// Returns the place among the first `len` of an entry that comes to `at`, in a heap with `arity`
-/// children per entry. `is_before(a, b)` returns whether the entry at `a`, or the entry that moves if
-/// `a` is `None`, precedes the entry at `b`. O(log n).
+/// Returns the place for an entry that is put at `at`, above or below it, among the first `len`
+/// entries of a heap with `arity` children per entry. `is_before(a, b)` returns whether the entry
+/// at `a` precedes the entry at `b`; `None` for `a` stands for the entry to be placed. O(log n).
 ///
-/// The way down follows the least children to the bottom and goes back up, because most entries
-/// belong near the bottom: to compare the entry with the least child of each level takes more
-/// comparisons (I. Wegener, "Bottom-up-heapsort", Theoretical Computer Science 118, 1993).
+/// On the way down, the search follows the least children to the bottom and then goes back up. Most
+/// entries belong near the bottom, so this takes fewer comparisons than to compare the entry on
+/// each level (I. Wegener, "Bottom-up-heapsort", Theoretical Computer Science 118, 1993).
 ///
 /// # Errors
 ///
-/// The first error of a comparison.
+/// Returns the first error of a comparison.
 #[inline(always)]
 pub fn find_place<E>(
     arity: usize,
@@ -57,8 +57,9 @@ pub fn find_place<E>(
     Ok(to)
 }
 
-/// Moves the entry at `from` to `to`, which is above or below it. Each entry between them moves one
-/// level the other way; `moved` is called with the new place of every moved entry. O(log n).
+/// Moves the entry at `from` to `to`, which is above or below it in the heap. Each entry between
+/// the two places moves one level the other way. Calls `moved` with the new place of every entry
+/// that moved. O(log n).
 #[inline(always)]
 pub fn relocate<E>(
     entries: &mut [E],
@@ -90,8 +91,8 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         self.slab.get(key).map(|timer| timer.place())
     }
 
-    /// Adds a value, with the entry that `make` builds from its order and its index and that belongs
-    /// at `to`. O(log n).
+    /// Adds a value, with the entry that `make` builds from its sequence and its index, at the
+    /// place `to`. O(log n).
     #[inline]
     pub fn insert_at(
         &mut self,
@@ -104,7 +105,8 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         key
     }
 
-    /// Replaces the entry at `place` by one that belongs at `to`, and returns the old one. O(log n).
+    /// Replaces the entry at `place` by the entry that `make` builds, moves the new entry to `to`,
+    /// and returns the old entry. O(log n).
     #[inline]
     pub fn reset_at(
         &mut self,
@@ -112,15 +114,16 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         to: usize,
         make: impl FnOnce(NonZeroU32, u32) -> E,
     ) -> E {
-        let order = self.next_order();
+        let sequence = self.next_sequence();
         let entry = &mut self.entries[place];
         let index = entry.index();
-        let old = replace(entry, make(order, index));
+        let old = replace(entry, make(sequence, index));
         self.relocate(place, to);
         old
     }
 
-    /// Removes the timer at `place`. The last entry comes there, and belongs at `to`. O(log n).
+    /// Removes the timer at `place`. The heap's last entry fills the gap and moves from there to
+    /// `to`. O(log n).
     #[inline]
     pub fn remove_at(&mut self, place: usize, to: usize) -> Option<(E, T)> {
         let entry = self.entries.swap_remove(place);
@@ -128,24 +131,24 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
             self.relocate(place, to);
         }
         let timer = self.slab.take(entry.index())?;
-        self.release();
+        self.free_if_empty();
         Some((entry, timer.value))
     }
 
-    /// Removes all timers and returns them in the order of their entries. O(n).
+    /// Removes all timers and returns them in the order of their entries in the heap. O(n).
     pub fn take_all(&mut self) -> Vec<(E, T)> {
         let taken = take(&mut self.entries).into_iter().filter_map(|entry| {
             let timer = self.slab.take(entry.index())?;
             Some((entry, timer.value))
         });
         let all = taken.collect();
-        self.release();
+        self.free_if_empty();
         all
     }
 
     #[inline]
     fn relocate(&mut self, from: usize, to: usize) {
-        let (entries, moved) = self.parts();
+        let (entries, moved) = self.entries_and_moved();
         relocate(entries, D, from, to, moved);
     }
 }

@@ -1,7 +1,9 @@
-//! Sifting for all heaps of this crate: slices in which no entry is greater than its `D` children.
+//! Sifts the entries of all heaps of this crate. A heap is a slice in which no entry is greater
+//! than its `D` children.
 //!
-//! The children of the entry at `n` are contiguous from `D * n + 1`, so that finding the least of
-//! them reads one or two cache lines. `moved` is called with the new position of every moved entry.
+//! The children of the entry at `n` are contiguous from `D * n + 1`, so finding the least child
+//! reads one or two cache lines. The functions call `moved` with the new position of every entry
+//! that they move.
 //!
 //! D-ary heaps: D. B. Johnson, "Priority queues with update and finding minimum spanning trees",
 //! Information Processing Letters 4 (1975). Heapify in O(n): R. W. Floyd, "Algorithm 245:
@@ -11,8 +13,8 @@ use super::entry::Sifted;
 use core::hint::select_unpredictable;
 use core::mem::size_of;
 
-/// Reading this constant checks an arity. With at most 16 children, and entries of at least 8 bytes, no
-/// child index overflows.
+/// Checks an arity at compile time, where code reads [`CHECKED`](Self::CHECKED). With at most 16
+/// children, and entries of at least 8 bytes, no child index overflows.
 pub(in crate::queue) struct Arity<const D: usize>;
 
 impl<const D: usize> Arity<D> {
@@ -20,10 +22,11 @@ impl<const D: usize> Arity<D> {
         assert!(D >= 2 && D <= 16, "a heap's arity is 2 to 16");
 }
 
-/// An entry and its position among its siblings.
+/// An entry, and its position among the children of its parent.
 type Child<'a, E> = (&'a E, usize);
 
-/// Returns the least child of the entry at `at` and its position, if it has children.
+/// Returns the least child of the entry at `at` and the child's position in `entries`, or `None` if
+/// the entry has no children.
 #[inline(always)]
 fn least_child<E: Sifted, const D: usize>(entries: &[E], at: usize) -> Option<Child<'_, E>> {
     const { assert!(size_of::<E>() >= 8) };
@@ -36,7 +39,8 @@ fn least_child<E: Sifted, const D: usize>(entries: &[E], at: usize) -> Option<Ch
     Some((least, first + place))
 }
 
-/// Returns the least of all children: the least of every four, then the least of those.
+/// Returns the least of `D` children: the least of each group of four, and then the least of the
+/// groups.
 #[inline(always)]
 fn least_of_all<E: Ord, const D: usize>(children: &[E; D]) -> Child<'_, E> {
     let child = |place: usize| (&children[place], place);
@@ -62,8 +66,8 @@ fn least_of_all<E: Ord, const D: usize>(children: &[E; D]) -> Child<'_, E> {
     least
 }
 
-/// Returns the lesser of two, the first if they are equal. These comparisons are unpredictable and
-/// dominate the cost of a heap, so they do not branch.
+/// Returns the lesser of two entries, the first if they are equal. The results of these comparisons
+/// are unpredictable and dominate the cost of a heap, so the code does not branch on them.
 #[inline(always)]
 fn lesser<'a, E: Ord>(former: Child<'a, E>, latter: Child<'a, E>) -> Child<'a, E> {
     let is_latter = latter.0 < former.0;
@@ -73,14 +77,14 @@ fn lesser<'a, E: Ord>(former: Child<'a, E>, latter: Child<'a, E>) -> Child<'a, E
     )
 }
 
-/// Returns the least of fewer than `D` siblings at the end.
+/// Returns the least of the fewer than `D` children at the end of the slice.
 #[inline]
 fn least_in_turn<E: Ord>(entries: &[E]) -> Option<Child<'_, E>> {
     entries.iter().zip(0..).reduce(lesser)
 }
 
-/// Sifts the entry at `at`, which may be greater than its children, down. O(log n), with
-/// one assignment per level.
+/// Sifts down the entry at `at`, which may be greater than its children. O(log n), with one
+/// assignment per level.
 #[inline]
 pub(in crate::queue) fn sift_down<E: Sifted, const D: usize>(
     entries: &mut [E],
@@ -100,8 +104,8 @@ pub(in crate::queue) fn sift_down<E: Sifted, const D: usize>(
     moved(&entries[at], at);
 }
 
-/// Sifts the entry at `at`, which may be less than its parent, up. O(log n), with one
-/// assignment per level.
+/// Sifts up the entry at `at`, which may be less than its parent. O(log n), with one assignment per
+/// level.
 #[inline]
 pub(in crate::queue) fn sift_up<E: Sifted, const D: usize>(
     entries: &mut [E],

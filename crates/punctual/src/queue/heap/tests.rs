@@ -37,7 +37,7 @@ proptest! {
         ops in ops(1..120), left in 0u32..200,
     ) {
         let mut heap = Heap::new();
-        heap.heap.wear(left);
+        heap.heap.renumber_after(left);
         Model::new(heap).run(ops);
     }
 

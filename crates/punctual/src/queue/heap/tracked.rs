@@ -1,36 +1,36 @@
-//! A heap whose entries are found by handle: every timer's record has the position of its entry.
+//! A heap that finds entries by handle: each timer's record holds the position of its entry.
 //!
 //! [`Heap`](super::Heap) uses it with deadlines, [`PriorityQueue`](crate::PriorityQueue) with
-//! priorities, and the Python package with Python's objects (`placed`).
+//! priorities, and the Python package with Python objects as priorities (`placed`).
 
 use super::entry::{Entry, Sifted};
 use super::sift::{Arity, sift, sift_down, sift_up};
 use crate::TimerKey;
-use crate::queue::armings::Armings;
-use crate::queue::slab::{RECORDS_KEPT, Slab, Tenant};
+use crate::queue::armings::ArmingCounter;
+use crate::queue::slab::{RECORDS_KEPT, RecordBody, Slab};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 use core::num::NonZeroU32;
 
-/// A record: 16 bytes for an 8-byte value.
+/// A timer's record in the slab. It takes 16 bytes for an 8-byte value.
 #[derive(Debug)]
-pub(super) struct Tracked<T> {
-    /// The entry's position, counted from 1: a free record has 0 there.
+pub(super) struct TimerRecord<T> {
+    /// The entry's position, counted from 1, so that 0 can mark a free record.
     place: NonZeroU32,
     generation: u32,
     pub(super) value: T,
 }
 
-const _: () = assert!(Slab::<Tracked<u64>>::RECORD == 16);
+const _: () = assert!(Slab::<TimerRecord<u64>>::RECORD == 16);
 
-impl<T> Tracked<T> {
+impl<T> TimerRecord<T> {
     #[inline]
     pub(super) fn place(&self) -> usize {
         self.place.get() as usize - 1
     }
 }
 
-impl<T> Tenant for Tracked<T> {
+impl<T> RecordBody for TimerRecord<T> {
     type Kept = ();
     const NEW: () = ();
 
@@ -40,9 +40,10 @@ impl<T> Tenant for Tracked<T> {
     }
 }
 
-/// Encodes a position. There are no more entries than records, so it fits in 32 bits.
+/// Returns a position counted from 1. A heap has as many entries as live records, so it fits in 32
+/// bits.
 #[inline]
-fn numbered(place: usize) -> NonZeroU32 {
+fn encode_place(place: usize) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(place as u32)
 }
 
@@ -50,8 +51,8 @@ fn numbered(place: usize) -> NonZeroU32 {
 #[derive(Debug)]
 pub struct TrackedHeap<E, T, const D: usize> {
     pub(super) entries: Vec<E>,
-    pub(super) slab: Slab<Tracked<T>>,
-    armings: Armings,
+    pub(super) slab: Slab<TimerRecord<T>>,
+    arming_counter: ArmingCounter,
 }
 
 impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
@@ -61,7 +62,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         TrackedHeap {
             entries: Vec::new(),
             slab: Slab::new(generation),
-            armings: Armings::new(),
+            arming_counter: ArmingCounter::new(),
         }
     }
 
@@ -83,13 +84,13 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         self.slab.get_mut(key).map(|timer| &mut timer.value)
     }
 
-    /// Returns the entries, the first one first.
+    /// Returns the entries in heap order: the first entry is the least.
     #[inline]
     pub fn entries(&self) -> &[E] {
         &self.entries
     }
 
-    /// Iterates over all timers, in the order of their entries.
+    /// Iterates over all timers, in the order of their entries in the heap.
     pub fn iter(&self) -> impl Iterator<Item = (TimerKey, &E, &T)> {
         self.entries.iter().filter_map(|entry| {
             let index = entry.index();
@@ -103,27 +104,27 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         self.entries.capacity() * size_of::<E>() + self.slab.memory()
     }
 
-    /// Adds a timer whose entry comes last, without sifting it.
+    /// Adds a timer, with its entry at the end of the heap. The caller must sift the entry.
     #[inline]
     pub(super) fn append(&mut self, value: T, make: impl FnOnce(NonZeroU32, u32) -> E) -> TimerKey {
-        let order = self.next_order();
-        let place = numbered(self.entries.len());
-        let (key, _) = self.slab.insert(|generation| Tracked {
+        let sequence = self.next_sequence();
+        let place = encode_place(self.entries.len());
+        let (key, _) = self.slab.insert(|generation| TimerRecord {
             place,
             generation,
             value,
         });
-        self.entries.push(make(order, key.index()));
+        self.entries.push(make(sequence, key.index()));
         key
     }
 
     /// Returns the entries, and a function that stores an entry's new position in its record.
     #[inline]
-    pub(super) fn parts(&mut self) -> (&mut [E], impl FnMut(&E, usize)) {
+    pub(super) fn entries_and_moved(&mut self) -> (&mut [E], impl FnMut(&E, usize)) {
         let slab = &mut self.slab;
         let moved = |entry: &E, place| {
             if let Some(timer) = slab.at_mut(entry.index()) {
-                timer.place = numbered(place);
+                timer.place = encode_place(place);
             }
         };
         (&mut self.entries, moved)
@@ -131,41 +132,44 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
 
     /// Frees memory if a large heap has just become empty. O(1) otherwise.
     #[inline]
-    pub(super) fn release(&mut self) {
-        self.slab.release();
+    pub(super) fn free_if_empty(&mut self) {
+        self.slab.free_if_empty();
         if self.entries.is_empty() && self.entries.capacity() > RECORDS_KEPT {
             self.entries.shrink_to(RECORDS_KEPT);
         }
     }
 
     #[inline]
-    pub(super) fn next_order(&mut self) -> NonZeroU32 {
-        if self.armings.must_renumber() {
+    pub(super) fn next_sequence(&mut self) -> NonZeroU32 {
+        if self.arming_counter.must_renumber() {
             self.renumber();
         }
-        self.armings.next()
+        self.arming_counter.next()
     }
 
-    /// Renumbers the arming order. The entries keep their positions, because their sequence does not change.
+    /// Renumbers the armings. The entries stay where they are, because their order does not change.
     #[cold]
     fn renumber(&mut self) {
         let armed = (0..)
             .zip(&self.entries)
-            .map(|(place, entry)| (entry.order(), place));
-        for (order, place) in self.armings.renumber(armed.collect::<Vec<(_, usize)>>()) {
-            self.entries[place].set_order(order);
+            .map(|(place, entry)| (entry.sequence(), place));
+        for (sequence, place) in self
+            .arming_counter
+            .renumber(armed.collect::<Vec<(_, usize)>>())
+        {
+            self.entries[place].set_sequence(sequence);
         }
     }
 
     /// Makes the heap renumber its armings after `left` more.
     #[cfg(test)]
-    pub(in crate::queue) fn wear(&mut self, left: u32) {
-        self.armings = Armings::with_remaining(left);
+    pub(in crate::queue) fn renumber_after(&mut self, left: u32) {
+        self.arming_counter = ArmingCounter::with_remaining(left);
     }
 }
 
 impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
-    /// Adds a value with the entry that `make` builds from its order and its index. O(log n).
+    /// Adds a value with the entry that `make` builds from its sequence and its index. O(log n).
     #[inline]
     pub(in crate::queue) fn insert(
         &mut self,
@@ -173,12 +177,12 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         make: impl FnOnce(NonZeroU32, u32) -> E,
     ) -> TimerKey {
         let key = self.append(value, make);
-        let (entries, moved) = self.parts();
+        let (entries, moved) = self.entries_and_moved();
         sift_up::<E, D>(entries, entries.len() - 1, moved);
         key
     }
 
-    /// Adds many values. O(n), or O(k log n) if the k new ones are few.
+    /// Adds k values. O(n), or O(k log n) if there are few new values.
     pub(in crate::queue) fn extend<I>(&mut self, values: impl IntoIterator<Item = (I, T)>)
     where
         I: FnOnce(NonZeroU32, u32) -> E,
@@ -188,7 +192,7 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
             self.append(value, make);
         }
         let len = self.entries.len();
-        let (entries, mut moved) = self.parts();
+        let (entries, mut moved) = self.entries_and_moved();
         if len - old > old / 4 {
             super::sift::heapify::<E, D>(entries);
             for (place, entry) in entries.iter().enumerate() {
@@ -209,10 +213,10 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         make: impl FnOnce(NonZeroU32, u32) -> E,
     ) -> Option<E> {
         let place = self.slab.get(key)?.place();
-        let order = self.next_order();
+        let sequence = self.next_sequence();
         let entry = self.entries.get_mut(place)?;
-        let old = replace(entry, make(order, key.index()));
-        let (entries, moved) = self.parts();
+        let old = replace(entry, make(sequence, key.index()));
+        let (entries, moved) = self.entries_and_moved();
         sift::<E, D>(entries, place, moved);
         Some(old)
     }
@@ -224,10 +228,10 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         let place = timer.place();
         let entry = self.entries.swap_remove(place);
         if place < self.entries.len() {
-            let (entries, moved) = self.parts();
+            let (entries, moved) = self.entries_and_moved();
             sift::<E, D>(entries, place, moved);
         }
-        self.release();
+        self.free_if_empty();
         Some((entry, timer.value))
     }
 
@@ -242,17 +246,17 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         }
         let entry = self.entries.swap_remove(0);
         if !self.entries.is_empty() {
-            let (entries, moved) = self.parts();
+            let (entries, moved) = self.entries_and_moved();
             sift_down::<E, D>(entries, 0, moved);
         }
         let index = entry.index();
         let timer = self.slab.take(index)?;
-        self.release();
+        self.free_if_empty();
         Some((timer.key(index), entry, timer.value))
     }
 
-    /// Removes the first timer and adds another one. O(log n), with half the work of doing one after the
-    /// other.
+    /// Removes the first timer and adds another one. O(log n), with half the work of doing one
+    /// after the other.
     #[inline]
     pub(in crate::queue) fn pop_insert(
         &mut self,
@@ -267,7 +271,7 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         let timer = self.slab.take(index);
         let key = self.append(value, make);
         let entry = self.entries.swap_remove(0);
-        let (entries, moved) = self.parts();
+        let (entries, moved) = self.entries_and_moved();
         sift_down::<E, D>(entries, 0, moved);
         let popped = timer.map(|timer| (timer.key(index), entry, timer.value));
         (key, popped)
@@ -282,7 +286,7 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
     pub(in crate::queue) fn clear(&mut self) {
         self.entries.clear();
         self.slab.clear();
-        self.release();
+        self.free_if_empty();
     }
 
     pub(in crate::queue) fn shrink_to_fit(&mut self) {

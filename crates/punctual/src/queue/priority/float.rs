@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-/// A floating-point number with the total order of IEEE 754: -NaN, -∞, negative numbers, -0, +0, positive
-/// numbers, ∞, NaN.
+/// A floating-point number with the total order of IEEE 754: -NaN, -∞, negative numbers, -0, +0,
+/// positive numbers, ∞, NaN.
 ///
-/// A `NaN` is safe in a queue: it comes last, or first if its sign bit is set. `-0.0` comes
-/// before `0.0` and is not equal to it. The comparison is an integer comparison. An `f32` can be used as
+/// A `NaN` is safe in a queue: it comes last, or first if its sign bit is set. `-0.0` comes before
+/// `0.0` and is not equal to it. The comparison is an integer comparison. An `f32` can be used as
 /// `TotalF64::new(priority.into())`.
 ///
 /// ```
@@ -19,7 +19,7 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TotalF64 {
-    /// The number's bits, with all but the sign bit inverted if it is negative.
+    /// The number's bits. If the number is negative, all bits except the sign bit are inverted.
     rank: i64,
 }
 

@@ -1,4 +1,4 @@
-//! A priority queue without time, on the same heap as the timer queue.
+//! A priority queue without time. It uses the same heap as [`Heap`](super::Heap).
 
 mod float;
 #[cfg(test)]
@@ -14,11 +14,11 @@ use core::cmp::Ordering;
 use core::mem::size_of;
 use core::num::NonZeroU32;
 
-/// A priority, its insertion order, and the index of its value.
+/// A heap entry: a priority, the sequence of its insertion, and the index of its value.
 #[derive(Clone, Copy, Debug)]
 struct Ranked<P> {
     priority: P,
-    order: NonZeroU32,
+    sequence: NonZeroU32,
     index: u32,
 }
 
@@ -27,7 +27,7 @@ impl<P: Ord> Ord for Ranked<P> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.priority
             .cmp(&other.priority)
-            .then(self.order.cmp(&other.order))
+            .then(self.sequence.cmp(&other.sequence))
     }
 }
 
@@ -64,16 +64,16 @@ impl<P> Entry for Ranked<P> {
     }
 
     #[inline]
-    fn order(&self) -> NonZeroU32 {
-        self.order
+    fn sequence(&self) -> NonZeroU32 {
+        self.sequence
     }
 
-    fn set_order(&mut self, order: NonZeroU32) {
-        self.order = order;
+    fn set_sequence(&mut self, sequence: NonZeroU32) {
+        self.sequence = sequence;
     }
 }
 
-/// Priorities may be of any type and cannot be copied, so entries swap places while one is sifted.
+/// Priorities may be of a type that is not `Copy`, so a sifted entry swaps places with others.
 impl<P: Ord> Sifted for Ranked<P> {
     type Held = ();
 
@@ -94,15 +94,15 @@ impl<P: Ord> Sifted for Ranked<P> {
     fn settle((): (), _: &mut [Self], _: usize) {}
 }
 
-/// A priority queue: a heap with `D` children per entry, 2 to 16. It pops the least priority first, and
-/// equal priorities in the order in which they were pushed. A value can be found, changed and removed by
-/// its handle.
+/// A priority queue: a heap with `D` children per entry, 2 to 16. It pops the least priority first,
+/// and equal priorities in the order in which they were pushed. A value can be found, changed and
+/// removed by its handle.
 ///
 /// Priorities may be of any type that is [`Ord`]: integers, tuples, strings. Wrap floats in
 /// [`TotalF64`]; use [`Reverse`](core::cmp::Reverse) to pop the greatest first.
 ///
-/// An entry takes its priority plus 8 bytes and its value plus 8 bytes, both padded: 32 bytes if both
-/// are 8 bytes long. The queue frees its memory when it becomes empty.
+/// An entry takes its priority plus 8 bytes and its value plus 8 bytes, both padded: 32 bytes if
+/// both are 8 bytes long. The queue frees its memory when it becomes empty.
 ///
 /// If a comparison of two priorities panics, the order is unspecified and entries may be lost.
 ///
@@ -119,7 +119,7 @@ impl<P: Ord> Sifted for Ranked<P> {
 ///
 /// assert_eq!(jobs.pop(), Some((2, "reply")));
 /// assert_eq!(jobs.pop(), Some((3, "backup")));
-/// assert_eq!(jobs.pop_due(&4), None); // none left up to 4
+/// assert_eq!(jobs.pop_due(&4), None); // no entry left with a priority of at most 4
 ///
 /// let mut costs: PriorityQueue<TotalF64, char> = PriorityQueue::new();
 /// costs.push(0.5.into(), 'b');
@@ -133,7 +133,8 @@ pub struct PriorityQueue<P, T, const D: usize = 4> {
 }
 
 impl<P: Ord, T> PriorityQueue<P, T> {
-    /// Returns an empty queue with 4 children per entry, best for most uses. Allocates nothing. O(1).
+    /// Returns an empty queue with 4 children per entry, best for most uses. Allocates nothing.
+    /// O(1).
     ///
     /// ```
     /// let queue: punctual::PriorityQueue<u32, &str> = punctual::PriorityQueue::new();
@@ -160,7 +161,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         }
     }
 
-    /// Adds a value and returns its handle. O(log n); O(1) if it comes last.
+    /// Adds a value and returns its handle. O(log n); O(1) if its priority is the greatest.
     ///
     /// # Panics
     ///
@@ -177,7 +178,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.insert(value, ranked(priority))
     }
 
-    /// Removes and returns the least entry. O(log n).
+    /// Removes and returns the entry with the least priority. O(log n).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -189,7 +190,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.pop_if(|_| true).map(popped)
     }
 
-    /// Removes and returns the least entry if its priority is at most `limit`. O(log n); O(1) if it is not.
+    /// Removes and returns the least entry if its priority is at most `limit`. O(log n); O(1) if
+    /// the priority is greater.
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -204,9 +206,9 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
             .map(popped)
     }
 
-    /// Removes the least entry, then adds a value. Returns the new handle and the removed entry. The new value
-    /// stays even if its priority is the least. O(log n), at half the cost of a [`pop`](Self::pop) and a
-    /// [`push`](Self::push).
+    /// Removes the least entry, then adds a value. Returns the new handle and the removed entry.
+    /// The new value stays even if its priority is the least. O(log n), at half the cost of a
+    /// [`pop`](Self::pop) and a [`push`](Self::push).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -246,8 +248,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.entries().first().map(|entry| &entry.priority)
     }
 
-    /// Changes a value's priority as if it were pushed now, and returns the old priority, or `None` if
-    /// the handle is stale. O(log n).
+    /// Changes a value's priority and returns the old priority, or `None` if the handle is stale.
+    /// Among equal priorities, the value then pops last. O(log n).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -352,7 +354,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.clear();
     }
 
-    /// Iterates over all values with their handles and priorities, in no particular order. O(n) in total.
+    /// Iterates over all values with their handles and priorities, in no particular order. O(n) in
+    /// total.
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -392,8 +395,8 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.shrink_to_fit();
     }
 
-    /// Returns the bytes taken by the queue and its allocations, excluding memory that priorities and values
-    /// own. O(1).
+    /// Returns the bytes taken by the queue and its allocations, excluding memory that priorities
+    /// and values own. O(1).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -408,9 +411,9 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
 
 #[inline]
 fn ranked<P>(priority: P) -> impl FnOnce(NonZeroU32, u32) -> Ranked<P> {
-    move |order, index| Ranked {
+    move |sequence, index| Ranked {
         priority,
-        order,
+        sequence,
         index,
     }
 }
@@ -426,7 +429,7 @@ impl<P: Ord, T, const D: usize> Default for PriorityQueue<P, T, D> {
     }
 }
 
-/// Adds many values: O(n) together if they are many, O(log n) each if they are few.
+/// Adds many values. O(n) for all of them together; O(log n) for each if there are few.
 ///
 /// ```
 /// use punctual::PriorityQueue;
@@ -442,7 +445,8 @@ impl<P: Ord, T, const D: usize> Extend<(P, T)> for PriorityQueue<P, T, D> {
     }
 }
 
-/// O(n), with 4 children per entry. For another arity, extend an empty queue.
+/// Returns a queue of these values with 4 children per entry. O(n). For another arity, extend an
+/// empty queue.
 ///
 /// ```
 /// use punctual::PriorityQueue;

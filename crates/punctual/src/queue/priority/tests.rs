@@ -39,10 +39,10 @@ fn op<P: Clone + std::fmt::Debug + 'static>(
     ]
 }
 
-/// The expected contents, sorted by priority and insertion order.
+/// The model: the expected entries, sorted by priority and then by insertion.
 struct Sorted<P> {
     entries: Vec<(P, u32, TimerKey)>,
-    given: u32,
+    last_value: u32,
     stale: Vec<TimerKey>,
 }
 
@@ -63,25 +63,25 @@ impl<P: Ord + Clone + std::fmt::Debug> Sorted<P> {
     }
 
     fn next(&mut self) -> u32 {
-        self.given += 1;
-        self.given
+        self.last_value += 1;
+        self.last_value
     }
 
-    /// Returns the position of the n-th value in insertion order.
+    /// Returns the position of one of the values.
     fn pick(&self, pick: u8) -> Option<usize> {
         let len = self.entries.len();
         (len > 0).then(|| usize::from(pick) % len)
     }
 }
 
-fn run<P: Ord + Clone + std::fmt::Debug, const D: usize>(ops: &[Op<P>], worn: Option<u32>) {
+fn run<P: Ord + Clone + std::fmt::Debug, const D: usize>(ops: &[Op<P>], armings_left: Option<u32>) {
     let mut queue = PriorityQueue::<P, u32, D>::default();
-    if let Some(left) = worn {
-        queue.heap.wear(left);
+    if let Some(left) = armings_left {
+        queue.heap.renumber_after(left);
     }
     let mut model = Sorted {
         entries: Vec::new(),
-        given: 0,
+        last_value: 0,
         stale: Vec::new(),
     };
     for op in ops {
@@ -170,7 +170,7 @@ fn extend<P: Ord + Clone + std::fmt::Debug, const D: usize>(
     model: &mut Sorted<P>,
     priorities: Vec<P>,
 ) {
-    let first = model.given + 1;
+    let first = model.last_value + 1;
     queue.extend(
         (first..)
             .zip(&priorities)

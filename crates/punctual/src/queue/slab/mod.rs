@@ -1,25 +1,29 @@
-//! The timers of a queue, in one growing array of records that never move. A record is found by
-//! index; its generation distinguishes its successive timers.
+//! The timers of a queue, in one array of records. A timer's record keeps its index as long as the
+//! timer lives. The record's generation distinguishes the timers that use the record one after
+//! another. A handle is an index and a generation.
 //!
-//! The queue decides what a record holds besides its generation, and what it keeps when its timer
-//! leaves.
+//! The queue defines the body of a live record ([`RecordBody`]), and data that stays in the record
+//! when its timer is removed ([`RecordBody::Kept`]).
 //!
-//! A record is no larger than its body and what it keeps if the body has a field that is never 0:
-//! the wheel's takes 32 bytes for an 8-byte value. A record that has used all generations is never
-//! used again, so that no handle is ever valid for another timer: one record is lost in four
-//! billion timers.
+//! If the body has a field that is never 0, the compiler stores there whether the record is live,
+//! so the record is no larger than its body and its kept data. A wheel's record takes 32 bytes for
+//! an 8-byte value.
 //!
-//! The last records, from some index on, are the *tail*: free, and in no free list. New timers take
-//! records from its start. When the last of many timers is gone, all records become the tail.
-//! Freeing a million of them takes milliseconds, so the wheel frees them in pieces, from the end,
-//! one with each call that finds nothing due.
+//! A record that has used all generations is never used again, so a handle is never valid for
+//! another timer. One record is lost in four billion timers.
+//!
+//! The *tail* is the records from some index to the end: they are free, and not in the free list.
+//! When the free list is empty, it gets records from the start of the tail. When the last of many
+//! timers is removed, all records become the tail. To free a million records takes milliseconds, so
+//! the wheel frees the tail in pieces, from the end, one piece with each call that finds nothing
+//! due.
 
 #[cfg(test)]
 mod tests;
 
 use super::TimerKey;
 use super::prefetch::prefetch;
-use super::shorten::{Pieces, lengthen, shorten};
+use super::shorten::{ShrinkMode, lengthen, shorten};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
@@ -30,27 +34,27 @@ const LAST_GENERATION: u32 = RETIRED - 1;
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
 
-/// Number of records and entries kept when a queue becomes empty.
+/// Maximum number of records, and of a heap's entries, whose memory an empty queue keeps.
 pub(super) const RECORDS_KEPT: usize = 1024;
 
 /// Maximum number of records that are added to the free list at once.
 const REFILL: usize = 64;
 
-/// Bytes of records that one step scans and frees.
+/// Number of bytes of records that one step scans and frees.
 const FREE_STEP: usize = 32 << 10;
 
 /// The body of a live record.
-pub(super) trait Tenant {
-    /// What a record keeps when its timer leaves.
+pub(super) trait RecordBody {
+    /// Data that stays in a record when its timer is removed.
     type Kept: Copy + core::fmt::Debug;
 
-    /// What a new record keeps.
+    /// The kept data of a new record.
     const NEW: Self::Kept;
 
-    /// Returns the generation it was made with.
+    /// Returns the generation with which the body was created.
     fn generation(&self) -> u32;
 
-    /// Returns its handle.
+    /// Returns the handle of the timer, given its index.
     #[inline]
     fn key(&self, index: u32) -> TimerKey {
         TimerKey::new(index, self.generation())
@@ -65,51 +69,52 @@ enum State<R> {
 
 #[derive(Debug)]
 #[repr(C)]
-struct Record<R: Tenant> {
+struct Record<R: RecordBody> {
     state: State<R>,
     kept: R::Kept,
 }
 
-impl<R: Tenant> Record<R> {
+impl<R: RecordBody> Record<R> {
     /// Returns the body of a live record.
     #[inline]
-    fn tenant(&self) -> Option<&R> {
+    fn body(&self) -> Option<&R> {
         match &self.state {
-            State::Live(tenant) => Some(tenant),
+            State::Live(body) => Some(body),
             State::Free { .. } => None,
         }
     }
 }
 
-/// The records.
+/// The records of one queue, live and free.
 #[derive(Debug)]
-pub(super) struct Slab<R: Tenant> {
+pub(super) struct Slab<R: RecordBody> {
     records: Vec<Record<R>>,
-    free: u32,
+    free_head: u32,
     live: usize,
-    /// The generation of new records, higher than any of the freed records.
-    floor: u32,
-    /// The start of the tail. Live records and those of the free list are before it.
+    /// The generation that new records start with. It is higher than the generations of all handles
+    /// to freed records.
+    new_generation: u32,
+    /// The index at which the tail starts. Live records and records of the free list are before it.
     tail: usize,
-    /// Whether so many generations are used that records are no longer freed.
+    /// Whether so many generations are used that the slab no longer frees records.
     never_shrinks: bool,
-    pieces: Pieces,
+    shrink_mode: ShrinkMode,
 }
 
-impl<R: Tenant> Slab<R> {
+impl<R: RecordBody> Slab<R> {
     /// Size of a record in bytes.
     pub(super) const RECORD: usize = size_of::<Record<R>>();
 
     /// Returns an empty slab whose new records have this generation.
-    pub(super) const fn new(floor: u32) -> Self {
+    pub(super) const fn new(new_generation: u32) -> Self {
         Slab {
             records: Vec::new(),
-            free: NONE,
+            free_head: NONE,
             live: 0,
-            floor,
+            new_generation,
             tail: 0,
             never_shrinks: false,
-            pieces: Pieces::Freed,
+            shrink_mode: ShrinkMode::InPlace,
         }
     }
 
@@ -121,8 +126,8 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
-    /// Inserts the body that `make` returns for the record's generation. Returns its handle and
-    /// what the record kept. O(1) amortised.
+    /// Inserts the body that `make` returns for the record's generation. Returns the handle and the
+    /// record's kept data. O(1) amortised.
     ///
     /// # Panics
     ///
@@ -133,42 +138,43 @@ impl<R: Tenant> Slab<R> {
             self.reserve(NONE as usize),
             "a queue holds at most 2^32 - 1 timers"
         );
-        let index = self.free;
+        let index = self.free_head;
         let record = &mut self.records[index as usize];
         let State::Free { generation, next } = record.state else {
             unreachable!("the free list has live records");
         };
-        self.free = next;
+        self.free_head = next;
         self.live += 1;
         record.state = State::Live(make(generation));
         (TimerKey::new(index, generation), record.kept)
     }
 
-    /// Returns whether the next timer finds a free record. O(1).
+    /// Returns whether the free list has a record. O(1).
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.free != NONE
+        self.free_head != NONE
     }
 
-    /// Makes room for a timer among the first `limit` records. Returns whether there is room. O(1)
-    /// amortised.
+    /// Makes room for a timer in the free list, from the first `limit` records. Returns whether
+    /// there is room. O(1) amortised.
     #[inline]
     pub(super) fn reserve(&mut self, limit: usize) -> bool {
-        if self.free == NONE {
+        if self.free_head == NONE {
             self.refill(limit);
         }
         self.has_room()
     }
 
-    /// Moves some records of the tail, which may be new ones, to the empty free list.
+    /// Moves some records of the tail to the empty free list. Allocates records if the tail is
+    /// empty.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, limit: usize) {
-        while self.free == NONE && self.tail < limit {
+        while self.free_head == NONE && self.tail < limit {
             let to = limit.min(self.tail + REFILL);
             if self.tail == self.records.len() {
                 lengthen(&mut self.records);
-                let generation = self.floor;
+                let generation = self.new_generation;
                 let len = self.records.capacity().min(to);
                 self.records.resize_with(len, || Record {
                     state: State::Free {
@@ -178,20 +184,20 @@ impl<R: Tenant> Slab<R> {
                     kept: R::NEW,
                 });
             }
-            self.list(to.min(self.records.len()));
+            self.add_to_free_list(to.min(self.records.len()));
         }
     }
 
-    /// Moves the records of the tail before `to` to the free list, as new ones. Records that have
-    /// used all generations stay out of it.
-    fn list(&mut self, to: usize) {
+    /// Moves the records of the tail before index `to` to the free list, with the kept data of new
+    /// records. Leaves out records that have used all generations.
+    fn add_to_free_list(&mut self, to: usize) {
         for index in (self.tail..to).rev() {
             let record = &mut self.records[index];
             if let State::Free { generation, next } = &mut record.state
                 && *generation != RETIRED
             {
                 record.kept = R::NEW;
-                *next = replace(&mut self.free, index as u32);
+                *next = replace(&mut self.free_head, index as u32);
             }
         }
         self.tail = to;
@@ -201,22 +207,23 @@ impl<R: Tenant> Slab<R> {
     #[inline]
     pub(super) fn get(&self, key: TimerKey) -> Option<&R> {
         self.at(key.index)
-            .filter(|tenant| tenant.generation() == key.generation)
+            .filter(|body| body.generation() == key.generation)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, key: TimerKey) -> Option<&mut R> {
-        self.get_kept_mut(key).map(|(tenant, _)| tenant)
+        self.get_mut_with_kept(key).map(|(body, _)| body)
     }
 
-    /// Returns the body of a handle's timer and what its record keeps. O(1).
+    /// Returns the body of a handle's timer and its record's kept data, or `None` if the handle is
+    /// stale. O(1).
     #[inline]
-    pub(super) fn get_kept_mut(&mut self, key: TimerKey) -> Option<(&mut R, R::Kept)> {
+    pub(super) fn get_mut_with_kept(&mut self, key: TimerKey) -> Option<(&mut R, R::Kept)> {
         match self.records.get_mut(key.index as usize) {
             Some(Record {
-                state: State::Live(tenant),
+                state: State::Live(body),
                 kept,
-            }) if tenant.generation() == key.generation => Some((tenant, *kept)),
+            }) if body.generation() == key.generation => Some((body, *kept)),
             _ => None,
         }
     }
@@ -229,43 +236,43 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
-    /// Returns the body at `index`, whatever its generation.
+    /// Returns the live body at `index`, of any generation.
     #[inline]
     pub(super) fn at(&self, index: u32) -> Option<&R> {
-        self.records.get(index as usize)?.tenant()
+        self.records.get(index as usize)?.body()
     }
 
-    /// Returns the body at `index` and what its record keeps.
+    /// Returns the live body at `index`, of any generation, and its record's kept data.
     #[inline]
-    pub(super) fn kept_at(&self, index: u32) -> Option<(&R, R::Kept)> {
+    pub(super) fn at_with_kept(&self, index: u32) -> Option<(&R, R::Kept)> {
         let record = self.records.get(index as usize)?;
-        Some((record.tenant()?, record.kept))
+        Some((record.body()?, record.kept))
     }
 
     #[inline]
     pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut R> {
         match self.records.get_mut(index as usize)?.state {
-            State::Live(ref mut tenant) => Some(tenant),
+            State::Live(ref mut body) => Some(body),
             State::Free { .. } => None,
         }
     }
 
-    /// Returns what the record at `index` keeps, live or free.
+    /// Returns the kept data of the record at `index`, live or free.
     #[inline]
     pub(super) fn kept(&self, index: u32) -> Option<R::Kept> {
         self.records.get(index as usize).map(|record| record.kept)
     }
 
-    /// Has the record at `index` keep `kept`, if there is such a record.
+    /// Sets the kept data of the record at `index`, if there is such a record.
     #[inline]
-    pub(super) fn keep(&mut self, index: u32, kept: R::Kept) {
+    pub(super) fn set_kept(&mut self, index: u32, kept: R::Kept) {
         if let Some(record) = self.records.get_mut(index as usize) {
             record.kept = kept;
         }
     }
 
-    /// Has all records before the tail keep `kept`. O(records).
-    pub(super) fn all_keep(&mut self, kept: R::Kept) {
+    /// Sets the kept data of all records before the tail. O(records).
+    pub(super) fn set_all_kept(&mut self, kept: R::Kept) {
         for record in &mut self.records[..self.tail] {
             record.kept = kept;
         }
@@ -274,42 +281,42 @@ impl<R: Tenant> Slab<R> {
     /// Removes the timer of a handle. O(1).
     #[inline]
     pub(super) fn remove(&mut self, key: TimerKey) -> Option<R> {
-        self.take_if(key.index, |tenant| tenant.generation() == key.generation)
+        self.take_if(key.index, |body| body.generation() == key.generation)
     }
 
-    /// Removes the timer at `index`, whatever its generation. O(1).
+    /// Removes the timer at `index`, of any generation. O(1).
     #[inline]
     pub(super) fn take(&mut self, index: u32) -> Option<R> {
         self.take_if(index, |_| true)
     }
 
-    /// Removes the timer at `index` if `condition` holds for it. O(1).
+    /// Removes the timer at `index` if `condition` is true for its body. O(1).
     #[inline]
     pub(super) fn take_if(&mut self, index: u32, condition: impl Fn(&R) -> bool) -> Option<R> {
         let state = &mut self.records.get_mut(index as usize)?.state;
         let generation = match state {
-            State::Live(tenant) if condition(tenant) => tenant.generation() + 1,
+            State::Live(body) if condition(body) => body.generation() + 1,
             _ => return None,
         };
         let next = match generation {
             RETIRED => NONE, // not in the free list
-            _ => replace(&mut self.free, index),
+            _ => replace(&mut self.free_head, index),
         };
         let free = State::Free { generation, next };
         self.live -= 1;
         match replace(state, free) {
-            State::Live(tenant) => Some(tenant),
+            State::Live(body) => Some(body),
             State::Free { .. } => None,
         }
     }
 
-    /// Returns the number of records, free ones included.
+    /// Returns the number of live and free records.
     #[cfg(test)]
     pub(super) fn records(&self) -> usize {
         self.records.len()
     }
 
-    /// Returns the number of records before the tail: all live ones are among them.
+    /// Returns the number of records before the tail, which include all live records.
     #[cfg(test)]
     pub(super) fn used(&self) -> usize {
         self.tail
@@ -320,12 +327,12 @@ impl<R: Tenant> Slab<R> {
         self.live
     }
 
-    /// Returns all live bodies, by index. O(records).
+    /// Returns all live bodies with their indices, in the order of the indices. O(records).
     #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &R)> {
         (0..)
             .zip(&self.records[..self.tail])
-            .filter_map(|(index, record)| Some((index, record.tenant()?)))
+            .filter_map(|(index, record)| Some((index, record.body()?)))
     }
 
     /// Removes all timers and frees their memory. O(records).
@@ -333,75 +340,78 @@ impl<R: Tenant> Slab<R> {
         for index in 0..self.records.len() {
             self.take(index as u32);
         }
-        self.release();
+        self.free_if_empty();
     }
 
     /// Frees memory if a large slab has just become empty. O(records), otherwise O(1).
     #[inline]
-    pub(super) fn release(&mut self) {
+    pub(super) fn free_if_empty(&mut self) {
         if self.live == 0 && self.records.capacity() > RECORDS_KEPT {
             self.shrink_to_fit(usize::MAX);
         }
     }
 
-    /// Returns whether so many records are in use that freeing them pays when the slab is empty.
-    /// O(1).
+    /// Returns whether the slab has so many records that an empty slab should free them. O(1).
     #[inline]
     pub(super) fn is_large(&self) -> bool {
         self.tail > RECORDS_KEPT && !self.never_shrinks
     }
 
-    /// Moves all records to the tail of an empty slab. They keep nothing of their last timers.
-    /// O(1).
+    /// Moves all records of an empty slab to the tail. Their kept data becomes that of new records
+    /// when they are used again. O(1).
     pub(super) fn restart(&mut self) {
         debug_assert_eq!(self.live, 0);
-        (self.tail, self.free) = (0, NONE);
+        (self.tail, self.free_head) = (0, NONE);
     }
 
-    /// Returns whether memory is waiting to be freed.
+    /// Returns whether [`free_piece`](Self::free_piece) has records to free.
     #[inline]
     pub(super) fn has_memory_to_free(&self) -> bool {
         self.records.len() > RECORDS_KEPT.max(self.tail) && !self.never_shrinks
     }
 
-    /// Frees a piece of the tail. Returns whether more is waiting. O(1), a few microseconds.
+    /// Frees a piece of the tail. Returns whether there is more to free. O(1), a few microseconds.
     #[cold]
     #[inline(never)]
     pub(super) fn free_piece(&mut self) -> bool {
         if !self.has_memory_to_free() {
             return false;
         }
-        let least = RECORDS_KEPT.max(self.tail);
+        let min_len = RECORDS_KEPT.max(self.tail);
         let len = self.records.len();
         let piece = (FREE_STEP / Self::RECORD).max(1);
-        let to = len.saturating_sub(piece).max(least);
-        let Some(floor) = floor_after_freeing(&self.records[to..], self.floor) else {
+        let to = len.saturating_sub(piece).max(min_len);
+        let Some(new_generation) =
+            new_generation_after_freeing(&self.records[to..], self.new_generation)
+        else {
             self.never_shrinks = true;
             return false;
         };
-        self.floor = floor;
-        shorten(&mut self.records, to, least, &mut self.pieces);
+        self.new_generation = new_generation;
+        shorten(&mut self.records, to, min_len, &mut self.shrink_mode);
         self.has_memory_to_free()
     }
 
-    /// Frees the free records at the end, and lists those among the first `limit` anew. Free
-    /// records keep nothing of their last timers. O(records).
+    /// Frees the free records at the end of the array, and rebuilds the free list from the first
+    /// `limit` records, with the kept data of new records. O(records).
     #[cold]
     pub(super) fn shrink_to_fit(&mut self, limit: usize) {
-        let is_live = |record: &Record<R>| record.tenant().is_some();
+        let is_live = |record: &Record<R>| record.body().is_some();
         let last = self.records.iter().rposition(is_live);
         let len = last.map_or(0, |last| last + 1).max(RECORDS_KEPT);
         if len < self.records.len() {
-            let Some(floor) = floor_after_freeing(&self.records[len..], self.floor) else {
+            let Some(new_generation) =
+                new_generation_after_freeing(&self.records[len..], self.new_generation)
+            else {
                 self.never_shrinks = true;
                 return;
             };
-            self.floor = floor;
+            self.new_generation = new_generation;
             self.records.truncate(len);
         }
         self.records.shrink_to_fit();
-        (self.tail, self.free) = (0, NONE);
-        self.list(self.records.len().min(limit));
+        (self.tail, self.free_head) = (0, NONE);
+        self.add_to_free_list(self.records.len().min(limit));
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -409,13 +419,17 @@ impl<R: Tenant> Slab<R> {
     }
 }
 
-/// Returns the generation for new records after these free records are freed: no lower than `floor`
-/// and the next generation of each. Returns `None` if more than half of the generations would be
-/// used; then the records stay allocated.
-fn floor_after_freeing<R: Tenant>(records: &[Record<R>], floor: u32) -> Option<u32> {
+/// Returns the generation that new records start with after these free records are freed: the
+/// highest of `new_generation` and the next generation of each record. Returns `None` if more than
+/// half of all generations would be used; then the records must stay allocated.
+fn new_generation_after_freeing<R: RecordBody>(
+    records: &[Record<R>],
+    new_generation: u32,
+) -> Option<u32> {
     let next = records.iter().map(|record| match record.state {
         State::Live(_) => 0,
         State::Free { generation, .. } => generation,
     });
-    Some(next.fold(floor, u32::max)).filter(|&floor| floor <= LAST_GENERATION / 2)
+    Some(next.fold(new_generation, u32::max))
+        .filter(|&new_generation| new_generation <= LAST_GENERATION / 2)
 }

@@ -1,4 +1,5 @@
-//! Tests of the slab against a map, of its generations, and of the amount freed at once.
+//! Tests of the slab against a map, of its generations, and of the amount of memory that one call
+//! frees.
 
 use super::*;
 use crate::queue::model::random::cases;
@@ -10,7 +11,7 @@ struct TestTimer {
     value: u32,
 }
 
-impl Tenant for TestTimer {
+impl RecordBody for TestTimer {
     type Kept = ();
     const NEW: () = ();
 
@@ -26,7 +27,8 @@ fn insert(slab: &mut Slab<TestTimer>, value: u32) -> TimerKey {
     key
 }
 
-/// Starts to free the memory of a slab that has just become empty, if it is large. Returns whether it did.
+/// Moves all records to the tail if the slab is empty and large, as the wheel does. Returns true if
+/// it moved them.
 fn restarts(slab: &mut Slab<TestTimer>) -> bool {
     let restarts = slab.len() == 0 && slab.is_large();
     if restarts {
@@ -71,7 +73,7 @@ fn handles_stay_stale_after_their_records_were_freed() {
         .collect();
     keys.iter()
         .for_each(|&key| assert!(slab.remove(key).is_some()));
-    slab.release();
+    slab.free_if_empty();
     assert!(slab.memory() <= RECORDS_KEPT * Slab::<TestTimer>::RECORD);
     for value in 0..3 * RECORDS_KEPT as u32 {
         insert(&mut slab, value);
@@ -79,12 +81,12 @@ fn handles_stay_stale_after_their_records_were_freed() {
     assert!(keys.iter().all(|&key| slab.get(key).is_none()));
 }
 
-/// Enough records to be freed in several pieces.
+/// Number of records that takes several pieces to free.
 const MANY: u32 = 50_000;
-/// Maximum number of records in a piece.
+/// Maximum number of records in a piece that is freed at once.
 const PIECE: usize = FREE_STEP / Slab::<TestTimer>::RECORD;
 
-/// Frees all memory of an empty slab, and returns the number of records freed by each step.
+/// Frees the tail, and returns the number of records that each step freed.
 fn free_piece(slab: &mut Slab<TestTimer>) -> Vec<usize> {
     let mut pieces = Vec::new();
     while slab.has_memory_to_free() {
@@ -126,7 +128,7 @@ fn records_of_the_tail_are_reused() {
         slab.remove(key);
     }
     assert!(restarts(&mut slab));
-    // After half of the timers are inserted again, only their records are kept.
+    // Half of the timers are inserted again: the slab then keeps only the records of this half.
     let again: Vec<_> = (0..MANY / 2).map(|n| insert(&mut slab, n)).collect();
     assert!(slab.records() > again.len() && slab.has_memory_to_free());
     free_piece(&mut slab);
@@ -165,10 +167,10 @@ fn records_without_generations_are_not_freed() {
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u32),
-    /// Removes the oldest ones.
+    /// Removes this many of the oldest timers.
     RemoveFirst(u32),
     RemoveLast(u32),
-    /// Keeps one of every so many.
+    /// Keeps the timers whose value is a multiple of this number.
     KeepEvery(u32),
     Tidy,
     Shrink,

@@ -1,4 +1,4 @@
-//! Fetching the timers that are popped next, for an owner who pops several in a row.
+//! Prefetches the timers that are popped next, for an owner that pops several in a row.
 
 use super::chunk::{Chunk, Slot};
 use super::front::Ready;
@@ -7,12 +7,12 @@ use super::timers::Timers;
 
 impl RawWheel {
     /// Hints ([`Timers::prefetch`]) that the timers of the next `count` entries that are due at
-    /// `now` will be queried soon, so that their cache misses overlap. A series of
-    /// [`step`](RawWheel::step) would wait for each of them in turn. Changes nothing. O(count).
+    /// `now` will be queried soon, so that their cache misses overlap. Without this call, a series
+    /// of [`step`](RawWheel::step) calls waits for each timer in turn. O(count).
     pub fn prefetch_due(&self, now: u64, count: usize, timers: &impl Timers) {
         let is_due = |ready: &&Ready| ready.deadline <= now;
-        let heap = self.front.in_heap().take(count).filter(is_due);
-        let run = self.front.coming().iter().take_while(is_due);
+        let heap = self.front.heap_entries().take(count).filter(is_due);
+        let run = self.front.remaining_run().iter().take_while(is_due);
         let first = self.first_slot();
         let first = first.filter(|first| first.level == 0 && first.start <= now);
         let slot = first.map_or(Slot::EMPTY, |first| self.levels[0].slot(first.slot));
@@ -65,14 +65,15 @@ mod tests {
                     wheel.prefetch_due(now, 16, &timers);
                     assert!(timers.asked.borrow().len() <= 16);
                     asked.extend(timers.asked.borrow().iter().copied());
-                    // The wheel also prefetches what it gathers.
+                    // The wheel also prefetches the timers of a slot that it moves to the front.
                     let Step::Due(due) = wheel.step(now, &mut timers, &mut 1_000) else {
                         break;
                     };
                     popped.insert(due.index);
                 }
                 assert!(asked.is_subset(&popped), "{count} timers, tick {now}");
-                // All but the first one, for which the slot had to be opened.
+                // Every popped timer was prefetched, except the first, for which the slot had to be
+                // opened.
                 assert!(
                     asked.len() + 1 >= popped.len(),
                     "{count} timers, tick {now}"

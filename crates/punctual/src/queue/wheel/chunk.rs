@@ -1,8 +1,10 @@
-//! The storage of a wheel's entries: chunks of a few entries each, taken from one pool.
+//! The storage of a wheel's entries: chunks of a few entries each, taken from one pool. The
+//! [module](super) explains the terms.
 //!
-//! A slot is a list of chunks, so it grows without copying, its entries are contiguous, and an
-//! emptied slot gives its chunks to the next one. The pool grows by whole segments: nothing is
-//! copied when a million timers arrive, and no growth stalls an insertion.
+//! A slot is a list of chunks. A slot thus grows without copying, the entries of a chunk are
+//! contiguous, and other slots reuse the chunks of an emptied slot. The pool grows by whole
+//! segments, so it copies nothing when a million timers arrive, and no insertion has to wait for a
+//! large copy.
 
 use crate::queue::prefetch::prefetch;
 use alloc::boxed::Box;
@@ -12,17 +14,18 @@ use core::mem::{replace, size_of, swap};
 /// No chunk: the end of a list, or an empty slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Number of entries in a chunk. Twenty take 248 bytes: four cache lines prefetched together, 12.4
-/// bytes an entry, and little waste in a slot with a single timer.
+/// Number of entries in a chunk. A chunk of 20 entries takes 248 bytes, which is four cache lines
+/// that are prefetched together, 12.4 bytes per entry, and little waste in a slot with a single
+/// entry.
 pub(super) const CHUNK: usize = 20;
 
-/// Number of chunks in a segment of the pool, which is just under a page of 4 KiB.
+/// Number of chunks in a segment of the pool. A segment is slightly smaller than a page of 4 KiB.
 const SEGMENT: usize = 16;
 
-/// Number of segments that are freed at once.
+/// Number of segments that one step frees.
 const FREE_STEP: usize = 8;
 
-/// A box, so that no chunk is copied when the pool grows or a segment is reused.
+/// A segment is a box, so that no chunk is copied when the pool grows or reuses a segment.
 type Segment = Box<[Chunk; SEGMENT]>;
 
 /// An entry of the wheel: a timer's index and generation, filed under a deadline.
@@ -43,7 +46,7 @@ impl Entry {
         Entry { deadline, ..self }
     }
 
-    /// Returns the entry as a slot keeps it.
+    /// Returns the entry in the form that slots store.
     #[inline]
     pub(super) fn packed(self) -> Packed {
         Packed {
@@ -54,8 +57,7 @@ impl Entry {
     }
 }
 
-/// An entry in a slot. The slot gives the upper bits of its deadline, so the lower 32 bits are
-/// enough.
+/// An entry in a slot. It stores the lower 32 bits of its deadline; the slot gives the upper bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packed {
     pub(super) low: u32,
@@ -75,7 +77,7 @@ impl Packed {
     }
 }
 
-/// A list node with the entries `entries[..len]`, never empty while it is in a slot's list.
+/// A list node with the entries `entries[..len]`. A chunk in a slot's list is never empty.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) next: u32,
@@ -94,10 +96,10 @@ impl Chunk {
 #[derive(Debug)]
 pub(super) struct Pool {
     segments: Vec<Segment>,
-    free: u32,
+    free_head: u32,
     pub(super) used: u32,
     /// The last chunk that the sweep visits in its slot; `NONE` as soon as that chunk is freed.
-    pub(super) watched: u32,
+    pub(super) sweep_end: u32,
     /// Segments of an earlier pool, to be reused or freed.
     leftovers: Vec<Segment>,
 }
@@ -106,15 +108,15 @@ impl Pool {
     pub(super) const fn new() -> Self {
         Pool {
             segments: Vec::new(),
-            free: NONE,
+            free_head: NONE,
             used: 0,
-            watched: NONE,
+            sweep_end: NONE,
             leftovers: Vec::new(),
         }
     }
 
-    /// Takes the segments of an earlier pool without used chunks, to reuse them or free them in
-    /// pieces. O(1), or O(segments) if the earlier pool has leftovers too.
+    /// Takes the segments of an earlier pool, whose chunks are all unused, to reuse them or to free
+    /// them in pieces. O(1), or O(segments) if the earlier pool also has leftovers.
     pub(super) fn reclaim(&mut self, before: Pool) {
         let mut segments = before.segments;
         self.leftovers = before.leftovers;
@@ -124,7 +126,7 @@ impl Pool {
         self.leftovers.append(&mut segments);
     }
 
-    /// Frees a few leftovers. Returns whether there are more. O(1).
+    /// Frees a few leftover segments. Returns whether there are more. O(1).
     pub(super) fn free_piece(&mut self) -> bool {
         self.leftovers
             .truncate(self.leftovers.len().saturating_sub(FREE_STEP));
@@ -134,7 +136,7 @@ impl Pool {
         !self.leftovers.is_empty()
     }
 
-    /// Frees all leftovers. O(segments).
+    /// Frees all leftover segments. O(segments).
     pub(super) fn free_leftovers(&mut self) {
         self.leftovers = Vec::new();
     }
@@ -149,7 +151,8 @@ impl Pool {
         &mut self.segments[id as usize / SEGMENT][id as usize % SEGMENT]
     }
 
-    /// Returns the chunks of a slot, in order. Prefetches each while the one before is visited.
+    /// Returns the chunks of a slot, in order. Prefetches the next chunk while the caller visits
+    /// one.
     #[inline]
     pub(super) fn chunks(&self, slot: Slot) -> impl Iterator<Item = &Chunk> {
         let mut id = slot.head;
@@ -163,7 +166,7 @@ impl Pool {
         })
     }
 
-    /// Prefetches a chunk that is needed soon; `id` may be `NONE`.
+    /// Prefetches a chunk that is needed soon. Does nothing if `id` is `NONE`.
     #[inline]
     pub(super) fn prefetch(&self, id: u32) {
         if let Some(segment) = self.segments.get(id as usize / SEGMENT) {
@@ -174,11 +177,11 @@ impl Pool {
     /// Takes a free chunk. O(1).
     #[inline]
     fn take(&mut self) -> u32 {
-        if self.free == NONE {
+        if self.free_head == NONE {
             self.grow();
         }
-        let id = self.free;
-        self.free = replace(&mut self.get_mut(id).next, NONE);
+        let id = self.free_head;
+        self.free_head = replace(&mut self.get_mut(id).next, NONE);
         self.used += 1;
         id
     }
@@ -199,27 +202,27 @@ impl Pool {
         for (id, chunk) in (first as u32..).zip(&mut segment[..]) {
             chunk.next = id + 1;
         }
-        segment[SEGMENT - 1].next = self.free;
-        self.free = first as u32;
+        segment[SEGMENT - 1].next = self.free_head;
+        self.free_head = first as u32;
         self.segments.push(segment);
     }
 
     #[inline]
-    fn give(&mut self, id: u32) {
-        if self.watched == id {
-            self.watched = NONE;
+    fn free_chunk(&mut self, id: u32) {
+        if self.sweep_end == id {
+            self.sweep_end = NONE;
         }
-        let free = replace(&mut self.free, id);
+        let free = replace(&mut self.free_head, id);
         self.get_mut(id).next = free;
         self.used -= 1;
     }
 
-    /// Returns whether so little is used that moving it to a new pool pays: the move costs an
-    /// eighth of the earlier allocations.
+    /// Returns whether so few chunks are used that moving their entries to a new pool pays off. A
+    /// move copies less than an eighth of the allocated chunks.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
-        let made = self.segments.len() * SEGMENT;
-        made > 512 && (self.used as usize) < made / 8
+        let allocated = self.segments.len() * SEGMENT;
+        allocated > 512 && (self.used as usize) < allocated / 8
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -228,7 +231,7 @@ impl Pool {
     }
 }
 
-/// A list of chunks. Its entries are due within one span of ticks, in the order of insertion.
+/// A list of chunks with the entries of one slot, in the order of insertion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) head: u32,
@@ -246,7 +249,7 @@ impl Slot {
         self.head == NONE
     }
 
-    /// Appends an entry. Returns whether it took a new chunk. O(1).
+    /// Appends an entry. Returns true if it took a new chunk. O(1).
     #[inline(always)]
     pub(super) fn push(&mut self, pool: &mut Pool, entry: Packed) -> bool {
         if self.tail != NONE {
@@ -274,7 +277,7 @@ impl Slot {
         if self.head == NONE {
             self.tail = NONE;
         }
-        pool.give(id);
+        pool.free_chunk(id);
         pool.prefetch(self.head);
         chunk
     }
@@ -286,7 +289,7 @@ impl Slot {
         self.head == self.tail || pool.chunks(self).try_fold(limit, left).is_some()
     }
 
-    /// Appends all of `other`. O(1).
+    /// Appends the list of `other`. O(1).
     #[inline]
     pub(super) fn append(&mut self, pool: &mut Pool, other: Slot) {
         if self.is_empty() {

@@ -1,8 +1,9 @@
-//! Setting the cursor back after it ran ahead of the clock and many timers are armed before it.
+//! Sets the cursor back when it is ahead of the clock and many timers are armed before it. The
+//! [module](super) explains the terms.
 //!
-//! A step that finds no entry sets the cursor to the end of time. From then on up to [`FRONT_MAX`]
-//! entries are in front, where they take less memory than in slots with a chunk each, and no more
-//! time.
+//! A step that finds no entry sets the cursor to the end of time. After that, up to [`FRONT_MAX`]
+//! entries go to the front. There they take less memory than in slots, where each would take a
+//! chunk, and no more time.
 
 use super::chunk::{NONE, Slot};
 use super::level::{digit, level_of};
@@ -11,30 +12,31 @@ use super::raw::RawWheel;
 /// The cursor of a wheel whose entries are all in front.
 pub(super) const AT_END: u64 = u64::MAX;
 
-/// Number of entries from which on they are filed in slots.
+/// Maximum number of entries in the front while the cursor is at the end of time. When another
+/// entry comes, the wheel sets the cursor back and files the entries in slots.
 const FRONT_MAX: usize = 512;
 
 impl RawWheel {
-    /// Sets the cursor back to the clock if many entries before the cursor justify it. Returns
-    /// whether it did.
+    /// Sets the cursor back to the clock if many entries are before the cursor. Returns true if it
+    /// did.
     ///
-    /// The cursor runs ahead of the clock when the next deadline is queried. Timers armed before
-    /// the cursor then go to the front, a heap. If many gather there, the cursor is set back. Each
-    /// entry may have to cascade again after that, so it happens at most once in entries/16
-    /// insertions.
+    /// The cursor moves ahead of the clock when a caller asks for the next deadline. Timers that
+    /// are armed before the cursor then go to the front. If the front gets many of them, the cursor
+    /// is set back. After that, each entry may have to cascade again, so the cursor is set back at
+    /// most once in entries/16 insertions.
     #[inline(never)]
     pub(super) fn set_back_for(&mut self, deadline: u64) -> bool {
         if deadline < self.now {
             return false;
         }
-        self.behind += 1;
+        self.before_cursor += 1;
         let was_at_end = self.cursor == AT_END;
         let many = if was_at_end {
             FRONT_MAX
         } else {
             64 + self.entries / 16
         };
-        if self.behind < many || self.front.len() < many {
+        if self.before_cursor < many || self.front.len() < many {
             return false;
         }
         self.set_back(self.now);
@@ -46,12 +48,14 @@ impl RawWheel {
         true
     }
 
-    /// Sets the cursor back to `to`. All entries below the level of the highest digit that changes
-    /// belong in one slot of that level, and their lists are joined there. O(64 per level).
+    /// Sets the cursor back to `to`. The highest digit of the cursor that changes gives a level.
+    /// All entries below that level now belong in one slot of that level, so this function joins
+    /// their lists into it. O(64 per level).
     fn set_back(&mut self, to: u64) {
         let home = level_of((self.cursor ^ to) | 1);
         let (mut joined, mut unordered) = (Slot::EMPTY, false);
-        // From below: entries that a pending slot has moved down were armed before the rest of it.
+        // Starts with the lowest level: entries that moved down from a pending slot were armed
+        // before the entries that are still in it.
         for level in &mut self.levels[..home] {
             while level.occupied != 0 {
                 let slot = level.occupied.trailing_zeros() as usize;
@@ -71,9 +75,10 @@ impl RawWheel {
             level.unordered |= u64::from(unordered) << slot;
             self.occupied |= 1 << home;
         }
-        (self.cursor, self.floor, self.behind) = (to, 1, 0);
-        self.front.clear_until = 0;
-        // A sweep of one of the joined slots ends: the next sweep visits them again.
-        self.pool.watched = NONE;
+        (self.cursor, self.pending_span, self.before_cursor) = (to, 1, 0);
+        self.front.run_first_until = 0;
+        // If a sweep was in one of the joined slots, it stops there; the next sweep visits those
+        // entries again.
+        self.pool.sweep_end = NONE;
     }
 }

@@ -1,24 +1,25 @@
-//! What is known about the earliest deadline.
+//! The cache of the earliest deadline. It has three fields:
 //!
-//! - `first` is a lower bound of all live deadlines and of the ticks of spare entries, without the
-//!   entry that is held. If its timer confirms it, it is the earliest of them.
-//! - One entry that is due before all others may be `held`: it is in no slot and not in front. So a
-//!   timer that is the first while it lives, and is cancelled before it is due, is never filed, and
-//!   the one that was first before is known. The entry stays held when its timer is cancelled or
-//!   re-armed, for the record's next timer.
-//! - `bound` is the earlier of both. It is what a call reads that finds nothing due.
+//! - `first` is an entry whose deadline is a lower bound of the deadlines of all live timers and of
+//!   the ticks of all spare entries, except the held entry's. If its timer still has that deadline,
+//!   it is the earliest of them.
+//! - `held` is an entry that is due before all others and is in no slot and not in the front, if
+//!   there is such an entry. So a timer that is armed as the earliest and cancelled soon is never
+//!   filed, and the next deadline is known when it is gone. The entry stays held when its timer is
+//!   cancelled or re-armed, so that the record's next timer can reuse it.
+//! - `bound` is the earlier of the two deadlines. A call that finds nothing due reads only `bound`.
 
 use super::chunk::Entry;
 use super::timers::Timers;
 
-/// The index that stands for no timer. A timer with this index fires as usual, but its deadline is
-/// never confirmed.
+/// Index of an entry that belongs to no timer. A timer with this index fires as usual, but `known`
+/// never returns its deadline.
 const NO_TIMER: u32 = u32::MAX;
 
-/// No entry is due that late.
+/// An entry that is never due: the bound of an empty wheel, and `held` when no entry is held.
 const NEVER: Entry = no_timer_before(u64::MAX);
 
-/// A lower bound of all deadlines that names no timer.
+/// Returns an entry that holds only a lower bound of all deadlines, without a timer.
 const fn no_timer_before(deadline: u64) -> Entry {
     Entry {
         deadline,
@@ -50,8 +51,8 @@ impl Earliest {
         self.bound
     }
 
-    /// Returns a lower bound of all live deadlines but the held one. A timer armed for a later tick
-    /// changes nothing here.
+    /// Returns a lower bound of all live deadlines except the held entry's. Arming a timer for a
+    /// later tick does not change the cache.
     #[inline]
     pub(super) fn first(&self) -> u64 {
         self.first.deadline
@@ -62,7 +63,7 @@ impl Earliest {
         self.held.deadline != u64::MAX
     }
 
-    /// Sets the earliest timer, while no entry is held.
+    /// Caches the earliest timer's entry. No entry may be held.
     #[inline]
     pub(super) fn set(&mut self, first: Entry) {
         debug_assert!(!self.is_held());
@@ -70,18 +71,18 @@ impl Earliest {
         self.first = first;
     }
 
-    /// Sets a lower bound of all deadlines, while no entry is held.
+    /// Caches a lower bound of all deadlines, without a timer. No entry may be held.
     #[inline]
     pub(super) fn set_bound(&mut self, bound: u64) {
         self.set(no_timer_before(bound));
     }
 
-    /// Holds an entry that is due before `first`, while no other one is held, or the held entry under
-    /// an earlier tick.
+    /// Holds an entry that is due before `first`. No other entry may be held; the held entry itself
+    /// may move to an earlier tick.
     #[inline]
     pub(super) fn hold(&mut self, entry: Entry) {
         debug_assert!(!self.is_held() || self.held.index == entry.index);
-        debug_assert!(entry.deadline < self.named().deadline);
+        debug_assert!(entry.deadline < self.candidate().deadline);
         self.bound = entry.deadline;
         self.held = entry;
     }
@@ -92,13 +93,13 @@ impl Earliest {
         self.is_held() && self.held.index == index
     }
 
-    /// Returns the held entry, which is held no longer; its timer stays the earliest.
+    /// Stops holding the held entry and returns it. Its timer stays the earliest.
     #[inline]
     pub(super) fn release(&mut self) -> Option<Entry> {
         self.release_if(|_| true).inspect(|&held| self.set(held))
     }
 
-    /// Returns the held entry if `condition` holds for it, and holds it no longer.
+    /// Stops holding the held entry and returns it, if `condition` is true for it.
     #[inline]
     pub(super) fn release_if(&mut self, condition: impl FnOnce(Entry) -> bool) -> Option<Entry> {
         let held = self.held;
@@ -109,9 +110,9 @@ impl Earliest {
         })
     }
 
-    /// Returns the entry that may be the first one.
+    /// Returns the entry with the earliest known deadline: the held entry, or `first`.
     #[inline]
-    pub(super) fn named(&self) -> Entry {
+    pub(super) fn candidate(&self) -> Entry {
         if self.is_held() {
             self.held
         } else {
@@ -119,10 +120,11 @@ impl Earliest {
         }
     }
 
-    /// Returns the earliest deadline if its timer confirms it.
+    /// Returns the earliest deadline if a timer has it now. Returns `None` if the cache has only a
+    /// lower bound.
     #[inline]
     pub(super) fn known(&self, timers: &impl Timers) -> Option<u64> {
-        // The timer of the held entry may have been re-armed later.
+        // The held entry's timer may have been re-armed to a later tick.
         if self.is_held()
             && let Some(deadline) = timers.deadline(self.held.index, self.held.generation)
             && deadline <= self.first.deadline

@@ -1,17 +1,17 @@
-//! A wheel of few timers, which has no entries at all.
+//! A [`Wheel`] of few timers, which has no entries. The [module](super) explains the terms.
 //!
-//! The first timer to fire is found by a look at all records in use, at most [`FEW_MAX`]. That is
-//! faster than filing an entry and finding it again, and an insert, a cancel or a re-arm does what
-//! it does in a wheel of many timers: for a record that keeps [`Filed::FEW`] no deadline needs an
-//! entry. The earliest one is noted.
+//! To find the first timer, the wheel scans the records in use, at most [`FEW_MAX`]. That is faster
+//! than filing an entry and finding it again. An insert, a cancel or a re-arm runs the same code as
+//! in a wheel of many timers: a record with [`Filed::FEW`] never needs an entry. The wheel caches
+//! the earliest timer.
 //!
-//! - The raw wheel's cache of the earliest deadline names timers here too, with the generation of
-//!   `Filed::FEW`. Every timer that is armed for its tick or earlier passes
-//!   [`note_early`](Wheel::note_early).
-//! - The wheel has few timers until all [`FEW_MAX`] records are in use. Then it files an entry for
-//!   each.
-//! - It has few again when a call finds it empty, or when the last of more than a thousand timers
-//!   is gone.
+//! - The cache is the raw wheel's [`Earliest`]. Its entries have the generation of `Filed::FEW`.
+//!   [`note_early`](Wheel::note_early) updates it when a timer is armed for the cached tick or an
+//!   earlier one.
+//! - When all [`FEW_MAX`] records are in use and another timer comes, the wheel files an entry for
+//!   each timer.
+//! - The wheel returns to this state when a call finds it empty, or when the last of more than a
+//!   thousand timers is removed.
 
 use super::Wheel;
 use super::chunk::Entry;
@@ -20,29 +20,29 @@ use super::filing::Undecided;
 use super::records::Filed;
 use crate::queue::Expired;
 use crate::queue::armings::Arming;
-use crate::queue::slab::Tenant;
+use crate::queue::slab::RecordBody;
 use alloc::vec::Vec;
 
-/// Number of records that are looked at.
+/// Maximum number of records that a wheel of few timers scans.
 pub(super) const FEW_MAX: usize = 32;
 
 impl<T> Wheel<T> {
-    /// Files an entry for each timer, while the raw wheel has no entries. O(n log n).
+    /// Files an entry for each timer. The raw wheel must have no entries. O(n log n).
     #[cold]
     pub(super) fn become_many(&mut self) {
         let mut armed: Vec<Arming> = self.records.armings().collect();
         armed.sort_unstable();
-        self.records.all_keep(Filed::NOT);
+        self.records.set_all_kept(Filed::NO_ENTRY);
         self.raw.earliest = Earliest::new();
         self.undecided = Undecided::new();
         self.is_few = false;
         for arming in armed {
-            self.file(arming.deadline(), arming.index(), Filed::NOT);
+            self.file(arming.deadline(), arming.index(), Filed::NO_ENTRY);
         }
     }
 
-    /// Drops the entries of a wheel without timers. Their memory and that of the records is freed
-    /// in pieces. O(1).
+    /// Drops the entries of a wheel without timers. Later calls free the memory of the entries and
+    /// of the records in pieces. O(1).
     #[cold]
     pub(super) fn become_few(&mut self) {
         self.records.restart();
@@ -51,7 +51,8 @@ impl<T> Wheel<T> {
         self.is_few = true;
     }
 
-    /// Notes a timer that was armed for the tick of the first one or earlier, or for the last tick.
+    /// Updates the cache for a timer that was armed for the tick of the first timer or earlier, or
+    /// for `u64::MAX`.
     #[inline]
     pub(super) fn note_early(&mut self, deadline: u64, index: u32) {
         let earliest = &mut self.raw.earliest;
@@ -67,27 +68,29 @@ impl<T> Wheel<T> {
         earliest.release();
         if deadline < earliest.first() {
             earliest.hold(entry);
-        } else if deadline == earliest.first() && index == earliest.named().index {
-            // Another timer may have been armed for this tick before it.
+        } else if deadline == earliest.first() && index == earliest.candidate().index {
+            // The record of the cached timer was armed again for the same tick, so another timer
+            // with this deadline may now be the first.
             earliest.set_bound(deadline);
         }
     }
 
-    /// Returns the earliest deadline, which is not known.
+    /// Returns the earliest deadline when the cache does not have it.
     #[inline(never)]
     pub(super) fn find_first(&mut self) -> Option<u64> {
         if self.is_few {
             self.raw.earliest.release();
-            self.look();
+            self.scan();
             return (!self.is_empty()).then_some(self.raw.earliest.bound());
         }
-        self.decide();
+        self.file_undecided();
         self.raw.find_first(&mut self.records)
     }
 
-    /// Finds the first timer, while no entry is held. O(FEW_MAX).
+    /// Scans all timers for the timer that fires first, and caches it. No entry may be held.
+    /// O(FEW_MAX).
     #[inline]
-    fn look(&mut self) {
+    fn scan(&mut self) {
         let earliest = &mut self.raw.earliest;
         match self.records.armings().min() {
             Some(first) => earliest.set(Filed::FEW.entry(first.deadline(), first.index())),
@@ -95,20 +98,21 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns the first timer, which is not held any more. O(FEW_MAX).
+    /// Returns an entry with the first timer's index and deadline, or with the deadline `u64::MAX`
+    /// if the wheel is empty. No entry is held afterwards. O(FEW_MAX).
     #[inline]
-    pub(super) fn named_few(&mut self) -> Entry {
+    pub(super) fn first_of_few(&mut self) -> Entry {
         self.raw.earliest.release();
         if self.raw.earliest.known(&self.records).is_none() {
-            self.look();
+            self.scan();
         }
-        self.raw.earliest.named()
+        self.raw.earliest.candidate()
     }
 
     /// Pops the first timer if it is due. O(FEW_MAX).
     #[inline(never)]
     pub(super) fn pop_few(&mut self, now: u64) -> Option<Expired<T>> {
-        let first = self.named_few();
+        let first = self.first_of_few();
         if first.deadline > now || self.is_empty() {
             self.free_piece_if_any();
             return None;

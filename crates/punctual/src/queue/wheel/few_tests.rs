@@ -1,4 +1,4 @@
-//! Tests of the change from few timers to many and back.
+//! Tests of the change from the state few to many timers and back.
 
 use super::Wheel;
 use super::few::FEW_MAX;
@@ -6,7 +6,7 @@ use super::records::Filed;
 use crate::TimerKey;
 use crate::queue::model::random::{cases, ops, span, when};
 use crate::queue::model::{Model, Op, Subject, sized};
-use crate::queue::slab::Tenant;
+use crate::queue::slab::RecordBody;
 use proptest::prelude::*;
 
 impl<T> Wheel<T> {
@@ -36,8 +36,8 @@ impl Wheel<u64> {
         if let Some(deadline) = self.raw.earliest.known(&self.records) {
             let (first, _, key) = armed[0];
             assert_eq!(deadline, first);
-            let named = self.raw.earliest.named();
-            // Or its timer was re-armed later, which is looked at when it is popped.
+            let named = self.raw.earliest.candidate();
+            // Otherwise its timer was re-armed to a later tick, which the pop checks.
             if named.deadline == deadline {
                 assert_eq!(named.index, key.index(), "the first of equal ones");
             }
@@ -110,7 +110,8 @@ fn handles_survive_both_changes() {
 fn equal_deadlines_keep_their_order() {
     let mut wheel = Wheel::new();
     let keys: Vec<_> = (0..24).map(|n| wheel.insert(50, n)).collect();
-    // Move two timers behind all others: one by a re-arm to the same tick, one by way of a later tick.
+    // Make two timers the last of their tick: one by a re-arm to the same tick, the other by a
+    // re-arm to a later tick and back.
     assert!(wheel.reset(keys[3], 50));
     assert!(wheel.reset(keys[4], 70) && wheel.reset(keys[4], 50));
     assert!(wheel.is_few);
@@ -131,8 +132,8 @@ fn equal_deadlines_keep_their_order() {
     assert_eq!(values, first.into_iter().chain(24..34).collect::<Vec<_>>());
 }
 
-/// The first timer is armed again for its own tick, in every way that may leave its name in the
-/// cache.
+/// Arms the first timer again for its own tick, in every way that may leave its record in the cache
+/// of the earliest deadline.
 #[test]
 fn the_first_of_equal_deadlines_is_the_one_armed_first() {
     let mut wheel = Wheel::new();
@@ -151,7 +152,7 @@ fn the_first_of_equal_deadlines_is_the_one_armed_first() {
     assert_eq!(popped.collect::<Vec<_>>(), [2, 3]);
 }
 
-/// Timers that come before a call has found the wheel empty reuse the entries of the last ones.
+/// Timers that are armed before a call finds the wheel empty reuse the entries of cancelled timers.
 #[test]
 fn an_empty_wheel_keeps_its_entries_until_a_call_finds_it_empty() {
     let mut wheel = Wheel::new();
@@ -178,7 +179,7 @@ fn the_memory_of_many_timers_is_freed_while_a_few_stay() {
     keys.into_iter().for_each(|key| {
         wheel.remove(key);
     });
-    // Without a poll in between, the next timers reuse the memory of the cancelled ones.
+    // Without a poll in between, the next timers reuse the memory of the cancelled timers.
     let keys = fill(&mut wheel);
     assert!(wheel.memory() < full + full / 8);
     wheel.check();
@@ -212,7 +213,7 @@ fn a_few_hundred_timers_take_little_memory_however_they_are_spread() {
         }
         let full = wheel.memory();
         assert!(full <= 24 << 10, "{full} bytes armed");
-        // They fire one after the other, and are armed again.
+        // The timers fire one after the other, and are armed again.
         for n in 0..300 {
             let now = wheel.next_deadline().expect("armed");
             let expired = wheel.pop_due(now).expect("due");

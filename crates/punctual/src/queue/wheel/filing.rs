@@ -1,26 +1,27 @@
-//! Which timers need an entry, and filing their entries.
+//! Decides which timers of a [`Wheel`] need an entry, and files their entries. The [module](super)
+//! explains the terms.
 //!
-//! Whether a new timer needs an entry depends on its record, which a cancel has often just fetched
-//! from memory. A processor guesses the answer; when it guesses wrong, it has to wait for the record
-//! and then start again with everything that follows, such as fetching the next record. So a wheel
-//! notes these timers without a branch ([`Undecided`]), and files their entries together when the
-//! records have arrived.
+//! A new timer needs an entry if it is due before the tick of its record's spare entry. A branch on
+//! that tick stalls the processor when it predicts wrong and the record is not in the cache: the
+//! processor waits for the record, and then repeats what it has done ahead, such as fetching the
+//! next record. So `insert` notes these timers without a branch ([`Undecided`]), and the wheel
+//! files their entries in batches.
 
 use super::Wheel;
 use super::few::FEW_MAX;
 use super::records::Filed;
 use crate::queue::TimerKey;
-use crate::queue::slab::Tenant;
+use crate::queue::slab::RecordBody;
 use core::mem::take;
 
-/// Largest number of timers: each needs an index and an order of arming.
+/// Maximum number of timers: each needs an index and a sequence of its own.
 const TIMERS_MAX: usize = u32::MAX as usize - 1;
 
-/// Number of timers that are filed together.
+/// Maximum number of undecided timers.
 const BATCH: usize = 32;
 
-/// Indices of timers, in the order of arming. Some of the timers may have been cancelled or
-/// re-armed since.
+/// Indices of timers that may need an entry, in the order of arming. Some of the timers may have
+/// been cancelled or re-armed since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undecided {
     indices: [u32; BATCH],
@@ -40,8 +41,8 @@ impl Undecided {
         self.len == 0
     }
 
-    /// Adds a timer if `condition` holds for it, without a branch on it. Returns whether there is
-    /// no room for another.
+    /// Adds a timer if `condition` is true, without a branch. Returns true if there is no room for
+    /// another timer.
     #[inline]
     pub(super) fn push_if(&mut self, condition: bool, index: u32) -> bool {
         self.indices[self.len % BATCH] = index;
@@ -49,13 +50,13 @@ impl Undecided {
         self.len == BATCH
     }
 
-    /// Removes all timers. Returns their number.
+    /// Removes all timers and returns their number. [`taken`](Self::taken) returns the timers.
     #[inline]
     pub(super) fn take(&mut self) -> usize {
         take(&mut self.len).min(BATCH)
     }
 
-    /// Returns one of the timers that `take` removed.
+    /// Returns the timer at position `at` of those that `take` removed.
     #[inline]
     pub(super) fn taken(&self, at: usize) -> u32 {
         self.indices[at]
@@ -63,62 +64,64 @@ impl Undecided {
 }
 
 impl<T> Wheel<T> {
-    /// Files an entry for the timer `index`, instead of the one that its record has.
+    /// Files an entry for the timer `index`. An entry that the record already has becomes dead.
     #[inline(always)]
-    fn file_instead(&mut self, deadline: u64, index: u32, filed: Filed) {
+    fn replace_entry(&mut self, deadline: u64, index: u32, filed: Filed) {
         let to = Filed::at(deadline);
-        self.records.keep(index, to);
+        self.records.set_kept(index, to);
         self.raw.add(to.entry(to.tick(), index));
-        if filed != Filed::NOT {
+        if filed != Filed::NO_ENTRY {
             self.raw.forget_among(self.records.len(), &mut self.records);
         }
     }
 
-    /// Files an entry for the timer `index` if it is not due before all others, but before the
-    /// entry of its record. Returns whether it did. The common case of
-    /// [`place_early`](Self::place_early).
+    /// Files an entry for the timer `index` if the timer is due before its record's entry, but not
+    /// before all other timers. Returns true if it filed one. This is the common case of
+    /// [`ensure_entry`](Self::ensure_entry).
     #[inline(always)]
-    fn file_later(&mut self, deadline: u64, index: u32, filed: Filed) -> bool {
-        let is_later = deadline >= self.raw.earliest.first() && deadline < filed.tick();
-        if is_later {
-            self.file_instead(deadline, index, filed);
+    fn file_if_earlier(&mut self, deadline: u64, index: u32, filed: Filed) -> bool {
+        let needs_entry = deadline >= self.raw.earliest.first() && deadline < filed.tick();
+        if needs_entry {
+            self.replace_entry(deadline, index, filed);
         }
-        is_later
+        needs_entry
     }
 
-    /// Files an entry for the timer `index`, which may be due before all others.
+    /// Files an entry for the timer `index`, which may be due before all other timers.
     #[inline(never)]
     pub(super) fn file(&mut self, deadline: u64, index: u32, filed: Filed) {
         if deadline < self.raw.earliest.first() {
-            self.raw.settle_held(&mut self.records);
+            self.raw.update_held(&mut self.records);
         }
-        self.file_instead(deadline, index, filed);
+        self.replace_entry(deadline, index, filed);
     }
 
-    /// Has the timer of `key` fire at `deadline`, given the tick under which an entry of its record
-    /// is filed. Returns the key, so that `insert` ends with a jump and saves no registers.
+    /// Makes sure that an entry fires the timer of `key` at `deadline`. `filed` is the tick of its
+    /// record's entry. Returns the key, so that `insert` ends with a jump and saves no registers.
     #[inline(never)]
-    pub(super) fn place_early(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
+    pub(super) fn ensure_entry(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
         let index = key.index();
         if self.is_few {
             self.note_early(deadline, index);
             return key;
         }
-        // Not at the last tick: an entry of the tick before may lie there too, out of order.
+        // Excludes the last tick. An entry for it is filed under the tick before, so the entries in
+        // its slot may be out of order.
         let is_covered = deadline > filed.tick() && deadline != u64::MAX;
-        if is_covered || self.file_later(deadline, index, filed) {
+        if is_covered || self.file_if_earlier(deadline, index, filed) {
             return key;
         }
         if self.raw.earliest.holds(index) {
             if deadline < filed.tick() {
                 let to = Filed::at(deadline);
-                self.records.keep(index, to);
+                self.records.set_kept(index, to);
                 self.raw.hold(to.entry(deadline, index));
             }
         } else if filed != Filed::at(deadline) {
             self.file(deadline, index, filed);
         } else if deadline == u64::MAX - 1 {
-            // The entry may serve `u64::MAX`, and be filed there by now.
+            // The record's entry may have served a timer due at `u64::MAX`, and the raw wheel may
+            // have moved it to that tick.
             self.file(deadline - 1, index, filed);
         } else {
             self.raw.mark_unordered(filed.tick());
@@ -126,58 +129,60 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Re-arms a timer whose entry may be found too late.
+    /// Re-arms a timer that may need an earlier entry, or a renumbering. Part of `reset` that is
+    /// rare.
     #[inline(never)]
-    pub(super) fn reset_early(&mut self, key: TimerKey, deadline: u64) -> bool {
-        if self.armings.must_renumber() {
+    pub(super) fn reset_slowly(&mut self, key: TimerKey, deadline: u64) -> bool {
+        if self.arming_counter.must_renumber() {
             self.renumber();
         }
-        // In the sequence of arming, and while this timer still has the deadline that its entry has.
-        self.decide();
-        if let Some((timer, filed)) = self.records.get_kept_mut(key) {
-            timer.sequence = self.armings.next();
+        // Undecided timers were armed earlier, so their entries come first. This timer may be
+        // undecided too, and must be filed under its old deadline before that changes.
+        self.file_undecided();
+        if let Some((timer, filed)) = self.records.get_mut_with_kept(key) {
+            timer.sequence = self.arming_counter.next();
             timer.deadline = deadline;
-            self.place_early(deadline, key, filed);
+            self.ensure_entry(deadline, key, filed);
         }
         true
     }
 
     /// Files entries for the undecided timers that still need one. O(1).
     #[inline]
-    pub(super) fn decide(&mut self) {
+    pub(super) fn file_undecided(&mut self) {
         if !self.undecided.is_empty() {
-            self.decide_all(TimerKey::new(0, 0));
+            self.file_all_undecided(TimerKey::new(0, 0));
         }
     }
 
-    /// Returns the key, as the other outlined parts of `insert` do: `insert` ends with a jump and
-    /// saves no registers.
+    /// Files entries for all undecided timers that still need one. Returns the key, so that
+    /// `insert` ends with a jump and saves no registers.
     #[inline(never)]
-    pub(super) fn decide_all(&mut self, key: TimerKey) -> TimerKey {
+    pub(super) fn file_all_undecided(&mut self, key: TimerKey) -> TimerKey {
         for at in 0..self.undecided.take() {
             let index = self.undecided.taken(at);
-            if let Some((timer, filed)) = self.records.kept_at(index) {
+            if let Some((timer, filed)) = self.records.at_with_kept(index) {
                 let (deadline, key) = (timer.deadline, timer.key(index));
-                if !self.file_later(deadline, index, filed) {
-                    self.place_early(deadline, key, filed);
+                if !self.file_if_earlier(deadline, index, filed) {
+                    self.ensure_entry(deadline, key, filed);
                 }
             }
         }
         key
     }
 
-    /// Inserts into a wheel that needs room or has run out of armings.
+    /// Inserts into a wheel that must first allocate records or renumber its armings.
     #[cold]
     #[inline(never)]
     pub(super) fn insert_slowly(&mut self, deadline: u64, value: T) -> TimerKey {
-        if self.armings.must_renumber() {
+        if self.arming_counter.must_renumber() {
             self.renumber();
         }
         if self.is_few && !self.records.reserve(FEW_MAX) {
             self.become_many();
         }
         if self.is_few {
-            self.records.all_keep(Filed::FEW);
+            self.records.set_all_kept(Filed::FEW);
         } else {
             let has_room = self.records.reserve(TIMERS_MAX);
             assert!(has_room, "a wheel holds at most 2^32 - 2 timers");

@@ -1,14 +1,14 @@
-//! The front: entries in the order of (deadline, sequence of arming), ready to be popped.
+//! The front: entries that are popped next, in the order of (deadline, sequence of arming).
 //!
-//! - The *run* is the sorted entries of what was the first slot. (The bottom of the ladder queue of
-//!   Tang, Goh and Thng, 2005.) A slot of few entries comes here from any level at once, instead of
-//!   being distributed over the levels below, one after another.
+//! - The *run* is the sorted entries of the slot that was opened last. (It is the "bottom" of the
+//!   ladder queue of Tang, Goh and Thng, 2005.) A slot with few entries moves here from any level
+//!   at once, instead of cascading through each level below.
 //! - The *heap* has entries that cannot wait for the next run: entries before the cursor (deadlines
-//!   in the past, and timers armed after the cursor ran ahead of the clock), ticks that were out of
-//!   arming order, and slots that become due before the run is used up.
-//! - A new entry before the cursor is only *staged*, because an insertion has no access to the
-//!   owner, which knows the sequence. The next call with access moves it to the heap, unless it
-//!   died meanwhile.
+//!   in the past, or timers armed while the cursor is ahead of the clock), entries whose timer was
+//!   armed again for the same tick, and entries of slots that become due before the run is empty.
+//! - A new entry before the cursor is *staged*: an insertion cannot read the entry's sequence,
+//!   because it has no access to the owner. The next call that has access moves the entry to the
+//!   heap, or drops it if it is dead.
 
 use super::chunk::Entry;
 use crate::queue::shorten::{growth, lengthen};
@@ -46,28 +46,29 @@ impl Ready {
         }
     }
 
-    /// Compares the deadlines; equal ones by the sequence of arming.
+    /// Compares the deadlines, and the sequences of arming if the deadlines are equal.
     #[inline]
     fn is_before(&self, other: &Ready) -> bool {
         (self.deadline, self.sequence) < (other.deadline, other.sequence)
     }
 }
 
-/// Number of upper bits of a deadline by which a run is bucketed.
+/// Number of bits of a deadline that select a bucket of the counting sort: the upper bits in its
+/// slot.
 const BUCKET_BITS: u32 = 8;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
-/// Number of staged entries whose memory is kept.
+/// Capacity of `staged` up to which its memory is kept.
 const STAGED_KEPT: usize = 64;
 
-/// Maximum number of entries sorted by insertion alone.
+/// Maximum number of entries that an insertion sort alone sorts.
 const INSERTION_MAX: usize = 24;
 
-/// Maximum number of entries for which a quarter of the buckets is used, because every bucket costs
-/// time too.
+/// Maximum number of entries for which the counting sort uses a quarter of the buckets, because
+/// every bucket costs time.
 const FEW_BUCKETS_MAX: usize = 128;
 
-/// Sorts in O(n + moves).
+/// Sorts entries that are nearly in order. O(n + moves).
 #[inline]
 fn insertion_sort(entries: &mut [Ready]) {
     for end in 1..entries.len() {
@@ -83,11 +84,11 @@ fn insertion_sort(entries: &mut [Ready]) {
 
 #[derive(Debug)]
 pub(super) struct Front {
-    /// Entries of one slot, in order; those before `head` are already popped.
+    /// Entries of one slot, in order. The entries before `head` are already popped.
     run: Vec<Ready>,
     head: usize,
-    /// Entries of the run due before this tick precede all others of the wheel.
-    pub(super) clear_until: u64,
+    /// Entries of the run that are due before this tick precede all other entries of the wheel.
+    pub(super) run_first_until: u64,
     heap: BinaryHeap<Reverse<Ready>>,
     staged: Vec<Entry>,
 }
@@ -97,24 +98,24 @@ impl Front {
         Front {
             run: Vec::new(),
             head: 0,
-            clear_until: 0,
+            run_first_until: 0,
             heap: BinaryHeap::new(),
             staged: Vec::new(),
         }
     }
 
-    /// Adds an entry whose sequence is not known yet. O(1).
+    /// Adds an entry whose sequence was not read yet. O(1).
     #[inline]
     pub(super) fn stage(&mut self, entry: Entry) {
-        self.clear_until = 0;
+        self.run_first_until = 0;
         lengthen(&mut self.staged);
         self.staged.push(entry);
     }
 
-    /// Notes that another entry is due at `deadline`.
+    /// Lowers `run_first_until` for an entry due at `deadline` that is not in the run.
     #[inline]
-    pub(super) fn clear_only_before(&mut self, deadline: u64) {
-        self.clear_until = self.clear_until.min(deadline);
+    pub(super) fn limit_run_first(&mut self, deadline: u64) {
+        self.run_first_until = self.run_first_until.min(deadline);
     }
 
     /// Removes a staged entry.
@@ -127,16 +128,16 @@ impl Front {
         entry
     }
 
-    /// Stages all entries again: their owner has numbered the armings anew, or they are to be
-    /// checked. O(n).
+    /// Moves all entries to the stage, because the owner has renumbered the armings or a sweep
+    /// checks all entries. O(n).
     pub(super) fn restage(&mut self) {
         let run = self.run.drain(..).skip(take(&mut self.head));
         let heap = take(&mut self.heap).into_iter().map(|Reverse(ready)| ready);
         self.staged.extend(run.chain(heap).map(Ready::entry));
-        self.clear_until = 0;
+        self.run_first_until = 0;
     }
 
-    /// Removes all entries, in no order. O(n).
+    /// Removes and returns all entries, in no particular order. O(n).
     pub(super) fn take_all(&mut self) -> Vec<Entry> {
         self.restage();
         take(&mut self.staged)
@@ -177,7 +178,7 @@ impl Front {
 
     /// Adds an entry to the heap. O(log n).
     pub(super) fn push(&mut self, entry: Ready) {
-        self.clear_until = 0;
+        self.run_first_until = 0;
         if self.heap.len() == self.heap.capacity() {
             self.heap.reserve_exact(growth(self.heap.len()));
         }
@@ -186,7 +187,7 @@ impl Front {
 
     /// Adds an entry to the unsorted run; call [`sort`](Self::sort) after the last one.
     #[inline]
-    pub(super) fn gather(&mut self, entry: Ready) {
+    pub(super) fn push_unsorted(&mut self, entry: Ready) {
         self.run.push(entry);
     }
 
@@ -196,16 +197,16 @@ impl Front {
         self.run.get(self.head)
     }
 
-    /// Returns the entries of the run that are still to be popped, in order.
+    /// Returns the entries of the run that are not popped yet, in order.
     #[inline]
-    pub(super) fn coming(&self) -> &[Ready] {
+    pub(super) fn remaining_run(&self) -> &[Ready] {
         &self.run[self.head..]
     }
 
-    /// Returns the heap's entries, nearly in order: the first one to be popped is always among the
-    /// first three.
+    /// Returns the heap's entries, roughly in order: the first entry is popped next, and the entry
+    /// that is popped after it is the second or the third.
     #[inline]
-    pub(super) fn in_heap(&self) -> impl Iterator<Item = &Ready> {
+    pub(super) fn heap_entries(&self) -> impl Iterator<Item = &Ready> {
         self.heap.as_slice().iter().map(|Reverse(ready)| ready)
     }
 
@@ -228,8 +229,9 @@ impl Front {
     /// Sorts the gathered run of a slot that starts at `start` and spans `1 << bits` ticks. O(n) if
     /// the deadlines are spread over the slot, otherwise O(n log n).
     ///
-    /// A counting sort by the upper bits moves every entry near its final position and keeps the
-    /// order of equal ones, usually the sequence of arming. An insertion sort does the rest.
+    /// A counting sort by the upper bits moves every entry near its final position. It keeps the
+    /// order of entries in the same bucket, which is usually the sequence of arming. An insertion
+    /// sort moves the entries to their final positions.
     pub(super) fn sort(&mut self, start: u64, bits: u32) {
         let count = self.run.len();
         if count > INSERTION_MAX {
@@ -258,13 +260,14 @@ impl Front {
                 *place += 1;
             }
             self.head = count;
-            // A bucket of a single tick is in sequence, unless timers were armed again. To see this
-            // takes no branch for each entry, where an insertion sort would guess wrong.
+            // If a bucket spans a single tick, its entries are already in order, unless timers were
+            // armed again. This check needs no branch for each entry; an insertion sort would have
+            // branches that the processor predicts wrong.
             let in_order = |sorted, pair: &[Ready]| {
                 let is_other_tick = pair[0].deadline != pair[1].deadline;
                 sorted & (is_other_tick | (pair[0].sequence <= pair[1].sequence))
             };
-            if shift == 0 && self.coming().windows(2).fold(true, in_order) {
+            if shift == 0 && self.remaining_run().windows(2).fold(true, in_order) {
                 return;
             }
         }
@@ -285,14 +288,14 @@ impl Front {
 
     #[cfg(test)]
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
-        let coming = self.coming();
+        let coming = self.remaining_run();
         assert!(
             coming.windows(2).all(|pair| !pair[1].is_before(&pair[0])),
             "the run is in order"
         );
         let ready = coming
             .iter()
-            .chain(self.in_heap())
+            .chain(self.heap_entries())
             .map(|ready| ready.entry());
         ready.chain(self.staged.iter().copied())
     }

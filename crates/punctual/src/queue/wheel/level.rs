@@ -1,7 +1,8 @@
-//! A level: 64 slots that differ in one base-64 digit of the deadline, and the digit arithmetic.
+//! A level of the wheel: 64 slots, one for each value of one base-64 digit of the deadline. Also
+//! the arithmetic of these digits.
 //!
-//! A deadline is on the level of the highest digit in which it differs from the cursor, in the
-//! slot of that digit. So a slot of level `l` spans `64^l` ticks, no slot ever wraps around, and
+//! The highest digit in which a deadline differs from the cursor gives its level, and the value of
+//! that digit gives its slot. So a slot of level `l` spans `64^l` ticks, no slot wraps around, and
 //! eleven levels span all of `u64`.
 
 use super::chunk::Slot;
@@ -13,8 +14,8 @@ pub(super) const LEVELS: usize = 11;
 pub(super) const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 
-/// The first level whose slot and 32 entry bits do not give the whole deadline (2^36 ticks away and
-/// more): there, the owner is asked instead.
+/// The first level on which the slot and the 32 bits in an entry do not give the whole deadline
+/// (2^36 ticks away and more). On these levels, the wheel reads the deadline from the owner.
 pub(super) const FAR: usize = 6;
 
 /// Returns the level of a deadline, given `deadline ^ cursor` with bit 0 set. Setting bit 0 does
@@ -30,16 +31,17 @@ pub(super) fn digit(tick: u64, level: usize) -> usize {
     (tick >> (BITS * level as u32)) as usize % SLOTS
 }
 
-/// Returns the first tick of a slot whose level's upper digits are those of `cursor`.
+/// Returns the first tick of a slot. The digits above its level are the cursor's.
 #[inline]
 pub(super) fn slot_start(cursor: u64, level: usize, slot: usize) -> u64 {
     let shift = BITS * level as u32;
     let above = cursor.checked_shr(shift + BITS).unwrap_or(0);
-    // Two shifts: at the top level there are no digits above, and 66 bits would overflow.
+    // Two shifts, because one shift by the 66 bits of the top level would overflow.
     ((above << BITS) | slot as u64) << shift
 }
 
-/// Returns the whole deadline of an entry in the slot that starts at `start`; only below [`FAR`].
+/// Returns the whole deadline of an entry in the slot that starts at `start`. The level must be
+/// below [`FAR`].
 #[inline]
 pub(super) fn deadline_in(start: u64, level: usize, low: u32) -> u64 {
     start | (u64::from(low) & ((1 << (BITS * level as u32)) - 1))

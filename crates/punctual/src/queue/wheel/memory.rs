@@ -1,4 +1,4 @@
-//! Freeing the memory of a raw wheel, in pieces where there is much of it.
+//! Frees the memory of a raw wheel. It frees much memory in pieces, so that no call takes long.
 
 use super::chunk::{Pool, Slot};
 use super::level::Level;
@@ -6,7 +6,7 @@ use super::raw::RawWheel;
 use core::mem::{replace, take};
 
 impl RawWheel {
-    /// Drops all entries. [`Pool::free_piece`] frees the memory in pieces. O(1).
+    /// Drops all entries. Later calls of [`Pool::free_piece`] free the memory in pieces. O(1).
     pub(super) fn clear_lazily(&mut self) {
         let old = take(self);
         self.now = old.now;

@@ -1,68 +1,101 @@
-//! Hierarchical timing wheels: [`Wheel`] stores its timers; the caller of [`RawWheel`] stores them
-//! itself.
+//! Hierarchical timing wheels. [`Wheel`] stores its timers; the caller of [`RawWheel`] stores the
+//! timers itself.
 //!
 //! A wheel keeps *entries* of 12 bytes: an index, a generation, and the lower 32 bits of the
-//! deadline. The timer itself is a record of its owner, which the wheel reads through [`Timers`].
+//! deadline. The timer itself is in a *record* of the wheel's owner, which is the [`Wheel`] or the
+//! caller of the [`RawWheel`]. The index identifies the record, and the generation shows whether
+//! the entry still belongs to its timer. The raw wheel reads the record through [`Timers`]: the
+//! deadline, and the *sequence*, which is the number of the timer's last arming. To *file* an entry
+//! is to put it into a slot or into the *front*, which has the entries that are popped next.
 //!
 //! # Levels and slots
 //!
 //! There are eleven levels of 64 slots. A slot of level *l* spans 64^*l* ticks, so the levels span
-//! all of `u64` and no slot wraps around. An entry lies on the level of the highest base-64 digit
-//! in which its deadline differs from the *cursor*, in the slot of that digit of the deadline. All
-//! entries in slots are due at or after the cursor.
+//! all of `u64` and no slot wraps around. The *cursor* is a tick; every entry in a slot is due at
+//! the cursor or later. Write the entry's deadline and the cursor in base 64. The highest digit in
+//! which they differ gives the entry's level, and that digit of the deadline gives its slot.
 //!
 //! ```text
 //! cursor 0          slot   0     1    ...   14   ...   63      each slot spans
 //!        level 0        |  0  |  1  | ... |  14  | ... |  63  |  1 tick
-//!        level 1        |     | 64- | ... | 896- | ... | 4032-|  64 ticks        900 is in slot 14
-//!        level 2        |     |4096-| ... |57344-| ... |      |  4,096 ticks     5,000 is in slot 1
+//!        level 1        |     | 64- | ... | 896- | ... | 4032-|  64 ticks     900 is in slot 14
+//!        level 2        |     |4096-| ... |57344-| ... |      |  4,096 ticks  5,000 is in slot 1
 //!        ...
 //!        level 10                                               2^60 ticks
 //!
-//!                first slot, up to 512 entries
+//!                first slot, up to RUN_MAX entries
 //! slots ------------------------------------------> run  --+
 //!    ^  \---- first slot, more entries: to lower levels     +--> due, in order
 //!    |                                                      |
 //! new entry ---- before the cursor: staged ------> heap ---+
 //! ```
 //!
-//! File entries for 900 and 5,000 while the cursor is at 0. (The states below tell when an entry is
-//! not filed in a slot: few timers have none, and the earliest entry is often held.) 900 is
-//! 14 x 64 + 4: its highest digit belongs to level 1, so it is filed in slot 14 of level 1. 5,000 is
-//! 1 x 4,096 + 14 x 64 + 8 and is filed in slot 1 of level 2. The bitmaps of occupied levels and
-//! slots give the first slot, which starts at 896: the wheel can sleep until then. At 896 the slot is
-//! opened and its timers are sorted into the run; 900 is popped when it is due. Now the first slot
-//! starts at 4,096. When the clock is there, the slot is opened in one of two ways. Up to 512 entries
-//! go to the run at once, 5,000 among them. If there are more, the cursor moves to 4,096, the slot is
-//! *pending*, and its entries are filed again below: 5,000 differs from 4,096 in the digit of level
-//! 1, so it goes to slot 14 of that level, which now spans 4,992 to 5,055.
+//! For example, file entries for 900 and 5,000 while the cursor is at 0. (This example leaves out
+//! the states below in which an entry is in no slot.)
 //!
-//! # What is different from linked lists of timers
+//! 1. 900 is 14 x 64 + 4. Its highest digit belongs to level 1, so its entry goes to slot 14 of
+//!    level 1. 5,000 is 1 x 4,096 + 14 x 64 + 8, so its entry goes to slot 1 of level 2.
+//! 2. Bitmaps of the occupied levels and slots give the first slot, which starts at 896. The wheel
+//!    can sleep until tick 896.
+//! 3. At tick 896 the wheel opens that slot: it sorts the slot's entries into the *run*. The timer
+//!    due at 900 is popped from the run at tick 900.
+//! 4. Now the first slot starts at 4,096. If it has at most `RUN_MAX` (512) entries, the wheel
+//!    moves all of them to the run. If it has more, the cursor moves to 4,096, the slot becomes
+//!    *pending*, and the wheel files its entries again on lower levels (a *cascade*). There 5,000
+//!    differs from the cursor in the digit of level 1, so it goes to slot 14 of level 1, which now
+//!    spans 4,992 to 5,055.
 //!
-//! - **Cancelling touches the timer only.** Its entry stays, and the record's next timer reuses the
-//!   entry unless that timer is due earlier. A program that arms and cancels timeouts rarely files
-//!   an entry.
-//! - **Re-arming later touches the timer only.** An entry that is found stale when its slot is
-//!   opened is filed again.
-//! - **Slots are lists of chunks** of 20 entries, so a cascade streams through memory instead of
-//!   chasing nodes.
+//! # Differences from wheels of linked timers
+//!
+//! - **Cancelling a timer touches only its record.** The entry stays in its slot. The next timer
+//!   that gets the same record reuses the entry, unless that timer is due earlier. So a program
+//!   that arms and cancels timeouts rarely files an entry.
+//! - **Re-arming a timer to a later tick touches only its record.** When the wheel opens the slot,
+//!   it finds that the entry is stale and files it again.
+//! - **A slot is a list of chunks** of `CHUNK` (20) entries. A cascade reads memory in sequence
+//!   instead of following a pointer for each timer.
 //!
 //! # States
 //!
-//! | state | set by | cleared by | invariant |
-//! |---|---|---|---|
-//! | few (`Wheel::is_few`) | a call that finds the wheel empty; the removal of the last of over a thousand timers | the 33rd timer | There are no entries; all timers are in the first 32 records |
-//! | undecided | `insert` of a timer that is due after `earliest.first` | any other call that files or pops; the 32nd such timer | The timer is still due after `earliest.first` |
-//! | held | an entry due before all others | another such entry, a pop, a search | It is in no slot and not in front; `first` is a bound of all others |
-//! | spare | the removal of a timer | the record's next timer; its slot, when opened | The record keeps the entry's tick, and no other entry |
-//! | stale | a re-arm to later | its slot, when opened | An entry is never filed later than its timer is due |
-//! | dead | a re-arm to earlier, an `insert` before the record's spare entry, [`RawWheel::forget`] | its slot, when opened; the sweep | Fewer than the live timers plus some hundreds |
-//! | staged | an entry before the cursor | the next step or search | Its sequence is not known yet |
-//! | run, heap | an opened slot; a staged or unordered entry | a pop | In order of (deadline, sequence); the run's entries before `clear_until` precede all others |
-//! | pending (`floor` > 1) | an opened slot of over 512 entries | its last entry | It is the slot of the cursor's digit; new entries for the levels below go into it |
-//! | unordered (a bit for each slot) | a stale entry, a re-arm to the same tick, a sweep, an entry while others are dead | the slot, when empty | Without it, equal deadlines are in the sequence of arming |
-//! | cursor at the end | `few`; a step that finds no entry | the 513th entry | All entries before the last tick are in front, where a few hundred take less memory |
-//! | leftovers, tail | `few`; packing | calls that find nothing due | No call frees more than some ten kilobytes |
+//! Each item describes a state of a wheel, a timer, an entry or a slot: the events that begin and
+//! end the state, and what holds in between.
+//!
+//! - **Few** (`Wheel::is_few`). A call that finds the wheel empty begins this state, and so does
+//!   the removal of the last of over a thousand timers. The 33rd timer ends it. The wheel has no
+//!   entries, and all timers are in the first 32 records.
+//! - **Undecided timer**. A new timer that may need an entry, and is due after `earliest.first`,
+//!   the cached lower bound of all deadlines. Any call that files or pops entries ends the state,
+//!   and so does the 32nd undecided timer. The timer stays due after `earliest.first`.
+//! - **Held entry**. An entry that is due before all others when it is filed. Another such entry, a
+//!   pop, or a search for the earliest deadline ends the state. The entry is in no slot and not in
+//!   the front; `earliest.first` is a lower bound of all other deadlines.
+//! - **Spare entry**. The entry of a removed timer. The next timer in the record takes it, or the
+//!   wheel drops it when it opens the slot. The record remembers the tick of the entry, and has no
+//!   other entry.
+//! - **Stale entry**. The entry of a timer that was re-armed to a later tick, until the wheel opens
+//!   the slot. No entry is filed later than its timer is due.
+//! - **Dead entry**. An entry that belongs to no timer, after a re-arm to an earlier tick, an
+//!   `insert` that is due before the spare entry of the record, or [`RawWheel::forget`]. The wheel
+//!   drops it when it opens the slot or in a sweep. There are fewer dead entries than live timers
+//!   plus some hundreds.
+//! - **Staged entry**. An entry that was filed before the cursor, until the next step or search.
+//!   The wheel has not read its sequence from the record yet.
+//! - **Entry in the run or the heap**. An entry of an opened slot, or an entry that was staged,
+//!   until it is popped. The run and the heap are in the order of (deadline, sequence). The entries
+//!   of the run before `run_first_until` precede all other entries.
+//! - **Pending slot** (`pending_span` > 1). A slot that was opened with more than `RUN_MAX`
+//!   entries, until its last entry is removed. The slot is at the cursor's digit of its level. New
+//!   entries for the levels below it go into it.
+//! - **Unordered slot** (a bit for each slot). A stale entry that is filed again, a re-arm to the
+//!   same tick, a sweep, and an entry that is filed while other entries are dead set the bit. The
+//!   removal of the last entry clears it. In a slot without the bit, entries with equal deadlines
+//!   are in the sequence of arming.
+//! - **Cursor at the end of time**. The state few begins this state, and so does a step that finds
+//!   no entry. The 513th entry ends it. All entries before the last tick are in the front, where a
+//!   few hundred entries take less memory than in slots.
+//! - **Memory to free** (leftovers of the pool, tail of the records). The state few and packing the
+//!   entries begin this state. Calls that find nothing due free the memory. No call frees more than
+//!   some ten kilobytes.
 
 mod ahead;
 mod chunk;
@@ -89,8 +122,8 @@ pub use popping::Due;
 pub use raw::RawWheel;
 pub use timers::{Step, Timers};
 
-use super::armings::Armings;
-use super::slab::{Slab, Tenant};
+use super::armings::ArmingCounter;
+use super::slab::{RecordBody, Slab};
 use super::{Expired, Polled, TimerKey};
 use core::mem::size_of;
 use few::FEW_MAX;
@@ -100,13 +133,13 @@ use records::{Filed, Timer};
 /// A hierarchical timing wheel that stores its timers. Arming, cancelling and re-arming take O(1);
 /// popping in exact order and finding the next deadline take O(1) amortised.
 ///
-/// A timer takes 36 bytes plus its value, padded to 8 bytes. Dead entries take 12 bytes each; there
-/// are fewer of them than live timers plus some hundreds. The record and the entry of a cancelled timer
-/// are reused by the next timer. An empty wheel takes about 950 bytes and allocates nothing. Until
-/// it has more than 32 timers it files no entries and looks at all timers instead, which is faster.
+/// A timer takes 36 bytes plus its value, padded to 8 bytes. A re-arm to an earlier tick leaves a
+/// dead entry of 12 bytes; there are fewer dead entries than live timers plus some hundreds. The
+/// next timer reuses the record and the entry of a cancelled timer. An empty wheel takes about 750
+/// bytes and allocates nothing. A wheel of up to 32 timers scans all of them instead of filing
+/// entries, which is faster.
 ///
-/// A wheel that a call finds empty, or whose last of over a thousand timers is gone, frees its
-/// memory in pieces, one with each call that finds nothing due.
+/// An empty wheel frees its memory in pieces: each call that finds nothing due frees one piece.
 ///
 /// # Examples
 ///
@@ -127,10 +160,11 @@ use records::{Filed, Timer};
 pub struct Wheel<T> {
     records: Slab<Timer<T>>,
     raw: RawWheel,
-    armings: Armings,
-    /// New timers that need an entry, none due before the others.
+    arming_counter: ArmingCounter,
+    /// New timers that may need an entry and are due after
+    /// [`Earliest::first`](earliest::Earliest::first).
     undecided: Undecided,
-    /// Whether timers are few and have no entries (see `few`).
+    /// Whether the wheel has few timers and files no entries (see `few`).
     is_few: bool,
 }
 
@@ -154,7 +188,7 @@ impl<T> Wheel<T> {
         Wheel {
             records: Slab::new(0),
             raw: RawWheel::new(),
-            armings: Armings::new(),
+            arming_counter: ArmingCounter::new(),
             undecided: Undecided::new(),
             is_few: true,
         }
@@ -162,8 +196,8 @@ impl<T> Wheel<T> {
 
     /// Returns an empty wheel with room for the records of `capacity` timers. O(1).
     ///
-    /// A record takes 24 bytes plus its value, padded to 8 bytes. The entries are in blocks of 4 KiB, which
-    /// the wheel allocates as it files them.
+    /// A record takes 24 bytes plus its value, padded to 8 bytes. The wheel allocates room for
+    /// entries later, in blocks of 4 KiB, as it files them.
     ///
     /// # Panics
     ///
@@ -198,10 +232,10 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
-        if self.armings.must_renumber() || !self.records.has_room() {
+        if self.arming_counter.must_renumber() || !self.records.has_room() {
             return self.insert_slowly(deadline, value);
         }
-        let sequence = self.armings.next();
+        let sequence = self.arming_counter.next();
         let (key, filed) = self.records.insert(|generation| Timer {
             deadline,
             generation,
@@ -209,13 +243,13 @@ impl<T> Wheel<T> {
             value,
         });
         let first = self.raw.earliest.first();
-        // `<=`, because a wheel of few timers notes an arming for the first tick too.
+        // `<=`, because a wheel of few timers also notes an arming for the same tick as the first.
         if deadline <= first {
-            return self.place_early(deadline, key, filed);
+            return self.ensure_entry(deadline, key, filed);
         }
         let is_early = (deadline <= filed.tick()) | (deadline == u64::MAX);
         if self.undecided.push_if(is_early, key.index()) {
-            return self.decide_all(key);
+            return self.file_all_undecided(key);
         }
         key
     }
@@ -232,13 +266,13 @@ impl<T> Wheel<T> {
     #[inline]
     pub fn remove(&mut self, key: TimerKey) -> Option<T> {
         let timer = self.records.remove(key)?;
-        self.release();
+        self.free_if_empty();
         Some(timer.value)
     }
 
     /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1).
     ///
-    /// The timer becomes the last of the timers with an equal deadline.
+    /// Of the timers with the same deadline, this timer now fires last.
     ///
     /// ```
     /// use punctual::Wheel;
@@ -251,14 +285,14 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
-        let Some((timer, filed)) = self.records.get_kept_mut(key) else {
+        let Some((timer, filed)) = self.records.get_mut_with_kept(key) else {
             return false;
         };
         let covered = filed.tick().max(self.raw.earliest.first());
-        if deadline <= covered || deadline == u64::MAX || self.armings.must_renumber() {
-            return self.reset_early(key, deadline);
+        if deadline <= covered || deadline == u64::MAX || self.arming_counter.must_renumber() {
+            return self.reset_slowly(key, deadline);
         }
-        timer.sequence = self.armings.next();
+        timer.sequence = self.arming_counter.next();
         timer.deadline = deadline;
         true
     }
@@ -356,7 +390,8 @@ impl<T> Wheel<T> {
             .map(|(index, timer)| (timer.key(index), timer.deadline, &timer.value))
     }
 
-    /// Removes and returns the first timer due at `now`, or `None` if none is due. O(1) amortised.
+    /// Removes and returns the first timer due at `now`, or `None` if no timer is due. O(1)
+    /// amortised.
     ///
     /// ```
     /// use punctual::Wheel;
@@ -374,10 +409,11 @@ impl<T> Wheel<T> {
         self.pop_next(now)
     }
 
-    /// Returns an iterator that pops the timers due at `now`, one with each step. O(1) amortised per timer.
+    /// Returns an iterator that pops the timers due at `now`, one with each step. O(1) amortised
+    /// per timer.
     ///
-    /// A timer that is not popped when the iterator is dropped stays due. To arm timers between two steps,
-    /// call [`pop_due`](Self::pop_due) in a loop instead.
+    /// A timer that is not popped when the iterator is dropped stays due. To arm timers between two
+    /// steps, call [`pop_due`](Self::pop_due) in a loop instead.
     ///
     /// ```
     /// use punctual::Wheel;
@@ -395,11 +431,11 @@ impl<T> Wheel<T> {
         Due { wheel: self, now }
     }
 
-    /// Does what [`pop_due`](Self::pop_due) does, with bounded work. O(budget).
+    /// Pops like [`pop_due`](Self::pop_due), with bounded work. O(budget).
     ///
-    /// Every popped timer takes 1 from `budget`, and so does every entry that the wheel moves or drops on the
-    /// way. A million timers due at one tick are thus popped over several calls, between which the caller can
-    /// do other work.
+    /// Every popped timer takes 1 from `budget`, and so does every entry that the wheel moves or
+    /// drops on the way. A million timers due at one tick are thus popped over several calls,
+    /// between which the caller can do other work.
     ///
     /// ```
     /// use punctual::{Polled, Wheel};
@@ -425,14 +461,14 @@ impl<T> Wheel<T> {
         }
         if self.is_few {
             if *budget == 0 {
-                let is_due = self.named_few().deadline <= now && !self.is_empty();
+                let is_due = self.first_of_few().deadline <= now && !self.is_empty();
                 return if is_due { Polled::Busy } else { Polled::Idle };
             }
             let popped = self.pop_few(now);
             *budget -= usize::from(popped.is_some());
             return popped.map_or(Polled::Idle, Polled::Due);
         }
-        self.decide();
+        self.file_undecided();
         match self.raw.step(now, &mut self.records, budget) {
             Step::Due(due) => match self.records.take(due.index) {
                 Some(timer) => Polled::Due(self.expire(due.index, timer)),
@@ -446,10 +482,11 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns a lower bound of all deadlines, or `None` if no timer is armed. O(1), a few instructions.
+    /// Returns a lower bound of all deadlines, or `None` if no timer is armed. O(1), a few
+    /// instructions.
     ///
-    /// After `pop_due(now)` has returned `None`, this bound is later than `now`, so a loop that sleeps until
-    /// then and pops makes progress.
+    /// After `pop_due(now)` has returned `None`, this bound is later than `now`, so a loop that
+    /// sleeps until then and pops makes progress.
     ///
     /// ```
     /// use punctual::Wheel;
@@ -493,7 +530,7 @@ impl<T> Wheel<T> {
         self.raw.has_memory_to_free = false;
         if self.is_few {
             self.records.shrink_to_fit(FEW_MAX);
-            self.records.all_keep(Filed::FEW);
+            self.records.set_all_kept(Filed::FEW);
         } else {
             self.records.shrink_to_fit(usize::MAX);
             self.raw.clear();
@@ -501,8 +538,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns the bytes taken by the wheel and its allocations, excluding memory that the values own.
-    /// O(number of pool segments).
+    /// Returns the bytes taken by the wheel and its allocations, excluding memory that the values
+    /// own. O(1).
     ///
     /// ```
     /// use punctual::Wheel;

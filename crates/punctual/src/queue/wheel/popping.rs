@@ -1,9 +1,9 @@
-//! Popping due timers, and freeing the memory of timers that are gone.
+//! Pops the due timers of a [`Wheel`], and frees the memory of removed timers.
 
 use super::Wheel;
 use super::records::{Filed, Timer};
 use crate::queue::Expired;
-use crate::queue::slab::Tenant;
+use crate::queue::slab::RecordBody;
 use core::iter::FusedIterator;
 
 /// Pops the timers that are due at a tick, in the order of their deadlines. Returned by
@@ -33,23 +33,23 @@ impl<T> FusedIterator for Due<'_, T> {}
 impl<T> Wheel<T> {
     /// Frees memory if the removed timer was the last one.
     #[inline]
-    pub(super) fn release(&mut self) {
+    pub(super) fn free_if_empty(&mut self) {
         if self.records.len() == 0 && !self.is_few {
-            self.release_all();
+            self.free_all();
         }
     }
 
-    /// Starts anew after the last of many timers was removed. The entries of fewer timers stay
-    /// until a call finds nothing due: if other timers come before, they reuse them.
+    /// Returns to the state few after the last of over a thousand timers was removed. After fewer
+    /// timers, the entries stay until a call finds nothing due, so that new timers can reuse them.
     #[inline(never)]
-    fn release_all(&mut self) {
+    fn free_all(&mut self) {
         if self.records.is_large() {
             self.become_few();
         }
         self.raw.has_memory_to_free = true;
     }
 
-    /// Frees a piece of memory if some is pending. Called when nothing is due.
+    /// Frees a piece of memory if there is any to free. Called when nothing is due.
     #[inline]
     pub(super) fn free_piece_if_any(&mut self) {
         if self.has_memory_to_free() {
@@ -57,13 +57,13 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns whether memory may be waiting to be freed. O(1).
+    /// Returns whether the wheel may have memory to free. O(1).
     #[inline]
     pub(crate) fn has_memory_to_free(&self) -> bool {
         self.raw.has_memory_to_free
     }
 
-    /// Frees a piece of memory, and notes whether more is waiting. O(1), about 10 us.
+    /// Frees a piece of memory, and notes whether there is more to free. O(1), about 10 us.
     #[cold]
     #[inline(never)]
     fn free_piece(&mut self) {
@@ -73,14 +73,15 @@ impl<T> Wheel<T> {
         self.raw.has_memory_to_free = self.raw.pool.free_piece() | self.records.free_piece();
     }
 
-    /// Number of entries, dead ones included, which `next_deadline` may have to move. O(1).
+    /// Returns the number of entries, including dead entries, which `next_deadline` may have to
+    /// move. O(1).
     #[cfg(feature = "std")]
     pub(crate) fn entries(&self) -> usize {
         self.raw.entries()
     }
 
-    /// Pops the earliest timer if it is due. Both ways are jumps, so a wheel of few timers saves no
-    /// registers for the other.
+    /// Pops the earliest timer if it is due. Both calls compile to jumps, so a wheel of few timers
+    /// does not save the registers that `pop_run` needs.
     #[inline(never)]
     pub(super) fn pop_next(&mut self, now: u64) -> Option<Expired<T>> {
         if self.is_few {
@@ -89,8 +90,9 @@ impl<T> Wheel<T> {
         self.pop_run(now)
     }
 
-    /// Pops the earliest timer of a wheel with entries if it is due. The common case is the next entry
-    /// of the run, whose timer is unchanged: one access to the record. A held entry is due after it.
+    /// Pops the earliest timer of a wheel with entries if it is due. In the common case, the run's
+    /// next entry is due and its timer is unchanged, so the wheel accesses the record once. (A held
+    /// entry is due after the entry that `peek_run` returns.)
     #[inline(never)]
     fn pop_run(&mut self, now: u64) -> Option<Expired<T>> {
         if self.undecided.is_empty()
@@ -108,7 +110,7 @@ impl<T> Wheel<T> {
 
     #[inline(never)]
     fn pop_slowly(&mut self, now: u64) -> Option<Expired<T>> {
-        self.decide();
+        self.file_undecided();
         let Some(due) = self.raw.pop_due(now, &mut self.records) else {
             self.free_piece_if_any();
             return None;
@@ -117,11 +119,11 @@ impl<T> Wheel<T> {
         Some(self.expire(due.index, timer))
     }
 
-    /// Ends the removal of a due timer, whose entry was removed.
+    /// Completes the removal of a due timer, and notes that its record has no entry any more.
     #[inline]
     pub(super) fn expire(&mut self, index: u32, timer: Timer<T>) -> Expired<T> {
-        self.records.keep(index, Filed::NOT);
-        self.release();
+        self.records.set_kept(index, Filed::NO_ENTRY);
+        self.free_if_empty();
         Expired {
             key: timer.key(index),
             deadline: timer.deadline,
@@ -129,10 +131,10 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Numbers the armings of all timers anew. O(n log n), once in two billion armings.
+    /// Renumbers the armings of all timers. O(n log n), once in four billion armings.
     #[cold]
     pub(super) fn renumber(&mut self) {
-        self.records.renumber(&mut self.armings);
+        self.records.renumber(&mut self.arming_counter);
         self.raw.front.restage();
     }
 }

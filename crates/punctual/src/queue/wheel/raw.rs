@@ -1,23 +1,26 @@
-//! The raw wheel files entries and asks the timers' owner whether they are still valid.
+//! The raw wheel: files entries, and finds and pops the due ones.
 //!
-//! Ground rules, besides the invariants in the table of the [module](super):
+//! Ground rules, besides the states and their invariants, which the [module](super) lists:
 //!
-//! - The owner keeps the timers, and the wheel reads a timer only through [`Timers`]. So a cancel
-//!   touches nothing here: the owner changes the timer's generation, which makes the entry dead.
-//! - Every live timer has an entry with its own generation, filed at its deadline or earlier. (In
-//!   a [`Wheel`](super::Wheel), undecided timers have none yet; `records` tells when one has two.)
-//! - The cursor may run ahead of the clock; entries before it go to `front`, and stay there
-//!   wherever the cursor is. An entry armed later for the same tick comes after them.
+//! - The owner stores the timers, and the wheel reads a timer only through [`Timers`]. A cancel
+//!   does not change the wheel: the owner changes the timer's generation, which makes the entry
+//!   dead.
+//! - Every live timer has an entry with the timer's generation, filed at its deadline or earlier.
+//!   In a [`Wheel`](super::Wheel), undecided timers have no entry yet, and a timer may rarely have
+//!   two entries (see `records`).
+//! - The cursor may be ahead of the clock. Entries before the cursor go to the front, and stay
+//!   there if the cursor is set back later. An entry that is armed later for the same tick is
+//!   popped after them.
 //!
 //! This file has the public interface and the state. `serve` finds and pops due entries, `sweep`
-//! removes dead ones, `cursor` sets the cursor back.
+//! removes dead entries, `cursor` sets the cursor back.
 
 use super::chunk::{Entry, Packed, Pool};
 use super::cursor::AT_END;
 use super::earliest::Earliest;
 use super::front::Front;
 use super::level::{LEVELS, Level, digit, level_of};
-use super::sweep::{EVERY, Sweep};
+use super::sweep::{CANCELS_PER_STEP, Sweep};
 use super::timers::{Step, Timers};
 use core::mem::{size_of, size_of_val};
 
@@ -27,7 +30,8 @@ use core::mem::{size_of, size_of_val};
 /// popped before its deadline, even if the clock steps back.
 ///
 /// The hierarchy of wheels is from Varghese and Lauck (*Hashed and Hierarchical Timing Wheels*,
-/// SOSP 1987, scheme 7). Slots are found through bitmaps instead of by stepping through empty ones.
+/// SOSP 1987, scheme 7). Unlike there, the wheel finds the first slot through bitmaps, without
+/// stepping through empty slots.
 ///
 /// # Examples
 ///
@@ -64,25 +68,25 @@ pub struct RawWheel {
     pub(super) cursor: u64,
     /// Bit `l`: level `l` has entries.
     pub(super) occupied: u16,
-    /// The span of the pending slot, in ticks; 1 if there is none.
-    pub(super) floor: u64,
+    /// Number of ticks that the pending slot spans; 1 if no slot is pending.
+    pub(super) pending_span: u64,
     pub(super) levels: [Level; LEVELS],
     pub(super) pool: Pool,
     pub(super) front: Front,
     pub(super) earliest: Earliest,
-    /// Number of entries in the levels, in front and held.
+    /// Number of entries in the levels and in the front, plus the held entry.
     pub(super) entries: usize,
-    /// Number of entries that the owner has invalidated.
+    /// Number of entries that the owner has made dead and the wheel has not dropped yet.
     pub(super) dead: usize,
-    /// Number of entries armed before a cursor that is ahead of the clock, since it was last set
-    /// back.
-    pub(super) behind: usize,
-    /// The last `now`.
+    /// Number of entries filed before the cursor, while it is ahead of the clock, since the cursor
+    /// was last set back.
+    pub(super) before_cursor: usize,
+    /// The last `now` that a caller passed.
     pub(super) now: u64,
     pub(super) sweep: Option<Sweep>,
-    /// Set when memory may be waiting to be freed, here or in the owner's records.
+    /// Whether the wheel or the owner's records may have memory to free.
     pub(super) has_memory_to_free: bool,
-    /// Number of entries put into slots, for tests of the work per step.
+    /// Number of times that an entry was put into a slot, for tests of the work per step.
     #[cfg(test)]
     pub(super) puts: usize,
 }
@@ -106,14 +110,14 @@ impl RawWheel {
         RawWheel {
             cursor: AT_END,
             occupied: 0,
-            floor: 1,
+            pending_span: 1,
             levels: [const { Level::EMPTY }; LEVELS],
             pool: Pool::new(),
             front: Front::new(),
             earliest: Earliest::new(),
             entries: 0,
             dead: 0,
-            behind: 0,
+            before_cursor: 0,
             now: 0,
             sweep: None,
             has_memory_to_free: false,
@@ -148,17 +152,17 @@ impl RawWheel {
     pub(super) fn add(&mut self, entry: Entry) {
         self.entries += 1;
         if entry.deadline < self.earliest.first() {
-            self.hold_instead(entry);
+            self.hold_or_file(entry);
         } else {
             self.file(entry);
         }
     }
 
-    /// Holds an entry that is due before all filed ones, and files the one that was held, or the
-    /// other way round.
+    /// Given a new entry that is due before all filed entries: holds the earlier of this entry and
+    /// the held entry, and files the other one.
     #[inline(never)]
-    fn hold_instead(&mut self, entry: Entry) {
-        self.release_held();
+    fn hold_or_file(&mut self, entry: Entry) {
+        self.file_held();
         if entry.deadline < self.earliest.first() {
             self.hold(entry);
         } else {
@@ -166,28 +170,30 @@ impl RawWheel {
         }
     }
 
-    /// Holds an entry that is due before all others, while no other one is held, or the held entry
-    /// under an earlier tick.
+    /// Holds an entry that is due before all others. No other entry may be held; the held entry
+    /// itself may move to an earlier tick.
     pub(super) fn hold(&mut self, entry: Entry) {
-        self.front.clear_only_before(entry.deadline);
+        self.front.limit_run_first(entry.deadline);
         self.earliest.hold(entry);
     }
 
-    /// Files an entry that is counted already.
+    /// Files an entry that `entries` already counts.
     #[inline(always)]
     pub(super) fn file(&mut self, entry: Entry) {
         if entry.deadline < self.cursor && !self.set_back_for(entry.deadline) {
             self.front.stage(entry);
         } else {
-            // A dead entry of the same index and tick may count as this one, and it precedes younger entries.
+            // While the wheel has dead entries, one with the same index and tick may become valid
+            // with this entry. It would fire the timer too early among equal deadlines, so the slot
+            // is unordered.
             self.place(entry, self.dead > 0);
         }
     }
 
     /// Drops the held entry if its timer is gone, or moves it if its timer was re-armed. Returns
-    /// whether it did.
+    /// true if it dropped or moved the entry.
     #[inline]
-    pub(super) fn settle_held(&mut self, timers: &mut impl Timers) -> bool {
+    pub(super) fn update_held(&mut self, timers: &mut impl Timers) -> bool {
         let deadline = |held: Entry| timers.deadline(held.index, held.generation);
         let is_outdated = |held: Entry| deadline(held) != Some(held.deadline);
         let Some(held) = self.earliest.release_if(is_outdated) else {
@@ -203,32 +209,32 @@ impl RawWheel {
         true
     }
 
-    /// Files the entry that is held, if there is one. All work on entries starts with this, except a
-    /// pop from the run before `clear_until`, which the held entry has set to its tick.
+    /// Files the held entry, if any. All work on entries starts with this call, except a pop from
+    /// the run before `run_first_until`: the held entry is due after those entries.
     #[inline]
-    pub(super) fn release_held(&mut self) {
+    pub(super) fn file_held(&mut self) {
         if let Some(held) = self.earliest.release() {
             self.file(held);
         }
     }
 
-    /// Notes that a timer was armed again for the tick under which its entry is filed: the entries
-    /// of that tick may be out of order. O(1).
+    /// Marks the slot of the tick `filed` unordered, because a timer was armed again for the tick
+    /// of its entry. O(1).
     pub(super) fn mark_unordered(&mut self, filed: u64) {
         if filed < self.cursor {
-            return; // in front, which compares the order of arming again
+            return; // in the front, which compares sequences again at a pop
         }
-        // The entry is in the tick's slot, or in the pending slot above it, or also in front.
+        // The entry is in the tick's slot, in the pending slot above it, or already in the front.
         for at in [level_of((filed ^ self.cursor) | 1), self.pending()] {
             let level = &mut self.levels[at];
             level.unordered |= level.occupied & 1 << digit(filed, at);
         }
     }
 
-    /// Notes that one filed entry is dead: [`Timers::deadline`] now returns `None` for it.
+    /// Counts one filed entry as dead: [`Timers::deadline`] now returns `None` for it.
     ///
     /// O(1). Some calls also sweep a few entries, so that there are fewer dead entries than live
-    /// ones plus some hundreds.
+    /// entries plus some hundreds.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -246,22 +252,24 @@ impl RawWheel {
         self.forget_among(self.live().saturating_sub(1), timers);
     }
 
-    /// Does what `forget` does, given the number of armed timers.
+    /// Does what [`forget`](Self::forget) does, given the number of live timers.
     #[inline]
     pub(super) fn forget_among(&mut self, live: usize, timers: &mut impl Timers) {
         self.dead += 1;
-        if self.dead.is_multiple_of(EVERY) && (self.dead > live + 256 || self.sweep.is_some()) {
+        if self.dead.is_multiple_of(CANCELS_PER_STEP)
+            && (self.dead > live + 256 || self.sweep.is_some())
+        {
             self.sweep(timers);
         }
     }
 
-    /// Does one step of bounded work: pops a due entry, or does part of the work that must precede
-    /// it.
+    /// Does one step of bounded work: pops a due entry, or does part of the work that must come
+    /// first.
     ///
-    /// Every entry moved, dropped or looked up takes 1 from `budget`; the last piece of work may
-    /// overdraw it by less than 512 entries. A slot of a million entries is moved over several
-    /// calls. Over its life, an entry costs at most one move per level that it descends: amortised
-    /// O(log64 of its distance in ticks).
+    /// Every entry that the wheel moves, drops or looks up takes 1 from `budget`. The last piece of
+    /// work may exceed the budget by less than 512 entries. A slot of a million entries is moved
+    /// over several calls. Over its life, an entry costs at most one move per level that it
+    /// descends: O(log64 of the ticks until its deadline), amortised.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Step, Timers};
@@ -291,7 +299,7 @@ impl RawWheel {
         if self.is_idle(now) {
             return Step::Idle;
         }
-        self.release_held();
+        self.file_held();
         // The common case: the next entry of the run.
         if *budget > 0
             && let Some(next) = self.peek_run(now)
@@ -333,10 +341,10 @@ impl RawWheel {
         }
     }
 
-    /// Returns a tick before which nothing is due, or `None` if there are no entries. O(1).
+    /// Returns a tick before which nothing is due, or `None` if the wheel has no entries. O(1).
     ///
-    /// An event loop can sleep until this tick and then step the wheel. It may find nothing due and
-    /// sleep again.
+    /// An event loop can sleep until this tick and then step the wheel. The step may find nothing
+    /// due; then the loop sleeps again.
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -347,14 +355,15 @@ impl RawWheel {
     /// ```
     #[inline]
     pub fn next_wakeup(&self) -> Option<u64> {
-        // A step that finds nothing due raises this bound to the first slot or the first entry in front.
+        // A step that finds nothing due raises this bound to the start of the first slot or to the
+        // first entry in the front.
         (self.entries > 0).then_some(self.earliest.bound())
     }
 
-    /// Returns the earliest deadline of all live timers, or `None` if there are none.
+    /// Returns the earliest deadline of all live timers, or `None` if no timer is live.
     ///
-    /// O(1) if nothing was popped, cancelled or re-armed since the last call. Otherwise it may
-    /// cascade the earliest slot, which is work that a later pop then saves: O(1) amortised.
+    /// O(1) if no timer was popped, cancelled or re-armed since the last call. Otherwise the call
+    /// may cascade the earliest slot, which later pops then need not do: O(1) amortised.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -375,7 +384,7 @@ impl RawWheel {
             .or_else(|| self.find_first(timers))
     }
 
-    /// Returns the number of filed entries, dead ones included. O(1).
+    /// Returns the number of filed entries, including dead entries. O(1).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -388,8 +397,8 @@ impl RawWheel {
         self.entries
     }
 
-    /// Returns the number of filed entries that are not forgotten: one per armed timer, plus
-    /// spare ones. O(1).
+    /// Returns the number of filed entries that the owner has not [forgotten](Self::forget): one
+    /// per armed timer, plus spare entries. O(1).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -402,7 +411,7 @@ impl RawWheel {
         self.entries.saturating_sub(self.dead)
     }
 
-    /// Returns the bytes taken by the wheel and its allocations. O(number of pool segments).
+    /// Returns the bytes taken by the wheel and its allocations. O(1).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -434,7 +443,7 @@ impl RawWheel {
 
     /// Packs the entries into as little memory as they need and frees the rest. O(entries).
     ///
-    /// The wheel does this by itself when less than an eighth of its memory is in use.
+    /// The wheel packs its entries by itself when less than an eighth of its memory is in use.
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -450,13 +459,13 @@ impl RawWheel {
         self.front.trim();
     }
 
-    /// Places an entry that is due at or after the cursor in its slot.
+    /// Puts an entry that is due at or after the cursor into its slot.
     #[inline(always)]
     pub(super) fn place(&mut self, entry: Entry, is_unordered: bool) {
         // Entries for the levels below the pending slot go into the pending slot.
-        let level = level_of((entry.deadline ^ self.cursor) | self.floor);
+        let level = level_of((entry.deadline ^ self.cursor) | self.pending_span);
         let slot = digit(entry.deadline, level);
-        self.front.clear_only_before(entry.deadline);
+        self.front.limit_run_first(entry.deadline);
         self.put(level, slot, entry.packed(), is_unordered);
     }
 
@@ -474,12 +483,12 @@ impl RawWheel {
         to.unordered |= u64::from(is_unordered) << slot;
     }
 
-    /// Files an entry again after its timer was re-armed.
+    /// Files an entry again, after its timer was re-armed, and reports that to the owner.
     pub(super) fn refile(&mut self, entry: Entry, timers: &mut impl Timers) {
         self.file_unordered(timers.refiled(entry));
     }
 
-    /// Files an entry that is counted already, and marks its slot unordered.
+    /// Files an entry that `entries` already counts, and marks its slot unordered.
     pub(super) fn file_unordered(&mut self, entry: Entry) {
         if entry.deadline < self.cursor {
             self.front.stage(entry);
@@ -497,10 +506,10 @@ impl RawWheel {
         }
     }
 
-    /// The level of the pending slot; 0 if there is none.
+    /// Returns the level of the pending slot, or 0 if no slot is pending.
     #[inline]
     pub(super) fn pending(&self) -> usize {
-        level_of(self.floor)
+        level_of(self.pending_span)
     }
 
     /// Updates the bitmaps for an emptied slot.
@@ -511,7 +520,7 @@ impl RawWheel {
             self.occupied &= !(1 << level);
         }
         if level > 0 && self.pending() == level && slot == digit(self.cursor, level) {
-            self.floor = 1;
+            self.pending_span = 1;
         }
     }
 }

@@ -1,11 +1,14 @@
-//! Finding the first due entry, popping it, and moving the entries in its way.
+//! Finds and pops the first due entry, and opens slots on the way. The [module](super) explains the
+//! terms.
 //!
-//! The first slot
+//! To open the first slot, the wheel does one of three things:
 //!
-//! - moves to the front as a whole, as a sorted run, if it has up to [`RUN_MAX`] entries;
-//! - becomes the pending slot if it has more and is above level 0: it is emptied into the levels
-//!   below, one chunk at a time;
-//! - moves to the front in pieces if it has more and is on level 0, a single tick.
+//! - It moves all entries to the [front](super::front), as a sorted run, if the slot has up to
+//!   [`RUN_MAX`] entries.
+//! - It makes the slot *pending* if the slot has more entries and is above level 0. The entries of
+//!   the pending slot move to the levels below, one chunk at a time.
+//! - It moves the entries to the front in pieces if the slot has more entries and is on level 0,
+//!   where a slot is a single tick.
 
 use super::chunk::{CHUNK, Entry};
 use super::cursor::AT_END;
@@ -14,27 +17,28 @@ use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
 use super::raw::RawWheel;
 use super::timers::{Step, Timers};
 
-/// Maximum number of entries of a slot that moves to the front. A larger slot gives the slots of
-/// the level below 4 or more entries each, which share the fixed cost per slot.
+/// Maximum number of entries of a slot that moves to the front as a whole. A larger slot has on
+/// average more than 8 entries for each slot of the level below, which share the fixed cost of
+/// filing and opening that slot.
 pub(super) const RUN_MAX: usize = 512;
 
-/// An occupied slot: its position, and a lower bound of its deadlines.
+/// The first occupied slot: its position, and a lower bound of its deadlines.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct First {
+pub(super) struct FirstSlot {
     pub(super) level: usize,
     pub(super) slot: usize,
     pub(super) start: u64,
 }
 
 impl RawWheel {
-    /// Sets the clock. Returns whether nothing can be due. O(1).
+    /// Sets the clock. Returns true if no entry can be due. O(1).
     #[inline]
     pub(super) fn is_idle(&mut self, now: u64) -> bool {
         self.now = now;
         self.earliest.bound() > now
     }
 
-    /// The part of a step that runs when something may be due.
+    /// The part of a step that runs when an entry may be due.
     pub(super) fn serve<T: Timers>(&mut self, timers: &mut T, budget: &mut usize) -> Step {
         loop {
             let first = self.first_slot();
@@ -55,8 +59,9 @@ impl RawWheel {
                 self.front.pop();
                 if self.front.is_run_only() {
                     let wins_ties = self.is_front_first::<T>(start, first.as_ref());
-                    // Before the entry is resolved, which may file another one and lower this.
-                    self.front.clear_until = start.saturating_add(u64::from(wins_ties));
+                    // Must come before `resolve_ready`, which may file another entry and lower the
+                    // limit.
+                    self.front.run_first_until = start.saturating_add(u64::from(wins_ties));
                 }
                 if let Some(due) = self.resolve_ready(ready, timers) {
                     return Step::Due(due);
@@ -67,7 +72,7 @@ impl RawWheel {
                 }
                 *budget = budget.saturating_sub(self.open(&first, timers));
             } else {
-                (self.cursor, self.behind) = (AT_END, 0);
+                (self.cursor, self.before_cursor) = (AT_END, 0);
                 self.earliest.set_bound(u64::MAX);
                 self.trim();
                 return Step::Idle;
@@ -75,10 +80,11 @@ impl RawWheel {
         }
     }
 
-    /// Returns whether the first entry in front, due at `deadline`, precedes the first slot. On a
-    /// tie it does, because it was armed earlier, unless the slot is out of order.
+    /// Returns whether the first entry in the front, due at `deadline`, precedes the first slot. On
+    /// a tie the entry in the front was armed earlier and precedes it, unless the slot is
+    /// unordered.
     #[inline]
-    fn is_front_first<T: Timers>(&self, deadline: u64, first: Option<&First>) -> bool {
+    fn is_front_first<T: Timers>(&self, deadline: u64, first: Option<&FirstSlot>) -> bool {
         first.is_none_or(|first| {
             deadline < first.start
                 || deadline == first.start
@@ -96,31 +102,32 @@ impl RawWheel {
         self.idle_until(front.min(start), start)
     }
 
-    /// Ends a step after which nothing is due before `bound`, which lies in the future.
+    /// Ends a step that found nothing due before `bound`, which is after `now`.
     #[inline]
     fn idle_until(&mut self, bound: u64, start: u64) -> Step {
         self.earliest.set_bound(bound);
-        // Moving the cursor up to the first slot, but not into it, changes no entry's level.
-        if self.floor == 1 && self.now > self.cursor && self.now < start {
+        // The level of an entry does not change while the cursor stays before the first slot.
+        if self.pending_span == 1 && self.now > self.cursor && self.now < start {
             self.cursor = self.now;
         }
         Step::Idle
     }
 
-    /// Returns the next entry of the run if it is due and nothing else can precede it.
+    /// Returns the next entry of the run if it is due and no other entry can precede it.
     #[inline]
     pub(super) fn peek_run(&self, now: u64) -> Option<Ready> {
         let next = self.front.next()?;
-        (next.deadline < self.front.clear_until && next.deadline <= now).then_some(*next)
+        (next.deadline < self.front.run_first_until && next.deadline <= now).then_some(*next)
     }
 
-    /// Updates the cached deadline and the count after the first entry fired: nothing is due before
-    /// `deadline`, nor before the next entry of a clear run.
+    /// Updates the cached deadline and the number of entries after the first entry fired. Nothing
+    /// is due before `deadline`, nor before the run's next entry if that is before
+    /// `run_first_until`.
     #[inline]
     pub(super) fn fired(&mut self, deadline: u64) {
         self.entries -= 1;
         match self.front.next() {
-            Some(next) if next.deadline < self.front.clear_until => {
+            Some(next) if next.deadline < self.front.run_first_until => {
                 self.earliest.set(next.entry());
             }
             _ if self.entries == 0 => self.earliest.set_bound(u64::MAX),
@@ -128,7 +135,8 @@ impl RawWheel {
         }
     }
 
-    /// Resolves an entry that was removed from the front.
+    /// Resolves an entry that was removed from the front. If its timer was armed again for the same
+    /// tick, moves it to the heap, with its new sequence.
     #[inline]
     pub(super) fn resolve_ready(
         &mut self,
@@ -144,8 +152,9 @@ impl RawWheel {
         Some(due)
     }
 
-    /// Resolves an entry that was removed: returns it if it is due, drops it if it is dead, and
-    /// files it again if its timer was re-armed later.
+    /// Resolves an entry that was removed from the front: returns it if its timer still has this
+    /// deadline, drops it if it is dead, and files it again if its timer was re-armed to a later
+    /// tick.
     #[inline]
     fn resolve(&mut self, entry: Entry, timers: &mut impl Timers) -> Option<Entry> {
         match timers.deadline(entry.index, entry.generation) {
@@ -156,11 +165,12 @@ impl RawWheel {
         None
     }
 
-    /// Moves an entry that was staged to the heap or to its slot.
+    /// Moves an entry that was staged to the heap or to its slot, or drops it if it is dead.
     pub(super) fn place_staged(&mut self, entry: Entry, timers: &mut impl Timers) {
         match timers.deadline(entry.index, entry.generation) {
-            // A spare entry, whose sequence is looked up when it has a timer again.
-            None if timers.stands(entry.index, entry.generation) => {
+            // A spare entry has no sequence. If it has a timer again when it is popped,
+            // `resolve_ready` puts it back with the timer's sequence.
+            None if timers.is_current(entry.index, entry.generation) => {
                 self.front.push(Ready::new(entry, 0));
             }
             None => self.drop_dead(entry.index, entry.generation, timers),
@@ -178,10 +188,10 @@ impl RawWheel {
 
     /// Returns the first occupied slot. O(1): a few bit operations.
     #[inline]
-    pub(super) fn first_slot(&self) -> Option<First> {
-        if self.floor != 1 {
+    pub(super) fn first_slot(&self) -> Option<FirstSlot> {
+        if self.pending_span != 1 {
             let level = self.pending();
-            return Some(First {
+            return Some(FirstSlot {
                 level,
                 slot: digit(self.cursor, level),
                 start: self.cursor,
@@ -192,33 +202,33 @@ impl RawWheel {
         }
         let level = self.occupied.trailing_zeros() as usize;
         let slot = self.levels[level].occupied.trailing_zeros() as usize;
-        Some(First {
+        Some(FirstSlot {
             level,
             slot,
             start: slot_start(self.cursor, level, slot),
         })
     }
 
-    /// Moves entries of the slot at `place` nearer to the front. Returns their number.
+    /// Moves entries of the slot at `place` to the front or to lower levels. Returns their number.
     #[inline(never)]
-    fn open(&mut self, place: &First, timers: &mut impl Timers) -> usize {
+    fn open(&mut self, place: &FirstSlot, timers: &mut impl Timers) -> usize {
         self.trim();
         let list = self.levels[place.level].slot(place.slot);
-        // A slot that is already pending must be cascaded to the end, so that equal deadlines keep their order.
-        if place.level == 0 || self.floor == 1 && list.has_at_most(&self.pool, RUN_MAX) {
-            self.gather(place, timers)
+        // A pending slot must cascade until it is empty, so that equal deadlines keep their order.
+        if place.level == 0 || self.pending_span == 1 && list.has_at_most(&self.pool, RUN_MAX) {
+            self.move_to_front(place, timers)
         } else {
             self.cascade(place, timers)
         }
     }
 
-    /// Moves the slot at `place` to the front, or up to [`RUN_MAX`] entries of a slot of level 0, as a
-    /// run unless the front has a run. The cursor stays: entries armed for this slot later are filed in
-    /// it again.
+    /// Moves all entries of the slot at `place` to the front; of a slot of level 0, at most
+    /// [`RUN_MAX`]. They become the run, or go to the heap if the front already has a run. The
+    /// cursor does not move, so entries armed for this slot later go into it again.
     ///
-    /// All timers are prefetched before the first is read, so that the cache misses overlap.
-    fn gather(&mut self, place: &First, timers: &mut impl Timers) -> usize {
-        let &First { level, slot, start } = place;
+    /// Prefetches all timers before it reads the first, so that their cache misses overlap.
+    fn move_to_front(&mut self, place: &FirstSlot, timers: &mut impl Timers) -> usize {
+        let &FirstSlot { level, slot, start } = place;
         let bits = BITS * level as u32;
         let mut list = self.levels[level].slot(slot);
         for chunk in self.pool.chunks(list).take(RUN_MAX / CHUNK + 1) {
@@ -227,16 +237,17 @@ impl RawWheel {
             }
         }
         let has_run = self.front.next().is_some();
-        let mut looked = 0;
-        while !list.is_empty() && (level > 0 || looked <= RUN_MAX - CHUNK) {
+        let mut visited = 0;
+        while !list.is_empty() && (level > 0 || visited <= RUN_MAX - CHUNK) {
             let chunk = list.pop_chunk(&mut self.pool);
-            looked += chunk.entries().len();
+            visited += chunk.entries().len();
             for entry in chunk.entries() {
                 let Some(deadline) = timers.deadline(entry.index, entry.generation) else {
                     self.drop_dead(entry.index, entry.generation, timers);
                     continue;
                 };
-                // On the far levels the lower bits do not tell whether the entry is filed at the deadline.
+                // On the far levels the entry's 32 bits cannot show whether the entry is filed at
+                // the deadline.
                 let is_current = level < FAR && deadline as u32 == entry.low;
                 let entry = entry.at(deadline);
                 if deadline.wrapping_sub(start) >> bits > 0 {
@@ -250,7 +261,7 @@ impl RawWheel {
                     } else {
                         timers.refiled(entry)
                     };
-                    self.front.gather(Ready::new(entry, sequence));
+                    self.front.push_unsorted(Ready::new(entry, sequence));
                 }
             }
         }
@@ -259,31 +270,31 @@ impl RawWheel {
             self.vacate(level, slot);
         }
         if !has_run {
-            self.front.clear_only_before(start);
+            self.front.limit_run_first(start);
             self.front.sort(start, bits);
         }
-        looked
+        visited
     }
 
     /// Moves the first chunk of the slot at `place` to the levels below. Returns its number of
     /// entries.
     ///
-    /// Entries that come to level 0 are about to fire, so this reads their timers, a chunk at a
-    /// time: the reads do not depend on each other, and their cache misses overlap.
-    fn cascade(&mut self, place: &First, timers: &mut impl Timers) -> usize {
-        let &First { level, slot, .. } = place;
+    /// Entries that come to level 0 fire soon, so this function reads their timers. It reads a
+    /// whole chunk first: the reads are independent, so their cache misses overlap.
+    fn cascade(&mut self, place: &FirstSlot, timers: &mut impl Timers) -> usize {
+        let &FirstSlot { level, slot, .. } = place;
         let start = slot_start(self.cursor, level, slot);
         let was_unordered = self.levels[level].is_unordered(slot);
         self.cursor = start;
-        self.floor = 1 << (BITS * level as u32);
+        self.pending_span = 1 << (BITS * level as u32);
         let list = self.levels[level].slot_mut(slot);
         let chunk = list.pop_chunk(&mut self.pool);
         if list.is_empty() {
             self.vacate(level, slot);
         }
-        let reads = level <= 1 || level >= FAR;
+        let reads_timers = level <= 1 || level >= FAR;
         let mut read = [None; CHUNK];
-        if reads {
+        if reads_timers {
             for (read, entry) in read.iter_mut().zip(chunk.entries()) {
                 *read = timers.deadline(entry.index, entry.generation);
             }
@@ -291,18 +302,21 @@ impl RawWheel {
         for (read, &entry) in read.into_iter().zip(chunk.entries()) {
             let filed = deadline_in(start, level, entry.low);
             match read {
-                // Most entries come to the next level: their digit there differs from the cursor's, which is 0.
-                _ if !reads && digit(filed, level - 1) > 0 => {
+                // Most entries go to the next lower level: their digit there is not 0, and the
+                // cursor's is 0.
+                _ if !reads_timers && digit(filed, level - 1) > 0 => {
                     self.put(level - 1, digit(filed, level - 1), entry, was_unordered);
                 }
-                _ if !reads => self.put_below(entry.at(filed), was_unordered),
+                _ if !reads_timers => self.put_below(entry.at(filed), was_unordered),
                 None => self.drop_dead(entry.index, entry.generation, timers),
-                // By an owner that breaks the rule of `Timers`, or ticks with the same hash.
+                // Only if the owner breaks the rule of `Timers`, or if two ticks have the same
+                // hash.
                 Some(deadline) if deadline < start => self.refile(entry.at(deadline), timers),
                 Some(deadline) if deadline == filed => {
                     self.put_below(entry.at(filed), was_unordered);
                 }
-                // On the far levels some current entries count as stale too, which is harmless.
+                // On the far levels this arm also takes entries that are not stale, which is
+                // harmless.
                 Some(deadline) => {
                     self.put_below(timers.refiled(entry.at(deadline)), true);
                 }
@@ -311,8 +325,8 @@ impl RawWheel {
         chunk.entries().len()
     }
 
-    /// Files an entry of the pending slot again: on the levels below or, if its timer was re-armed,
-    /// on any level.
+    /// Puts an entry of the pending slot into a slot of a lower level or, if its timer was re-armed
+    /// to a later tick, of any level.
     #[inline(always)]
     fn put_below(&mut self, entry: Entry, is_unordered: bool) {
         let level = level_of((entry.deadline ^ self.cursor) | 1);
@@ -320,15 +334,15 @@ impl RawWheel {
         self.put(level, slot, entry.packed(), is_unordered);
     }
 
-    /// Returns the earliest live deadline, and caches its timer.
+    /// Returns the earliest deadline of a live timer, and caches the timer's entry.
     #[inline(never)]
     pub(super) fn find_first(&mut self, timers: &mut impl Timers) -> Option<u64> {
-        if self.settle_held(timers)
+        if self.update_held(timers)
             && let Some(deadline) = self.earliest.known(timers)
         {
             return Some(deadline);
         }
-        self.release_held();
+        self.file_held();
         loop {
             if let Some(entry) = self.front.unstage() {
                 self.place_staged(entry, timers);

@@ -1,10 +1,13 @@
-//! Removing dead entries, a few chunks at a time.
+//! Removes dead entries, a few chunks at a time. The [module](super) explains the terms.
 //!
-//! When there are more dead entries than live ones plus 256, a sweep starts. Calls of [`forget`]
-//! then sweep a few chunks at a time, until the sweep has visited all slots, from the highest level
-//! down, as entries move. A slot is swept by moving the live entries of its first chunk behind its
-//! last one, until each chunk has had its turn; entries armed meanwhile come between them, so the
-//! slot is marked unordered. The front's entries are staged again first.
+//! A sweep starts when there are more dead entries than live entries plus 256. Calls of [`forget`]
+//! then sweep a few chunks at a time. The sweep first stages the front's entries and checks them.
+//! It then visits all slots, from the highest level down: a cascade moves entries to lower levels,
+//! so the sweep visits these entries later.
+//!
+//! To sweep a slot, the sweep takes the first chunk of the list and appends its live entries at the
+//! end of the list, until it has taken each chunk that was there at the start. Entries that are
+//! armed meanwhile come between them, so the slot is marked unordered.
 //!
 //! [`forget`]: super::RawWheel::forget
 
@@ -13,31 +16,31 @@ use super::level::LEVELS;
 use super::raw::RawWheel;
 use super::timers::Timers;
 
-/// Number of cancels per sweep step. A step visits as many chunks: batching lets the cache misses
-/// of cancels overlap, and those of the sweep.
-pub(super) const EVERY: usize = 16;
+/// Number of cancels per sweep step, and number of chunks that a step visits. In batches, the cache
+/// misses of the cancels overlap, and the cache misses of the sweep overlap.
+pub(super) const CANCELS_PER_STEP: usize = 16;
 
-/// The level that a sweep has come to, and the slots of this level that it has still to visit, as
-/// bits.
+/// The position of a sweep: the level that it visits, and a bit for each slot of this level that it
+/// has not visited yet.
 pub(super) type Sweep = (usize, u64);
 
 impl RawWheel {
-    /// Does one step of a sweep over dead entries, starting a sweep if none is running. O(1), but
-    /// O(entries in front) at the start.
+    /// Does one step of the running sweep, or starts a sweep. O(1), and O(entries in the front) at
+    /// the start of a sweep.
     #[cold]
     #[inline(never)]
     pub(super) fn sweep(&mut self, timers: &mut impl Timers) {
-        self.release_held();
+        self.file_held();
         let (mut level, mut slots) = self.sweep.unwrap_or_else(|| {
             self.front.restage();
-            self.pool.watched = NONE;
+            self.pool.sweep_end = NONE;
             (LEVELS - 1, u64::MAX)
         });
-        let mut looked = 0;
-        while looked < CHUNK * EVERY {
+        let mut visited = 0;
+        while visited < CHUNK * CANCELS_PER_STEP {
             if let Some(entry) = self.front.unstage() {
                 self.place_staged(entry, timers);
-                looked += 1;
+                visited += 1;
                 continue;
             }
             let left = slots & self.levels[level].occupied;
@@ -50,30 +53,30 @@ impl RawWheel {
                 continue;
             }
             let slot = left.trailing_zeros() as usize;
-            if self.pool.watched == NONE {
-                self.pool.watched = self.levels[level].slot(slot).tail;
+            if self.pool.sweep_end == NONE {
+                self.pool.sweep_end = self.levels[level].slot(slot).tail;
                 self.levels[level].unordered |= 1 << slot;
             }
-            looked += self.sweep_chunk(level, slot, timers);
-            let is_swept = self.pool.watched == NONE;
+            visited += self.sweep_chunk(level, slot, timers);
+            let is_swept = self.pool.sweep_end == NONE;
             slots = (u64::MAX - u64::from(is_swept)) << slot;
         }
         self.sweep = Some((level, slots));
     }
 
-    /// Moves the live entries of a slot's first chunk behind its last one. Returns the number of
-    /// entries checked.
+    /// Moves the live entries of a slot's first chunk to the end of the slot's list. Returns the
+    /// number of entries checked.
     fn sweep_chunk(&mut self, level: usize, slot: usize, timers: &mut impl Timers) -> usize {
         let list = self.levels[level].slot_mut(slot);
         let chunk = list.pop_chunk(&mut self.pool);
-        // No branch on which timers stand: it would be guessed wrong half of the time, and the cache
-        // misses would not overlap.
+        // There is no branch on `is_current`: the processor would predict it wrong half of the
+        // time, and the cache misses would not overlap.
         let (mut live, mut dead) = ([Packed::default(); CHUNK], [Packed::default(); CHUNK]);
         let mut kept = 0;
-        for (looked, &entry) in chunk.entries().iter().enumerate() {
+        for (visited, &entry) in chunk.entries().iter().enumerate() {
             live[kept] = entry;
-            dead[looked - kept] = entry;
-            kept += usize::from(timers.stands(entry.index, entry.generation));
+            dead[visited - kept] = entry;
+            kept += usize::from(timers.is_current(entry.index, entry.generation));
         }
         for &entry in &live[..kept] {
             self.put(level, slot, entry, true);

@@ -5,10 +5,10 @@ mod invariants;
 
 use super::chunk::{CHUNK, NONE};
 use super::serve::RUN_MAX;
-use super::sweep::EVERY;
+use super::sweep::CANCELS_PER_STEP;
 use super::{Entry, RawWheel, Step, Timers, Wheel};
 use crate::Polled;
-use crate::queue::armings::Armings;
+use crate::queue::armings::ArmingCounter;
 use crate::queue::model::random::{cases, op, ops, span, when};
 use crate::queue::model::{Model, Op, Span, Subject, When, sized};
 use proptest::prelude::*;
@@ -17,7 +17,8 @@ use std::collections::HashMap;
 
 use invariants::{check_invariants, filed};
 
-/// The timers of a wheel without those that are undecided, whose entries are spare.
+/// The timers of a wheel, except the undecided timers with these indices: their records' entries
+/// count as spare.
 struct Decided<'a>(&'a Wheel<u64>, &'a [u32]);
 
 impl Timers for Decided<'_> {
@@ -28,8 +29,8 @@ impl Timers for Decided<'_> {
         deadline.filter(|_| !self.1.contains(&index))
     }
 
-    fn stands(&self, index: u32, generation: u32) -> bool {
-        self.0.records.stands(index, generation)
+    fn is_current(&self, index: u32, generation: u32) -> bool {
+        self.0.records.is_current(index, generation)
     }
 
     fn sequence(&self, index: u32) -> u32 {
@@ -42,7 +43,7 @@ impl Subject for Wheel<u64> {
         if self.is_few {
             return self.check_few();
         }
-        let mut standing: HashMap<u32, usize> = HashMap::new();
+        let mut valid_entries: HashMap<u32, usize> = HashMap::new();
         let mut noted = self.undecided;
         let undecided: Vec<u32> = (0..noted.take())
             .map(|at| noted.taken(at))
@@ -50,18 +51,18 @@ impl Subject for Wheel<u64> {
             .collect();
         check_invariants(&self.raw, &Decided(self, &undecided));
         for &index in &undecided {
-            standing.insert(index, 1);
+            valid_entries.insert(index, 1);
             assert!(self.raw.earliest.bound() <= self.records.at(index).unwrap().deadline);
         }
         for (_, index, generation) in filed(&self.raw) {
             if self.records.deadline(index, generation).is_some() {
-                *standing.entry(index).or_default() += 1;
+                *valid_entries.entry(index).or_default() += 1;
             }
         }
         assert_eq!(
-            standing.len(),
+            valid_entries.len(),
             self.len(),
-            "every living timer has an entry that stands"
+            "every living timer has an entry that is_current"
         );
         let entries = self.raw.entries() - self.raw.dead + undecided.len();
         let spare = entries.checked_sub(self.len());
@@ -70,7 +71,7 @@ impl Subject for Wheel<u64> {
             "spare entries have a record"
         );
         assert!(
-            self.raw.dead <= self.len() + 256 + 2 * CHUNK * EVERY,
+            self.raw.dead <= self.len() + 256 + 2 * CHUNK * CANCELS_PER_STEP,
             "dead entries are bounded"
         );
     }
@@ -101,7 +102,8 @@ proptest! {
     fn the_cursor_is_set_back(
         far in prop::collection::vec(when(), 25..60), ops in ops(1..100),
     ) {
-        // Many timers far ahead, the cursor moved to them, and many timers armed before it.
+        // Arms many timers far ahead, moves the cursor to them, and arms many timers before the
+        // cursor.
         let ahead = Span { mantissa: 200, exponent: 20 };
         let bait = (0..30).map(|_| Op::Insert(When::In(ahead)));
         let lead = far.into_iter().map(Op::Insert).chain(bait).chain([Op::NextDeadline]);
@@ -123,7 +125,7 @@ proptest! {
         near in 4u8..14, kill in any::<u8>(),
         ops in prop::collection::vec((0u8..12, any::<u8>()), sized(300, 20)..sized(500, 30)),
     ) {
-        // Long slots, with so many of their timers cancelled that a sweep has just started.
+        // Fills slots with many timers, and cancels so many that a sweep has just started.
         let bursts = (0..10).map(|n| Op::Burst(sized(180, 40) as u8, When::In(Span { mantissa: 3 + n * 5, exponent: near })));
         let kills = (0..sized(1_030, 320) as u32 + u32::from(kill % 32)).map(|n| Op::Remove((n as u8).wrapping_mul(kill | 1)));
         let span = |mantissa: u8| Span { mantissa: mantissa % 8, exponent: near };
@@ -144,7 +146,7 @@ proptest! {
     fn sweeps_do_not_disturb_other_operations(
         ops in prop::collection::vec(op(), 50), bursts in prop::collection::vec((when(), any::<u8>()), 10),
     ) {
-        // So many cancels that sweeps start, interleaved with everything else.
+        // Interleaves so many cancels that sweeps start with all other operations.
         let churn = bursts.into_iter().zip(ops.chunks(5)).flat_map(|((when, seed), ops)| {
             let kill = (0..100u8).map(move |n| Op::Remove(n.wrapping_mul(seed | 1)));
             [Op::Burst(120, when)].into_iter().chain(kill).chain(ops.to_vec())
@@ -153,7 +155,8 @@ proptest! {
     }
 }
 
-/// Timers whose owner ignores the order of equal deadlines, and counts the lookups.
+/// The deadline and the generation of each timer, and the number of lookups. Timers with equal
+/// deadlines have no order.
 #[derive(Default)]
 struct Sessions(Vec<(u64, u32)>, Cell<usize>);
 
@@ -165,7 +168,7 @@ impl Timers for Sessions {
     }
 }
 
-/// Pops all due entries in small steps. Also returns the most work that one step did.
+/// Pops all due entries in small steps. Returns them and the maximum work of one step.
 fn small_steps(
     raw: &mut RawWheel,
     now: u64,
@@ -244,7 +247,7 @@ fn equal_deadlines_pop_in_arming_order_however_they_were_armed() {
         assert!(wheel.reset(put_off[n as usize], tick));
         assert!(wheel.reset(later[n as usize], tick));
     }
-    // Re-arming to the same tick also changes the arming order.
+    // A re-arm to the same tick also changes the order of arming.
     assert!(wheel.reset(put_off[3], tick));
     let mut expected: Vec<u64> = (0..30)
         .flat_map(|n| [200 + n, n, 100 + n])
@@ -263,21 +266,21 @@ fn equal_deadlines_pop_in_arming_order_however_they_were_armed() {
 #[test]
 fn arming_order_survives_renumbering() {
     let mut wheel = Wheel::many();
-    wheel.armings = Armings::with_remaining(50);
+    wheel.arming_counter = ArmingCounter::with_remaining(50);
     let keys: Vec<_> = (0..100)
         .map(|n| wheel.insert(if n % 2 == 0 { 10 } else { 700 }, n))
         .collect();
-    // Some entries wait in front, ordered, while the numbers change: every pop orders the earlier ones.
+    // Some entries are in the front, already sorted, when the wheel renumbers the armings.
     wheel.insert(4, 0);
     assert!(wheel.pop_due(5).is_some());
-    wheel.armings = Armings::with_remaining(9);
+    wheel.arming_counter = ArmingCounter::with_remaining(9);
     for n in 100..110 {
         wheel.insert(3, n);
         wheel.insert(2, n);
         assert_eq!(wheel.pop_due(5).map(|expired| expired.deadline), Some(2));
     }
     assert!(wheel.reset(keys[0], 700));
-    assert!(wheel.armings.next().get() < 1_000);
+    assert!(wheel.arming_counter.next().get() < 1_000);
     let popped: Vec<_> = std::iter::from_fn(|| wheel.pop_due(700))
         .map(|expired| expired.value)
         .collect();
@@ -299,7 +302,7 @@ fn setting_the_cursor_back_keeps_the_order_of_a_pending_slot() {
     assert_eq!(wheel.poll_due(5_000, &mut 45), Polled::Busy);
     assert_eq!(wheel.raw.pending(), 2);
     assert!(wheel.raw.cursor > 4_000 && wheel.raw.occupied.count_ones() > 1);
-    // The clock steps back, and much is armed before the cursor.
+    // The clock steps back, and many timers are armed before the cursor.
     assert_eq!(wheel.poll_due(10, &mut 0), Polled::Idle);
     (1_000..1_200).for_each(|n| {
         wheel.insert(n, n);
@@ -312,8 +315,8 @@ fn setting_the_cursor_back_keeps_the_order_of_a_pending_slot() {
     assert_eq!(popped, (1_000..1_200).chain(0..many).collect::<Vec<_>>());
 }
 
-/// Returns a wheel with one long slot at tick 700, its cursor ahead of the clock and a sweep
-/// halfway through the slot, and the keys of its timers.
+/// Returns a wheel and the keys of its timers. The wheel has many entries in one slot at tick 700,
+/// its cursor ahead of the clock, and a sweep halfway through the slot.
 fn half_swept() -> (Wheel<u64>, Vec<crate::TimerKey>) {
     let mut wheel = Wheel::many();
     let mut keys: Vec<_> = (0..sized(2_000, 700) as u64)
@@ -321,18 +324,18 @@ fn half_swept() -> (Wheel<u64>, Vec<crate::TimerKey>) {
         .collect();
     assert_eq!(wheel.raw.find_first(&mut wheel.records), Some(700));
     assert_eq!(wheel.raw.cursor, 640);
-    // The entries of the reset timers in this slot die.
+    // The entries of the reset timers in this slot become dead.
     for n in 0.. {
         let key = keys.swap_remove(n * 7 % keys.len());
         assert!(wheel.reset(key, 699));
         assert!(wheel.remove(key).is_some());
-        // The sweep begins with the entries in front.
+        // The sweep begins with the entries in the front.
         if let Some((0, slots)) = wheel.raw.sweep {
             assert_eq!(slots.trailing_zeros(), 60);
             break;
         }
     }
-    assert_ne!(wheel.raw.pool.watched, NONE);
+    assert_ne!(wheel.raw.pool.sweep_end, NONE);
     (wheel, keys)
 }
 
@@ -411,10 +414,10 @@ fn cancels_leave_bounded_memory() {
             .wrapping_add(1);
         let at = (random >> 33) as usize % keys.len();
         assert!(wheel.remove(keys[at]).is_some());
-        // Far timers, whose entries would stay for years if they were not swept.
+        // Timers far ahead, whose entries would stay for a long time without sweeps.
         keys[at] = wheel.insert(random >> (random % 40), n);
         most = most.max(wheel.raw.entries());
-        // Re-arm some timers earlier, which makes their entries dead too.
+        // Re-arms some timers to an earlier tick, which also makes their entries dead.
         let at = (random >> 13) as usize % keys.len();
         let deadline = wheel.deadline(keys[at]).unwrap();
         assert!(wheel.reset(keys[at], deadline / 2));
@@ -528,12 +531,13 @@ fn a_clock_that_stands_still_or_steps_back_loses_nothing() {
     assert_eq!(popped.len(), 8 * 7);
 }
 
-/// No call frees more than a few blocks when many timers fire or are cancelled, and all memory is
-/// freed in the end.
+/// When many timers fire or are cancelled, no call frees more than a few blocks. In the end all
+/// memory is freed.
 #[test]
 #[cfg_attr(miri, ignore = "takes a hundred thousand timers")]
 fn many_timers_are_freed_in_pieces() {
-    // One piece each of the records and the entries, and of the segments one for each of a few opened slots.
+    // One piece of the records, one piece of the front's entries, and a few pieces of the pool's
+    // segments, one for each opened slot.
     const MOST: usize = (32 + 16 + 3 * 8 * 4) << 10;
     for cancelled in [false, true] {
         let mut wheel = Wheel::many();
@@ -541,7 +545,7 @@ fn many_timers_are_freed_in_pieces() {
         let keys: Vec<_> = (0..u64::from(MANY))
             .map(|n| wheel.insert(n * 7919 % 60_000, n))
             .collect();
-        wheel.shrink_to_fit(); // no room that was never used
+        wheel.shrink_to_fit(); // frees room that was never used
         let full = wheel.memory();
         let (mut before, mut most) = (full, 0);
         let mut freed = |wheel: &Wheel<u64>| {
@@ -570,7 +574,8 @@ fn many_timers_are_freed_in_pieces() {
     }
 }
 
-/// Unix time in nanoseconds, in a wheel that was never polled: all entries are on the top level.
+/// Ticks are Unix time in nanoseconds, and the wheel was never polled, so all entries are on the
+/// top level.
 #[test]
 fn a_wheel_that_was_never_polled_sweeps_entries() {
     let mut wheel = Wheel::many();

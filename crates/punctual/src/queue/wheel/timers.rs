@@ -4,22 +4,23 @@
 use super::RawWheel;
 use super::chunk::Entry;
 
-/// The owner of a [`RawWheel`]'s timers, which the wheel queries and notifies.
+/// The owner of a [`RawWheel`]'s timers. The wheel reads the timers through it, and reports changes
+/// of their entries to it.
 ///
-/// An implementation should take a few instructions. The wheel calls it once or twice in a timer's
+/// A method should take a few instructions. The wheel calls each method once or twice in a timer's
 /// life.
 pub trait Timers {
-    /// Whether [`Timers::sequence`] returns the sequence of armings. If false, timers with equal
-    /// deadlines are popped in no particular order and the wheel never sorts them.
+    /// Whether [`Timers::sequence`] numbers the armings. If false, the wheel pops timers with equal
+    /// deadlines in no particular order.
     const ORDERED: bool = false;
 
-    /// Returns the timer's current deadline in ticks, or `None` if an entry of this `generation` is
-    /// dead, that is, no longer belongs to the timer `index`.
+    /// Returns the deadline of the timer `index` in ticks, or `None` if an entry of this
+    /// `generation` is dead, which means that it no longer belongs to this timer.
     ///
-    /// Between two calls of the wheel, a deadline may only grow while the generation stays the
-    /// same. To re-arm to an earlier tick (or, if `ORDERED`, to the same tick), take a new
-    /// generation,
-    /// [`insert`](RawWheel::insert) it and [`forget`](RawWheel::forget) the old one.
+    /// While the generation stays the same, a deadline may only grow. To re-arm to an earlier tick
+    /// (or, if `ORDERED`, to the same tick), give the timer a new generation,
+    /// [`insert`](RawWheel::insert) an entry of that generation, and [`forget`](RawWheel::forget)
+    /// the old entry.
     fn deadline(&self, index: u32, generation: u32) -> Option<u64>;
 
     /// Hints that the timer will be queried soon.
@@ -33,23 +34,23 @@ pub trait Timers {
         0
     }
 
-    /// Returns whether an entry of this generation belongs to its timer or is spare: without a
-    /// timer, and kept for the next timer with this index. Only a [`Wheel`](super::Wheel) has spare
-    /// entries.
+    /// Returns whether an entry of this generation belongs to a timer or is *spare*. A spare entry
+    /// has no timer now; the next timer with this index reuses it. Only a [`Wheel`](super::Wheel)
+    /// has spare entries.
     #[doc(hidden)]
-    fn stands(&self, index: u32, generation: u32) -> bool {
+    fn is_current(&self, index: u32, generation: u32) -> bool {
         self.deadline(index, generation).is_some()
     }
 
-    /// Reports that the timer's entry is filed under this deadline now. Returns it with its
-    /// generation from now on.
+    /// Reports that the wheel files the entry again, under the entry's new deadline. Returns the
+    /// entry with the generation that it has from now on.
     #[doc(hidden)]
     fn refiled(&mut self, entry: Entry) -> Entry {
         entry
     }
 
-    /// Reports that the wheel dropped an entry that belongs to no timer. Returns whether it was
-    /// spare.
+    /// Reports that the wheel dropped an entry that belongs to no timer. Returns whether the entry
+    /// was spare.
     #[doc(hidden)]
     fn dropped(&mut self, index: u32, generation: u32) -> bool {
         let _ = (index, generation);

@@ -1,4 +1,4 @@
-//! DEBUG RELOAD, LOADAOF and POPULATE: whole databases.
+//! DEBUG RELOAD, LOADAOF and POPULATE, which replace or fill the dataset.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
@@ -12,8 +12,8 @@ use crate::node::call::Call;
 use crate::persist::aof;
 use crate::persist::{load, save};
 
-/// Saves a snapshot, empties every database and loads the snapshot. Options skip the save or the flush, or allow the
-/// loaded keys to replace existing ones.
+/// Saves a snapshot, empties every database and loads the snapshot. Options skip the save or the
+/// flush, or allow the loaded keys to replace existing ones.
 pub(super) fn reload(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (mut merge, mut flush, mut save) = (false, true, true);
     for option in args.skip(2) {
@@ -46,7 +46,8 @@ pub(super) fn reload(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(
     Ok(())
 }
 
-/// Waits until the append-only file has what was changed so far, empties every database and loads the file.
+/// Blocks until the append-only file has all changes so far, empties every database, and loads the
+/// file.
 pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let (shared, logger) = (call.shared, &call.shared.logger);
     let failed = |error: &dyn std::fmt::Display| {
@@ -57,7 +58,7 @@ pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<()
         return Err(failed(&"DEBUG LOADAOF is not possible in a transaction"));
     }
     call.turn.release();
-    // What is loaded is in the file already, so this turn appends nothing.
+    // The loaded changes are already in the file, so this turn appends nothing.
     let mut sink = Silent;
     let mut turn = Turn::new(&shared.store, call.turn.now, &mut sink, Classes::none());
     turn.pin(None);
@@ -76,8 +77,8 @@ pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<()
     Ok(())
 }
 
-/// Adds missing keys `<prefix>:0`, `<prefix>:1` and so on with values `value:0` and so on, truncated or zero-padded to
-/// a given size.
+/// Adds missing keys `<prefix>:0`, `<prefix>:1` and so on. Their values are `value:0` and so on,
+/// truncated or zero-padded to a given size.
 pub(super) fn populate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let positive = |arg: &[u8]| {
         parse_i64(arg)

@@ -1,4 +1,4 @@
-//! DEBUG SLEEP, LOG, and the subcommands that end or restart the process.
+//! DEBUG SLEEP, DEBUG LOG, and subcommands that end or restart the process.
 
 use std::time::Duration;
 
@@ -13,16 +13,17 @@ use crate::node::call::Call;
 use crate::persist::{aof, save};
 use crate::world::process;
 
-/// Blocks this event loop for some seconds. Holds no lock, so that other loops can access the keyspace.
+/// Blocks this event loop for some seconds. It holds no lock meanwhile, so other loops can access
+/// the keyspace.
 pub(super) fn sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    // Like C's `strtod`, an invalid number counts as 0.
+    // As with C's `strtod`, an invalid number counts as 0.
     let seconds = std::str::from_utf8(&args[2])
         .ok()
         .and_then(|s| s.parse::<f64>().ok());
     let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or(Duration::ZERO);
     call.turn.release();
     call.shared.world.sleep(pause);
-    // Time stands still in a transaction and in a script.
+    // In a transaction or a script, `now` stays the same.
     if !call.turn.is_pinned() {
         call.turn.now = call.shared.clock.now();
     }
@@ -37,7 +38,7 @@ pub(super) fn log(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), 
     Ok(())
 }
 
-/// Crashes by a signal. Without the binary's handler, the first signal may be caught and ignored.
+/// Crashes with a signal. Without the binary's handler, the first signal may be caught and ignored.
 pub(super) fn segfault(_: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
     loop {
         let _ = signal_hook::low_level::raise(SIGSEGV);
@@ -53,7 +54,7 @@ pub(super) fn assert(_: &mut Call, args: Args, _: &mut Reply) -> Result<(), Erro
     Ok(())
 }
 
-/// Writes every directive to the configuration file.
+/// Writes all directives to the configuration file.
 pub(super) fn rewrite_config(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     config::rewrite_file(call.shared, true)
         .map_err(|e| Error::Text(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {e}").into()))?;
@@ -61,7 +62,7 @@ pub(super) fn rewrite_config(call: &mut Call, _: Args, reply: &mut Reply) -> Res
     Ok(())
 }
 
-/// Writes the configuration and a snapshot, then runs the program anew in this process.
+/// Writes the configuration and a snapshot, then runs the program again in this process.
 pub(super) fn restart(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     let delay = delay(args)?;
     if call.shared.is_program {
@@ -79,14 +80,14 @@ pub(super) fn restart(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), 
             log::warning!(shared.logger, "Can't restart: {error}");
             return Err(FAILED);
         }
-        // No change may come between the snapshot and the end.
+        // No change may come between the snapshot and the end of this run.
         call.turn.lock_all();
         aof::switch::wait_until_written(shared);
     }
     run_anew(call, delay)
 }
 
-/// Runs the program anew in this process, which saves nothing.
+/// Runs the program again in this process, without saving anything.
 pub(super) fn crash_and_recover(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     let delay = delay(args)?;
     run_anew(call, delay)
@@ -94,7 +95,7 @@ pub(super) fn crash_and_recover(call: &mut Call, args: Args, _: &mut Reply) -> R
 
 const FAILED: Error = Error::fixed("ERR failed to restart the server. Check server logs.");
 
-/// Returns the delay of a restart, an argument in milliseconds.
+/// Returns the delay of a restart, from an argument in milliseconds.
 fn delay(args: Args) -> Result<Duration, Error> {
     let Some(word) = args.get(2) else {
         return Ok(Duration::ZERO);
@@ -103,7 +104,7 @@ fn delay(args: Args) -> Result<Duration, Error> {
     Ok(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
 }
 
-/// Replaces this process by a new run of the program. Returns if that fails.
+/// Replaces this process by a new run of the program. Returns only if that fails.
 fn run_anew(call: &Call, delay: Duration) -> Result<(), Error> {
     let logger = &call.shared.logger;
     if !call.shared.is_program {

@@ -36,7 +36,7 @@ pub(super) fn protocol(_: &mut Call, args: Args, reply: &mut Reply) -> Result<()
                 reply.bulk(b"key:123");
                 reply.int(90);
             }
-            // An attribute is not a reply, so one follows.
+            // An attribute precedes a reply, so a reply follows.
             reply.bulk(b"Some real reply following the attribute");
         }
         b"push" => {
@@ -46,7 +46,7 @@ pub(super) fn protocol(_: &mut Call, args: Args, reply: &mut Reply) -> Result<()
             reply.push(2);
             reply.bulk(b"server-cpu-usage");
             reply.int(42);
-            // A push is not a reply, so one follows.
+            // A push is not a reply, so a reply follows.
             reply.bulk(b"Some real reply following the push reply");
         }
         b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),

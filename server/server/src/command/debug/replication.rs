@@ -6,7 +6,8 @@ use punctual_store::Error;
 use crate::log;
 use crate::node::call::Call;
 
-/// Sends a command to the replicas that this server does not run, so that they diverge. A replica has no stream of its own.
+/// Sends a command to the replicas, but does not run it here, so that the replicas diverge. Does
+/// nothing on a replica, whose stream comes from its primary.
 pub(super) fn replicate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let shared = call.shared;
     if !shared.replication.is_replica() {
@@ -21,7 +22,8 @@ pub(super) fn replicate(call: &mut Call, args: Args, reply: &mut Reply) -> Resul
     Ok(())
 }
 
-/// Begins a new replication history. The replicas stay connected, and synchronize anew when they come back.
+/// Begins a new replication history. The replicas stay connected, and need a full synchronization
+/// after they reconnect.
 pub(super) fn change_id(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     log::warning!(
         call.shared.logger,

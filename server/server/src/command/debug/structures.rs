@@ -1,4 +1,4 @@
-//! DEBUG OBJECT, HTSTATS and their relatives: the structures behind keys and values.
+//! DEBUG OBJECT, HTSTATS and others, which show the structures of keys and values.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use punctual_store::command::structure::{DEBUG_HTSTATS_KEY, DEBUG_LISTPACK, DEBU
 
 use crate::node::call::Call;
 
-/// Defines handlers that run a command of the keyspace.
+/// Defines handlers that run a keyspace command.
 macro_rules! of_the_keyspace {
     ($($name:ident = $row:ident;)*) => {
         $(pub(super) fn $name(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {

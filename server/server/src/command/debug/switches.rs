@@ -10,12 +10,14 @@ use crate::client::registry::RecentPeak;
 use crate::node::call::Call;
 use crate::node::order::Order;
 
-/// Returns whether an argument is a number other than 0. As C's `atoi`, an invalid number counts as 0.
+/// Returns whether an argument is a number other than 0. As with C's `atoi`, an invalid number
+/// counts as 0.
 fn is_on(word: &[u8]) -> bool {
     parse_i64(word).is_some_and(|number| number != 0)
 }
 
-/// Enables or disables active expiry. Without it, a due key expires only when a command accesses it.
+/// Enables or disables active expiry. Without it, a due key expires only when a command accesses
+/// it.
 pub(super) fn set_active_expire(
     call: &mut Call,
     args: Args,
@@ -24,7 +26,7 @@ pub(super) fn set_active_expire(
     let on = is_on(&args[2]);
     call.shared.store.set_active_expire(on);
     if on {
-        // Expire the keys that became due while active expiry was off.
+        // Keys that became due while active expiry was off expire now.
         call.shared.order_all(|| Order::Resume);
     }
     reply.ok();
@@ -42,13 +44,14 @@ pub(super) fn set_skip_checksums(
     Ok(())
 }
 
-/// Only `list-max-listpack-size` limits the nodes of lists: there is no other threshold to change.
+/// Accepts the call and changes nothing: `list-max-listpack-size` is the only limit of a list's
+/// nodes.
 pub(super) fn set_packed_threshold(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.ok();
     Ok(())
 }
 
-/// Sets whether scripts may call the commands that are refused in scripts.
+/// Sets whether scripts may call commands that are normally refused in scripts.
 pub(super) fn set_disable_deny_scripts(
     call: &mut Call,
     args: Args,
@@ -60,17 +63,17 @@ pub(super) fn set_disable_deny_scripts(
     Ok(())
 }
 
-/// Pauses or resumes what runs periodically.
+/// Pauses or resumes periodic work.
 pub(super) fn pause_cron(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let switch = &call.shared.switches.cron_paused;
     switch.store(is_on(&args[2]), Ordering::SeqCst);
-    // The loops set their alarms anew.
+    // The loops set their alarms again.
     call.shared.order_all(|| Order::Resume);
     reply.ok();
     Ok(())
 }
 
-/// Sets the time in microseconds that passes before each write to the append-only file.
+/// Sets the delay in microseconds before each write to the append-only file.
 pub(super) fn aof_flush_sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let micros = parse_i64(&args[2]).and_then(|micros| u64::try_from(micros).ok());
     let switch = &call.shared.switches.aof_flush_sleep_us;
@@ -79,8 +82,8 @@ pub(super) fn aof_flush_sleep(call: &mut Call, args: Args, reply: &mut Reply) ->
     Ok(())
 }
 
-/// Sets for how long CLIENT LIST remembers the peak of a client's output. Buffers of replies belong to the loops, which reuse
-/// them at once, so RESIZING has nothing to change.
+/// Sets how long CLIENT LIST shows the peak of a client's output. RESIZING changes nothing: reply
+/// buffers belong to the loops, which reuse them at once.
 pub(super) fn reply_buffer(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match args[2].to_ascii_lowercase().as_slice() {
         b"peak-reset-time" => {

@@ -4,57 +4,52 @@ use std::sync::atomic::Ordering;
 
 use punctual_resp::Reply;
 
-use crate::config::Settings;
+use crate::command::info::Page;
 use crate::node::Shared;
+use crate::observe::figures::Figure;
 
-/// Calls `line` with the fields of INFO that follow the role, in Redis's order.
-pub(crate) fn fields(shared: &Shared, settings: &Settings, mut line: impl FnMut(&str, String)) {
+/// Adds the fields that a primary and a replica have, in Redis's order.
+pub(super) fn info(page: &mut Page<'_, '_>) {
+    let shared = page.shared;
+    let settings = shared.settings();
     let replicas = shared.replication.replicas.all();
-    line("connected_slaves", replicas.len().to_string());
+    page.gauge("connected_slaves", replicas.len());
     if settings.min_replicas_to_write > 0 && settings.min_replicas_max_lag_s > 0 {
         let good = shared.replication.replicas.good.load(Ordering::Acquire);
-        line("min_slaves_good_slaves", good.to_string());
+        page.line("min_slaves_good_slaves", good);
     }
     for (number, replica) in replicas.iter().enumerate() {
         let lag_s = match replica.is_online() {
             true => replica.lag_s(),
             false => 0,
         };
-        line(
-            &format!("slave{number}"),
-            format!(
-                "ip={},port={},state={},offset={},lag={lag_s}",
-                replica.ip(),
-                replica.peer.port,
-                replica.state_name(),
-                replica.acked(),
-            ),
-        );
+        let figures = Figure::parts([
+            ("ip", replica.ip().to_owned().into()),
+            ("port", replica.peer.port.into()),
+            ("state", replica.state_name().into()),
+            ("offset", replica.acked().into()),
+            ("lag", lag_s.into()),
+        ]);
+        page.each("slave", number, figures);
     }
     let ids = shared.replication.ids();
-    line(
-        "master_failover_state",
-        shared.replication.failover.state().to_owned(),
-    );
-    line("master_replid", ids.current.to_string());
-    line("master_replid2", ids.second.to_string());
-    line(
-        "master_repl_offset",
-        shared.replication.offset().to_string(),
-    );
-    line("second_repl_offset", ids.second_end.to_string());
+    page.line("master_failover_state", shared.replication.failover.state());
+    page.line("master_replid", ids.current.to_string());
+    page.line("master_replid2", ids.second.to_string());
+    page.gauge("master_repl_offset", shared.replication.offset());
+    page.gauge("second_repl_offset", ids.second_end);
     let stream = shared.replication.replicas.stream();
     let (first, len) = match &stream.backlog {
         Some(backlog) => (backlog.first(), backlog.len()),
         None => (0, 0),
     };
-    line(
-        "repl_backlog_active",
-        u8::from(stream.backlog.is_some()).to_string(),
-    );
-    line("repl_backlog_size", settings.repl_backlog_size.to_string());
-    line("repl_backlog_first_byte_offset", first.to_string());
-    line("repl_backlog_histlen", len.to_string());
+    page.gauge("repl_backlog_active", stream.backlog.is_some())
+        .named("repl_backlog_is_active");
+    page.gauge("repl_backlog_size", settings.repl_backlog_size)
+        .named("replication_backlog_bytes");
+    page.gauge("repl_backlog_first_byte_offset", first);
+    page.gauge("repl_backlog_histlen", len)
+        .named("repl_backlog_history_bytes");
 }
 
 /// Writes the reply of ROLE on a primary.

@@ -1,51 +1,54 @@
 //! What INFO and ROLE show of a replica's link.
 
-use std::fmt::Display;
-
 use punctual_resp::Reply;
 
+use crate::command::info::Page;
 use crate::node::Shared;
+use crate::observe::figures::Figure;
 use crate::replication::upstream::Phase;
 
-/// Writes the fields of INFO's section `replication` that only a replica has, in Redis's order. Returns false for a primary.
-pub(crate) fn info(shared: &Shared, mut line: impl FnMut(&str, &dyn Display)) -> bool {
+/// Adds the fields that only a replica has, in Redis's order.
+pub(super) fn info(page: &mut Page<'_, '_>) {
+    let shared = page.shared;
     let Some(shown) = shared.replication.upstream.shown() else {
-        return false;
+        return;
     };
     let settings = shared.settings();
     let replica = &settings.replica;
     let or_never = |seconds: Option<u64>| seconds.map_or(-1, |s| s as i64);
     let (syncs, offset) = (shown.phase == Phase::Transfer, shared.replication.offset());
-    line("master_host", &shown.primary.host);
-    line("master_port", &shown.primary.port);
+    page.line("master_host", shown.primary.host);
+    page.line("master_port", shown.primary.port);
     let up = shown.phase == Phase::Connected;
-    line("master_link_status", &if up { "up" } else { "down" });
-    line(
+    page.line("master_link_status", Figure::Either(up, ["up", "down"]));
+    page.line(
         "master_last_io_seconds_ago",
-        &or_never(shown.heard_s.filter(|_| up)),
+        or_never(shown.last_input_s.filter(|_| up)),
     );
-    line("master_sync_in_progress", &u8::from(syncs));
-    line("slave_read_repl_offset", &offset);
-    line("slave_repl_offset", &offset);
+    page.line("master_sync_in_progress", syncs);
+    page.line("slave_read_repl_offset", offset);
+    page.line("slave_repl_offset", offset);
     if syncs {
         let (total, read) = (shown.transfer.total, shown.transfer.read);
         let percent = read as f64 * 100.0 / total.max(1) as f64;
-        line("master_sync_total_bytes", &total);
-        line("master_sync_read_bytes", &read);
-        line("master_sync_left_bytes", &(total as i64 - read as i64));
-        line(
+        page.line("master_sync_total_bytes", total);
+        page.line("master_sync_read_bytes", read);
+        page.line("master_sync_left_bytes", total as i64 - read as i64);
+        page.line(
             "master_sync_perc",
-            &format_args!("{:.2}", if total > 0 { percent } else { 0.0 }),
+            Figure::fixed(if total > 0 { percent } else { 0.0 }, 2),
         );
-        line("master_sync_last_io_seconds_ago", &or_never(shown.heard_s));
+        page.line(
+            "master_sync_last_io_seconds_ago",
+            or_never(shown.last_input_s),
+        );
     }
     if !up {
-        line("master_link_down_since_seconds", &or_never(shown.down_s));
+        page.line("master_link_down_since_seconds", or_never(shown.down_s));
     }
-    line("slave_priority", &replica.priority);
-    line("slave_read_only", &u8::from(replica.read_only));
-    line("replica_announced", &u8::from(replica.announced));
-    true
+    page.gauge("slave_priority", replica.priority);
+    page.line("slave_read_only", replica.read_only);
+    page.line("replica_announced", replica.announced);
 }
 
 /// Writes the reply of ROLE for a replica. Returns false, and writes nothing, for a primary.

@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 use punctual_store::SPANS_MS;
 
 use crate::command::info::{Page, lateness};
+use crate::observe::figures::Figure;
 
 /// Names of [`SPANS_MS`] in fields.
 const SPANS: [&str; 3] = ["minute", "hour", "day"];
@@ -17,7 +18,7 @@ const SPANS: [&str; 3] = ["minute", "hour", "day"];
 pub(super) fn timers(page: &mut Page<'_, '_>) {
     // What an earlier section has locked need not be locked while queues are counted.
     page.turn.release_whole();
-    let jobs = page.shared.observed.job_figures.renewed(page.turn);
+    let jobs = page.shared.observed.job_figures.count(page.turn);
     page.turn.lock_all();
     let now_ms = page.turn.now.read_ms();
     let (mut pending, mut entries) = (0, 0);
@@ -37,44 +38,53 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     }
     let next = page.turn.next_deadline();
     let late = lateness(page.shared);
-    page.line("timers_pending", pending);
+    let help = "Deadlines of keys and of fields of hashes.";
+    page.line("timers_pending", pending)
+        .own("deadlines", "", help);
     page.line("timers_entries", entries);
     page.line("timers_next_deadline_ms", next.map_or(-1, |at| at as i64));
     let counted = page.counted();
     page.line("timers_fired", counted.expired + counted.expired_fields);
-    page.line(
-        "timers_lateness_usec_mean",
-        format_args!("{:.1}", late.mean()),
-    );
+    page.line("timers_lateness_usec_mean", Figure::fixed(late.mean(), 1));
     for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99_9", 99.9)] {
-        page.line(
-            &format!("timers_lateness_usec_{name}"),
-            late.value_at_percentile(percent),
-        );
+        let late = late.value_at_percentile(percent);
+        page.each("timers_lateness_usec_", name, late.into());
     }
     page.line("timers_lateness_usec_max", late.max());
     page.line("timers_lateness_usec_histogram", by_power(&late));
-    page.line("timers_keys", keys);
-    page.line("timers_paused", keys - armed);
+    page.line("timers_keys", keys)
+        .own("timers", "", "Keys of the type timer.");
+    page.line("timers_paused", keys - armed)
+        .own("timers_paused", "", "Timers that are paused.");
     for (span, due) in SPANS.iter().zip(due) {
-        page.line(&format!("timers_due_{span}"), due);
+        page.each("timers_due_", *span, due.into()).own(
+            "timers_due",
+            "within",
+            "Timers that are due soon.",
+        );
     }
-    page.line("job_queues", jobs.queues);
+    page.line("job_queues", jobs.queues)
+        .own("job_queues", "", "Keys of the type jobs.");
     for (name, count) in [
         ("ready", jobs.ready),
         ("delayed", jobs.delayed),
         ("leased", jobs.leased),
         ("dead", jobs.dead),
     ] {
-        page.line(&format!("jobs_{name}"), count);
+        page.each("jobs_", name, count.into())
+            .own("jobs", "state", "Jobs by state.");
     }
     for (span, due) in SPANS.iter().zip(jobs.due) {
-        page.line(&format!("jobs_due_{span}"), due);
+        page.each("jobs_due_", *span, due.into()).own(
+            "jobs_due",
+            "within",
+            "Delayed jobs that are due soon.",
+        );
     }
 }
 
 /// Returns the counts between powers of two, by upper bound, as in `1=5,2=1`: the difference of two tells how late expiry was between them.
-fn by_power(late: &Histogram<u64>) -> String {
+fn by_power(late: &Histogram<u64>) -> Figure {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for value in late.iter_recorded() {
         let bound = value.value_iterated_to().max(1).next_power_of_two();
@@ -82,6 +92,6 @@ fn by_power(late: &Histogram<u64>) -> String {
     }
     let parts = counts
         .iter()
-        .map(|(bound, count)| format!("{bound}={count}"));
-    parts.collect::<Vec<_>>().join(",")
+        .map(|(bound, count)| (bound.to_string().into(), (*count).into()));
+    Figure::Parts(parts.collect())
 }

@@ -6,11 +6,12 @@ use super::{BindAddress, Permission, ShutdownOptions};
 use crate::config::table;
 use crate::config::value::{SHUTDOWN_OPTIONS, Value};
 
-/// Access to values by name. Only `settings` uses names; a test reads each of them, so none is unknown.
+/// Access to values by the name of their directive. Only `settings` and its parts use names. A test
+/// reads every field, so a misspelled name fails the test.
 pub(crate) struct Values<'a>(pub(crate) &'a [Value]);
 
 impl<'a> Values<'a> {
-    pub(super) fn of(&self, name: &str) -> &'a Value {
+    pub(super) fn get(&self, name: &str) -> &'a Value {
         static NONE: Value = Value::Text(Vec::new());
         let row = table::find(name.as_bytes());
         debug_assert!(row.is_some(), "no directive {name}");
@@ -19,11 +20,11 @@ impl<'a> Values<'a> {
     }
 
     pub(in crate::config) fn yes(&self, name: &str) -> bool {
-        matches!(self.of(name), Value::YesNo(true))
+        matches!(self.get(name), Value::YesNo(true))
     }
 
     pub(super) fn integer(&self, name: &str) -> i64 {
-        match self.of(name) {
+        match self.get(name) {
             Value::Integer(number) => *number,
             other => {
                 debug_assert!(false, "{name} is {other:?}");
@@ -32,13 +33,14 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Returns a number. The table's bounds ensure that it fits; otherwise it is zero, not a panic.
+    /// Returns a number. The bounds in the table guarantee that the number fits; a wrong bound
+    /// would give 0.
     pub(in crate::config) fn number<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
         T::try_from(self.integer(name)).unwrap_or_default()
     }
 
     pub(super) fn bytes<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
-        match self.of(name) {
+        match self.get(name) {
             Value::Memory(bytes) => T::try_from(*bytes).unwrap_or_default(),
             other => {
                 debug_assert!(false, "{name} is {other:?}");
@@ -48,7 +50,7 @@ impl<'a> Values<'a> {
     }
 
     pub(in crate::config) fn word(&self, name: &str) -> &'static str {
-        match self.of(name) {
+        match self.get(name) {
             Value::Choice(word) => word,
             other => {
                 debug_assert!(false, "{name} is {other:?}");
@@ -58,14 +60,14 @@ impl<'a> Values<'a> {
     }
 
     pub(in crate::config) fn text(&self, name: &str) -> &'a [u8] {
-        match self.of(name) {
+        match self.get(name) {
             Value::Text(text) => text,
             _ => &[],
         }
     }
 
     pub(super) fn words(&self, name: &str) -> &'a [Vec<u8>] {
-        match self.of(name) {
+        match self.get(name) {
             Value::Words(words) => words,
             _ => &[],
         }
@@ -100,7 +102,7 @@ impl<'a> Values<'a> {
     }
 
     pub(super) fn shutdown(&self, name: &str) -> ShutdownOptions {
-        let Value::Shutdown(bits) = self.of(name) else {
+        let Value::Shutdown(bits) = self.get(name) else {
             return ShutdownOptions::default();
         };
         let has = |word| {

@@ -14,10 +14,11 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    /// Starts redis-server, perhaps with a configuration file. Prints a note and returns `None` if it is not installed.
+    /// Starts redis-server, with a configuration file if there is one. Prints a note and returns
+    /// `None` if redis-server is not installed.
     pub(super) fn start(file: Option<&Path>, options: &[&str]) -> Option<Self> {
         let launch = Launch::of("redis-server").file(file).options(options);
-        // The file may limit the log.
+        // A connection shows that the server is ready, because the file may disable the log line.
         let process = launch.ready(Ready::Answers).start_if_installed()?;
         Some(Self {
             wire: process.wire(),
@@ -43,8 +44,8 @@ impl Redis {
 
 #[test]
 fn names_and_defaults_match_redis() {
-    /// Directives of Punctual only, or newer than Debian's Redis 7.0.
-    const NOT_THERE: [&str; 15] = [
+    /// Directives that only Punctual has, or that are newer than Debian's Redis 7.0.
+    const NOT_THERE: [&str; 16] = [
         "stream-idmp-duration",
         "stream-idmp-maxsize",
         "metrics-port",
@@ -53,6 +54,7 @@ fn names_and_defaults_match_redis() {
         "threads",
         "shards",
         "clock",
+        "seed",
         "notify-expired-values",
         "import-skip-unknown",
         "compatibility-version",
@@ -87,8 +89,8 @@ fn names_and_defaults_match_redis() {
 
 #[test]
 fn every_directive_accepts_and_refuses_the_values_that_redis_does() {
-    /// Directives that act on the redis-server process (sockets, keys, limits, scores, this connection), or that differ
-    /// between 7.2 or later (`maxmemory-policy`) and Debian's 7.0.
+    /// Directives that act on the redis-server process (sockets, keys, limits, scores, this
+    /// connection), or that differ between 7.2 or later (`maxmemory-policy`) and Debian's 7.0.
     const SKIPPED: [&str; 18] = [
         "maxmemory-policy",
         "tls-port",

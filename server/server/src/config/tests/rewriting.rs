@@ -1,4 +1,5 @@
-//! CONFIG REWRITE preserves any configuration, whatever the old file, and a real redis-server reads the result.
+//! CONFIG REWRITE preserves every configuration for every old file, and a real redis-server reads
+//! the result.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -23,7 +24,7 @@ struct Setting {
 
 #[derive(Debug, Clone, Copy)]
 enum Quotes {
-    /// As few quotes as possible.
+    /// Only words that need quotes are quoted.
     Plain,
     Single,
     Double,
@@ -81,7 +82,7 @@ fn word(kind: Kind) -> BoxedStrategy<String> {
         Kind::Text(_) => prop_oneof!["[ -~]{0,12}", "[a-z]{0,8}", "\\PC{0,4}"].boxed(),
         Kind::EventClasses => "[KExg$lshzetdmnA]{0,5}".boxed(),
         Kind::Directory => select(vec!["/", "/dev"]).prop_map(str::to_owned).boxed(),
-        // Values of the other kinds have several words.
+        // The other kinds take several words; see [`words`].
         _ => Just(String::new()).boxed(),
     }
 }
@@ -144,11 +145,11 @@ fn words(kind: Kind) -> BoxedStrategy<Vec<String>> {
     }
 }
 
-/// A setting of one of the directives that pass the filter.
-fn setting(of: fn(&Directive) -> bool) -> impl Strategy<Value = Setting> {
+/// Generates a setting of a directive for which `accepts` returns true.
+fn setting(accepts: fn(&Directive) -> bool) -> impl Strategy<Value = Setting> {
     let rows: Vec<&'static Directive> = DIRECTIVES
         .iter()
-        .filter(|d| !matches!(d.effect, Effect::Fixed(_)) && of(d))
+        .filter(|d| !matches!(d.effect, Effect::Fixed(_)) && accepts(d))
         .collect();
     // Directives with several lines are generated often.
     let special: Vec<&'static Directive> = rows
@@ -201,14 +202,14 @@ impl Setting {
     }
 }
 
-fn file(of: fn(&Directive) -> bool) -> impl Strategy<Value = Vec<FileLine>> {
+fn file(accepts: fn(&Directive) -> bool) -> impl Strategy<Value = Vec<FileLine>> {
     let renames = vec![
         "KEYS \"\"",
         "rename-command flushall 'wipe all'",
         "Rename-Command FLUSHDB x",
     ];
     let line = prop_oneof![
-        6 => setting(of).prop_map(FileLine::Setting),
+        6 => setting(accepts).prop_map(FileLine::Setting),
         1 => "#[ -~]{0,20}".prop_map(FileLine::Comment),
         1 => Just(FileLine::Empty),
     ];
@@ -313,10 +314,10 @@ fn save_points_are_written_all_or_none() {
     }
 }
 
-/// Returns false for directives with effects on the machine, on redis-server or on this test, and for directives newer
-/// than Debian's Redis 7.0.
+/// Returns false for directives with effects on the machine, on redis-server or on this test, and
+/// for directives newer than Debian's Redis 7.0.
 fn fit_for_redis(directive: &Directive) -> bool {
-    const UNFIT: [&str; 40] = [
+    const UNFIT: [&str; 41] = [
         "maxmemory-policy",
         "stream-idmp-duration",
         "stream-idmp-maxsize",
@@ -326,10 +327,11 @@ fn fit_for_redis(directive: &Directive) -> bool {
         "threads",
         "shards",
         "clock",
+        "seed",
         "notify-expired-values",
         "import-skip-unknown",
         "compatibility-version",
-        // Redis does not start with them unless there is a certificate.
+        // Redis does not start with these directives without a certificate.
         "tls-port",
         "tls-replication",
         "tls-cluster",

@@ -1,35 +1,36 @@
-//! The commands in an append-only file.
+//! Parser of the commands in an append-only file.
 //!
-//! A file is a sequence of commands as RESP arrays, and of lines that begin with `#`. The end of the file may be torn: then its
-//! last bytes begin a command or a line and do not end it. Everything else is damage. Each command is checked in
-//! full, its line ends included, because the format has no checksum.
+//! A file is a sequence of commands as RESP arrays, and of lines that begin with `#` (Redis's
+//! annotations). The end of the file may be *torn*: its last bytes begin a command or a line but do
+//! not complete it. Every other deviation is damage. The parser checks every byte of the framing,
+//! because the format has no checksum.
 
 use memchr::memmem;
 use punctual_rdb::Source;
 use punctual_resp::{Args, OwnedArgs};
 
-/// Maximum number of bytes of a torn command that are searched for commands.
+/// Maximum number of bytes after a torn command that are searched for complete commands.
 const SEARCHED_MAX: usize = 64 << 20;
 /// Maximum number of digits of a length.
 const DIGITS_MAX: usize = 10;
 /// Maximum length of a line that begins with `#`.
 const NOTE_MAX: usize = 64 << 10;
 
-/// What comes next in the file.
+/// Next part of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A command; [`Commands::args`] has its arguments.
+    /// A command. [`Commands::args`] returns its arguments.
     Command,
     /// The end of the file.
     End,
-    /// The file ends within a command or line, which begins at [`Commands::offset`].
+    /// The file ends within a command or a line, which begins at [`Commands::offset`].
     Torn,
 }
 
 /// Error of reading a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure<E> {
-    /// The bytes at this offset are no command.
+    /// The bytes at this offset violate the format.
     Damaged { offset: u64, reason: &'static str },
     /// The source has failed.
     Source(E),
@@ -43,24 +44,26 @@ pub(super) struct Commands<S> {
     args: OwnedArgs,
 }
 
-/// A part of the file.
+/// Part of the file at the start of the buffered bytes.
 enum Part {
     /// A command of this length.
     Command(usize),
     /// A line of this length that begins with `#`.
     Note(usize),
-    /// At least this many bytes are necessary.
+    /// The part is incomplete: at least this many bytes are necessary.
     Incomplete(usize),
 }
 
-/// A byte that is not as it must be.
+/// A byte that violates the format.
 struct Flaw {
+    /// Offset of the byte in the buffer.
     at: usize,
     reason: &'static str,
 }
 
 impl<S: Source> Commands<S> {
-    /// Reads from `source`, whose first byte is at `offset` of the file. The source knows how many bytes remain.
+    /// Reads from `source`, whose first byte is at `offset` of the file. `source` must report how
+    /// many bytes remain.
     pub(super) fn new(source: S, offset: u64) -> Self {
         Self {
             source,
@@ -69,7 +72,7 @@ impl<S: Source> Commands<S> {
         }
     }
 
-    /// Returns the offset behind the last command.
+    /// Returns the offset after the last command.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -105,7 +108,7 @@ impl<S: Source> Commands<S> {
                     if needed as u64 > left {
                         return self.torn(left);
                     }
-                    // Doubled, so that a long command is parsed again a few times only.
+                    // The amount is doubled, so a long command is parsed only a few times.
                     let want = (needed.max(buffered * 2) as u64).min(left);
                     let want = usize::try_from(want).unwrap_or(usize::MAX);
                     self.source.fill(want).map_err(Failure::Source)?;
@@ -114,8 +117,9 @@ impl<S: Source> Commands<S> {
         }
     }
 
-    /// The file ends before the command does. If there are whole commands behind its beginning, up to the end of the file,
-    /// its length is damaged: to cut it would lose these.
+    /// Handles a file that ends within a command. If complete commands follow the start of this
+    /// command up to the end of the file, the length in the command is damaged. Then the result is
+    /// an error, because cutting the file there would lose the commands that follow.
     fn torn(&mut self, left: u64) -> Result<Next, Failure<S::Error>> {
         let want = usize::try_from(left).unwrap_or(usize::MAX);
         let want = want.min(SEARCHED_MAX);
@@ -138,7 +142,7 @@ impl<S: Source> Commands<S> {
     }
 }
 
-/// Returns whether these bytes are whole commands, of which only the last one may be torn.
+/// Returns whether the bytes are complete commands. Only the last command may be torn.
 fn begins_commands(mut bytes: &[u8], args: &mut OwnedArgs) -> bool {
     let mut commands = 0;
     while !bytes.is_empty() {
@@ -229,12 +233,12 @@ fn part(bytes: &[u8], args: &mut OwnedArgs) -> Result<Part, Flaw> {
 }
 
 enum Header {
-    /// The number, and the offset behind its line.
+    /// The number, and the offset after its line.
     Number(usize, usize),
     Incomplete(usize),
 }
 
-/// Reads the number behind the byte at `at`.
+/// Reads the number after the byte at `at`.
 fn header(bytes: &[u8], at: usize) -> Result<Header, Flaw> {
     let mut number = 0;
     let digits = &bytes[at + 1..];
@@ -319,17 +323,17 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_length_is_no_torn_end() {
+    fn a_wrong_length_is_damage_and_not_a_torn_end() {
         let one = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
         let mut bytes = one.repeat(10);
-        // The last argument of the third command claims 900 bytes.
+        // The last argument of the third command states a length of 900 bytes.
         let at = 2 * one.len() + 21;
         bytes.splice(at..=at, *b"900");
         let (commands, end, offset) = read(&bytes);
         assert_eq!(commands.len(), 2);
         assert_eq!(end.unwrap_err().0, 2 * one.len() as u64, "{end:?}");
         assert_eq!(offset, 2 * one.len() as u64);
-        // Values that look like commands do no harm as long as they are whole.
+        // Values that look like commands are harmless as long as they are complete.
         let inside = format!(
             "*2\r\n$3\r\nGET\r\n${}\r\n\r\n{}\r\n",
             one.len() + 2,

@@ -1,7 +1,10 @@
-//! Loading of an append-only file: which files there are, and what they do to the keyspace.
+//! Loading of an append-only file into the keyspace.
 //!
-//! Nothing on disk changes before everything is loaded. Only then the torn end of the last file is cut off, and an old file
-//! moves into the folder.
+//! The commands run through the dispatcher at an instant at which no key is due
+//! ([`Now::replaying`](punctual_store::Now)); the log itself contains the expiries as DEL. Errors
+//! of scripts in old files are part of their result; every other error stops the load. The load
+//! changes nothing on disk, except that it cuts off the torn end of the last file after everything
+//! before it has run.
 
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::PathBuf;
@@ -23,20 +26,20 @@ const SNAPSHOT_MAGIC: &[u8] = b"REDIS";
 /// Number of commands after which a load releases its locks.
 const COMMANDS_PER_PAUSE: u64 = 512;
 
-/// Runs the commands of a file.
+/// Executes the commands of a file.
 pub(crate) trait Runner {
     /// Runs a command, or queues it if it belongs to a transaction.
     ///
     /// # Errors
-    /// The command is unknown, is not allowed in a file, or fails. A failure of a script is no error: its effects before it are
-    /// what the file means.
+    /// The command is unknown, is not allowed in a file, or fails. A failure of a script is not an
+    /// error: the commands that it ran before the failure remain in effect.
     fn run(&mut self, turn: &mut Turn, args: Args) -> Result<(), Refusal>;
 
     /// Returns whether the last command belongs to a transaction that has not ended.
     fn in_transaction(&self) -> bool;
 }
 
-/// Error of a command that cannot be run again.
+/// Error of a command that cannot be replayed.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// There is no such command.
@@ -45,20 +48,21 @@ pub(crate) enum Refusal {
     Failed(String),
 }
 
-/// A file that was loaded.
+/// Sizes of the files that were loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Loaded {
-    /// Bytes of all files.
+    /// Bytes of all files, in total.
     pub(crate) total_bytes: u64,
-    /// Bytes of the base.
+    /// Bytes of the base file.
     pub(crate) base_bytes: u64,
 }
 
 impl AofFiles {
-    /// Loads the files into the keyspace. `pause` is called now and then, and may release the turn's locks.
+    /// Loads the files into the keyspace. Calls `pause` at intervals, which may release the turn's
+    /// locks.
     ///
     /// # Errors
-    /// The first file that cannot be loaded. The keyspace has what was loaded before.
+    /// The first file that cannot be loaded. The keyspace keeps the data that was loaded before.
     pub(crate) fn load<'s>(
         &self,
         shared: &Arc<Shared>,
@@ -124,6 +128,7 @@ impl AofFiles {
 struct OneFile<'s> {
     shared: &'s Arc<Shared>,
     path: PathBuf,
+    /// Whether this is the last file in the manifest.
     last: bool,
 }
 
@@ -233,7 +238,8 @@ impl OneFile<'_> {
         }
     }
 
-    /// Cuts off the bytes from `valid` on, if that is configured and this is the last file.
+    /// Cuts off the bytes from `valid` on if `aof-load-truncated` is on and this is the last file.
+    /// Otherwise returns an error.
     fn cut(&self, valid: u64, len: u64) -> Result<(), LoadError> {
         let (logger, shown) = (&self.shared.logger, self.path.display());
         let path = self.path.clone();

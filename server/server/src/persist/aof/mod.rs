@@ -1,12 +1,15 @@
 //! The append-only file: every change of the keyspace, on disk.
 //!
-//! The files are Redis 7's: a folder with a manifest, a base file (a snapshot, or commands) and incremental files of commands.
-//! `manifest` and `commands` know no file; `files` is what there is on disk, `load` reads it, `writer` appends on the threads
-//! of `syncers`, `rewrite` makes a new base, `switch` begins and ends it all, and `state` is what they share.
+//! The files are Redis 7's: a folder with a manifest, a base file (a snapshot, or commands), and
+//! incremental files of commands. [`commands`] parses commands, [`load`] loads the files,
+//! [`writer`] appends on the threads of [`syncers`], [`rewrite`] makes a new base, and [`switch`]
+//! turns the append-only file on and off. [`crate::durability`] has the manifest, the names of the
+//! files, and the state that the threads share.
 //!
-//! Ground rules: the loops append to the [log](crate::changelog) in memory and touch no file. The writer, which is
-//! behind a lock, writes the incremental file. The manifest is changed under the lock of `Aof::files`, by the writer's threads and
-//! by the thread of a rewrite. Neither holds a shard meanwhile.
+//! Ground rules: event loops append to the [log](crate::changelog) in memory and touch no file. The
+//! writer, behind its lock, writes the incremental file. The threads of the writer and the thread
+//! of a rewrite change the manifest, under the lock of `Aof::files`. They hold no shard's lock
+//! meanwhile.
 
 mod commands;
 pub(crate) mod load;

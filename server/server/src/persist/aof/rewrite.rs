@@ -1,8 +1,12 @@
-//! Rewrites: a new base, written by a snapshot's walk while changes go on into a new incremental file.
+//! Rewrites of the append-only file. A snapshot's walk writes a new base, while changes go on into
+//! a new incremental file.
 //!
-//! Both begin in one turn that holds every shard, so the base and the new file fit together, and nothing is buffered. The
-//! manifest names the new file before anything is in it, and the new base when that is complete and synced. If a rewrite
-//! fails, the old base and all incremental files remain.
+//! The walk and the incremental file begin in one turn that holds every shard: the turn sets a mark
+//! in the log at which the writer continues in the next file. So the base and the new file fit
+//! together, and no change is buffered. The manifest names the new incremental file while it is
+//! empty, after the previous one is synced. It names the new base when the base is complete, synced
+//! and renamed. Only then the old files are removed. So the files of the manifest are complete at
+//! every moment of a power cut. If a rewrite fails, the old base and all incremental files remain.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,13 +31,13 @@ use crate::world::Moment;
 
 /// Interval of the checks for an abort.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of failures in a row after which automatic rewrites become rarer.
+/// Number of consecutive failures after which automatic rewrites become less frequent.
 const FAILURES_ALLOWED: u64 = 3;
 
 /// Error of a rewrite.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RewriteError {
-    /// Another walk is running, or the turn is inside of a transaction.
+    /// Another walk is running, or the turn is within a transaction.
     #[error("another background operation is in progress")]
     Busy,
     #[error(transparent)]
@@ -44,7 +48,7 @@ pub(crate) enum RewriteError {
     NewFile(String),
 }
 
-/// Begins a rewrite at this instant, on a thread of its own.
+/// Begins a rewrite at this instant, on a separate thread.
 ///
 /// # Errors
 /// Another walk is running, or the thread cannot be started.
@@ -62,7 +66,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
     let settings = shared.settings();
     let phase = state.aof.phase();
     if phase == Phase::Off {
-        // The files may have changed since they were in use.
+        // The files may have changed while the append-only file was off.
         match AofFiles::read_manifest(&shared.durability.disk, &settings) {
             Ok(files) => *state.aof.files.lock() = files,
             Err(error) => {
@@ -93,7 +97,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
         phase,
         began: shared.world.stopwatch(),
     };
-    // The previous thread has ended, otherwise there would be a walk.
+    // The previous thread has ended its walk, otherwise `begin_walk` would have failed.
     wait(shared);
     let thread = shared
         .world
@@ -117,7 +121,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
     }
 }
 
-/// Begins the scheduled rewrite, if none runs.
+/// Begins the scheduled rewrite, unless another walk or a load is running.
 pub(crate) fn begin_if_scheduled(shared: &Arc<Shared>, turn: &mut Turn) {
     let state = &shared.durability;
     if state.aof.rewrite.scheduled.load(Ordering::Relaxed)
@@ -155,8 +159,9 @@ pub(super) fn schedule_if_due(shared: &Shared, settings: &Settings) {
     }
 }
 
-/// Returns whether automatic rewrites must wait because several have failed: one minute, then twice as long each time, at most an
-/// hour, as in Redis.
+/// Returns whether automatic rewrites must wait because several have failed in a row. The wait is
+/// one minute after [`FAILURES_ALLOWED`] failures and doubles with each failure, up to an hour, as
+/// in Redis.
 fn is_limited(shared: &Shared) -> bool {
     let rewrite = &shared.durability.aof.rewrite;
     let failures = rewrite.failures.load(Ordering::Relaxed);
@@ -168,7 +173,8 @@ fn is_limited(shared: &Shared) -> bool {
     shared.clock.now().read_ms() < last_ms + minutes * 60_000
 }
 
-/// Aborts the running rewrite, if any. Blocks until its thread has ended: the caller holds no shard.
+/// Aborts the running rewrite, if any. Blocks until its thread has ended, so the caller must hold
+/// no shard.
 pub(super) fn abort(shared: &Shared) {
     let rewrite = &shared.durability.aof.rewrite;
     rewrite.scheduled.store(false, Ordering::Release);
@@ -186,7 +192,8 @@ fn wait(shared: &Shared) {
     }
 }
 
-/// Writes the first base file at the start of a server without an append-only file, before clients run commands.
+/// Writes the first base file when a server without an append-only file starts, before clients run
+/// commands.
 pub(super) fn write_first_base(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let settings = shared.settings();
     let mut run = Run {
@@ -205,12 +212,14 @@ pub(super) fn write_first_base(shared: &Arc<Shared>, turn: &mut Turn) -> Result<
     })
 }
 
+/// A rewrite of the append-only file, on its own thread.
 struct Run {
     shared: Arc<Shared>,
     settings: Arc<Settings>,
     libraries: Arc<Libraries>,
     snapshot: Snapshot,
     now: Now,
+    /// Phase of the append-only file when the rewrite began.
     phase: Phase,
     began: Moment,
 }
@@ -237,7 +246,7 @@ impl Run {
         shared.mailboxes[0].order(Order::Resume);
     }
 
-    /// Writes the base, and makes the manifest name it.
+    /// Writes the base, and adds it to the manifest.
     fn write_base(&mut self, opened: &Receiver<Result<(), String>>) -> Result<(), RewriteError> {
         let shared = &self.shared;
         let (disk, aof) = (&shared.durability.disk, &shared.durability.aof);
@@ -263,7 +272,7 @@ impl Run {
             self.wait_for_file(opened)?;
         }
         let mut files = aof.files.lock();
-        // Another keyspace may have taken the place of the one in the base.
+        // A full synchronization may have replaced the keyspace of this base.
         if aof.rewrite.abort.load(Ordering::Acquire) {
             return Err(SaveError::Aborted.into());
         }
@@ -363,6 +372,6 @@ fn ended(
     }
     rewrite.active.store(false, Ordering::Release);
     state.end_walk();
-    // The writer may have a sync to do that waited for the end.
+    // The writer may have postponed a sync until the end of the rewrite.
     shared.durability.changelog.wake_file();
 }

@@ -1,19 +1,21 @@
-//! The time slice of the threads that write the append-only file.
+//! Time slices of the threads that write the append-only file.
 //!
-//! They sleep most of the time, and clients wait while they do not run. Beside threads that use all of a processor, such as an
-//! event loop under load, a thread that has been woken may wait until the end of a slice, several milliseconds, as
-//! often as it is woken. Since Linux 6.12 a thread that asks for a shorter slice than others goes before them; it gets no
-//! larger share of the time. Measured with busy processors: 1.5 times as many syncs a second.
+//! These threads sleep most of the time, and clients wait for them. On a processor that an event
+//! loop keeps busy, a thread that wakes up may wait for the end of the loop's time slice: several
+//! milliseconds at each wake-up. Since Linux 6.12, a thread that requests a shorter slice runs
+//! earlier; its share of the processor stays the same. With busy processors, 1.5 times as many
+//! syncs a second were measured.
 
 #![allow(
     unsafe_code,
     reason = "no crate wraps sched_setattr for slices of ordinary threads"
 )]
 
-/// The shortest slice that Linux accepts, in nanoseconds.
+/// Shortest slice that Linux accepts, in nanoseconds.
 const SLICE: u64 = 100_000;
 
-/// Asks for a short slice for this thread. Older kernels and other policies ignore or refuse it, which changes nothing.
+/// Requests a short slice for the calling thread. Older kernels and other scheduling policies
+/// ignore or refuse the request, which is harmless.
 pub(super) fn shorten() {
     let Ok(nice) = rustix::process::getpriority_process(None) else {
         return;
@@ -28,8 +30,8 @@ pub(super) fn shorten() {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the call reads `size` bytes at the pointer, which is to a value of that size that outlives the call. 0 is the
-    // calling thread.
+    // SAFETY: the call reads `size` bytes at the pointer, which points to a value of that size that
+    // outlives the call. 0 names the calling thread.
     unsafe {
         libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
     }

@@ -1,4 +1,9 @@
-//! Beginning and ending of the append-only file: at the start, by CONFIG SET, and at the end of the server.
+//! Starting and ending the append-only file: at startup, by CONFIG SET, after a full
+//! synchronization, and at shutdown.
+//!
+//! In `Phase::Starting` the writer appends to a file that the manifest does not name yet. The
+//! manifest names it together with the first base when the base is complete. Until then, a start of
+//! the server loads the old files.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +25,7 @@ use crate::persist::aof::syncers;
 use crate::persist::aof::writer::Writer;
 
 impl Shared {
-    /// Makes replies wait for the append-only file if there is one, or not any more.
+    /// Makes replies wait for the append-only file if it is on, and not if it is off or starting.
     pub(crate) fn update_holds(&self, turn: &mut Turn) {
         turn.lock_all();
         let on = self.durability.aof.phase() == Phase::On;
@@ -30,7 +35,8 @@ impl Shared {
     }
 }
 
-/// Begins to append, after `files` were loaded, or anything else if there are none. No client runs commands yet.
+/// Begins to append after the load at startup. `files` may be empty; then the keyspace becomes the
+/// first base. No client runs commands yet.
 ///
 /// # Errors
 /// The files cannot be written.
@@ -66,7 +72,7 @@ pub(crate) fn start(
     attach(shared, turn, file, Phase::On)
 }
 
-/// Makes the log feed a file, which a new thread writes.
+/// Starts the thread of the writer, and connects the log to it.
 fn attach(
     shared: &Arc<Shared>,
     turn: &mut Turn,
@@ -96,7 +102,8 @@ fn attach(
     Ok(())
 }
 
-/// Begins to append, for CONFIG SET: the first base is written in the background. The turn is outside of transactions.
+/// Begins to append, for CONFIG SET. The first base is written in the background. The turn must not
+/// be within a transaction.
 ///
 /// # Errors
 /// The manifest cannot be read, or the files cannot be written.
@@ -124,14 +131,16 @@ pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrit
     Ok(())
 }
 
-/// Begins anew, because another keyspace has replaced the one that the files describe. They stay as they are until the new base is
-/// complete; so a start finds the old keyspace or the new one. The turn has replaced it and holds every shard.
+/// Starts the files anew after another keyspace has replaced the old one. The old files stay until
+/// the new base is complete, so a start finds the old keyspace or the new one. The turn that has
+/// replaced the keyspace holds every shard.
 pub(crate) fn restart(shared: &Shared, turn: &mut Turn) {
     let aof = &shared.durability.aof;
     if aof.phase() == Phase::Off {
         return;
     }
-    // Under this lock, the base of the old keyspace is complete, or never will be.
+    // While this lock is held, the base of the old keyspace is either complete, or will never be
+    // renamed.
     let files = aof.files.lock();
     aof.rewrite.abort.store(true, Ordering::Release);
     let mut next = files.manifest.clone();
@@ -146,7 +155,8 @@ pub(crate) fn restart(shared: &Shared, turn: &mut Turn) {
     shared.mailboxes[0].order(Order::Resume);
 }
 
-/// Ends appending. Blocks until everything is written and synced, as far as possible. Releases the turn's locks.
+/// Ends appending. Blocks until everything is written and synced, as far as the disk allows.
+/// Releases the turn's locks.
 pub(crate) fn disable(shared: &Shared, turn: &mut Turn) {
     let aof = &shared.durability.aof;
     turn.lock_all();
@@ -165,7 +175,7 @@ pub(crate) fn disable(shared: &Shared, turn: &mut Turn) {
     shared.gate.set(Reason::FailedFile, false);
 }
 
-/// Ends appending when all loops have ended.
+/// Ends appending after all loops have ended.
 pub(crate) fn finish(shared: &Shared) {
     let aof = &shared.durability.aof;
     if aof.phase() == Phase::Off {
@@ -178,7 +188,7 @@ pub(crate) fn finish(shared: &Shared) {
     disable(shared, &mut turn);
 }
 
-/// Blocks until the writer has written everything that is in the log, or fails.
+/// Blocks until the writer has written the whole log or has failed.
 pub(crate) fn wait_until_written(shared: &Shared) {
     /// Interval of the checks.
     const CHECK_INTERVAL: Duration = Duration::from_millis(1);
@@ -192,7 +202,7 @@ pub(crate) fn wait_until_written(shared: &Shared) {
     }
 }
 
-/// Error of CONFIG SET.
+/// Error of CONFIG SET appendonly yes.
 pub(crate) const REFUSAL: &str = "Unable to turn on AOF. Check server logs.";
 
 impl From<RewriteError> for crate::persist::load::LoadError {

@@ -1,12 +1,14 @@
 //! The threads that write and sync the append-only file.
 //!
-//! The first one, `punctual-aof`, writes. With `everysec` a helper syncs, so that a slow device holds up no write: what is written
-//! survives the process. If replies wait for syncs (`appendfsync always`), [`HELPERS`] others join in: each takes what the log has, writes it under the lock of the [`Writer`], and syncs with the lock released. A device, or a journal,
-//! completes syncs that overlap together, so that more replies are sent for the same time, and nobody waits for a sync
-//! that began just before.
+//! The first thread, `punctual-aof`, writes. With `everysec` a helper syncs, so a slow device does
+//! not delay writes. With `always`, replies wait for syncs, and [`HELPERS`] more threads take part:
+//! each takes the changes from the log, writes them under the lock of the [`Writer`], and syncs
+//! with the lock released. Syncs that overlap complete together on most devices, so no reply waits
+//! for a sync that began just before its write.
 //!
-//! Each thread syncs through a file descriptor of its own, which is opened anew after a failure: the kernel reports an error once
-//! to each, so no sync that covers lost bytes succeeds because another thread has already seen the error.
+//! Each thread syncs through a file descriptor of its own, which it opens again after a failure.
+//! The kernel reports an error once to each descriptor. So no thread takes a sync of lost bytes for
+//! a success because another thread has received the error.
 //!
 //! Replies wait for these threads, so a panic in one of them stops the server.
 
@@ -25,9 +27,10 @@ use crate::persist::aof::slice;
 use crate::persist::aof::writer::{Aside, Outcome, Writer};
 use crate::world::disk::Output;
 
-/// Number of threads that help the first one.
+/// Number of helper threads.
 const HELPERS: usize = 2;
-/// Time after which an idle thread looks whether the server stops because of a panic, which wakes nobody.
+/// Interval at which an idle helper checks whether the server stops after a panic, because nothing
+/// wakes the helper then.
 const REST: Duration = Duration::from_secs(1);
 
 /// Writes until the file is detached from the log.
@@ -64,7 +67,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
                     }
                 }
             }
-            if thread.turn() == Outcome::SyncAside {
+            if thread.step() == Outcome::SyncAside {
                 if helpers.0.is_empty() {
                     helpers.0 = start_helpers(scope, shared, &writer);
                 }
@@ -77,7 +80,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
     });
 }
 
-/// The threads that help. Dropping it wakes them, so that they end.
+/// The helper threads. Dropping this value wakes them, so that they end.
 #[derive(Default)]
 struct Helpers(Vec<Thread>);
 
@@ -93,7 +96,7 @@ impl Drop for Helpers {
     }
 }
 
-/// Starts the threads that help. Fewer do, too.
+/// Starts the helper threads. If a thread cannot be started, fewer threads help.
 fn start_helpers<'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'scope Arc<Shared>,
@@ -109,7 +112,8 @@ fn start_helpers<'scope>(
     (1..=HELPERS).map_while(start).collect()
 }
 
-/// Writes and syncs while replies wait and nothing fails.
+/// Writes and syncs with `appendfsync always` while no operation fails, and runs the syncs of
+/// `everysec`.
 fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
     slice::shorten();
     let _stop = StopOnPanic(Arc::clone(shared));
@@ -130,13 +134,13 @@ fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
         }
         match first {
             None => {
-                thread.turn();
+                thread.step();
                 if !thread.found {
                     std::thread::park_timeout(REST);
                 }
             }
             Some(first) => {
-                // The log may have woken this thread for bytes that it must not take.
+                // The log may have woken this thread for changes that the first thread must write.
                 first.unpark();
                 if always {
                     std::thread::park_timeout(REST);
@@ -152,9 +156,9 @@ fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
 struct Syncer<'s> {
     shared: &'s Arc<Shared>,
     writer: &'s Mutex<Writer>,
-    /// The writer's file, opened by this thread, and the epoch in which it was.
+    /// The writer's file, opened by this thread, and the writer's epoch at that time.
     file: Option<(u64, Box<dyn Output>)>,
-    /// The last turn has found something in the log.
+    /// Whether the last step found changes in the log.
     found: bool,
 }
 
@@ -168,15 +172,15 @@ impl<'s> Syncer<'s> {
         }
     }
 
-    /// Takes what the log has, and does what is to be done.
-    fn turn(&mut self) -> Outcome {
+    /// Takes the changes from the log, writes them, and syncs if necessary.
+    fn step(&mut self) -> Outcome {
         let settings = self.shared.settings();
         let mut writer = self.writer.lock();
         if writer.closed {
             return Outcome::Closed;
         }
-        self.found = writer.take();
-        let outcome = writer.work(&settings);
+        self.found = writer.take_changes();
+        let outcome = writer.write_queued(&settings);
         match outcome {
             Outcome::Open | Outcome::SyncAside => {}
             Outcome::Sync => self.sync(&mut writer),
@@ -192,18 +196,18 @@ impl<'s> Syncer<'s> {
         outcome
     }
 
-    /// Syncs what is written, with the lock released.
+    /// Syncs the written bytes, with the lock released.
     fn sync(&mut self, writer: &mut MutexGuard<'_, Writer>) {
         let covered = writer.covered();
         let synced = match self.open(writer) {
             Ok(file) => MutexGuard::unlocked(writer, || file.sync()),
-            // For lack of descriptors.
+            // The process has no free file descriptor.
             Err(_) => writer.file.output.sync(),
         };
-        writer.ended(covered, synced);
+        writer.sync_ended(covered, synced);
     }
 
-    /// Does the sync that the first thread wants, unless another thread does it.
+    /// Runs the sync that the first thread has requested, unless another thread runs it.
     fn sync_aside(&mut self) {
         let mut writer = self.writer.lock();
         if writer.aside != Aside::Wanted {

@@ -1,4 +1,4 @@
-//! Disks that fail: what clients see, and what is in the files afterwards.
+//! Tests with disks that fail: the replies to clients, and the contents of the files afterwards.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -13,7 +13,7 @@ use punctual_harness::{PATIENCE, eventually};
 use crate::server::{Builder, Server};
 use crate::world::disk::{Disk, Files, Output};
 
-/// Maximum time that an operation stalls.
+/// Maximum duration of a simulated stall.
 const STALL_MAX: Duration = Duration::from_secs(20);
 
 /// Switches that make a disk fail.
@@ -22,24 +22,26 @@ struct Faults(Arc<Switches>);
 
 #[derive(Default)]
 struct Switches {
-    /// Writes of incremental files write half and fail: the disk is full.
+    /// Writes of incremental files write half of their bytes and fail, as on a full disk.
     full: AtomicBool,
-    /// Writes of incremental files wait.
+    /// Writes of incremental files block.
     write_stalled: AtomicBool,
-    /// The next sync of an incremental file fails, and what was written since the last one is lost.
+    /// The next sync of an incremental file fails, and the bytes since the last sync are lost.
     loses: AtomicBool,
-    /// Syncs of incremental files wait, but for the first `permits` of them.
+    /// Syncs of incremental files block, except the first `permits` of them.
     stalled: AtomicBool,
     permits: AtomicU64,
+    /// Number of syncs that were begun while `stalled` was set.
     arrived: AtomicU64,
-    /// Syncs of other files wait.
+    /// Syncs of other files block.
     base_stalled: AtomicBool,
-    /// Creating files fails.
+    /// Creation of files fails.
     read_only: AtomicBool,
+    /// Number of operations that have failed.
     failures: AtomicU64,
 }
 
-/// A disk with faults, over the system's.
+/// A disk with faults, on top of the system's disk.
 struct Faulty {
     disk: Disk,
     faults: Faults,
@@ -53,7 +55,7 @@ struct FaultyFile {
 }
 
 impl Faults {
-    fn of(&self, fault: impl Fn(&Switches) -> &AtomicBool) -> bool {
+    fn fails(&self, fault: impl Fn(&Switches) -> &AtomicBool) -> bool {
         let fails = fault(&self.0).load(Ordering::SeqCst);
         self.0.failures.fetch_add(fails.into(), Ordering::SeqCst);
         fails
@@ -72,10 +74,10 @@ impl FaultyFile {
 
 impl io::Write for FaultyFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.is_incremental() && self.faults.of(|switches| &switches.full) {
+        if self.is_incremental() && self.faults.fails(|switches| &switches.full) {
             let half = bytes.len() / 2;
             if half > 0 {
-                // The next write fails.
+                // The rest of the bytes fails in the next write.
                 return self.file.write(&bytes[..half]);
             }
             return Err(no_space());
@@ -118,7 +120,7 @@ impl Output for FaultyFile {
         }
         if self.is_incremental() && self.faults.0.loses.swap(false, Ordering::SeqCst) {
             self.faults.0.failures.fetch_add(1, Ordering::SeqCst);
-            // The kernel drops the pages: what is there later are zeros.
+            // The kernel drops the pages, so a later reader finds zeros.
             let file = fs::OpenOptions::new().write(true).open(&self.path)?;
             file.set_len(self.synced.load(Ordering::SeqCst))?;
             file.set_len(len)?;
@@ -147,7 +149,7 @@ impl Faulty {
 
 impl Files for Faulty {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
-        if self.faults.of(|switches| &switches.read_only) {
+        if self.faults.fails(|switches| &switches.read_only) {
             return Err(io::Error::from_raw_os_error(30));
         }
         self.wrap(path, self.disk.create(path)?)
@@ -180,7 +182,7 @@ struct Client {
 }
 
 impl Client {
-    fn of(server: &Server) -> Self {
+    fn connect(server: &Server) -> Self {
         let stream = TcpStream::connect(server.addr().unwrap()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap());
@@ -193,10 +195,11 @@ impl Client {
             .unwrap();
     }
 
-    /// Returns the first line of the reply, and the body of a bulk; `None` if the connection is closed.
+    /// Returns the first line of the reply, or the body of a bulk string; `None` if the connection
+    /// is closed.
     fn reply(&mut self) -> Option<String> {
         let mut line = String::new();
-        // A reset is an end, too.
+        // A reset also ends the connection.
         if self.lines.read_line(&mut line).unwrap_or(0) == 0 {
             return None;
         }
@@ -256,11 +259,11 @@ fn start_with(builder: Builder) -> (Server, Faults) {
 
 const FULL: &str = "-MISCONF Errors writing to the AOF file: No space left on device";
 
-/// Expects that a server that loads the files has this value.
+/// Asserts that a server that loads the files has this value.
 #[track_caller]
 fn assert_loaded(folder: &Path, key: &str, value: &str) {
     let server = builder(folder, "no").spawn().unwrap();
-    assert_eq!(Client::of(&server).ask(&format!("GET {key}")), value);
+    assert_eq!(Client::connect(&server).ask(&format!("GET {key}")), value);
 }
 
 #[test]
@@ -268,7 +271,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     for sync in ["everysec", "no"] {
         let folder = tempfile::tempdir().unwrap();
         let (server, faults) = start(folder.path(), sync);
-        let mut c = Client::of(&server);
+        let mut c = Client::connect(&server);
         assert_eq!(c.ask("SET k 1"), "+OK");
         let path = folder
             .path()
@@ -276,15 +279,15 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         let written = fs::read(&path).unwrap();
         assert!(written.ends_with(b"1\r\n"));
         faults.0.full.store(true, Ordering::SeqCst);
-        // Accepted before the writer has anything to write.
+        // The server accepts the write, because the writer's first failure comes later.
         c.send("SET k accepted");
         assert_eq!(c.reply(), None, "disconnected");
-        let mut c = Client::of(&server);
+        let mut c = Client::connect(&server);
         assert!(c.info("aof_last_write_status:err"));
         assert_eq!(c.ask("SET k 3"), FULL);
         assert_eq!(c.ask("PING"), FULL);
         assert_eq!(c.ask("GET k"), "accepted");
-        // What was acknowledged stays in the file while the writer tries again.
+        // Acknowledged writes stay in the file while the writer retries.
         eventually(|| faults.0.failures.load(Ordering::SeqCst) >= 5);
         assert!(fs::read(&path).unwrap().starts_with(&written));
         faults.0.full.store(false, Ordering::SeqCst);
@@ -297,15 +300,15 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
 }
 
 #[test]
-fn a_failed_sync_is_never_taken_for_done() {
+fn a_failed_sync_never_counts_as_done() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "everysec");
-    let mut c = Client::of(&server);
+    let mut c = Client::connect(&server);
     faults.0.loses.store(true, Ordering::SeqCst);
     assert_eq!(c.ask("SET k written"), "+OK");
     eventually(|| faults.0.failures.load(Ordering::SeqCst) > 0);
     eventually(|| c.info("aof_last_write_status:ok"));
-    // The status may be from before the failure.
+    // The status in INFO may be from before the failure.
     eventually(|| c.ask("SET later 1") == "+OK");
     server.shutdown();
     assert_loaded(folder.path(), "k", "written");
@@ -313,10 +316,10 @@ fn a_failed_sync_is_never_taken_for_done() {
 }
 
 #[test]
-fn with_always_nobody_gets_a_reply_that_is_not_true() {
+fn with_always_no_reply_reveals_a_lost_write() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "always");
-    let (mut writer, mut reader) = (Client::of(&server), Client::of(&server));
+    let (mut writer, mut reader) = (Client::connect(&server), Client::connect(&server));
     assert_eq!(writer.ask("SET k 1"), "+OK");
     faults.0.full.store(true, Ordering::SeqCst);
     writer.send("SET k 2");
@@ -326,13 +329,13 @@ fn with_always_nobody_gets_a_reply_that_is_not_true() {
     assert_eq!(reader.ask("GET none"), "$-1");
     faults.0.full.store(false, Ordering::SeqCst);
     eventually(|| reader.info("aof_last_write_status:ok"));
-    // The sync that fails may still be one of what was written again, for which nobody waits.
+    // The failing sync may cover only bytes that are written again, for which no client waits.
     eventually(|| {
         faults.0.loses.store(true, Ordering::SeqCst);
         reader.send("SET k 4");
         reader.reply().is_none()
     });
-    let mut c = Client::of(&server);
+    let mut c = Client::connect(&server);
     eventually(|| c.ask("SET after 1") == "+OK");
     server.shutdown();
     assert_loaded(folder.path(), "k", "4");
@@ -343,7 +346,7 @@ fn with_always_nobody_gets_a_reply_that_is_not_true() {
 fn a_rewrite_that_fails_leaves_the_files() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "everysec");
-    let mut c = Client::of(&server);
+    let mut c = Client::connect(&server);
     assert_eq!(c.ask("SET k 1"), "+OK");
     faults.0.read_only.store(true, Ordering::SeqCst);
     assert_eq!(
@@ -365,7 +368,7 @@ fn a_rewrite_that_fails_leaves_the_files() {
 fn with_always_replies_wait_only_for_what_they_reveal() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "always");
-    let mut clients: Vec<_> = (0..4).map(|_| Client::of(&server)).collect();
+    let mut clients: Vec<_> = (0..4).map(|_| Client::connect(&server)).collect();
     let [writer, same, whole, other] = &mut clients[..] else {
         unreachable!();
     };
@@ -380,7 +383,7 @@ fn with_always_replies_wait_only_for_what_they_reveal() {
     for (name, waits) in [("writer", &mut *writer), ("same", same), ("whole", whole)] {
         assert!(!waits.has_reply(), "{name}: {:?}", waits.reply());
     }
-    // A later write waits for a later sync, and does not hold back the first reply.
+    // A later write waits for a later sync, and does not delay the first reply.
     writer.send("SET k 2");
     eventually(|| other.info("cmdstat_set:calls=3,"));
     faults.0.permits.store(1, Ordering::SeqCst);
@@ -395,11 +398,11 @@ fn with_always_replies_wait_only_for_what_they_reveal() {
 }
 
 #[test]
-fn a_slow_write_holds_up_only_replies_that_reveal_it() {
+fn a_slow_write_delays_only_replies_that_reveal_it() {
     for (sync, threads) in [("everysec", 1), ("no", 1), ("everysec", 3)] {
         let folder = tempfile::tempdir().unwrap();
         let (server, faults) = start_with(builder(folder.path(), sync).threads(threads));
-        let mut clients: Vec<_> = (0..6).map(|_| Client::of(&server)).collect();
+        let mut clients: Vec<_> = (0..6).map(|_| Client::connect(&server)).collect();
         let [writer, same, whole, script, other, another] = &mut clients[..] else {
             unreachable!();
         };
@@ -431,10 +434,10 @@ fn a_slow_write_holds_up_only_replies_that_reveal_it() {
 }
 
 #[test]
-fn with_everysec_a_slow_sync_holds_up_no_write() {
+fn with_everysec_a_slow_sync_delays_no_write() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "everysec");
-    let mut c = Client::of(&server);
+    let mut c = Client::connect(&server);
     faults.0.stalled.store(true, Ordering::SeqCst);
     let path = folder
         .path()
@@ -454,10 +457,10 @@ fn with_everysec_a_slow_sync_holds_up_no_write() {
 }
 
 #[test]
-fn during_a_rewrite_nothing_is_synced_if_so_configured() {
+fn no_appendfsync_on_rewrite_stops_syncs_during_a_rewrite() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "always");
-    let (mut c, mut writer) = (Client::of(&server), Client::of(&server));
+    let (mut c, mut writer) = (Client::connect(&server), Client::connect(&server));
     assert_eq!(c.ask("SET k 1"), "+OK");
     assert_eq!(c.ask("CONFIG SET no-appendfsync-on-rewrite yes"), "+OK");
     faults.0.base_stalled.store(true, Ordering::SeqCst);
@@ -484,12 +487,12 @@ fn clients_wait_for_a_disk_that_is_far_behind() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let (server, faults) = start(folder.path(), "everysec");
-    let mut c = Client::of(&server);
+    let mut c = Client::connect(&server);
     faults.0.stalled.store(true, Ordering::SeqCst);
-    let mut sender = Client::of(&server);
+    let mut sender = Client::connect(&server);
     let sender = std::thread::spawn(move || {
         let value = "x".repeat(1 << 15);
-        // Much more than what is kept in tests.
+        // Much more than the limit in tests of the bytes that are kept.
         for number in 0..400 {
             assert_eq!(sender.ask(&format!("SET k {number}{value}")), "+OK");
         }

@@ -1,16 +1,16 @@
 //! Writing the append-only file.
 //!
-//! The thread `punctual-aof` takes the bytes that the loops have appended to the log, writes them at once, and syncs by `appendfsync`.
-//! The bytes that arrive during a write are the next write. No loop waits for the thread, but replies do ([`crate::changelog`]): it *releases*
-//! positions of the log when they are written, with `always` when they are synced. With `always` other threads help it
-//! ([`crate::persist::aof::syncers`]): what arrives during a sync is written and synced by the next thread at once. The [`Writer`] is behind one
-//! lock, which no thread holds while it syncs for waiting replies; so bytes are written in order, and any number of syncs overlap.
-//! A thread that holds this lock holds no shard lock and takes none.
+//! The thread `punctual-aof` writes the bytes that loops have appended to the log, and syncs as
+//! `appendfsync` says. Bytes that arrive during a write are the next write. Replies wait for it
+//! ([`crate::changelog`]): it *releases* a position of the log when everything before it is written
+//! (with `always`: synced). One lock guards the [`Writer`]; no thread holds it during syncs for
+//! waiting replies, so these syncs overlap ([`super::syncers`]). A thread that holds it holds no
+//! shard's lock.
 //!
-//! After a failed write, the file is cut back to the end of the last whole one. After a failed sync, it is cut back to the length
-//! that is known to be good, and everything behind that is written again: the bytes are kept until they are synced. A failed sync
-//! is never taken for done, even if another one succeeds: results of syncs that began before a failure are ignored. Commands that
-//! write are refused meanwhile.
+//! After a failed write, the file is cut back to its last complete write. After a failed sync, it
+//! is cut back to the length of the last successful sync, and the bytes after that are written
+//! again. Later successful syncs prove nothing about lost bytes, so results of syncs that began
+//! before a failure are ignored. Meanwhile commands that write are refused.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +20,7 @@ use std::sync::mpsc::Sender;
 use std::thread::Thread;
 use std::time::Duration;
 
-use crate::changelog::{FileMark, MOST_UNSYNCED};
+use crate::changelog::{FileMark, UNSYNCED_MAX};
 use crate::config::{AppendSync, Settings};
 use crate::durability::files::OpenFile;
 use crate::log;
@@ -29,48 +29,46 @@ use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// Time between two looks at a sync that is due and must not begin during a rewrite.
+/// Interval of the checks of a due sync that must not begin during a rewrite.
 const PAUSE_CHECK: Duration = Duration::from_millis(2);
-/// Time between two syncs with `everysec`.
+/// Interval of syncs with `everysec`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// Time between two attempts after a failure.
+/// Delay between a failure and the next attempt.
 const RETRY: Duration = Duration::from_secs(1);
-/// Time between two log lines about failures.
+/// Minimum time between two log lines about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
-/// Capacity in bytes up to which a buffer is used again: fresh memory costs more than a copy.
+/// Maximum capacity in bytes of a buffer that is reused: fresh memory costs more than a copy.
 const BUFFER_KEPT: usize = 4 << 20;
-/// The same for all buffers together.
+/// Maximum total capacity in bytes of all buffers that are kept for reuse.
 const BUFFERS_KEPT: usize = 32 << 20;
 
 enum Step {
-    /// Bytes to write, and the position in the log behind them.
+    /// Bytes to write, and the position in the log after them.
     Write(Vec<u8>, u64),
     NextFile(Sender<Result<(), String>>),
     Close,
 }
 
-/// A failed operation.
 struct Failure {
     what: &'static str,
     error: io::Error,
-    /// Bytes that were written before may be lost.
-    loses: bool,
+    /// Bytes that were written before the failure may be lost.
+    loses_writes: bool,
 }
 
-/// What is to be done after a step of the writer.
+/// Action that the caller of [`Writer::write_queued`] must take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing.
     Open,
-    /// Sync what is written, with the lock released.
+    /// Sync the written bytes, with the lock released.
     Sync,
-    /// A helper must sync what is written, so that this thread goes on writing.
+    /// Have a helper sync the written bytes, so that this thread can continue to write.
     SyncAside,
-    /// End: the file is detached from the log.
+    /// End the thread: the file is detached from the log.
     Closed,
 }
 
-/// A sync of `everysec`.
+/// State of the sync with `everysec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Aside {
     #[default]
@@ -79,16 +77,16 @@ pub(super) enum Aside {
     Running,
 }
 
-/// Bytes that were written.
+/// Bytes that are written and kept until they are synced.
 struct Written {
     bytes: Vec<u8>,
-    /// Position in the log behind them.
+    /// Position in the log after these bytes.
     end: u64,
-    /// Length of the file behind them.
+    /// Length of the file after these bytes.
     file_bytes: u64,
 }
 
-/// What a sync that begins now covers.
+/// State of the file at the start of a sync, which becomes durable if the sync succeeds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Covered {
     position: u64,
@@ -97,40 +95,41 @@ pub(super) struct Covered {
     epoch: u64,
 }
 
-/// State of the threads that write the file.
+/// State that the writing threads share.
 pub(super) struct Writer {
     shared: Arc<Shared>,
     pub(super) file: OpenFile,
-    /// Changes with the file and with each failure: what began before that says nothing about the file as it is now.
+    /// Number that changes with the file and with each failure. The result of a sync from an
+    /// earlier epoch is ignored.
     pub(super) epoch: u64,
-    /// The file is detached, and its threads end.
+    /// Whether the file is detached, so that the threads end.
     pub(super) closed: bool,
     pub(super) aside: Aside,
-    /// The thread that waits for deadlines; the others help.
+    /// The thread `punctual-aof`; the others are helpers.
     pub(super) first: Option<Thread>,
-    /// Length of the file that is known to be good.
+    /// Length of the file at its last successful sync.
     good_bytes: u64,
-    /// What was written behind that, unless nothing is promised (`appendfsync no`).
+    /// Writes after `good_bytes`. Empty with `appendfsync no`, which promises no durability.
     kept: VecDeque<Written>,
     queue: VecDeque<Step>,
-    /// Position behind the last written byte.
+    /// Position in the log after the last written byte.
     written: u64,
-    /// Position up to which the file is synced.
+    /// Position in the log up to which the file is synced.
     synced: u64,
-    /// Position up to which the file is synced when all syncs that run have succeeded.
+    /// Position in the log that the running syncs cover.
     begun: u64,
-    /// Position up to which replies need not wait: what is written, with `always` what is synced.
+    /// Position in the log up to which replies may be sent: written, with `always` synced.
     released: u64,
     last_sync: Moment,
-    /// Set while operations fail.
+    /// Time of the next attempt after a failure.
     pub(super) retry_at: Option<Moment>,
-    /// A sync has failed, so what follows `good_bytes` must be written again.
-    loses: bool,
+    /// Whether a sync has failed, so that the bytes after `good_bytes` must be written again.
+    loses_writes: bool,
     logged_at: Option<Moment>,
-    /// Empty buffers, and their capacity.
+    /// Empty buffers for reuse, and their total capacity.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
-    /// Second of the last line with the time.
+    /// Second of the last `#TS:` line.
     last_timestamp: u64,
 }
 
@@ -157,7 +156,7 @@ impl Writer {
             released,
             last_sync: began,
             retry_at: None,
-            loses: false,
+            loses_writes: false,
             logged_at: None,
             spare: Vec::new(),
             spare_bytes: 0,
@@ -165,12 +164,12 @@ impl Writer {
         }
     }
 
-    /// Returns until when to wait for more changes.
+    /// Returns the time at which the thread must act even if no changes arrive.
     pub(super) fn next_due(&self, settings: &Settings) -> Option<Moment> {
         if self.retry_at.is_some() {
             return self.retry_at;
         }
-        // Whoever ends a sync wakes this thread.
+        // The thread that ends the running sync wakes this thread.
         let unsynced = self.written > self.synced
             && settings.append_sync != AppendSync::No
             && self.aside == Aside::None;
@@ -179,8 +178,9 @@ impl Writer {
         })
     }
 
-    /// Takes what the log has. Returns false if that is nothing; the log then wakes this thread for what follows.
-    pub(super) fn take(&mut self) -> bool {
+    /// Takes the changes from the log. Returns false if the log is empty; the log then wakes this
+    /// thread at the next change.
+    pub(super) fn take_changes(&mut self) -> bool {
         let spare = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= spare.capacity();
         let pending = self.shared.durability.changelog.take_file(spare);
@@ -194,11 +194,11 @@ impl Writer {
             }
             return found;
         }
-        // The parts between marks are as long together.
+        // The copies of the parts between marks have the same total length.
         self.shared
             .durability
             .changelog
-            .buffer_dropped(bytes.capacity() - bytes.len());
+            .file_buffer_freed(bytes.capacity() - bytes.len());
         let mut start = 0;
         let mut write = |queue: &mut VecDeque<Step>, to: usize| {
             if to > start {
@@ -219,11 +219,11 @@ impl Writer {
         true
     }
 
-    /// Does what is queued, as far as possible.
-    pub(super) fn work(&mut self, settings: &Settings) -> Outcome {
+    /// Runs the queued steps until one fails.
+    pub(super) fn write_queued(&mut self, settings: &Settings) -> Outcome {
         let closes = matches!(self.queue.back(), Some(Step::Close));
         if closes {
-            // There is no other attempt.
+            // No attempt follows a close, so its failure must be in the log.
             self.logged_at = None;
         }
         if self
@@ -245,7 +245,7 @@ impl Writer {
                 aof.written.store(self.written, Ordering::Release);
                 self.recovered();
                 self.closed = outcome == Outcome::Closed;
-                self.note_room();
+                self.set_kept_from();
                 outcome
             }
             Err(failure) => {
@@ -260,7 +260,7 @@ impl Writer {
         }
     }
 
-    /// Returns what a sync that begins now covers.
+    /// Returns the state of the file that a sync from now on makes durable.
     pub(super) fn covered(&self) -> Covered {
         Covered {
             position: self.written,
@@ -269,10 +269,10 @@ impl Writer {
         }
     }
 
-    /// Notes the result of a sync that ran with the lock released.
-    pub(super) fn ended(&mut self, covered: Covered, synced: io::Result<()>) {
+    /// Processes the result of a sync that ran with the lock released.
+    pub(super) fn sync_ended(&mut self, covered: Covered, synced: io::Result<()>) {
         if covered.epoch != self.epoch {
-            // It was about another file, or another sync has failed since it began.
+            // The sync was for another file, or another operation has failed since it began.
             return;
         }
         match synced.map_err(failed_sync) {
@@ -294,7 +294,7 @@ impl Writer {
         self.release(self.synced);
     }
 
-    /// Forgets what is known to be good.
+    /// Drops the kept writes that are durable.
     fn drop_kept(&mut self) {
         while let Some(first) = self
             .kept
@@ -302,24 +302,24 @@ impl Writer {
         {
             self.recycle(first.bytes);
         }
-        self.note_room();
+        self.set_kept_from();
     }
 
-    /// Tells the log up to where no bytes are kept any more.
-    fn note_room(&self) {
+    /// Reports to the log the position before which the writer keeps no bytes.
+    fn set_kept_from(&self) {
         let kept = self.kept.front();
-        // A line with the time is not part of the log.
+        // A `#TS:` line is not part of the log.
         let begin = |first: &Written| first.end.saturating_sub(first.bytes.len() as u64);
         let from = kept.map_or(self.written, begin);
-        self.shared.durability.changelog.note_room(from);
+        self.shared.durability.changelog.set_kept_from(from);
     }
 
-    /// After a failure, cuts the file back to what is whole, and queues again what may be lost.
+    /// After a failure, cuts the file back to its valid part, and queues lost writes again.
     fn rewind(&mut self) -> Result<(), Failure> {
         if self.retry_at.is_none() {
             return Ok(());
         }
-        let whole = match self.loses {
+        let whole = match self.loses_writes {
             true => self.good_bytes,
             false => self.file.bytes,
         };
@@ -327,12 +327,12 @@ impl Writer {
         cut.map_err(failure(
             "Could not remove short write from the append-only file",
         ))?;
-        if !std::mem::take(&mut self.loses) {
+        if !std::mem::take(&mut self.loses_writes) {
             return Ok(());
         }
         let aof = &self.shared.durability.aof;
         let cut = self.file.bytes - whole;
-        // A rewrite may have measured the files meanwhile.
+        // A rewrite may have measured the files meanwhile, so the sum may be smaller.
         let _ = aof
             .current_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bytes| {
@@ -353,7 +353,7 @@ impl Writer {
                     if settings.aof_timestamps
                         && let Some(note) = self.timestamp()
                     {
-                        // Written again with what follows it, if that is necessary.
+                        // If these bytes must be written again, they follow the `#TS:` line again.
                         self.queue.push_front(Step::Write(bytes, end));
                         self.queue.push_front(Step::Write(note, self.written));
                         continue;
@@ -379,7 +379,8 @@ impl Writer {
                 Step::NextFile(done) => match self.sync() {
                     Ok(()) => self.next_file(settings, &done),
                     Err(failure) if policy == AppendSync::No => {
-                        // Nothing was promised. The rewrite has failed; its sender may be gone.
+                        // `appendfsync no` promises no sync. The rewrite fails; its receiver may be
+                        // gone.
                         let _ = done.send(Err(failure.error.to_string()));
                     }
                     Err(failure) => {
@@ -400,12 +401,12 @@ impl Writer {
             AppendSync::Always => true,
             AppendSync::EverySecond => {
                 let kept = self.file.bytes - self.good_bytes;
-                kept >= MOST_UNSYNCED || self.shared.world.since(self.last_sync) >= SYNC_INTERVAL
+                kept >= UNSYNCED_MAX || self.shared.world.since(self.last_sync) >= SYNC_INTERVAL
             }
             AppendSync::No => false,
         };
         if policy != AppendSync::Always {
-            // The policy may have changed.
+            // `appendfsync` may have changed from `always`.
             self.release(self.written);
         }
         let again = self.retry_at.is_some() && policy != AppendSync::No;
@@ -422,7 +423,7 @@ impl Writer {
                 return Ok(Outcome::Sync);
             }
         } else if paused {
-            // As with `appendfsync no`, nothing is promised, so nothing is kept.
+            // As with `appendfsync no`, no durability is promised, so no bytes are kept.
             self.good_bytes = self.file.bytes;
             self.drop_kept();
             self.release(self.written);
@@ -430,7 +431,7 @@ impl Writer {
         Ok(Outcome::Open)
     }
 
-    /// Returns a line with the time, once a second.
+    /// Returns a `#TS:` line, once a second.
     fn timestamp(&mut self) -> Option<Vec<u8>> {
         let second = self.shared.clock.now().read_ms() / 1000;
         let changed = std::mem::replace(&mut self.last_timestamp, second) != second;
@@ -469,7 +470,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Lets the loops send the replies that wait for this position.
+    /// Releases a position: loops may send the replies that wait for it.
     fn release(&mut self, position: u64) {
         if position <= self.released {
             return;
@@ -488,7 +489,7 @@ impl Writer {
         let starting = aof.starting.lock().clone();
         let mut files = aof.files.lock();
         let next = match starting {
-            // The first base begins anew: what the file has is older than that.
+            // The first base is newer than everything in the existing file.
             Some(name) => files.create_file(disk, &name),
             None => files.add_incremental(disk, settings),
         };
@@ -501,7 +502,7 @@ impl Writer {
                     file.path.display()
                 );
                 self.good_bytes = file.bytes;
-                self.loses = false;
+                self.loses_writes = false;
                 self.file = file;
                 self.epoch += 1;
                 self.kept.clear();
@@ -509,7 +510,6 @@ impl Writer {
             }
             Err(error) => Err(error.to_string()),
         };
-        // The rewrite may have been aborted.
         let _ = done.send(result);
     }
 
@@ -520,7 +520,7 @@ impl Writer {
             self.spare.push(bytes);
             self.spare_bytes += capacity;
         } else {
-            self.shared.durability.changelog.buffer_dropped(capacity);
+            self.shared.durability.changelog.file_buffer_freed(capacity);
         }
     }
 
@@ -538,7 +538,7 @@ impl Writer {
             );
         }
         self.retry_at = Some(now + RETRY);
-        self.loses |= failure.loses;
+        self.loses_writes |= failure.loses_writes;
         self.epoch += 1;
         self.begun = self.synced;
         if let Some(first) = &self.first {
@@ -549,7 +549,7 @@ impl Writer {
             aof.set_failing(true);
             shared.gate.set(Reason::FailedFile, true);
         }
-        // After the gate is closed, so that no write slips through.
+        // The gate is closed first, so that no write passes between the two.
         shared.durability.changelog.set_failing(true);
         shared.order_all(|| Order::SyncFailed);
     }
@@ -569,7 +569,7 @@ impl Writer {
     }
 }
 
-/// Returns the line with the time in seconds, for `aof-timestamp-enabled`.
+/// Returns the `#TS:` line for a Unix time in seconds, for `aof-timestamp-enabled`.
 pub(super) fn timestamp(second: u64) -> Vec<u8> {
     format!("#TS:{second}\r\n").into_bytes()
 }
@@ -578,7 +578,7 @@ fn failed_sync(error: io::Error) -> Failure {
     Failure {
         what: "Fail to fsync the AOF file",
         error,
-        loses: true,
+        loses_writes: true,
     }
 }
 
@@ -586,11 +586,11 @@ fn failure(what: &'static str) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure {
         what,
         error,
-        loses: false,
+        loses_writes: false,
     }
 }
 
-/// Returns the text of an error as Redis shows it, without the number.
+/// Returns the text of an error as Redis shows it, without the error number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

@@ -1,8 +1,8 @@
-//! Auxiliary fields of a snapshot that a load keeps until it needs them.
+//! Auxiliary fields that apply to later parts of the snapshot or to the server.
 
 use punctual_store::value::SETTINGS_FIELD;
 
-use crate::persist::encode::Place;
+use crate::persist::encode::HistoryPosition;
 use crate::replication::state::ReplicationId;
 
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Keeps a field if the load needs it.
+    /// Keeps a field that the load uses later, and ignores all others.
     pub(super) fn note(&mut self, name: &[u8], text: &[u8], databases: usize) {
         fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
             std::str::from_utf8(text).ok()?.parse().ok()
@@ -33,10 +33,10 @@ impl Fields {
         }
     }
 
-    /// Returns the place in the replication stream, if the snapshot has one.
-    pub(super) fn place(&self) -> Option<Place> {
+    /// Returns the snapshot's position in a replication history, if the snapshot names one.
+    pub(super) fn position(&self) -> Option<HistoryPosition> {
         let (id, offset) = self.id.zip(self.offset)?;
-        Some(Place {
+        Some(HistoryPosition {
             id,
             offset,
             db: self.stream_db,

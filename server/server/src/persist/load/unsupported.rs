@@ -11,18 +11,18 @@ use crate::persist::load::{LoadError, ReadFailure};
 /// Maximum number of unsupported records that the log or an error lists.
 const LISTED_MAX: u64 = 10;
 
-/// Records of types that the server does not support. Loading the rest loses them with the next save, so the load is
-/// refused unless `import-skip-unknown` allows it.
+/// Records of types that the server does not support. The next save would lose these records, so
+/// the load is refused unless `import-skip-unknown` is on.
 pub(super) struct Unsupported {
-    /// `import-skip-unknown`.
+    /// Value of `import-skip-unknown`.
     skip: bool,
     count: u64,
-    /// The first records, for the error.
+    /// Descriptions of the first records, for the error.
     listed: Vec<String>,
 }
 
 impl Unsupported {
-    /// Begins without records. `skip` is `import-skip-unknown`.
+    /// Creates an empty list. `skip` is the value of `import-skip-unknown`.
     pub(super) fn new(skip: bool) -> Self {
         Self {
             skip,

@@ -1,9 +1,11 @@
-//! Power cuts at every moment of saves and of the append-only file: a start finds the state after a number of whole writes,
-//! and nothing that was acknowledged as durable is lost.
+//! Power cuts at every moment of saves and of the append-only file. After a cut, a server finds the
+//! state after a number of complete writes, and no write that was acknowledged as durable is lost.
 //!
-//! A server runs with files that record every operation ([`recorder`](crate::world::disk::recorder)). Then, for each of many cuts,
-//! a server starts with what a device may hold after a cut at a random position of the log. `PUNCTUAL_POWER_CUTS` is the
-//! number of cuts of each test, `PUNCTUAL_SEED` their seed, which a failure names.
+//! A server runs with files that record every operation
+//! ([`recorder`](crate::world::disk::recorder)). For each of many cuts, a second server starts with
+//! files that a device may hold after a cut at a random position of the recording.
+//! `PUNCTUAL_POWER_CUTS` sets the number of cuts of each test, and `PUNCTUAL_SEED` their seed,
+//! which a failure prints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,15 +19,16 @@ use rand::{RngExt as _, SeedableRng as _};
 use tempfile::TempDir;
 
 use crate::config::Config;
-use crate::server::{Builder, Server, StartError};
+use crate::server::{Builder, Server};
+use crate::start_error::StartError;
 use crate::world::disk::Disk;
 use crate::world::disk::recorder::{Device, Log, Mark, Recorder, Remains};
 
 /// Number of cuts of each test, unless `PUNCTUAL_POWER_CUTS` sets another.
 const CUTS: u64 = 120;
-/// Number of keys of plain writes.
+/// Number of keys that plain writes use.
 const KEYS: u64 = 25;
-/// Every so many writes there is a FLUSHALL.
+/// Every write whose number is a multiple of this is a FLUSHALL.
 const FLUSH_EVERY: u64 = 97;
 
 /// The keys and values of a keyspace.
@@ -46,7 +49,7 @@ fn commands(n: u64) -> Vec<String> {
     }
 }
 
-/// Applies write `n` to a state.
+/// Applies write `n` to a state, as the server does.
 fn apply(state: &mut State, n: u64) {
     for command in commands(n) {
         match command.split(' ').collect::<Vec<_>>()[..] {
@@ -68,7 +71,7 @@ fn states(writes: u64) -> Vec<State> {
     states
 }
 
-/// Returns the keyspace of a server.
+/// Returns all keys and values of a server.
 fn found(server: &Server) -> State {
     let mut client = Wire::to(server.port());
     let text = |value: &Value| String::from_utf8_lossy(value.as_bytes().unwrap()).into_owned();
@@ -82,12 +85,13 @@ fn found(server: &Server) -> State {
     keys.into_iter().zip(values).collect()
 }
 
-/// A recorded server with its client.
+/// A server on recorded files, with a client.
 struct Story {
     recorder: Recorder,
+    /// Numbers of the writes that are sent and durable.
     mark: Mark,
     client: Wire,
-    /// True if every acknowledged write is durable.
+    /// Whether every acknowledged write is durable.
     always: bool,
     server: Server,
 }
@@ -106,7 +110,7 @@ impl Story {
         }
     }
 
-    /// Sends this many writes at once and waits for their replies.
+    /// Sends `count` writes at once and waits for their replies.
     fn write(&mut self, count: u64) {
         let first = self.mark.sent + 1;
         self.mark.sent += count;
@@ -124,7 +128,7 @@ impl Story {
         }
     }
 
-    /// Notes that a cut must not lose the first `writes` writes from now on.
+    /// Records that from now on a cut must not lose the first `writes` writes.
     fn durable(&mut self, writes: u64) {
         self.mark.durable = writes;
         self.recorder.mark(self.mark);
@@ -137,9 +141,9 @@ impl Story {
     }
 }
 
-/// The configuration of the recorded server and of those that start after a cut.
+/// Configuration of the recorded server and of the servers that start after a cut.
 struct Options {
-    /// Made once: it takes longer than the rest of a start.
+    /// Built once, because that takes longer than the rest of a start.
     config: Config,
     always: bool,
 }
@@ -159,21 +163,21 @@ impl Options {
     }
 }
 
-/// One of so many starts after a cut ends with a cut, too.
+/// One in this many starts after a cut is followed by a second cut.
 const CUTS_AGAIN: u64 = 4;
 
-/// Cuts of one story.
+/// The cuts of one test.
 struct Cuts<'s> {
     /// The folder of the recorded server.
     folder: &'s Path,
     options: &'s Options,
     rng: StdRng,
-    /// Number of starts that were refused, by reason.
+    /// Number of refused starts, by reason.
     refused: BTreeMap<String, u64>,
 }
 
 impl Cuts<'_> {
-    /// Writes what a device holds into a folder.
+    /// Writes the contents of a device into a folder.
     fn write(&self, remains: &Remains, to: &Path) -> Remains {
         let place = |path: &Path| to.join(path.strip_prefix(self.folder).unwrap());
         let folders: BTreeSet<PathBuf> = remains.folders.iter().map(|path| place(path)).collect();
@@ -194,8 +198,8 @@ impl Cuts<'_> {
         }
     }
 
-    /// Starts a server with what a device holds. Returns `None` if it refuses what no journal shows: the error must name
-    /// the file.
+    /// Starts a server with the contents of a device. Returns `None` if the server refuses files
+    /// that are damaged in a way that a journal does not cause; the error must name the file.
     fn start(
         &mut self,
         remains: &Remains,
@@ -214,7 +218,7 @@ impl Cuts<'_> {
                     device == Device::AnyOrder && text.contains(folder),
                     "{cut}: {text}"
                 );
-                // The reason, without its place.
+                // The reason, without the path and the numbers.
                 let text = text.replace(folder, "");
                 let reason = text.chars().filter(|c| !c.is_ascii_digit()).collect();
                 *self.refused.entry(reason).or_default() += 1;
@@ -224,8 +228,8 @@ impl Cuts<'_> {
         }
     }
 
-    /// Writes to a server that has started after a cut, cuts the power again, and checks that the next start finds the same
-    /// state with these writes.
+    /// Writes to a server that has started after a cut, cuts the power again, and checks that the
+    /// next server finds the same state with these writes.
     fn again(&mut self, server: Server, recorder: &Recorder, state: State, to: &Path, cut: &str) {
         let mut client = Wire::to(server.port());
         for n in 1..=3 {
@@ -267,7 +271,7 @@ impl Cuts<'_> {
     }
 }
 
-/// Returns a temporary folder, in memory if possible: recovered servers need no device.
+/// Returns a temporary folder, in memory if possible: recovered servers need no real device.
 fn memory_folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() {
@@ -278,7 +282,7 @@ fn memory_folder() -> TempDir {
     folder.unwrap()
 }
 
-/// Cuts the power at random positions, and starts a server with what is left.
+/// Cuts the power at random positions, and starts a server with the remaining files.
 fn cut(folder: &Path, log: &Log, writes: u64, options: &Options) {
     let seed = number("PUNCTUAL_SEED").unwrap_or_else(rand::random);
     let states = states(writes);
@@ -331,7 +335,7 @@ fn cut(folder: &Path, log: &Log, writes: u64, options: &Options) {
 #[test]
 fn a_cut_during_saves_loses_no_snapshot() {
     let folder = tempfile::tempdir().unwrap();
-    // A save point makes FLUSHALL save; it is never due.
+    // A save point makes FLUSHALL save. It is never reached.
     let options = Options::new(&[("save", "10000 100000")], false);
     let mut story = Story::begin(folder.path(), &options);
     let mut saves = 0;
@@ -356,7 +360,7 @@ fn a_cut_during_saves_loses_no_snapshot() {
                     std::thread::yield_now();
                 }
                 saves += 1;
-                // FLUSHALL aborts a save and saves itself.
+                // FLUSHALL aborts a running save and saves by itself.
                 let flushed = saved + 1;
                 story.durable(if flushed.is_multiple_of(FLUSH_EVERY) {
                     flushed
@@ -372,8 +376,8 @@ fn a_cut_during_saves_loses_no_snapshot() {
     cut(folder.path(), &log, writes, &options);
 }
 
-/// With `appendfsync always`, every acknowledged write survives: in incremental files, in rewrites, and while manifests
-/// change.
+/// With `appendfsync always`, every acknowledged write survives: in incremental files, in rewrites,
+/// and while manifests change.
 #[test]
 fn a_cut_loses_no_acknowledged_write() {
     let folder = tempfile::tempdir().unwrap();
@@ -394,7 +398,7 @@ fn a_cut_loses_no_acknowledged_write() {
         story.write(1 + step % 5);
         match step % 16 {
             3 => drop(story.client.run("BGREWRITEAOF")),
-            // Writes go on during most rewrites.
+            // Writes continue during most rewrites.
             7 | 11 => {
                 rewritten(&mut story.client);
                 story.client.run("BGREWRITEAOF");
@@ -403,7 +407,8 @@ fn a_cut_loses_no_acknowledged_write() {
             9 => drop(story.client.run("SAVE")),
             13 => {
                 rewritten(&mut story.client);
-                // A start reads the files as of this moment, until the new base is complete.
+                // Until the new base is complete, a start loads the files as they are at this
+                // moment.
                 story.client.run("CONFIG SET appendonly no");
                 story.always = false;
                 story.write(3);

@@ -5,18 +5,18 @@ use punctual_store::Error;
 
 use crate::script::shebang::words;
 
-/// The parts of a library's source.
+/// A library's source, split into its name and its code.
 pub(crate) struct Header<'c> {
-    /// The library's name.
+    /// Name of the library.
     pub(crate) name: String,
-    /// The code, from the end of the first line on, so that lines keep their numbers.
+    /// The code from the end of the first line on, so that Lua counts lines as in the source.
     pub(crate) code: &'c [u8],
 }
 
-/// Takes a library's source apart.
+/// Splits a library's source.
 ///
 /// # Errors
-/// Redis's message, if the first line does not name a library and an engine that exists.
+/// Returns Redis's message if the first line is not valid, has no name, or names an unknown engine.
 pub(crate) fn parse(source: &[u8]) -> Result<Header<'_>, Error> {
     const INVALID: Error = Error::fixed("ERR Invalid library metadata");
     if !source.starts_with(b"#!") {

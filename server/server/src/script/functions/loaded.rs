@@ -1,4 +1,4 @@
-//! The libraries that a loop has loaded into its interpreter.
+//! The libraries that one event loop has loaded into its interpreter.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,24 +14,26 @@ use crate::script::functions::registry::{Found, Libraries, Library, LibraryId, R
 use crate::script::options;
 use crate::world::{Moment, World};
 
-/// Time in which a library from a client must have loaded.
+/// Maximum time for a client's FUNCTION LOAD to run the library's code.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
-/// What a loop knows of the libraries.
+/// State of the libraries in one event loop.
 pub(crate) struct Loaded {
     world: World,
-    /// Exists while there are libraries. Taken out while a function runs.
+    /// The interpreter. It exists while there are libraries, and is taken out while a function
+    /// runs.
     pub(crate) engine: Option<Box<Engine>>,
-    /// The registry's libraries at the last look, and its version then.
+    /// The registry's libraries at the last check.
     libraries: Arc<Libraries>,
     version: u64,
-    /// The generator of `math.random`, which outlives interpreters. Functions and scripts share it, as in Redis.
+    /// Generator behind `math.random`, which survives the interpreter. As in Redis, functions and
+    /// scripts share it.
     pub(crate) random: Random,
     /// Redis version that functions and scripts see.
     pub(crate) redis_version: &'static str,
 }
 
-/// An interpreter and what it has loaded.
+/// An interpreter, and the libraries that it has loaded.
 pub(crate) struct Engine {
     interpreter: Functions,
     libraries: HashMap<LibraryId, Vec<Function>, ahash::RandomState>,
@@ -50,7 +52,7 @@ impl Engine {
     /// Calls a function that [`Loaded::find`] has returned.
     ///
     /// # Errors
-    /// The error that ended the function.
+    /// Returns the error that ended the function.
     pub(crate) fn call(
         &mut self,
         found: &Found,
@@ -67,7 +69,7 @@ impl Engine {
         self.interpreter.memory()
     }
 
-    /// Runs a library's code.
+    /// Runs a library's code and returns the functions that it registers.
     fn run(&mut self, code: &[u8], host: &mut Loading<'_>) -> Result<Vec<Function>, Error> {
         self.interpreter
             .load(code, host)
@@ -76,7 +78,7 @@ impl Engine {
 }
 
 impl Loaded {
-    /// Returns the state of a loop that has not looked at the registry.
+    /// Creates the state of a loop that has not checked the registry.
     pub(crate) fn new(world: World, random: Random, redis_version: &'static str) -> Self {
         Self {
             world,
@@ -88,19 +90,19 @@ impl Loaded {
         }
     }
 
-    /// Looks whether the registry has changed, and frees the libraries that it no longer has.
-    pub(crate) fn renew(&mut self, registry: &Registry) {
+    /// Checks whether the registry has changed, and frees the libraries that were removed from it.
+    pub(crate) fn refresh(&mut self, registry: &Registry) {
         let version = registry.version();
         if version == self.version {
             return;
         }
         self.version = version;
         self.libraries = registry.libraries();
-        self.tidy();
+        self.free_removed();
     }
 
-    /// Frees the libraries that were not in the registry at the last look.
-    pub(crate) fn tidy(&mut self) {
+    /// Frees the libraries that were not in the registry at the last check.
+    pub(crate) fn free_removed(&mut self) {
         if self.libraries.is_empty() {
             self.engine = None;
         }
@@ -116,7 +118,7 @@ impl Loaded {
         engine.interpreter.forget(gone);
     }
 
-    /// Returns the engine, which it creates if necessary.
+    /// Returns the interpreter, and creates it if necessary.
     fn engine(&mut self) -> &mut Engine {
         self.engine
             .get_or_insert_with(|| Box::new(Engine::new(&self.random, self.redis_version)))
@@ -125,15 +127,15 @@ impl Loaded {
     /// Finds a function, and loads its library if necessary.
     ///
     /// # Errors
-    /// The error to reply.
+    /// Returns the error to reply.
     pub(crate) fn find(&mut self, registry: &Registry, name: &[u8]) -> Result<Found, Error> {
-        self.renew(registry);
+        self.refresh(registry);
         let found = self.libraries.find(name).cloned();
         let found = found.ok_or(Error::fixed("ERR Function not found"))?;
         let world = self.world;
         let engine = self.engine();
         if !engine.libraries.contains_key(&found.library.id) {
-            // It has loaded before, with its messages in the log.
+            // Another loop has loaded the library before and logged its messages.
             let mut host = Loading {
                 logger: None,
                 world,
@@ -159,7 +161,7 @@ impl Loaded {
     }
 }
 
-/// Runs new libraries, which remain loaded.
+/// Loads new libraries into the interpreter of the calling loop.
 pub(crate) struct Loader<'l> {
     pub(crate) loaded: &'l mut Loaded,
     pub(crate) registry: &'l Registry,
@@ -167,10 +169,11 @@ pub(crate) struct Loader<'l> {
 }
 
 impl Loader<'_> {
-    /// Runs a library. With `limited`, it must end in half a second.
+    /// Runs a library's code. With `limited`, the code must end within [`TIME_MAX`].
     ///
     /// # Errors
-    /// The error to reply, if the source is no library, or if `exists` returns true for its name.
+    /// Returns the error to reply if the source is not a valid library, or if `exists` returns true
+    /// for its name.
     pub(crate) fn load(
         &mut self,
         source: &[u8],
@@ -203,7 +206,7 @@ impl Loader<'_> {
     }
 }
 
-/// Returns the error of a name that is taken.
+/// Returns the error for a name that is taken.
 pub(crate) fn taken(taken: Taken) -> Error {
     let text = match taken {
         Taken::Library(name) => format!("ERR Library {name} already exists"),
@@ -212,9 +215,9 @@ pub(crate) fn taken(taken: Taken) -> Error {
     Error::Text(text.into())
 }
 
-/// The server as a library sees it that is being loaded.
+/// The server as the code of a library sees it during loading.
 struct Loading<'l> {
-    /// The log, unless the library's messages are there already.
+    /// The log; `None` if the library's messages were logged before.
     logger: Option<&'l Logger>,
     world: World,
     end: Option<Moment>,
@@ -222,7 +225,7 @@ struct Loading<'l> {
 
 impl Host for Loading<'_> {
     fn call(&mut self, _: Args, _: Protocol, reply: &mut Vec<u8>) {
-        // `redis.call` does not exist while a library is loaded.
+        // `redis.call` does not exist during the loading of a library.
         reply.extend_from_slice(b"-ERR no command runs here\r\n");
     }
 

@@ -1,4 +1,4 @@
-//! The libraries that all loops share.
+//! The set of libraries that all loops share.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -11,13 +11,13 @@ use punctual_lua::{Declaration, ScriptFlags};
 /// Number of a library, never reused.
 pub(crate) type LibraryId = u64;
 
-/// A library.
+/// A library: its source, and the functions that it declares.
 pub(crate) struct Library {
     pub(crate) id: LibraryId,
     pub(crate) name: String,
-    /// The whole source.
+    /// The whole source, including the first line.
     pub(crate) code: Box<[u8]>,
-    /// Its functions in the order in which it registers them.
+    /// Declarations of its functions, in the order of registration.
     pub(crate) functions: Vec<Declaration>,
 }
 
@@ -34,7 +34,7 @@ impl Library {
     }
 }
 
-/// A name that a library or a function has already.
+/// Error for a name that another library or function has.
 #[derive(Debug)]
 pub(crate) enum Taken {
     Library(String),
@@ -55,11 +55,11 @@ impl Found {
     }
 }
 
-/// All libraries at one time.
+/// The set of all libraries at one time.
 #[derive(Clone, Default)]
 pub(crate) struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
-    /// Functions by name in lower case: calls ignore case.
+    /// Functions by lower-case name, because calls ignore case.
     functions: HashMap<Vec<u8>, Found, ahash::RandomState>,
 }
 
@@ -69,12 +69,12 @@ impl Libraries {
         self.by_name.values()
     }
 
-    /// Returns whether there is a library with this name.
+    /// Returns true if a library has this name.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// Returns whether there are no libraries.
+    /// Returns true if there are no libraries.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
@@ -92,17 +92,17 @@ impl Libraries {
         }
     }
 
-    /// Returns the number of functions that can be called.
+    /// Returns the number of callable functions.
     pub(crate) fn functions(&self) -> usize {
         self.functions.len()
     }
 
-    /// Returns the bytes of the libraries' sources and names.
+    /// Returns the bytes of the libraries, including their sources and names.
     pub(crate) fn memory(&self) -> usize {
         self.iter().map(|library| library.memory()).sum()
     }
 
-    /// Removes a library and its functions. Returns whether it existed.
+    /// Removes a library and its functions. Returns true if the library existed.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let Some(library) = self.by_name.remove(name) else {
             return false;
@@ -112,10 +112,11 @@ impl Libraries {
         true
     }
 
-    /// Adds all libraries of `others`. With `replace`, they take the places of those with the same names.
+    /// Adds all libraries of `others`. With `replace`, they replace the libraries with the same
+    /// names.
     ///
     /// # Errors
-    /// The first name that is taken; some libraries have been removed then.
+    /// Returns the first name that is taken. In this case some libraries may have been removed.
     pub(crate) fn join(&mut self, others: &Self, replace: bool) -> Result<(), Taken> {
         for library in others.iter() {
             if !replace && self.contains(&library.name) {
@@ -129,10 +130,11 @@ impl Libraries {
         Ok(())
     }
 
-    /// Adds a library, which takes the place of the one with the same name.
+    /// Adds a library and removes the library with the same name.
     ///
     /// # Errors
-    /// The first function whose name is taken; the library with the same name has been removed then.
+    /// Returns the first function whose name is taken. In this case the library with the same name
+    /// has been removed.
     pub(crate) fn replace(&mut self, library: &Arc<Library>) -> Result<(), Taken> {
         self.remove(&library.name);
         self.add(library)
@@ -141,7 +143,7 @@ impl Libraries {
     /// Adds a library whose name is free.
     ///
     /// # Errors
-    /// The first function whose name is taken; nothing has changed then.
+    /// Returns the first function whose name is taken. In this case nothing has changed.
     fn add(&mut self, library: &Arc<Library>) -> Result<(), Taken> {
         let key = |function: &Declaration| function.name.to_ascii_lowercase().into_bytes();
         let taken = |function: &&Declaration| self.functions.contains_key(&key(function));
@@ -149,7 +151,8 @@ impl Libraries {
             return Err(Taken::Function(function.name.clone()));
         }
         for (index, function) in library.functions.iter().enumerate() {
-            // As in Redis, names that differ in case only are one function for calls.
+            // As in Redis, two names of a library that differ only in case refer to the first
+            // function.
             self.functions
                 .entry(key(function))
                 .or_insert_with(|| Found {
@@ -163,11 +166,11 @@ impl Libraries {
     }
 }
 
-/// The libraries of the server.
+/// The current set of libraries of a server.
 #[derive(Default)]
 pub(crate) struct Registry {
     current: RwLock<Arc<Libraries>>,
-    /// Number of changes.
+    /// Number of changes, for the loops to notice a change.
     version: AtomicU64,
     last_id: AtomicU64,
 }
@@ -188,10 +191,10 @@ impl Registry {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Changes the libraries, all at once. O(n) for n libraries.
+    /// Replaces the set of libraries by a copy that `change` has changed. O(n) for n libraries.
     ///
     /// # Errors
-    /// Those of `change`; the libraries stay as they are then.
+    /// Returns the error of `change`. In this case the set is unchanged.
     pub(crate) fn change<T, E>(
         &self,
         change: impl FnOnce(&mut Libraries) -> Result<T, E>,
@@ -212,7 +215,7 @@ impl Registry {
         });
     }
 
-    /// Returns the flags that a function declares, if it exists.
+    /// Returns the flags that a function declares, or `None` if the function does not exist.
     pub(crate) fn declared(&self, name: &[u8]) -> Option<ScriptFlags> {
         let libraries = self.current.read();
         Some(libraries.find(name)?.declaration().flags)

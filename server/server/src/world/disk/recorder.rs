@@ -1,8 +1,8 @@
-//! Files that record every operation, and what a power cut leaves of them.
+//! A file system that records every operation, for tests of power cuts.
 //!
-//! [`Recorder`] carries the operations out, so that the server runs as ever, and keeps them in a log. [`Log::after_cut`]
-//! builds the files that a device may hold if the power goes at a position of the log: everything that was synced, and of
-//! the rest a random part.
+//! [`Recorder`] carries out each operation on the real file system, so the server runs normally,
+//! and appends it to a [`Log`]. [`Log::after_cut`] builds the files that a device may hold if the
+//! power fails at a position of the log: everything that was synced, and a random part of the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,21 +15,21 @@ use rand::{Rng as _, RngExt as _};
 
 use crate::world::disk::{Files, Output, System};
 
-/// Number of a file. A name may lead to different files in the course of time.
+/// Number of a file. One name may refer to different files over time.
 type FileId = usize;
 
-/// What is known at an instant about the writes of the test's client.
+/// State of the writes of the test's client at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// Number of writes that the client has sent.
     pub(crate) sent: u64,
-    /// Number of writes that must outlive a cut from here on.
+    /// Number of those writes that must survive a power cut from this instant on.
     pub(crate) durable: u64,
 }
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A new file gets a name.
+    /// Creates a file under a name that no file has.
     Create {
         path: PathBuf,
         file: FileId,
@@ -42,7 +42,7 @@ enum Op {
         file: FileId,
         length: usize,
     },
-    /// A sync of a file, which covers what came before position `covers`.
+    /// A sync of a file. It covers the operations before position `covers` of the log.
     Sync {
         file: FileId,
         covers: usize,
@@ -66,42 +66,44 @@ enum Op {
     Mark(Mark),
 }
 
-/// How a device treats what was not synced.
+/// The way in which a device loses writes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
-    /// Keeps a prefix of each file's bytes and of the changes of names, as a journal does.
+    /// Keeps the first of each file's unsynced writes, and the first of the unsynced changes of
+    /// names, as a file system with a journal does.
     InOrder,
-    /// Keeps any part in any order: drops and tears writes, and reads zeros in their place.
+    /// Keeps any of the unsynced writes and changes of names, whole or in part. Lost bytes read as
+    /// zeros.
     AnyOrder,
 }
 
-/// The log of operations.
+/// The log of operations on files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     ops: Vec<Op>,
-    /// Files by name, as the running server sees them.
+    /// The file that each name refers to, as the running server sees it.
     names: BTreeMap<PathBuf, FileId>,
     files: usize,
-    /// Number of operations that made the files that were there before.
+    /// Number of operations at the start of the log that created the initial files.
     initial: usize,
 }
 
-/// What a device holds after a cut.
+/// Contents of a device after a power cut.
 #[derive(Debug, Default)]
 pub(crate) struct Remains {
     pub(crate) files: BTreeMap<PathBuf, Vec<u8>>,
     pub(crate) folders: BTreeSet<PathBuf>,
-    /// What is known about the client's writes at the cut.
+    /// State of the client's writes at the power cut.
     pub(crate) mark: Mark,
 }
 
 impl Log {
-    /// Returns the number of operations.
+    /// Returns the number of operations since the recorder was created.
     pub(crate) fn len(&self) -> usize {
         self.ops.len() - self.initial
     }
 
-    /// Returns what a device may hold if the power goes before operation `position`.
+    /// Returns contents that a device may hold if the power fails before operation `position`.
     pub(crate) fn after_cut(&self, position: usize, device: Device, rng: &mut StdRng) -> Remains {
         let done = &self.ops[..self.initial + position];
         let mut remains = Remains::default();
@@ -147,7 +149,7 @@ impl Log {
     }
 }
 
-/// Returns the changes of names that survive, in their order.
+/// Returns the changes of names that survive, in the order of the log.
 fn names_that_survive<'l>(done: &'l [Op], device: Device, rng: &mut StdRng) -> Vec<&'l Op> {
     let synced_until = |folder: Option<&Path>| {
         let covers = |op: &Op| match op {
@@ -198,14 +200,17 @@ fn names_that_survive<'l>(done: &'l [Op], device: Device, rng: &mut StdRng) -> V
 /// Returns the contents of a file that survive.
 fn contents(done: &[Op], file: FileId, device: Device, rng: &mut StdRng) -> Vec<u8> {
     let covers = |op: &Op| match op {
-        Op::Sync { file: of, covers } if *of == file => Some(*covers),
+        Op::Sync {
+            file: synced,
+            covers,
+        } if *synced == file => Some(*covers),
         _ => None,
     };
     let synced = done.iter().filter_map(covers).max().unwrap_or(0);
     let changes: Vec<(usize, &Op)> = (0..)
         .zip(done)
         .filter(|(_, op)| {
-            matches!(op, Op::Write { file: of, .. } | Op::Truncate { file: of, .. } if *of == file)
+            matches!(op, Op::Write { file: changed, .. } | Op::Truncate { file: changed, .. } if *changed == file)
         })
         .collect();
     let unsynced = changes.iter().filter(|(at, _)| *at >= synced).count();
@@ -220,7 +225,7 @@ fn contents(done: &[Op], file: FileId, device: Device, rng: &mut StdRng) -> Vec<
                     left -= 1;
                     Kept::All
                 }
-                // The first write that is lost may be there in part.
+                // A part of the first lost write may survive.
                 Device::InOrder if left == 0 => {
                     left = usize::MAX;
                     Kept::Head(rng.random_range(0.0..1.0))
@@ -233,7 +238,7 @@ fn contents(done: &[Op], file: FileId, device: Device, rng: &mut StdRng) -> Vec<
             Op::Write { bytes: new, .. } => {
                 let (from, to) = kept.range(new.len());
                 if from < to {
-                    // What was lost before it reads as zeros.
+                    // Bytes lost before this write read as zeros.
                     bytes.resize(bytes.len().max(length + to), 0);
                     bytes[length + from..length + to].copy_from_slice(&new[from..to]);
                 }
@@ -254,14 +259,14 @@ fn contents(done: &[Op], file: FileId, device: Device, rng: &mut StdRng) -> Vec<
     bytes
 }
 
-/// The part of a write that survives.
+/// Part of a write that survives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kept {
     All,
     Nothing,
-    /// The first part of the bytes, as a share of them.
+    /// The first part, as a share of the write's length.
     Head(f64),
-    /// The bytes after this share.
+    /// The part after this share of the write's length.
     Tail(f64),
 }
 
@@ -286,14 +291,14 @@ impl Kept {
     }
 }
 
-/// Files that record every operation.
+/// Implements [`Files`] on the operating system's files, and records every operation.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder {
     log: Arc<Mutex<Log>>,
 }
 
 impl Recorder {
-    /// Returns a recorder for a folder with these files, which are on the device.
+    /// Returns a recorder whose device holds these files and folders.
     pub(crate) fn holding(files: &BTreeMap<PathBuf, Vec<u8>>, folders: &BTreeSet<PathBuf>) -> Self {
         let recorder = Self::default();
         let mut log = recorder.log.lock();
@@ -321,7 +326,7 @@ impl Recorder {
         recorder
     }
 
-    /// Records what is known about the client's writes.
+    /// Records the state of the client's writes.
     pub(crate) fn mark(&self, mark: Mark) {
         self.log.lock().ops.push(Op::Mark(mark));
     }
@@ -332,7 +337,8 @@ impl Recorder {
     }
 
     fn open(&self, path: &Path, truncates: bool) -> io::Result<Box<dyn Output>> {
-        // The log is locked meanwhile: its order is the order on disk.
+        // Holds the lock during the operation, so that the log has the order of the operations on
+        // disk.
         let mut log = self.log.lock();
         let output = if truncates {
             System.create(path)?
@@ -393,7 +399,7 @@ impl Files for Recorder {
     }
 }
 
-/// A file that records every operation.
+/// A file that is open for writing, whose operations are recorded.
 struct Recorded {
     log: Arc<Mutex<Log>>,
     output: Box<dyn Output>,
@@ -417,7 +423,8 @@ impl io::Write for Recorded {
 impl Output for Recorded {
     fn sync(&self) -> io::Result<()> {
         let covers = self.log.lock().ops.len();
-        // Takes its time, so that other operations come in between.
+        // The sync takes time, and the log is not locked during it, so other operations may come
+        // between.
         self.output.sync()?;
         let file = self.file;
         self.log.lock().ops.push(Op::Sync { file, covers });
@@ -438,7 +445,7 @@ mod tests {
     use super::*;
     use rand::SeedableRng as _;
 
-    /// A synced file under a temporary name, renamed, and an append that is not synced.
+    /// Records a synced file under a temporary name, its rename, and an append that is not synced.
     #[test]
     fn what_was_synced_survives_and_nothing_else_must() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A client that speaks as a replica does, and sees each byte of the stream.
+//! A client that acts as a replica and reads each byte of the stream.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use punctual_resp::{Value, decode, encode_command};
 
-/// Timeout for a byte, generous for a busy machine.
+/// Timeout for each byte, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A connection that asks for the replication stream.
+/// A connection that requests the replication stream.
 pub struct Follower {
     reader: BufReader<TcpStream>,
     /// Bytes of the stream that have not been decoded.
@@ -21,9 +21,9 @@ pub struct Follower {
 /// Result of PSYNC.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Synced {
-    /// `+FULLRESYNC id offset`.
+    /// The reply was `+FULLRESYNC id offset`.
     Full(String, i64),
-    /// `+CONTINUE id`.
+    /// The reply was `+CONTINUE id`.
     Continued(String),
 }
 
@@ -39,7 +39,7 @@ impl Follower {
         }
     }
 
-    /// Connects, and says what a replica of Redis 7 says.
+    /// Connects, and announces the capabilities of a replica of Redis 7.
     pub fn able(port: u16) -> Self {
         let mut follower = Self::open(port);
         for args in [
@@ -60,7 +60,7 @@ impl Follower {
         self.reader.get_mut().write_all(&bytes).unwrap();
     }
 
-    /// Returns the next line that is not empty: newlines say that the server lives.
+    /// Returns the next line that is not empty. The server sends empty lines as a sign of life.
     #[track_caller]
     pub fn line(&mut self) -> String {
         let end = Instant::now() + PATIENCE;
@@ -75,12 +75,12 @@ impl Follower {
         }
     }
 
-    /// Sends PSYNC without waiting for the answer.
+    /// Sends PSYNC without waiting for the reply.
     pub fn ask(&mut self, id: &str, offset: i64) {
         self.send(&["PSYNC", id, &offset.to_string()]);
     }
 
-    /// Returns the answer to [`Follower::ask`].
+    /// Returns the reply to [`Follower::ask`].
     #[track_caller]
     pub fn answer(&mut self) -> Synced {
         let line = self.line();
@@ -95,7 +95,7 @@ impl Follower {
         }
     }
 
-    /// Returns the payload of a full synchronization, and its mark if it had one.
+    /// Returns the payload of a full synchronization, and its mark if there is one.
     #[track_caller]
     pub fn payload(&mut self) -> (Vec<u8>, Option<String>) {
         let line = self.line();
@@ -117,7 +117,7 @@ impl Follower {
         (bytes, Some(mark.to_owned()))
     }
 
-    /// Asks for a full synchronization, takes the payload, and acknowledges it.
+    /// Requests a full synchronization, reads the payload, and acknowledges it.
     #[track_caller]
     pub fn synced(port: u16) -> (Self, String) {
         let mut follower = Self::able(port);
@@ -130,13 +130,13 @@ impl Follower {
         (follower, id)
     }
 
-    /// Acknowledges what it has decoded.
+    /// Acknowledges the decoded part of the stream.
     pub fn ack(&mut self) {
         let offset = self.offset.to_string();
         self.send(&["REPLCONF", "ACK", &offset]);
     }
 
-    /// Returns the next command of the stream that is no PING.
+    /// Returns the next command of the stream other than PING.
     #[track_caller]
     pub fn command(&mut self) -> String {
         let end = Instant::now() + PATIENCE;

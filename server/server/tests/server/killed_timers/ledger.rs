@@ -1,4 +1,4 @@
-//! What clients know of timers and jobs, and the keyspace compared with it.
+//! A record of the timers and jobs that clients have set, and comparisons of the keyspace with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,33 +7,33 @@ use punctual_resp::Value;
 use super::{entry, integer, pairs, replies};
 use crate::wire::{Wire, unix_time};
 
-/// What happens to a job: its number modulo [`KINDS`].
+/// Kinds of jobs, by their number modulo [`KINDS`].
 pub(super) mod kind {
-    /// The first attempt is given up.
+    /// A worker rejects the first attempt with JOB NACK.
     pub const NACKED: u64 = 1;
     /// The lease of the first attempt ends.
     pub const LAPSED: u64 = 2;
-    /// A worker has it during the next kill, and acknowledges it after it.
+    /// A worker has the job during the next kill, and acknowledges it after the kill.
     pub const HELD: u64 = 3;
-    /// It is due later.
+    /// The job is delayed.
     pub const DELAYED: u64 = 4;
-    /// It is given up, and goes to another queue.
+    /// A worker rejects the job, and it moves to another queue.
     pub const MOVED: u64 = 5;
-    /// Its lease ends, and it goes to another queue.
+    /// The lease of the job ends, and the job moves to another queue.
     pub const MOVED_LATE: u64 = 6;
-    /// Its record is kept when it is done.
+    /// The job's record is kept after the job is done.
     pub const KEPT: u64 = 7;
-    /// It is given up, and stays, dead.
+    /// A worker rejects the job, and it stays in its queue as dead.
     pub const DEAD: u64 = 8;
 }
 pub(super) const KINDS: u64 = 9;
-/// A lease that no run outlasts.
+/// Length of a lease that is longer than any run of the test.
 pub(super) const LONG_MS: u64 = 86_400_000;
 
-/// Returns the lines that set the timer and the job of number `n`. Leases are long, so that only those end that are made short,
-/// however slow a worker is.
+/// Returns the lines that set the timer and the job of number `n`. Leases are long, except leases
+/// that are meant to end, so a slow worker loses no lease.
 pub(super) fn lines(n: u64) -> [String; 2] {
-    // One in sixteen outlasts some kills.
+    // One timer in sixteen is still pending after some kills.
     let ms = match n % 16 {
         0 => 1_000,
         _ => n * 7 % 90 + 1,
@@ -53,25 +53,25 @@ pub(super) fn lines(n: u64) -> [String; 2] {
     ]
 }
 
-/// The state of a job as the server's replies have confirmed it.
+/// State of a job, as confirmed by the server's replies.
 #[derive(Default)]
 pub(super) struct Job {
     pub(super) added: bool,
-    /// The last tokens of its leases, in `q` and in `grave`.
+    /// Latest tokens of the job's leases, in `q` and in `grave`.
     pub(super) tokens: [u64; 2],
-    /// An ACK of it, or its last NACK, was sent.
+    /// Whether an ACK or the last NACK of the job was sent.
     pub(super) ending: bool,
-    /// The token of the lease in which it has ended.
+    /// Token of the lease in which the job has ended.
     pub(super) ended: Option<u64>,
 }
 
-/// A job in the hands of a worker.
+/// A job that a worker has taken.
 pub(super) struct Taken {
     pub(super) n: u64,
     pub(super) queue: String,
     pub(super) token: u64,
     pub(super) attempt: i64,
-    /// A former token.
+    /// Token of an earlier lease.
     pub(super) old: Option<u64>,
 }
 
@@ -81,23 +81,23 @@ impl Taken {
     }
 }
 
-/// What clients know.
+/// The clients' record of timers and jobs.
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) next: u64,
-    /// Whether a timer was set for certain, by its number, until it has fired.
+    /// Pending timers by number. The value says whether a reply has confirmed the timer.
     pub(super) timers: BTreeMap<u64, bool>,
     pub(super) jobs: BTreeMap<u64, Job>,
-    /// Jobs that have not ended, as far as is known.
+    /// Numbers of jobs that have not ended, as far as replies show.
     pub(super) open: BTreeSet<u64>,
-    /// Jobs that a worker has after a kill.
+    /// Jobs that a worker still has after a kill.
     pub(super) held: Vec<Taken>,
-    /// Jobs that have ended since the last kill.
+    /// Numbers of jobs that have ended since the last kill.
     ended: Vec<u64>,
 }
 
 impl Ledger {
-    /// Notes a job that a worker was given.
+    /// Records a job that a worker has taken.
     pub(super) fn taken(&mut self, reply: &Value) -> Taken {
         let words = reply.as_slice().unwrap();
         let text = |at: usize| String::from_utf8_lossy(words[at].as_bytes().unwrap()).into_owned();
@@ -131,7 +131,7 @@ impl Ledger {
         self.jobs.get_mut(&n).unwrap()
     }
 
-    /// Notes that a job has ended: with an ACK, or its last NACK.
+    /// Records that a job has ended with an ACK or its last NACK.
     pub(super) fn end(&mut self, taken: &Taken) {
         let n = taken.n;
         let job = self.job(n);
@@ -143,7 +143,7 @@ impl Ledger {
     }
 }
 
-/// Compares timers that may have fired with the ledger, and forgets those that have.
+/// Compares timers that may have fired with the ledger, and removes the timers that have fired.
 pub(super) fn check_timers(c: &mut Wire, ledger: &mut Ledger) {
     let numbers: Vec<u64> = ledger.timers.keys().copied().collect();
     let found = pairs(c, &numbers, |n| {
@@ -163,13 +163,14 @@ pub(super) fn check_timers(c: &mut Wire, ledger: &mut Ledger) {
         }
     }
     replies(c, fired.into_iter());
-    // A repeating timer counts its runs together with what it does.
+    // A repeating timer's number of runs equals the value that its command has counted.
     let runs = &pairs(c, &[0], |_| ["TIMER GET again".into(), "GET runs".into()])[0];
     assert_eq!(entry(&runs[0], "runs").as_int(), Some(integer(&runs[1])));
 }
 
-/// Compares jobs with the ledger: those that are open, and those that have ended since the last call. Nobody works meanwhile, so a job
-/// that has a long lease is one whose worker has gone: another takes it over, with its token.
+/// Compares jobs with the ledger: open jobs, and jobs that have ended since the last call. No
+/// worker runs meanwhile. So a job with a long lease belongs to a worker that was stopped; another
+/// worker takes it over with its token.
 pub(super) fn check_jobs(c: &mut Wire, ledger: &mut Ledger) {
     let ended = std::mem::take(&mut ledger.ended);
     let numbers: Vec<u64> = ledger.open.iter().copied().chain(ended).collect();
@@ -178,9 +179,9 @@ pub(super) fn check_jobs(c: &mut Wire, ledger: &mut Ledger) {
     let soon = unix_time().as_millis() as i64 + 60_000;
     let mut held: BTreeSet<u64> = ledger.held.iter().map(|job| job.n).collect();
     for (n, found) in numbers.into_iter().zip(found) {
-        let there = found.iter().zip(["q", "grave"]);
-        let mut there = there.filter(|(job, _)| job.as_slice().is_some());
-        let (first, second) = (there.next(), there.next());
+        let existing = found.iter().zip(["q", "grave"]);
+        let mut existing = existing.filter(|(job, _)| job.as_slice().is_some());
+        let (first, second) = (existing.next(), existing.next());
         assert!(second.is_none(), "job {n} is there twice: {found:?}");
         let text = |job: &Value| {
             String::from_utf8_lossy(entry(job, "state").as_bytes().unwrap()).into_owned()
@@ -188,7 +189,7 @@ pub(super) fn check_jobs(c: &mut Wire, ledger: &mut Ledger) {
         let state = first.map_or("gone".into(), |(job, _)| text(job));
         let (kind, job) = (n % KINDS, ledger.jobs.get_mut(&n).unwrap());
         let moves = matches!(kind, kind::MOVED | kind::MOVED_LATE);
-        // What it is at its end, of which the reply may have been lost.
+        // The final state of the job, whose last reply may have been lost.
         let has_ended = match kind {
             kind::DEAD => state == "dead",
             kind::KEPT => state == "done",

@@ -1,4 +1,4 @@
-//! Clients that set timers, add jobs and work until the server is killed.
+//! Clients that set timers, add jobs, and process jobs until the server is killed.
 
 use std::io;
 use std::sync::Mutex;
@@ -11,17 +11,17 @@ use punctual_resp::Value;
 use super::ledger::{Job, KINDS, LONG_MS, Ledger, Taken, kind, lines};
 
 const WORKERS: usize = 2;
-/// Jobs that wait for their end; with more of them no others are added.
+/// Maximum number of open jobs; above it, no jobs are added.
 const OPEN: usize = 200;
-/// A connection whose replies are a proof.
+/// A connection whose replies prove that the effects of commands survive a kill.
 pub(super) struct Sure {
     client: Wire,
-    /// A WAIT follows each batch.
+    /// Whether a WAIT follows each batch.
     waits: bool,
 }
 
 impl Sure {
-    /// Sends lines, and returns their replies when what they have done is kept.
+    /// Sends lines, and returns their replies when the effects survive a kill.
     pub(super) fn ask(&mut self, lines: &[String]) -> io::Result<Vec<Value>> {
         let mut all = lines.to_vec();
         all.extend(self.waits.then(|| "WAIT 1 0".into()));
@@ -39,15 +39,15 @@ impl Sure {
     }
 }
 
-/// What the threads of a round share.
+/// State that the threads of a round share.
 pub(super) struct Load<'a> {
     pub(super) port: u16,
     pub(super) waits: bool,
     pub(super) ledger: &'a Mutex<Ledger>,
-    /// Number of adds and ends that are kept.
+    /// Number of added and ended jobs that survive a kill.
     pub(super) progress: AtomicU64,
     pub(super) stop: AtomicBool,
-    /// Nothing is given up or held any more.
+    /// Whether this is the last round, in which no job is rejected or held.
     pub(super) last: bool,
 }
 
@@ -94,7 +94,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Works until the server is killed.
+    /// Processes jobs until the server is killed.
     pub(super) fn work(&self) -> io::Result<()> {
         let mut sure = self.sure()?;
         let held = std::mem::take(&mut self.ledger.lock().unwrap().held);
@@ -136,7 +136,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Ends jobs, whose leases have not ended.
+    /// Ends jobs whose leases have not ended.
     fn finish(&self, sure: &mut Sure, jobs: Vec<Taken>) -> io::Result<()> {
         let mut lines = Vec::new();
         for job in &jobs {
@@ -157,7 +157,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Runs clients until `end` returns, which may kill the server.
+    /// Runs the clients until `end` returns. `end` may kill the server.
     pub(super) fn run(&self, end: impl FnOnce()) {
         self.stop.store(false, Ordering::Relaxed);
         std::thread::scope(|scope| {

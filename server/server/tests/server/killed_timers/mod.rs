@@ -1,13 +1,15 @@
-//! Servers with timers and jobs that are killed, and started again or replaced by their replica: no timer is lost or runs twice, no job is
-//! lost, and none that was acknowledged is handed out again.
+//! Servers with timers and jobs that are killed and restarted, or replaced by their replica. No
+//! timer is lost or fires twice. No job is lost, and no acknowledged job is given to a worker
+//! again.
 //!
-//! A client sets timers and adds jobs, workers take the jobs and do something else with each kind of them, and the server is killed
-//! with SIGKILL after a random number of replies. What a client knows is in a [`Ledger`], with which the keyspace is
-//! compared after each kill. With `appendfsync always` a reply is the proof that something is kept, with a replica it is
-//! that of a WAIT 1 behind it.
+//! A client sets timers and adds jobs, and workers take the jobs and treat each kind differently.
+//! The server is killed with SIGKILL after a random number of replies. A [`Ledger`] records what
+//! the replies have confirmed; the keyspace is compared with it after each kill. With `appendfsync
+//! always`, a reply proves that its command survives; with a replica, the reply of a following WAIT
+//! 1 proves it.
 //!
-//! `PUNCTUAL_KILLS` is the number of kills, and of failovers; from 100 on, 100,000 timers and as many jobs are pending meanwhile.
-//! `PUNCTUAL_KILLED` kills another build of the server.
+//! `PUNCTUAL_KILLS` is the number of kills, and of failovers. From 100 on, 100,000 timers and as
+//! many jobs are pending meanwhile. `PUNCTUAL_KILLED` names another build of the server to kill.
 
 mod ledger;
 mod load;
@@ -26,13 +28,13 @@ use crate::killed_log::kills;
 use crate::replication::info;
 use crate::wire::{Wire, eventually};
 
-/// Deadlines of what is pending: in a day.
+/// Delay in milliseconds of the timers and jobs that stay pending: about a day.
 const FAR_MS: usize = 90_000_000;
 
 /// One server, or a primary and its replica.
 struct Servers {
     options: Vec<&'static str>,
-    /// The first is the primary.
+    /// Folder, port and process of each server. The first server is the primary.
     all: Vec<(TempDir, u16, Process)>,
 }
 
@@ -59,7 +61,7 @@ impl Servers {
         Wire::to(self.port())
     }
 
-    /// Starts a server, which follows the primary if there is one.
+    /// Starts a server. It follows the primary if there is one.
     fn program(&self, folder: &TempDir, port: u16) -> Process {
         let mut options = self.options.clone();
         let primary = self
@@ -78,7 +80,8 @@ impl Servers {
         self.all[0].2.kill();
     }
 
-    /// Starts what was killed; with a replica, that one is the primary from then on.
+    /// Restarts the killed server. If there is a replica, promotes it first; the restarted server
+    /// follows it.
     fn go_on(&mut self) {
         let (folder, port, _) = self.all.remove(0);
         if !self.all.is_empty() {
@@ -89,7 +92,7 @@ impl Servers {
     }
 }
 
-/// Sends commands in pipelines and returns the replies. Panics if one of them is an error.
+/// Sends commands in pipelines and returns the replies. Panics if a reply is an error.
 fn replies(c: &mut Wire, lines: impl Iterator<Item = String>) -> Vec<Value> {
     let lines: Vec<String> = lines.collect();
     let mut replies = Vec::new();
@@ -104,7 +107,7 @@ fn replies(c: &mut Wire, lines: impl Iterator<Item = String>) -> Vec<Value> {
     replies
 }
 
-/// Runs two commands at one instant for each number, and returns their replies.
+/// Runs two commands in one transaction for each number, and returns their replies.
 fn pairs(c: &mut Wire, numbers: &[u64], lines: impl Fn(u64) -> [String; 2]) -> Vec<[Value; 2]> {
     let lines = numbers.iter().flat_map(|n| {
         let [one, two] = lines(*n);
@@ -129,7 +132,7 @@ fn integer(value: &Value) -> i64 {
     text.map_or(0, |text| text.parse().unwrap())
 }
 
-/// Sets what is due in a day.
+/// Sets timers and adds jobs that are due in a day.
 fn set_far(c: &mut Wire, pending: usize) {
     let lines = (0..pending).flat_map(|n| {
         let ms = FAR_MS + n;
@@ -141,7 +144,7 @@ fn set_far(c: &mut Wire, pending: usize) {
     replies(c, lines);
 }
 
-/// Returns the deadlines of what is due in a day.
+/// Returns the deadlines of the timers and jobs that are due in a day.
 fn far(c: &mut Wire, pending: usize) -> Vec<i64> {
     let lines =
         (0..pending).flat_map(|n| [format!("PEXPIRETIME far:{n}"), format!("JOB GET far {n}")]);
@@ -153,7 +156,7 @@ fn far(c: &mut Wire, pending: usize) -> Vec<i64> {
     replies.iter().map(time).collect()
 }
 
-/// Lets workers end every job, and waits for every timer.
+/// Lets workers end all jobs, and waits until all timers have fired.
 fn drain(load: &Load<'_>) {
     let mut c = Wire::to(load.port);
     let nothing_waits = |c: &mut Wire| {
@@ -166,7 +169,7 @@ fn drain(load: &Load<'_>) {
     };
     eventually(|| {
         load.run(|| eventually(|| nothing_waits(&mut c)));
-        // One may have been on its way to the other queue.
+        // A job may have been moving to the other queue.
         let ledger = &mut load.ledger.lock().unwrap();
         check_timers(&mut c, ledger);
         check_jobs(&mut c, ledger);

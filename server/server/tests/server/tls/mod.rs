@@ -1,4 +1,4 @@
-//! Certificates made on the spot, and a client that encrypts.
+//! Certificates that are created for a test, and a client with TLS.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -16,14 +16,14 @@ use rustls::{
 };
 use tempfile::TempDir;
 
-/// An authority, and the files of what it has signed.
+/// A certificate authority, and the files of certificates that it has signed.
 pub struct Authority {
     folder: TempDir,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// Makes `ca.crt`, and `server.crt` and `client.crt` with their keys.
+    /// Creates `ca.crt`, and `server.crt` and `client.crt` with their keys.
     pub fn new() -> Self {
         let (issuer, pem) = authority("an authority", None);
         let authority = Self {
@@ -36,14 +36,15 @@ impl Authority {
         authority
     }
 
-    /// Makes a certificate and its key.
+    /// Creates a certificate and its key.
     pub fn issue(&self, name: &str) {
         let (pem, key) = leaf(name, &self.issuer);
         std::fs::write(self.file(&format!("{name}.crt")), pem).unwrap();
         std::fs::write(self.file(&format!("{name}.key")), key).unwrap();
     }
 
-    /// Makes a certificate by an authority in between; its file has the chain.
+    /// Creates a certificate that an intermediate authority has signed. Its file has the whole
+    /// chain.
     pub fn issue_by_intermediate(&self, name: &str) {
         let (between, between_pem) = authority("between", Some(&self.issuer));
         let (pem, key) = leaf(name, &between);
@@ -59,7 +60,7 @@ impl Authority {
         self.file(name).to_str().unwrap().to_owned()
     }
 
-    /// Directives of a server, each with its value.
+    /// Returns the TLS directives of a server, each with its value.
     pub fn directives(&self) -> [(&'static str, String); 3] {
         [
             ("tls-cert-file", self.path("server.crt")),
@@ -68,7 +69,7 @@ impl Authority {
         ]
     }
 
-    /// The same as options of redis-server.
+    /// Returns the same directives as options of redis-server.
     pub fn options(&self) -> Vec<String> {
         let pairs = self.directives().into_iter();
         pairs
@@ -76,7 +77,8 @@ impl Authority {
             .collect()
     }
 
-    /// A server with a plain and an encrypted port, which asks clients for nothing.
+    /// Returns a builder of a server with a plain and a TLS port, which requests no client
+    /// certificates.
     pub fn builder(&self) -> Builder {
         let builder = Server::builder()
             .port(0)
@@ -90,7 +92,7 @@ impl Authority {
             })
     }
 
-    /// What clients need, with the certificate of this name if there is one.
+    /// Returns a client configuration, with the certificate of this name if there is one.
     pub fn client(&self, certificate: Option<&str>) -> ClientConfig {
         self.client_of(
             certificate,
@@ -151,15 +153,15 @@ fn leaf(name: &str, by: &Issuer<'static, KeyPair>) -> (String, String) {
     (certificate.pem(), key.serialize_pem())
 }
 
-/// An encrypted connection.
+/// A connection with TLS.
 pub type TlsWire = Wire<StreamOwned<ClientConnection, TcpStream>>;
 
-/// Opens encrypted connections.
+/// Opens connections with TLS.
 pub trait Encrypt: Sized {
-    /// Connects; the handshake happens with the first write or read.
+    /// Connects. The handshake happens at the first write or read.
     fn connect(port: u16, config: &Arc<ClientConfig>) -> Self;
 
-    /// Tries PING, and returns the error of a connection that is refused.
+    /// Sends PING, and returns the error of a connection that is refused.
     fn try_ping(&mut self) -> Result<(), String>;
 }
 
@@ -183,7 +185,7 @@ impl Encrypt for TlsWire {
     }
 }
 
-/// Returns true if the certificate's file has this certificate first.
+/// Returns whether the first certificate of `shown` is the certificate in this file.
 pub fn is_first(path: &Path, shown: Option<&[CertificateDer<'_>]>) -> bool {
     let first = CertificateDer::from_pem_file(path).unwrap();
     shown.is_some_and(|shown| shown.first() == Some(&first))

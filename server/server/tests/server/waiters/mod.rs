@@ -1,4 +1,4 @@
-//! Helpers for tests with clients that wait: for a key, or for the end of a pause.
+//! Functions for tests with clients that wait for a key or for the end of a pause.
 
 use punctual_server::Server;
 
@@ -30,7 +30,7 @@ pub fn block(server: &Server, c: &mut Wire, line: &str) {
     eventually(|| waiting(server) == before + 1);
 }
 
-/// Expects that no client waits and that no key has a waiter.
+/// Asserts that no client waits, and that no key has a waiter.
 #[track_caller]
 pub fn assert_no_waiters(server: &Server) {
     eventually(|| waiting(server) == 0 && server.shared().store.waiting_keys() == 0);

@@ -1,4 +1,4 @@
-//! Clients that send and expect exact bytes, and servers for them.
+//! Clients that send and expect exact bytes, and servers to compare with.
 
 pub mod pair;
 pub mod redis;
@@ -22,7 +22,7 @@ impl Open for Wire {
     }
 }
 
-/// Runs lines that must succeed.
+/// Runs lines, and panics if a reply is an error.
 #[track_caller]
 pub fn run(c: &mut Wire, lines: &[&str]) {
     for line in lines {
@@ -79,7 +79,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// Returns the time of the system clock since the epoch.
+/// Returns the Unix time of the system clock.
 pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }

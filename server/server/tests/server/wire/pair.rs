@@ -1,4 +1,4 @@
-//! Our server and a redis-server, asked the same.
+//! Our server and a redis-server that get the same commands.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use punctual_server::Server;
 use super::redis::Redis;
 use super::{Open as _, Wire};
 
-/// Both servers, asked the same.
+/// Clients of both servers.
 pub struct Pair {
     pub ours: Wire,
     pub theirs: Wire,
 }
 
 impl Pair {
-    /// Connects to both.
+    /// Connects to both servers.
     pub fn open(server: &Server, redis: &Redis, protocol: &str) -> Self {
         let mut pair = Self {
             ours: Wire::open(server),
@@ -26,7 +26,7 @@ impl Pair {
         pair
     }
 
-    /// Expects equal replies, and returns them.
+    /// Runs a command on both servers, asserts that the replies are equal, and returns the reply.
     #[track_caller]
     pub fn ask(&mut self, args: &[impl AsRef<[u8]>]) -> Value {
         let (ours, theirs) = (self.ours.ask(args), self.theirs.ask(args));
@@ -38,7 +38,7 @@ impl Pair {
         ours
     }
 
-    /// As [`Pair::ask`], for a command that succeeds.
+    /// Like [`Pair::ask`], for a command that must succeed.
     #[track_caller]
     pub fn succeed(&mut self, args: &[impl AsRef<[u8]>]) -> Value {
         let reply = self.ask(args);
@@ -46,7 +46,7 @@ impl Pair {
         reply
     }
 
-    /// Loads a library of functions with this body on both.
+    /// Loads a library of functions with this body into both servers.
     #[track_caller]
     pub fn load(&mut self, name: &str, body: &str) -> Value {
         let code = format!("#!lua name={name}\n{body}");

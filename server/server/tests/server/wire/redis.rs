@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_harness::{Launch, Process};
 
-/// A redis-server that is killed on drop, in a folder of its own unless the options set another.
+/// A redis-server that is killed on drop. Its folder is temporary, unless the options set another.
 pub struct Redis(Process);
 
 impl Redis {

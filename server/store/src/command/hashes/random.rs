@@ -1,12 +1,13 @@
 //! HRANDFIELD: random fields.
 
-use std::collections::HashSet;
-
 use punctual_resp::{Args, Protocol, Reply};
+use rand::RngExt as _;
+use rand::rngs::SmallRng;
 
 use crate::arguments::{int, is};
 use crate::command::replies::reply_element;
 use crate::error::Error;
+use crate::random::{below, drawn};
 use crate::time::Now;
 use crate::turn::Cx;
 use crate::value::hash::{Entry, Hash, Table};
@@ -24,10 +25,11 @@ const REPLY_BYTES_MIN: u64 = 6;
 
 pub(super) fn hrandfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
+    let random = &mut cx.store().draws.generator();
     let Some(count) = args.get(2) else {
         cx.expire_before_count(&args[1]);
         let hash = cx.read_as::<Hash>(&args[1])?;
-        match hash.and_then(|hash| Candidates::of(hash, now).one()) {
+        match hash.and_then(|hash| Candidates::of(hash, now).one(random)) {
             Some(entry) => reply_element(reply, entry.name),
             None => reply.null(),
         }
@@ -55,7 +57,7 @@ pub(super) fn hrandfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     let candidates = Candidates::of(hash, now);
     if count >= 0 {
         let wanted = usize::try_from(count).unwrap_or(usize::MAX);
-        let entries = candidates.distinct(wanted);
+        let entries = candidates.distinct(wanted, random);
         open(reply, entries.len(), with_values);
         for entry in entries {
             write_entry(reply, entry, with_values);
@@ -63,7 +65,7 @@ pub(super) fn hrandfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
         return Ok(());
     }
     let wanted = count.unsigned_abs();
-    if candidates.is_empty() {
+    if candidates.is_empty(random) {
         reply.array(0);
         return Ok(());
     }
@@ -74,7 +76,7 @@ pub(super) fn hrandfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     open(reply, wanted as usize, with_values);
     for _ in 0..wanted {
         // A field that was not due above is not due here: the instant is the same.
-        if let Some(entry) = candidates.one() {
+        if let Some(entry) = candidates.one(random) {
             write_entry(reply, entry, with_values);
         }
         if (reply.len() - start) as u64 > bytes_max {
@@ -123,42 +125,42 @@ impl<'h> Candidates<'h> {
     }
 
     /// Returns a random field of a table that is not due.
-    fn pick(table: &Table, now: Now) -> Option<u32> {
+    fn pick(table: &Table, now: Now, random: &mut SmallRng) -> Option<u32> {
         let is_live = |id: &u32| !now.is_due(table.field(*id).deadline());
-        let picks = (0..PICKS_MAX).filter_map(|_| table.at_random(below));
+        let picks = (0..PICKS_MAX).filter_map(|_| table.at_random(below(random)));
         picks.into_iter().find(is_live).or_else(|| {
             // Nearly all fields are due; more random picks would take long.
             let left: Vec<u32> = table.fields().map(|(id, _)| id).filter(is_live).collect();
-            (!left.is_empty()).then(|| left[below(left.len() as u32) as usize])
+            (!left.is_empty()).then(|| left[random.random_range(0..left.len())])
         })
     }
 
-    fn is_empty(&self) -> bool {
+    fn is_empty(&self, random: &mut SmallRng) -> bool {
         match self {
-            Self::Table(table, now) => Self::pick(table, *now).is_none(),
+            Self::Table(table, now) => Self::pick(table, *now, random).is_none(),
             Self::Listed(entries) => entries.is_empty(),
         }
     }
 
     /// Returns a random field.
-    fn one(&self) -> Option<Entry<'h>> {
+    fn one(&self, random: &mut SmallRng) -> Option<Entry<'h>> {
         match self {
-            Self::Table(table, now) => Some(table.field(Self::pick(table, *now)?).entry()),
+            Self::Table(table, now) => Some(table.field(Self::pick(table, *now, random)?).entry()),
             Self::Listed(entries) if entries.is_empty() => None,
-            Self::Listed(entries) => Some(entries[below(entries.len() as u32) as usize]),
+            Self::Listed(entries) => Some(entries[random.random_range(0..entries.len())]),
         }
     }
 
     /// Returns `wanted` distinct random fields, or all fields if there are fewer.
-    fn distinct(self, wanted: usize) -> Vec<Entry<'h>> {
+    fn distinct(self, wanted: usize, random: &mut SmallRng) -> Vec<Entry<'h>> {
         match self {
             Self::Table(table, now)
                 if table.with_deadline() == 0 && wanted.saturating_mul(SPARSE) <= table.len() =>
             {
-                let mut seen = HashSet::with_capacity(wanted);
+                let mut seen = drawn(wanted);
                 let mut entries = Vec::with_capacity(wanted);
                 while entries.len() < wanted
-                    && let Some(id) = Self::pick(table, now)
+                    && let Some(id) = Self::pick(table, now, random)
                 {
                     if seen.insert(id) {
                         entries.push(table.field(id).entry());
@@ -168,23 +170,23 @@ impl<'h> Candidates<'h> {
             }
             Self::Table(table, now) => {
                 let fields = table.fields().map(|(_, field)| field.entry());
-                sample(fields.filter(|e| !now.is_due(e.deadline)).collect(), wanted)
+                sample(
+                    fields.filter(|e| !now.is_due(e.deadline)).collect(),
+                    wanted,
+                    random,
+                )
             }
-            Self::Listed(entries) => sample(entries, wanted),
+            Self::Listed(entries) => sample(entries, wanted, random),
         }
     }
 }
 
 /// Returns a uniform sample of `wanted` elements in their order.
-fn sample<T: Copy>(all: Vec<T>, wanted: usize) -> Vec<T> {
+fn sample<T: Copy>(all: Vec<T>, wanted: usize, random: &mut SmallRng) -> Vec<T> {
     if wanted >= all.len() {
         return all;
     }
-    let mut picks = rand::seq::index::sample(&mut rand::rng(), all.len(), wanted).into_vec();
+    let mut picks = rand::seq::index::sample(random, all.len(), wanted).into_vec();
     picks.sort_unstable();
     picks.into_iter().map(|at| all[at]).collect()
-}
-
-fn below(end: u32) -> u32 {
-    rand::random_range(0..end)
 }

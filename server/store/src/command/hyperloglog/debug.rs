@@ -1,8 +1,7 @@
 //! PFDEBUG and PFSELFTEST.
 
 use punctual_resp::{Args, Reply};
-use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
+use rand::RngExt as _;
 
 use super::hash::place;
 use super::sketch::{self, Form};
@@ -63,7 +62,7 @@ const TEST_ROUNDS: usize = 20;
 const TEST_ELEMENTS: u64 = 100_000;
 
 pub(super) fn pfselftest(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let mut random = SmallRng::seed_from_u64(cx.now().micros());
+    let mut random = cx.store().draws.generator();
     let failed = |what: String| Error::Text(format!("ERR TESTFAILED {what}").into());
     for _ in 0..TEST_ROUNDS {
         let mut bytes = vec![0; dense::BYTES];

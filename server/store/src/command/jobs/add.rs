@@ -5,6 +5,7 @@
 //! that is taken is nil, as of SET with NX: a caller that adds must learn whether it did.
 
 use punctual_resp::{Args, Reply};
+use rand::RngExt as _;
 use sha1::{Digest as _, Sha1};
 
 use super::{effects, queue};
@@ -162,8 +163,9 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
         Some(record) => record,
         None => cx.add_at(place, key, Jobs::default().into_value()),
     };
+    let draws = &cx.store().draws;
     let jobs = cx.edit::<Jobs>(place, record)?;
-    let id = chosen.unwrap_or_else(|| jobs.new_id(now));
+    let id = chosen.unwrap_or_else(|| jobs.new_id(now, || draws.generator().random()));
     let base = now.base_ms();
     let from_now = |ms: u64| base.saturating_add(ms).min(TIME_MAX);
     let details = Details {

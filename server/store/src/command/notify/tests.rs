@@ -305,6 +305,8 @@ fn locks_that_are_only_tried_include_the_target_streams() {
     let store = Store::new(StoreOptions {
         shards: 8,
         databases: 1,
+        seed: 1,
+        nap: std::thread::sleep,
     });
     let (mut first, mut second) = (Silent, Silent);
     let new = |sink| Turn::new(&store, Now::from_ms(1_000), sink, Classes::none());
@@ -334,6 +336,8 @@ fn the_log_has_a_change_and_its_entry_in_one_frame() {
     let store = Store::new(StoreOptions {
         shards: 2,
         databases: 1,
+        seed: 1,
+        nap: std::thread::sleep,
     });
     store.set_logged(true);
     let mut log = Log::default();
@@ -377,6 +381,8 @@ fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
     let store = Store::new(StoreOptions {
         shards: 8,
         databases: 1,
+        seed: 1,
+        nap: std::thread::sleep,
     });
     store.set_logged(true);
     let mut log = Log::default();
@@ -412,6 +418,8 @@ fn threads_append_every_event() {
     let store = Store::new(StoreOptions {
         shards: 8,
         databases: 1,
+        seed: 1,
+        nap: std::thread::sleep,
     });
     let locked_turn = |line: &str, lock: &dyn Fn(&mut Turn)| {
         let mut sink = Silent;

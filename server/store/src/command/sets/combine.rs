@@ -132,6 +132,7 @@ fn intersection<'a>(sets: SmallVec<[&'a Set; 4]>) -> impl Iterator<Item = Elemen
 }
 
 pub(super) fn sunion(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let store = cx.store();
     let sets = cx.views::<Set>(args.skip(1))?;
     let sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
     if let [only] = sets[..] {
@@ -139,7 +140,7 @@ pub(super) fn sunion(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         return Ok(());
     }
     let largest = sets.iter().map(|set| set.len()).max().unwrap_or_default();
-    let mut all = Unique::with_capacity_and_hasher(largest, RandomState::default());
+    let mut all = Unique::with_capacity_and_hasher(largest, store.hasher.clone());
     for set in sets {
         all.extend(set.iter().map(normalised));
     }
@@ -151,6 +152,7 @@ pub(super) fn sunion(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 
 pub(super) fn sunioncard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let asked = Counted::parse(args, true)?;
+    let store = cx.store();
     let sets = cx.views::<Set>(asked.keys)?;
     let sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
     let members = || sets.iter().flat_map(|set| set.iter());
@@ -164,7 +166,7 @@ pub(super) fn sunioncard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
         });
         usize::try_from(registers.cardinality()).unwrap_or(usize::MAX)
     } else {
-        let mut all = Unique::default();
+        let mut all = Unique::with_hasher(store.hasher.clone());
         for member in members() {
             all.insert(normalised(member));
             if all.len() >= asked.limit {
@@ -189,12 +191,14 @@ pub(super) fn sunionstore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
 }
 
 pub(super) fn sdiff(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let store = cx.store();
     let sets = cx.views::<Set>(args.skip(1))?;
     let members: Vec<Element<'_>> = match Difference::of(&sets) {
         Difference::Empty => Vec::new(),
         Difference::Probe(first, others) => difference(first, &others).collect(),
         Difference::Remove(first, others) => {
-            let mut left: Unique<'_> = first.iter().map(normalised).collect();
+            let mut left = Unique::with_capacity_and_hasher(first.len(), store.hasher.clone());
+            left.extend(first.iter().map(normalised));
             for member in others.into_iter().flat_map(Set::iter) {
                 if left.is_empty() {
                     break;

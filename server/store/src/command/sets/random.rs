@@ -2,11 +2,14 @@
 
 use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
+use rand::RngExt as _;
+use rand::rngs::SmallRng;
 
 use super::{reply_member, reply_members};
 use crate::arguments::int;
 use crate::error::Error;
 use crate::events::Classes;
+use crate::random::below;
 use crate::turn::Cx;
 use crate::value::set::{Set, View};
 
@@ -16,10 +19,6 @@ const LOWEST: Error = Error::fixed(
 );
 /// Size of the shortest element of a reply.
 const ELEMENT_MIN: u64 = b"$0\r\n\r\n".len() as u64;
-
-fn random(below: u32) -> u32 {
-    rand::random_range(0..below)
-}
 
 pub(super) fn spop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
@@ -33,8 +32,9 @@ pub(super) fn spop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         reply.null();
         return Ok(());
     };
+    let mut random = cx.store().draws.generator();
     let set = cx.edit::<Set>(place, id)?;
-    let (spot, member) = set.pick(random).expect("no set is empty");
+    let (spot, member) = set.pick(below(&mut random)).expect("no set is empty");
     reply.lift_limit();
     let start = reply.len();
     reply_member(reply, member);
@@ -65,8 +65,11 @@ fn spop_count(cx: &mut Cx, key: &[u8], count: &[u8], reply: &mut Reply) -> Resul
         // The effect has the whole reply.
         reply.lift_limit();
         let start = reply.len();
+        let mut random = cx.store().draws.generator();
         let set = cx.edit::<Set>(place, id)?;
-        set.take_some(count, &limits, random, |member| reply_member(reply, member));
+        set.take_some(count, &limits, below(&mut random), |member| {
+            reply_member(reply, member);
+        });
         cx.effect_with_bulks(&[b"SREM", key], count, &reply.since(start));
     }
     cx.commit(key, Classes::SET, "spop", count.min(len) as u64);
@@ -88,21 +91,24 @@ pub(super) fn srandmember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
         return Err(LOWEST);
     }
     let longest = cx.store().string_max();
+    let mut random = cx.store().draws.generator();
     let set = cx.read_as::<Set>(key)?;
     match (count, set) {
         (None, None) => reply.null(),
         (None, Some(set)) => {
-            let (_, member) = set.pick(random).expect("no set is empty");
+            let (_, member) = set.pick(below(&mut random)).expect("no set is empty");
             reply_member(reply, member);
         }
         (Some(_), None) | (Some(0), _) => reply.array(0),
         (Some(count @ ..0), Some(set)) => {
-            return reply_with_repeats(set, count.unsigned_abs(), longest, reply);
+            return reply_with_repeats(set, count.unsigned_abs(), &mut random, longest, reply);
         }
         (Some(count), Some(set)) => {
             let count = usize::try_from(count).unwrap_or(usize::MAX).min(set.len());
             reply.array(count);
-            set.sample(count, random, |member| reply_member(reply, member));
+            set.sample(count, below(&mut random), |member| {
+                reply_member(reply, member);
+            });
         }
     }
     Ok(())
@@ -110,7 +116,13 @@ pub(super) fn srandmember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
 
 /// Writes `count` members, each drawn from the whole set. Redis has no limit; here the reply has at most `longest`
 /// bytes.
-fn reply_with_repeats(set: &Set, count: u64, longest: u64, reply: &mut Reply) -> Result<(), Error> {
+fn reply_with_repeats(
+    set: &Set,
+    count: u64,
+    random: &mut SmallRng,
+    longest: u64,
+    reply: &mut Reply,
+) -> Result<(), Error> {
     if count > longest / ELEMENT_MIN {
         return Err(Error::OutOfRange);
     }
@@ -123,9 +135,9 @@ fn reply_with_repeats(set: &Set, count: u64, longest: u64, reply: &mut Reply) ->
     reply.array(count as usize);
     for _ in 0..count {
         let member = if entries.is_empty() {
-            set.pick(random).expect("no set is empty").1
+            set.pick(below(random)).expect("no set is empty").1
         } else {
-            entries[random(entries.len() as u32) as usize]
+            entries[random.random_range(0..entries.len())]
         };
         reply_member(reply, member);
         if (reply.len() - start) as u64 > longest {

@@ -10,7 +10,6 @@ use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;
-use crate::turn::timers::jittered;
 use crate::value::timer::{CatchUp, Plan, Repeat, Timer, When};
 
 /// Error of a schedule that has no instant.
@@ -136,7 +135,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// An invalid expression or zone, or a schedule that has no instant.
-    fn plan(&self, cx: &Cx, args: Args) -> Result<(Plan, u64), Error> {
+    fn plan(&self, cx: &mut Cx, args: Args) -> Result<(Plan, u64), Error> {
         let now = cx.now();
         let most = self.jitter.unwrap_or(0);
         let mut plan = Plan {
@@ -161,7 +160,8 @@ impl<'a> Options<'a> {
                     Some(ms) => now.base_ms().saturating_add(ms),
                     None => self.at.unwrap_or(0),
                 };
-                return Ok((plan, cx.turn.timer_deadline(jittered(at, most))));
+                let at = cx.turn.jittered(at, most);
+                return Ok((plan, cx.turn.timer_deadline(at)));
             }
         };
         let mut repeat = Repeat {
@@ -189,7 +189,7 @@ impl<'a> Options<'a> {
                     _ => repeat.next_after(now.read_ms()),
                 };
                 repeat.nominal_ms = next.ok_or(NEVER_COMES)?;
-                jittered(repeat.nominal_ms, most)
+                cx.turn.jittered(repeat.nominal_ms, most)
             }
         };
         plan.repeat = Some(repeat);

@@ -297,6 +297,20 @@ fn counts_refuse_bad_ranges() {
     }
 }
 
+#[test]
+fn jitter_follows_from_the_seed() {
+    let deadlines = |seed| {
+        let mut fixture = Fixture::seeded(1, seed);
+        let mut deadline = |n: u32| {
+            set(&mut fixture, &format!("t:{n} IN 1000 JITTER 1000000 DO w"));
+            fixture.run(&format!("PEXPIRETIME t:{n}"))
+        };
+        (0..10).map(&mut deadline).collect::<Vec<String>>()
+    };
+    assert_eq!(deadlines(7), deadlines(7));
+    assert_ne!(deadlines(7), deadlines(8));
+}
+
 /// Deadlines are signed numbers, in the log too.
 #[test]
 fn the_latest_deadline_can_be_read_again() {

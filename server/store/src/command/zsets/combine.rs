@@ -231,7 +231,7 @@ fn combine(
         .filter(|&keys| keys <= rest.len());
     let keys = keys.ok_or(Error::Syntax)?;
 
-    let limits = cx.limits();
+    let (limits, hasher) = (cx.limits(), &cx.store().hasher);
     let fits = |value: &Value| Zset::of(value).is_some() || Set::of(value).is_some();
     let values = cx.values(rest.take(keys), fits)?;
     let options = Options::parse(rest.skip(keys), keys, operation, purpose)?;
@@ -254,7 +254,7 @@ fn combine(
         return Ok(());
     }
     let mut result: Vec<(Element<'_>, f64)> = match operation {
-        Operation::Union => union(&sources, options.aggregate),
+        Operation::Union => union(&sources, options.aggregate, hasher),
         Operation::Inter => intersection(&sources, options.aggregate).collect(),
         Operation::Diff => difference(&sources),
     };
@@ -281,10 +281,14 @@ fn normalised(name: Element<'_>) -> Element<'_> {
     }
 }
 
-fn union<'a>(sources: &[Source<'a>], aggregate: Aggregate) -> Vec<(Element<'a>, f64)> {
+fn union<'a>(
+    sources: &[Source<'a>],
+    aggregate: Aggregate,
+    hasher: &RandomState,
+) -> Vec<(Element<'a>, f64)> {
     let largest = sources.last().map_or(0, |source| source.members.len());
     let mut all: HashMap<Element<'a>, f64, RandomState> =
-        HashMap::with_capacity_and_hasher(largest, RandomState::default());
+        HashMap::with_capacity_and_hasher(largest, hasher.clone());
     for source in sources {
         for (name, score) in source.members.iter() {
             let score = number(aggregate.weighed(source.weight, score));

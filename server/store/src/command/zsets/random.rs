@@ -2,6 +2,8 @@
 
 use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Protocol, Reply};
+use rand::RngExt as _;
+use rand::rngs::SmallRng;
 
 use super::{reply_entries, reply_name};
 use crate::arguments::{int, is};
@@ -30,33 +32,47 @@ pub(super) fn zrandmember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
         Some(_) => true,
     };
     let longest = cx.store().string_max();
+    let random = &mut cx.store().draws.generator();
     let zset = cx.read_as::<Zset>(&args[1])?;
     match (count, zset) {
         (None, None) => reply.null(),
-        (None, Some(zset)) => reply_name(reply, pick(zset).0),
+        (None, Some(zset)) => reply_name(reply, pick(zset, random).0),
         (Some(_), None) | (Some(0), _) => reply.array(0),
         (Some(count @ ..0), Some(zset)) => {
-            return reply_with_repeats(zset, count.unsigned_abs(), with_scores, longest, reply);
+            return reply_with_repeats(
+                zset,
+                count.unsigned_abs(),
+                with_scores,
+                random,
+                longest,
+                reply,
+            );
         }
         (Some(count), Some(zset)) => {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
-            reply_sample(zset, count.min(zset.len()), with_scores, reply);
+            reply_sample(zset, count.min(zset.len()), with_scores, random, reply);
         }
     }
     Ok(())
 }
 
 /// Returns a random entry. O(log n).
-fn pick(zset: &Zset) -> (Element<'_>, f64) {
-    let rank = rand::random_range(0..zset.len());
+fn pick<'z>(zset: &'z Zset, random: &mut SmallRng) -> (Element<'z>, f64) {
+    let rank = random.random_range(0..zset.len());
     zset.nth(rank).expect("a rank below the length")
 }
 
 /// Writes `count` distinct random entries.
-fn reply_sample(zset: &Zset, count: usize, with_scores: bool, reply: &mut Reply) {
+fn reply_sample(
+    zset: &Zset,
+    count: usize,
+    with_scores: bool,
+    random: &mut SmallRng,
+    reply: &mut Reply,
+) {
     let len = zset.len();
     if count * 3 <= len {
-        let ranks = rand::seq::index::sample(&mut rand::rng(), len, count);
+        let ranks = rand::seq::index::sample(random, len, count);
         let entries = ranks.into_iter().filter_map(|rank| zset.nth(rank));
         return reply_entries(reply, entries, count, with_scores);
     }
@@ -64,7 +80,7 @@ fn reply_sample(zset: &Zset, count: usize, with_scores: bool, reply: &mut Reply)
     // probability (entries still wanted) / (entries left).
     let (mut left, mut wanted) = (len, count);
     let chosen = zset.iter().filter(move |_| {
-        let take = rand::random_range(0..left) < wanted;
+        let take = random.random_range(0..left) < wanted;
         left -= 1;
         wanted -= usize::from(take);
         take
@@ -78,6 +94,7 @@ fn reply_with_repeats(
     zset: &Zset,
     count: u64,
     with_scores: bool,
+    random: &mut SmallRng,
     longest: u64,
     reply: &mut Reply,
 ) -> Result<(), Error> {
@@ -99,8 +116,8 @@ fn reply_with_repeats(
     reply.array(heads as usize);
     for _ in 0..count {
         let (name, score) = match entries.len() {
-            0 => pick(zset),
-            len => entries[rand::random_range(0..len)],
+            0 => pick(zset, random),
+            len => entries[random.random_range(0..len)],
         };
         if pairs {
             reply.array(2);

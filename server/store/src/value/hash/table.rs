@@ -147,7 +147,7 @@ impl Table {
     }
 
     /// Returns a random field, due or not.
-    pub(crate) fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
+    pub(crate) fn at_random(&self, random: impl FnMut(u32) -> u32) -> Option<u32> {
         self.fields.at_random(random)
     }
 

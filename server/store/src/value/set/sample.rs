@@ -2,12 +2,11 @@
 //!
 //! `random` returns a uniformly distributed number below its argument.
 
-use std::collections::HashSet;
-
 use punctual_rdb::listpack::Element;
 
 use super::{Set, Spot, View, ViewMut};
 use crate::limits::Limits;
+use crate::random::drawn;
 use crate::value::keyed::Element as _;
 use crate::value::packed::Packed;
 
@@ -19,7 +18,7 @@ struct Selection<R> {
     random: R,
 }
 
-impl<R: Fn(u32) -> u32> Selection<R> {
+impl<R: FnMut(u32) -> u32> Selection<R> {
     /// Returns true if the current item is selected.
     fn select_next(&mut self) -> bool {
         let selected = ((self.random)(self.remaining as u32) as usize) < self.wanted;
@@ -32,7 +31,7 @@ impl<R: Fn(u32) -> u32> Selection<R> {
 impl Set {
     /// Returns a random member and its position. O(1) on average, O(members / 256) in a table that has lost nearly all
     /// its members, O(bytes) in a listpack.
-    pub fn pick(&self, random: impl Fn(u32) -> u32) -> Option<(Spot, Element<'_>)> {
+    pub fn pick(&self, mut random: impl FnMut(u32) -> u32) -> Option<(Spot, Element<'_>)> {
         if self.is_empty() {
             return None;
         }
@@ -58,7 +57,7 @@ impl Set {
     pub fn sample<'a>(
         &'a self,
         count: usize,
-        random: impl Fn(u32) -> u32,
+        mut random: impl FnMut(u32) -> u32,
         mut visit: impl FnMut(Element<'a>),
     ) {
         if let View::Table(table) = self.view()
@@ -66,9 +65,9 @@ impl Set {
         {
             // Repeats are rare here.
             let members = table.members();
-            let mut selected = HashSet::with_capacity(count);
+            let mut selected = drawn(count);
             while selected.len() < count
-                && let Some(id) = members.at_random(&random)
+                && let Some(id) = members.at_random(&mut random)
             {
                 if selected.insert(id) {
                     visit(Element::Bytes(members.get(id).name()));
@@ -93,7 +92,7 @@ impl Set {
         &mut self,
         count: usize,
         limits: &Limits,
-        random: impl Fn(u32) -> u32,
+        mut random: impl FnMut(u32) -> u32,
         mut visit: impl FnMut(Element<'_>),
     ) {
         let len = self.len();
@@ -102,7 +101,7 @@ impl Set {
         let mut draw = Selection {
             remaining: len,
             wanted: count,
-            random: &random,
+            random: &mut random,
         };
         match self.view_mut() {
             ViewMut::Ints(ints) => ints.retain(|int| {
@@ -128,7 +127,7 @@ impl Set {
             // A snapshot's walk is in the table, which must stay.
             ViewMut::Table(table) if stay * 5 > count || table.members().is_walked() => {
                 for _ in 0..count {
-                    let id = table.members().at_random(&random);
+                    let id = table.members().at_random(&mut random);
                     let member = table.remove(id.expect("some members stay"));
                     visit(Element::Bytes(member.name()));
                 }
@@ -137,7 +136,7 @@ impl Set {
             ViewMut::Table(table) => {
                 let mut staying = Self::default();
                 for _ in 0..stay {
-                    let id = table.members().at_random(&random);
+                    let id = table.members().at_random(&mut random);
                     let member = table.remove(id.expect("the table has enough members"));
                     staying.insert(member.name(), limits);
                 }

@@ -63,7 +63,7 @@ impl Pairs {
             return None;
         }
         let mut last: Option<(Vec<u8>, f64)> = None;
-        let mut names = std::collections::HashSet::new();
+        let mut names = std::collections::BTreeSet::new();
         let mut at = 0;
         for _ in 0..pairs.len() {
             let (name, middle) = pairs.0.next(at)?;

@@ -1,13 +1,13 @@
-//! The invariants of a raw wheel between any two calls.
+//! Checks the invariants of a raw wheel, which hold between any two calls.
 
 use super::super::level::{FAR, LEVELS, deadline_in, digit, slot_start};
 use super::super::raw::RawWheel;
 use super::super::timers::Timers;
 use std::collections::HashMap;
 
-/// Returns every entry with the tick it is filed under (`None` on the far levels).
+/// Returns every entry's tick (`None` on the far levels), index and generation.
 pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
-    let held = raw.earliest.is_held().then(|| raw.earliest.named());
+    let held = raw.earliest.is_held().then(|| raw.earliest.candidate());
     let early = raw.front.entries().chain(held);
     let mut all: Vec<_> = early
         .map(|entry| (Some(entry.deadline), entry.index, entry.generation))
@@ -29,7 +29,7 @@ pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
 }
 
 pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
-    assert_eq!(raw.earliest.bound(), raw.earliest.named().deadline);
+    assert_eq!(raw.earliest.bound(), raw.earliest.candidate().deadline);
     let mut chunks = 0;
     for level in 0..LEVELS {
         let slots = &raw.levels[level];
@@ -91,9 +91,10 @@ pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
     let mut dead = 0;
     for &(filed, index, generation) in &all {
         match timers.deadline(index, generation) {
-            None => dead += usize::from(!timers.stands(index, generation)),
+            None => dead += usize::from(!timers.is_current(index, generation)),
             Some(deadline) => {
-                // An entry of the last tick may match a timer of the tick before, which has another entry.
+                // An entry filed under `u64::MAX` may be valid for a timer due one tick earlier,
+                // which then has another entry.
                 assert!(
                     filed.is_none_or(|filed| filed <= deadline || filed == u64::MAX),
                     "nothing is filed too late"

@@ -1,0 +1,54 @@
+//! The errors of a server's start.
+
+use std::io;
+
+use crate::acl::file::UsersError;
+use crate::config::ConfigError;
+pub use crate::durability::files::AofError;
+pub use crate::durability::manifest::ManifestError;
+use crate::net::listener::ListenError;
+pub use crate::net::open_files::TooFewFiles;
+pub use crate::persist::load::LoadError;
+use crate::tls::TlsError;
+
+/// Error of a server's start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The configuration is invalid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The users cannot be loaded.
+    #[error(transparent)]
+    Users(UsersError),
+    /// The server cannot listen on an address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The certificates, keys or other TLS settings are invalid.
+    #[error("{0}\nFailed to configure TLS. Check logs for more info.")]
+    Tls(#[from] TlsError),
+    /// The process cannot become a daemon.
+    #[error("Can't daemonize: {0}")]
+    Daemonize(#[source] io::Error),
+    /// The log file cannot be opened.
+    #[error("Can't open the log file: {0}")]
+    Log(#[source] io::Error),
+    /// The limit of open files is too low.
+    #[error(transparent)]
+    OpenFiles(#[from] TooFewFiles),
+    /// The snapshot cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The system refuses an event queue, a timer or a thread.
+    #[error("Can't start an event loop: {0}")]
+    EventLoop(#[from] io::Error),
+}
+
+impl From<UsersError> for StartError {
+    fn from(error: UsersError) -> Self {
+        match error {
+            UsersError::Line(error) => Self::Config(error),
+            other => Self::Users(other),
+        }
+    }
+}
