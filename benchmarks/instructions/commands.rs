@@ -1,6 +1,6 @@
-//! Instructions of commands on the keyspace, counted under Valgrind as the queues' are: without a reader of the log of changes,
-//! and with one.
-#![allow(missing_docs)] // the macros make items without them
+//! Instructions of commands on the keyspace, counted under Valgrind like those of the queues
+//! (`instructions.rs`). Each command is measured without a log of changes and with one.
+#![allow(missing_docs)] // the macros generate items without docs
 
 use gungraun::Callgrind;
 use gungraun::prelude::*;
@@ -9,26 +9,26 @@ use punctual_store::events::{Classes, Silent};
 use punctual_store::{Command, Now, Store, StoreOptions, Turn, command};
 use std::hint::black_box;
 
-/// Number of commands in each benchmark, all of them on one key.
+/// Number of commands in each benchmark. All commands use one key.
 const OPS: usize = 1_000;
 
 /// Seed of the keyspaces. Hashes, and so the counts, are the same in each run.
 const SEED: u64 = 1;
 
-/// A keyspace, and the pipeline to run on it.
+/// A keyspace, and the encoded commands to run on it.
 struct Stage {
     store: Store,
     pipeline: Vec<u8>,
 }
 
-/// Returns the row of a command, or of its subcommand.
+/// Returns the entry of a command, or of its subcommand, in the command table.
 fn row_of(args: Args<'_>) -> &'static Command {
     let row = command::find(args.at(0)).expect("a known command");
     let named = |sub: &&Command| sub.name.as_bytes() == args.at(1);
     row.subcommands.iter().find(named).unwrap_or(row)
 }
 
-/// Parses and runs a pipeline in one turn, as an event loop does.
+/// Parses and runs a pipeline in one turn (a pass that holds its locks), as an event loop does.
 fn run(store: &Store, mut pipeline: &[u8]) -> Vec<u8> {
     let (mut sink, mut out) = (Silent, Vec::with_capacity(1 << 20));
     let (mut parser, limits) = (Parser::new(), Limits::default());
@@ -45,7 +45,7 @@ fn run(store: &Store, mut pipeline: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns a keyspace in which the command has run before.
+/// Returns a keyspace in which the command has already run, and a pipeline with [`OPS`] of it.
 fn stage(line: &str, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
@@ -68,7 +68,8 @@ fn stage(line: &str, logged: bool) -> Stage {
     }
 }
 
-/// Returns a keyspace with a queue of jobs, and [`OPS`] jobs from JOB ADD to JOB ACK, `at_once` in each step.
+/// Returns a keyspace with a queue of jobs, and a pipeline that adds, takes and acknowledges
+/// [`OPS`] jobs, `at_once` in each command.
 fn jobs(at_once: usize, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
@@ -77,7 +78,7 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
         nap: std::thread::sleep,
     });
     let (mut pipeline, payload) = (Vec::new(), "p".repeat(100));
-    // IDs and tokens are of one sequence, which begins at the time in µs.
+    // IDs and tokens come from one sequence of numbers, which begins at the time in µs.
     let mut id = 1_000_000;
     for start in (0..OPS).step_by(at_once) {
         let count = at_once.min(OPS - start);
@@ -94,7 +95,7 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
         }
         id += count;
     }
-    // The numbers are right: every job is acknowledged.
+    // Checks that the predicted IDs and tokens are right: the last job is acknowledged.
     let out = run(&store, &pipeline);
     assert!(out.ends_with(b":1\r\n"));
     let store = Store::new(StoreOptions {

@@ -1,10 +1,10 @@
-//! Instructions of the hot operations, counted under Valgrind: equal in every run, so that a
-//! regression fails without timing.
+//! Instructions of frequent operations, counted under Valgrind. The counts are equal in every run,
+//! so a regression is found without measuring time.
 //!
 //! `make instructions` runs this and compares the counts with `instructions.txt` beside this file;
 //! `scripts/instructions --renew` writes that table. Each benchmark does [`OPS`] operations, so a
-//! count divided by that is the cost of one.
-#![allow(missing_docs)] // the macros make items without them
+//! count divided by [`OPS`] is the cost of one operation.
+#![allow(missing_docs)] // the macros generate items without docs
 
 use gungraun::Callgrind;
 use gungraun::prelude::*;
@@ -16,9 +16,10 @@ const OPS: usize = 1_000;
 const MILLISECOND: u64 = 1_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
 
-/// The input of a benchmark, created before counting and dropped after it.
+/// The input of a benchmark. It is created before the count begins, and dropped after the count has
+/// ended.
 struct Stage<Q> {
-    /// Equal queues: one of many timers, or several with few if operations remove timers.
+    /// Equal queues: one queue, or several if the operations would remove all timers of one.
     queues: Vec<Queue<Q>>,
     /// Timeouts from 1 ms to 1 s, generated in advance.
     timeouts: Vec<u64>,
@@ -26,7 +27,7 @@ struct Stage<Q> {
 
 struct Queue<Q> {
     queue: Q,
-    /// Its timers in random order.
+    /// Keys of the queue's timers, in random order.
     keys: Vec<TimerKey>,
 }
 
@@ -68,17 +69,19 @@ impl<Q: DeadlineQueue<u64> + Default> Stage<Q> {
         }
     }
 
-    /// One queue with `timers` timers.
+    /// Returns one queue with `timers` timers.
     fn steady(timers: usize) -> Self {
         Self::of(1, timers)
     }
 
-    /// Queues from which [`OPS`] timers can be removed, at most half of each.
+    /// Returns queues from which [`OPS`] timers can be removed in total, at most half of each
+    /// queue.
     fn draining(timers: usize) -> Self {
         Self::of((2 * OPS / timers).max(1), timers)
     }
 
-    /// Half-full queues, into which [`OPS`] timers are inserted in total.
+    /// Returns queues with half of `timers` timers, into which [`OPS`] timers are inserted in
+    /// total.
     fn filling(timers: usize) -> Self {
         Self::of((2 * OPS / timers).max(1), timers / 2)
     }
@@ -153,7 +156,7 @@ benchmark! {
 }
 
 benchmark! {
-    // Like a driver: sleep until the next deadline, pop due timers.
+    // Like a timer driver: advances to the next deadline and pops due timers, repeatedly.
     fire(draining, stage) {
         let each = OPS / stage.queues.len();
         for Queue { queue, .. } in &mut stage.queues {
@@ -194,8 +197,8 @@ benchmark! {
 }
 
 benchmark! {
-    // A turn of a QUIC server: a packet re-arms one connection's timer, due timers are popped,
-    // and the next deadline is queried.
+    // An iteration of a QUIC server: a packet re-arms one connection's timer, due timers are
+    // popped, and the next deadline is queried.
     quic_turn(steady, stage) {
         let Queue { queue, keys } = &mut stage.queues[0];
         let timers = keys.len();

@@ -2,7 +2,8 @@
 
 require_relative "lib/punctual/version"
 
-# The gem's root is the checkout's: the extension is built from the engine's sources beside it. `rake gem` builds it.
+# `rake gem` builds the gem. Its root is the root of the repository, because the extension is built from the sources of the Rust
+# crates.
 Gem::Specification.new do |spec|
   here = "bindings/ruby"
   spec.name = "punctual"

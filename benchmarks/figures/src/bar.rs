@@ -1,27 +1,29 @@
-//! Bars: limits of figures, which are set independently of measurements, and the verdicts on them.
+//! Bars and verdicts. A *bar* is a limit for a figure that is set before the measurement; a verdict
+//! says whether a measurement meets its bar.
 
 use std::fmt;
 
 use crate::spread::Spread;
 
-/// A limit of a figure.
+/// A limit for a figure. A figure is measured in several rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bar {
-    /// The median is at most this.
+    /// The median of the rounds is at most this.
     AtMost(f64),
-    /// The median is at least this.
+    /// The median of the rounds is at least this.
     AtLeast(f64),
-    /// No round is greater than this.
+    /// The figure of no round is greater than this.
     Never(f64),
-    /// The median of each round's ratio to another's figure is at most this.
+    /// The median of the rounds' ratios to another contender's figure is at most this.
     RatioAtMost(f64),
-    /// The same, at least this.
+    /// The median of the rounds' ratios to another contender's figure is at least this.
     RatioAtLeast(f64),
 }
 
 impl Bar {
-    /// Judges a figure and its ratio. Returns `None` for a bar of ratios if `has_base` is false: there is nothing to compare with.
-    /// A figure that is missing misses its bar. On a `busy` machine the bar is neither met nor missed.
+    /// Returns the verdict on a figure and its ratio. A missing figure misses its bar. If
+    /// `has_base` is false, there is no other contender, and a bar of ratios has no verdict
+    /// (`None`). On a `busy` machine, the verdict is [`Verdict::Busy`].
     pub fn judge(
         self,
         value: Option<Spread>,
@@ -61,14 +63,14 @@ impl fmt::Display for Bar {
     }
 }
 
-/// What is said of a bar.
+/// The result of the comparison of a figure with its bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The bar is met.
     Pass,
     /// The bar is missed.
     Miss,
-    /// The machine had other work.
+    /// The bar is neither met nor missed: the machine had other work.
     Busy,
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// A file under construction.
+/// A file that is being written.
 #[derive(Debug)]
 pub struct Csv {
     path: PathBuf,
@@ -15,7 +15,8 @@ pub struct Csv {
 }
 
 impl Csv {
-    /// Creates or truncates the file, and writes its head: the names of the columns, separated by commas.
+    /// Creates or truncates the file, and writes `head`, the names of the columns separated by
+    /// commas.
     ///
     /// # Errors
     /// [`Error::File`] if the file cannot be created.

@@ -1,6 +1,7 @@
 //! Output of the benchmarks: tables, CSV files, SVG plots, and the description of the machine.
 //!
-//! `punctual-bench` and the comparison of timers in `benchmarks/timers/`, a workspace of its own, share this crate.
+//! Two programs use this crate: `punctual-bench`, and the comparison of timers in
+//! `benchmarks/timers/`, which is a separate workspace.
 #![forbid(unsafe_code)]
 
 pub mod bar;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Error of writing results.
+/// The error of an operation that writes results.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or directory of results could not be created or written.

@@ -1,6 +1,8 @@
-//! A thread that sleeps beside a run and records how late it wakes, to show whether the machine had time for the run.
+//! A thread that sleeps during a measurement and records how late it wakes. The lateness shows
+//! whether the machine had other work.
 //!
-//! The sleeper is an ordinary thread. If it does not get a processor in time, then neither does the program under test.
+//! The sleeper is an ordinary thread. If the sleeper does not get a processor in time, the program
+//! under test does not get one in time either.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +12,8 @@ use std::time::{Duration, Instant};
 /// Duration of each sleep.
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// The 99th percentile of the lateness above which a machine is too busy for a verdict. An idle machine has about
-/// 0.1 ms, most of it the kernel's timer slack.
+/// If the 99th percentile of the lateness is above this limit, the machine is too busy for a
+/// verdict. On an idle machine it is about 0.1 ms, most of which is the kernel's timer slack.
 pub const LIMIT: Duration = Duration::from_micros(500);
 
 /// Lateness of the sleeps in a part of a run.
@@ -31,7 +33,8 @@ impl Sleeps {
         sorted.into_iter().nth_back(self.0.len() / 100)
     }
 
-    /// Returns true if the machine was too busy for a verdict: the sleeps were late by more than [`LIMIT`].
+    /// Returns true if the machine was too busy for a verdict: the 99th percentile of the lateness
+    /// is above [`LIMIT`].
     pub fn late(&self) -> bool {
         self.p99().is_some_and(|late| late > LIMIT)
     }
@@ -49,7 +52,7 @@ impl Shared {
     }
 }
 
-/// The sleeping thread; it ends when this is dropped.
+/// The sleeping thread, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Sleeper {
     shared: Arc<Shared>,
@@ -88,7 +91,7 @@ impl Drop for Sleeper {
     fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // The thread does nothing that panics, and there is nobody to tell.
+            // The thread does not panic, so `join` does not fail.
             let _ = thread.join();
         }
     }

@@ -3,7 +3,7 @@
 /// Quartiles of some measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Least measurement.
+    /// Minimum.
     pub min: f64,
     /// Lower quartile.
     pub low: f64,
@@ -11,12 +11,13 @@ pub struct Spread {
     pub median: f64,
     /// Upper quartile.
     pub high: f64,
-    /// Greatest measurement.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Computes the quartiles, interpolated between measurements. Returns `None` without measurements.
+    /// Computes the quartiles, interpolated between measurements. Returns `None` without
+    /// measurements.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -26,7 +27,7 @@ impl Spread {
             let (below, above) = (values[place as usize], values[place.ceil() as usize]);
             match place.fract() {
                 0.0 => below,
-                // Infinite measurements have infinite quartiles.
+                // For infinite measurements, the interpolation would be NaN.
                 part => below * (1.0 - part) + above * part,
             }
         };
@@ -39,7 +40,8 @@ impl Spread {
         })
     }
 
-    /// Returns median, minimum and maximum, formatted by `show`; only the median if all are equal.
+    /// Returns a text with the median, the minimum and the maximum, formatted by `show`; if they
+    /// are equal, only the median.
     pub fn written(&self, show: impl Fn(f64) -> String) -> String {
         if self.min == self.max {
             return show(self.median);

@@ -21,7 +21,7 @@ impl Table {
         }
     }
 
-    /// Appends a row; cells beyond the head are dropped, missing ones are empty.
+    /// Appends a row. Cells beyond the columns of the head are dropped; missing cells are empty.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         let mut row: Vec<String> = cells.into_iter().map(Into::into).collect();
         row.resize(self.head.len(), String::new());

@@ -1,7 +1,8 @@
 // BullMQ in `punctual-bench jobs`.
 //
-// `work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT COUNT FIRST SPREAD` adds jobs that are
-// due from the unix time FIRST on, over SPREAD milliseconds; with FIRST 0, at once.
+// `work PORT OUT` runs jobs, and appends the lateness of each job in microseconds to the file OUT.
+// `produce PORT COUNT FIRST SPREAD` adds COUNT jobs. Their due times begin at FIRST (Unix time in
+// milliseconds) and are spread over SPREAD milliseconds. With FIRST 0, the jobs are due at once.
 const fs = require("node:fs");
 const { Queue, Worker } = require("bullmq");
 
@@ -22,10 +23,10 @@ async function produce(connection, count, first, spread) {
   for (let begin = 0; begin < count; begin += BULK) {
     const jobs = [];
     for (let index = begin; index < Math.min(count, begin + BULK); index++) {
-      // Not in the order of their addition; 7,919 is a prime.
+      // The order of the due times differs from the order in which the jobs are added; 7,919 is a prime.
       const due = first ? first + Math.floor((((index * 7919) % count) * spread) / count) : Math.round(now());
       const delay = first ? { delay: due - Date.now() } : {};
-      // Others keep nothing of a job that is done.
+      // The other peers keep no data of a completed job.
       jobs.push({ name: "job", data: { due, text: " ".repeat(70) }, opts: { ...delay, removeOnComplete: true } });
     }
     await queue.addBulk(jobs);

@@ -1,8 +1,8 @@
 """Celery in `punctual-bench jobs`.
 
-`work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT
-COUNT FIRST SPREAD` adds jobs that are due from the unix time FIRST on, over SPREAD milliseconds;
-with FIRST 0, at once.
+`work PORT OUT` runs jobs, and appends the lateness of each job in microseconds to the file OUT.
+`produce PORT COUNT FIRST SPREAD` adds COUNT jobs. Their due times begin at FIRST (Unix time in
+milliseconds) and are spread over SPREAD milliseconds. With FIRST 0, the jobs are due at once.
 """
 
 import os
@@ -14,7 +14,7 @@ from celery import Celery
 
 mode, port, *rest = sys.argv[1:] if __name__ == "__main__" else os.environ["PEER"].split()
 app = Celery("celery_tasks", broker=f"redis://127.0.0.1:{port}/0")
-# Others store no results.
+# The other peers store no results.
 app.conf.update(task_ignore_result=True, worker_hijack_root_logger=False)
 out = os.open(rest[0], os.O_APPEND | os.O_CREAT | os.O_WRONLY) if mode == "work" else None
 
@@ -28,7 +28,7 @@ def job(due, text):
 def produce(count, first, spread):
     with app.producer_pool.acquire(block=True) as producer:
         for index in range(count):
-            # Not in the order of their addition; 7,919 is a prime.
+            # The order of the due times differs from the order of addition; 7,919 is a prime.
             later = index * 7919 % count * spread // count
             due = first + later if first else round(time.time() * 1000)
             when = {"eta": datetime.fromtimestamp(due / 1000, timezone.utc)} if first else {}
@@ -38,7 +38,7 @@ def produce(count, first, spread):
 if __name__ == "__main__" and mode == "work":
     os.environ["PEER"] = " ".join(sys.argv[1:])
     folder = os.path.dirname(os.path.abspath(__file__))
-    # Its default pool: a process for each core.
+    # Celery's default pool: a process for each core.
     words = ["-m", "celery", "--workdir", folder, "-A", "celery_tasks", "worker", "-l", "ERROR"]
     os.execv(sys.executable, [sys.executable, *words])
 elif __name__ == "__main__":

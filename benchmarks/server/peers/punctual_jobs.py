@@ -1,8 +1,8 @@
 """The Python client in `punctual-bench jobs`.
 
-`work PORT OUT` appends the lateness of each job in microseconds to the file OUT. `produce PORT
-COUNT FIRST SPREAD` adds jobs that are due from the unix time FIRST on, over SPREAD milliseconds;
-with FIRST 0, at once.
+`work PORT OUT` runs jobs, and appends the lateness of each job in microseconds to the file OUT.
+`produce PORT COUNT FIRST SPREAD` adds COUNT jobs. Their due times begin at FIRST (Unix time in
+milliseconds) and are spread over SPREAD milliseconds. With FIRST 0, the jobs are due at once.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import time
 import redis
 import redis.asyncio
 
-# The module bindings/python/python/punctual/jobs.py: it needs nothing else of its package.
+# The module bindings/python/python/punctual/jobs.py, which needs no other module of its package.
 from jobs import AsyncWorker, Queue
 
 TASKS = 10
@@ -40,7 +40,7 @@ def produce(port, count, first, spread):
         pipe = client.pipeline(transaction=False)
         queue = Queue(pipe, "bench")
         for index in range(begin, min(count, begin + PIPELINE)):
-            # Not in the order of their addition; 7,919 is a prime.
+            # The order of the due times differs from the order of addition; 7,919 is a prime.
             later = index * 7919 % count * spread // count
             due = first + later if first else round(time.time() * 1000)
             queue.add(f"{due} {'':86}", at=due / 1000 if first else None)

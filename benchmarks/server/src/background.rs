@@ -1,8 +1,9 @@
-//! The longest stall of a client while a server does something large in the background: `bench snapshot`, and the parts of other
-//! benchmarks that rewrite an append-only file or synchronize a replica.
+//! The longest stall of a client while a server runs a large operation in the background: for
+//! `bench snapshot`, and for the parts of other benchmarks that rewrite an append-only file or
+//! synchronize a replica.
 //!
-//! One connection sends one GET after the other, another one (optionally) SETs, 16 at a time. The longest GET before and during the
-//! operation is the stall that a client sees.
+//! One connection sends one GET after the other. Another connection may send SETs, 16 at a time.
+//! The stall is the latency of the slowest GET.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -20,14 +21,14 @@ use crate::workload::Template;
 
 /// Duration of the measurement before the operation.
 const CALM: Duration = Duration::from_secs(3);
-/// Interval of the reads of memory and progress during the operation.
+/// Interval at which memory and progress are read during the operation.
 const POLL: Duration = Duration::from_millis(20);
 /// Bytes of a MiB.
 pub(crate) const MIB: f64 = 1_048_576.0;
 
-/// Measures an operation on a server with `keys` keys.
+/// Measures an operation on a server with `keys` keys, with SETs meanwhile if `writes` is true.
 ///
-/// `start` begins the operation, and `ended` is polled until it returns true.
+/// Calls `start` to begin the operation, and polls `ended` until it returns true.
 pub(crate) fn stall(
     server: &Server,
     keys: u64,
@@ -54,7 +55,7 @@ pub(crate) fn stall(
         let ((), calm) = reader.run_while(&load(&get, 1), sleep)?;
         let before = server.resident()?;
         let ((took, most), during) = reader.run_while(&load(&get, 1), || {
-            // The first GET is in flight at the start of the operation.
+            // Waits until a GET is in flight.
             std::thread::sleep(Duration::from_millis(1));
             let (begun, mut most) = (Instant::now(), before);
             start()?;
@@ -86,7 +87,8 @@ pub(crate) fn stall(
     Ok(figures)
 }
 
-/// A background operation of a server: its command, and the fields of INFO that are 1 while it runs, `ok` if it succeeded, and
+/// A background operation of a server: the command, and the names of three fields of INFO. The
+/// first field is 1 while the operation runs, the second is `ok` if it has succeeded, the third is
 /// the number of copied bytes.
 pub(crate) type Operation = [&'static str; 4];
 const BGSAVE: Operation = [
@@ -96,7 +98,7 @@ const BGSAVE: Operation = [
     "rdb_last_cow_size",
 ];
 
-/// Measures an operation under writes.
+/// Measures an operation of a server while another client writes.
 pub(crate) fn operation(server: &Server, keys: u64, of: Operation) -> Result<Figures> {
     let [command, in_progress, status, copied] = of;
     let (mut starter, mut watcher) = (server.client()?, server.client()?);
@@ -114,7 +116,8 @@ pub(crate) fn operation(server: &Server, keys: u64, of: Operation) -> Result<Fig
     Ok(figures)
 }
 
-/// Runs `bench snapshot` and prints the report: BGSAVE, then starts with the file that the reference server has written.
+/// Runs `bench snapshot` and prints the report: measures BGSAVE, and then starts of each server
+/// with the file that the reference server has written.
 pub(crate) fn snapshot(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let keys = common.keys(500_000, 5_000_000);
     let title = format!(

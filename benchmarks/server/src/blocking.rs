@@ -1,8 +1,9 @@
 //! `bench blocking`: the lateness of timeouts of blocking commands.
 //!
-//! Many clients send BLPOP on missing keys, each with its own timeout, uniformly distributed. A TIME before it returns
-//! the server's time at the start of the command; lateness is the time of reception minus that time and the timeout. One
-//! thread sends and another one receives, so that neither blocks the other.
+//! Many clients send BLPOP on missing keys, each with its own timeout; the timeouts are uniformly
+//! distributed. A TIME before the BLPOP returns the server's time at the start of the command.
+//! Lateness is the time of reception minus this time and minus the timeout. One thread sends and
+//! another thread receives, so that sending does not delay receiving.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -24,17 +25,17 @@ use crate::report::Report;
 use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::table::thousands;
 
-/// Time after the last timeout after which a missing reply counts as missing.
+/// Time after the last timeout until which replies are awaited.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Time in which a server falls asleep.
+/// Delay until an idle server sleeps, so that the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// A client that waits.
+/// A client that waits in BLPOP.
 struct Waiting {
     stream: TcpStream,
     decoder: Decoder,
     timeout_us: u64,
-    /// Expected time of the reply, µs of unix time; 0 until the reply to TIME arrives.
+    /// Expected time of the reply, in µs of Unix time; 0 until the reply to TIME arrives.
     due_us: u64,
 }
 
@@ -116,7 +117,7 @@ fn copy(stream: &TcpStream) -> std::io::Result<std::net::TcpStream> {
     Ok(rustix::io::dup(stream)?.into())
 }
 
-/// Sends each client's commands, which fit into the socket's buffer.
+/// Sends each client's commands. They fit into the socket's buffer, so the writes do not block.
 fn send_all(addr: SocketAddr, senders: Vec<(u64, std::net::TcpStream)>) -> Result<()> {
     let mut bytes = Vec::new();
     for (number, (timeout_us, mut stream)) in senders.into_iter().enumerate() {
@@ -168,7 +169,7 @@ fn receive(
     Ok(())
 }
 
-/// Gives a decoder the bytes that a socket has received.
+/// Reads the available bytes of a socket into a decoder.
 pub(crate) fn read_available(
     stream: &mut TcpStream,
     decoder: &mut Decoder,

@@ -1,6 +1,7 @@
-//! Cleanup at the end of a run, also after an error or a signal: stops started servers.
+//! Cleanup at the end of a run, also after an error or a signal: kills the started servers.
 //!
-//! A [`Guard`] runs its action once: when it is dropped, or when the process receives SIGINT, SIGTERM or SIGHUP.
+//! A [`Guard`] runs its action once: when it is dropped, or when the process receives SIGINT,
+//! SIGTERM or SIGHUP.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,11 +11,13 @@ use signal_hook::iterator::Signals;
 
 type Action = Box<dyn FnOnce() + Send>;
 
-/// The last guard's number, and the pending actions with their guards' numbers; run newest first.
+/// The number of the last guard, and the pending actions with the numbers of their guards. The
+/// newest action runs first.
 static PENDING: Mutex<(u64, Vec<(u64, Action)>)> = Mutex::new((0, Vec::new()));
 
 fn pending() -> MutexGuard<'static, (u64, Vec<(u64, Action)>)> {
-    // The list is consistent between any two statements, so a panic in another thread leaves it usable.
+    // The list stays consistent if a thread panics while it holds the lock, so a poisoned lock is
+    // no error.
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! A small blocking client: one connection, commands in order, replies in order.
+//! A small blocking client with one connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -36,7 +36,7 @@ pub(crate) fn connect(addr: SocketAddr) -> Result<TcpStream> {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a server.
     pub(crate) fn connect(addr: SocketAddr) -> Result<Self> {
         Ok(Self {
             addr,
@@ -83,7 +83,7 @@ impl Client {
         Ok(String::from_utf8_lossy(info.as_bytes().unwrap_or_default()).into_owned())
     }
 
-    /// Returns a number in a section of INFO, or 0 without it.
+    /// Returns a number in a section of INFO, or 0 if INFO has no such field.
     pub(crate) fn info_number(&mut self, section: &str, name: &str) -> Result<u64> {
         let info = self.info(section)?;
         Ok(field(&info, name)
@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Returns the socket, which does not block and belongs to `poll` under this number.
+    /// Makes the socket non-blocking, registers it in `poll` with this token, and returns it.
     pub(crate) fn watched(
         self,
         poll: &Poll,

@@ -1,4 +1,4 @@
-//! The wall clock. Deadlines of keys are unix times, so it also measures lateness.
+//! The wall clock, which also measures lateness: deadlines of keys are Unix times.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

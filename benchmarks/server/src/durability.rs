@@ -1,7 +1,8 @@
 //! `bench durability`: the cost of the append-only file.
 //!
-//! Every part starts the servers anew with the settings that it measures, and without automatic rewrites. The files are in
-//! the directory for temporary files: the time of an fsync there decides the figures of `appendfsync always`.
+//! Every part starts new servers with the settings that it measures, and without automatic
+//! rewrites. The append-only files are in the directory for temporary files: the duration of an
+//! fsync on that disk determines the figures of `appendfsync always`.
 
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ use crate::server::Bench;
 use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::workload::{self, Template};
 
-/// Number of clients that write, and of clients that read.
+/// Number of clients that write, and number of clients that read.
 const CLIENTS: u32 = 50;
 const KEYS: u64 = 100_000;
-/// Pipeline depths of the CPU per SET with an append-only file, and on a replica.
+/// Pipeline depths for the CPU per SET with an append-only file, and on a replica.
 pub(crate) const PIPELINES: [u32; 2] = [64, 16];
-/// Delay until the last second's write and fsync are done and counted.
+/// Delay until the write and the fsync of the last second are done, and their CPU time is counted.
 const SETTLE: Duration = Duration::from_millis(1_200);
 const REWRITE: Operation = [
     "BGREWRITEAOF",
@@ -39,7 +40,7 @@ fn settings(fsync: &'static str) -> [(&'static str, &'static str); 3] {
     ]
 }
 
-/// Starts a server of each program without an append-only file, and one with it.
+/// Starts two servers of each program: one without an append-only file, and one with it.
 fn without_and_with_file(programs: &[Program], fsync: &'static str) -> Result<[Vec<Server>; 2]> {
     Ok([
         start_all(programs, &[])?,
@@ -47,7 +48,7 @@ fn without_and_with_file(programs: &[Program], fsync: &'static str) -> Result<[V
     ])
 }
 
-/// Returns the number of SETs of a measurement of CPU.
+/// Returns the number of SETs in a measurement of CPU.
 pub(crate) fn requests(common: &Common, pipeline: u32) -> u64 {
     let full = if pipeline < 32 { 500_000 } else { 1_000_000 };
     common.usual(full / 4, full)
@@ -119,7 +120,8 @@ struct Clients<'a> {
     readers: Generator,
 }
 
-/// Results of SETs alone with the server's CPU in s, and of SETs and GETs side by side.
+/// The results of SETs alone, the server's CPU time for them in seconds, and the results of SETs
+/// and of GETs that run at the same time.
 type Measured = (Outcome, f64, Outcome, Outcome);
 
 impl<'a> Clients<'a> {
@@ -164,7 +166,8 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// `appendfsync always`: SETs of clients that wait for each reply, and the GETs of other clients meanwhile.
+/// `appendfsync always`: SETs of clients that wait for each reply, alone, and with GETs of other
+/// clients at the same time.
 fn always(
     common: &Common,
     programs: &[Program],
@@ -233,7 +236,8 @@ fn rewrite(
             set_keys(&mut server.client()?, keys)?;
             let mut figures = background::operation(&server, keys, REWRITE)?;
             let mib = |name| figures.get(name).unwrap_or(f64::NAN);
-            // A redis-server's child shares pages with it: those that were copied count too.
+            // redis-server's child process shares its pages. Pages that were copied count as extra
+            // memory.
             let copied = if programs[at].ours {
                 0.0
             } else {

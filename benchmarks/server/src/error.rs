@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Error that prevents or ends a benchmark.
+/// An error that prevents or ends a benchmark.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// No server answers at an address.

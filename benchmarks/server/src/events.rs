@@ -1,7 +1,7 @@
 //! Receives `expired` or `hexpired` events on a separate thread, and measures their lateness.
 //!
-//! The receiver must not add to the lateness: it only reads into a large buffer, takes the time once after each read, and
-//! parses the messages in place.
+//! The receiver must not add to the lateness: it only reads into a large buffer, takes the time
+//! once after each read, and parses the messages in place.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,11 +24,12 @@ use crate::launch::Server;
 pub(crate) struct Expected {
     /// The event's name.
     pub(crate) event: &'static str,
-    /// Number of names; each name has a number below it.
+    /// Number of names of keys or hashes. Each name contains its number, which is less than this.
     pub(crate) names: u64,
     /// Number of events per name: 1 for a key, the number of fields for a hash.
     pub(crate) each: u8,
-    /// Time between two deadlines of a name; its first event is due at the deadline in the name.
+    /// Time between two deadlines of a name. The first event of a name is due at the deadline in
+    /// the name.
     pub(crate) step_ms: u64,
 }
 
@@ -50,7 +51,7 @@ impl Expected {
     }
 }
 
-/// Size of the read buffer.
+/// Size of the read buffer in bytes.
 const BUFFER: usize = 1 << 20;
 
 /// Returns the deadline and number in a name from [`due_name`].
@@ -87,7 +88,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Subscribes. Blocks until the server has confirmed it.
+    /// Subscribes to the events. Blocks until the server has confirmed the subscription.
     pub(crate) fn subscribe(server: &Server, expected: Expected) -> Result<Self> {
         let addr = server.addr;
         let broken = Error::broken("subscribing at", addr);
@@ -130,7 +131,8 @@ impl Receiver {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Blocks until all events have arrived or until the unix time `until_ms`. Returns the lateness of the received events.
+    /// Blocks until all events have arrived or until the unix time `until_ms`. Returns the lateness
+    /// of the received events.
     pub(crate) fn wait(self, all: u64, until_ms: u64) -> Result<Late> {
         while self.count() < all && unix_micros() < until_ms * 1000 {
             std::thread::sleep(Duration::from_millis(20));
@@ -209,7 +211,8 @@ impl Received {
     }
 }
 
-/// Main function of the thread: reads until it is stopped. The first reply is the confirmation.
+/// Main function of the thread: reads until `stop` is true. The first reply is the confirmation of
+/// the subscription.
 fn receive(
     mut stream: TcpStream,
     addr: SocketAddr,

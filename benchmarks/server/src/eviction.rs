@@ -1,4 +1,5 @@
-//! `bench eviction`: SETs into a full store: CPU, memory, and the latency of GETs beside them.
+//! `bench eviction`: SETs into a store that has reached `maxmemory`. Measures CPU, memory, and the
+//! latency of GETs at the same time.
 
 use std::time::Duration;
 
@@ -24,16 +25,17 @@ const POLICIES: [&str; 7] = [
     "volatile-random",
     "volatile-ttl",
 ];
-/// The first deadline is this far away, and deadlines are spread over [`SPREAD_MS`].
+/// Time until the first deadline in ms. The deadlines are spread over the following [`SPREAD_MS`].
 const FAR_MS: u64 = 10_000_000;
 const SPREAD_MS: u64 = 100_000_000;
-/// Deadlines in unix ms begin with a 1 before twelve digits, until 2033.
+/// Until 2033, a deadline in Unix milliseconds is this number plus a number of twelve digits.
 const EPOCH_MS: u64 = 1_000_000_000_000;
 /// Delay until the server sleeps and the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(20);
-/// Interval of the looks at the memory.
+/// Interval at which the used memory is read.
 const LOOK: Duration = Duration::from_millis(3);
-/// Connections that send the SETs whose CPU is measured; with few, a server mostly pays for waking up.
+/// Number of connections that send the SETs whose CPU is measured. With few connections, a server
+/// would mostly use CPU time for waking up.
 const WRITERS: u32 = 50;
 /// Duration of the GETs in each state of the store.
 const PROBE: Duration = Duration::from_secs(2);
@@ -74,7 +76,8 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
 
 fn once(server: &Server, keys: u64, requests: u64, volatile: bool) -> Result<Figures> {
     let mut client = server.client()?;
-    // Keys are numbered from the first deadline on, so that a template can have both.
+    // The number of a key is also the twelve-digit part of its deadline, because a template has one
+    // number per command.
     let first = unix_micros() / 1000 - EPOCH_MS + FAR_MS;
     keyload::load(&mut client, keys, "SET", |index, out| {
         let at_ms = EPOCH_MS + first + index * 7_919_003 % SPREAD_MS;
@@ -99,7 +102,8 @@ fn once(server: &Server, keys: u64, requests: u64, volatile: bool) -> Result<Fig
         seed: 1,
         stop: None,
     };
-    // GETs of keys that were written lately, beside SETs of new keys. Returns the number of SETs.
+    // GETs of recently written keys, with SETs of new keys at the same time. Returns the number of
+    // SETs and the p99 of the GETs.
     let mut p99 = |next: u64| -> Result<(u64, f64)> {
         let gets = Load {
             template: &get,
@@ -115,15 +119,16 @@ fn once(server: &Server, keys: u64, requests: u64, volatile: bool) -> Result<Fig
         })?;
         Ok((written.requests, gets.ms(99.0)))
     };
-    // The same writes, before there is a limit.
+    // First without a limit.
     let (written, calm) = p99(next)?;
     next += written;
     let most = client.info_number("memory", "used_memory")?;
     client.expect(&["CONFIG", "SET", "maxmemory", &most.to_string()])?;
-    // The store becomes full, and what is set up at the first eviction is.
+    // These SETs fill the store up to the limit, and cause the first evictions.
     next += writers.run(&sets(next, keys / 20))?.requests;
     let load = sets(next, requests);
-    // Another connection looks at the memory; its commands are a part of the cost of both servers.
+    // Another connection reads the used memory. The CPU time of its commands counts for both
+    // servers.
     let (greatest, cpu) = server.cpu_of(SETTLE, || {
         std::thread::scope(|scope| {
             let writing = scope.spawn(|| writers.run(&load));

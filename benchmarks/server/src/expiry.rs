@@ -1,8 +1,11 @@
-//! `bench expiry`: the lateness of events of expired keys, or (`--fields`) of fields of hashes, or (`--timers`) of timers.
+//! `bench expiry`: the lateness of the events of expired keys, of expired hash fields (`--fields`),
+//! or of timers (`--timers`).
 //!
-//! Deadlines are uniformly distributed over some seconds, all after the end of loading, and nothing is accessed again. Each name contains
-//! its deadline. A field's event contains only the hash's name, so the name contains the deadline of the first field, and the other
-//! fields are due at equal intervals after it: the n-th event of a hash belongs to its n-th field.
+//! The deadlines are uniformly distributed over some seconds after the end of loading. No command
+//! accesses the entries again. The name of each key contains its deadline. The event of a field
+//! contains only the name of the hash. So this name contains the deadline of the first field, and
+//! the other fields are due at equal intervals after it: the n-th event of a hash belongs to its
+//! n-th field.
 
 use std::time::Duration;
 
@@ -29,10 +32,10 @@ const FIELDS: u64 = 10;
 /// The counter that the commands of timers increment.
 pub(crate) const COUNTER: &str = "pb:timers";
 
-/// Time in which a server falls asleep after its last event.
+/// Delay after the last event until the server sleeps, so that the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Entries that expire.
+/// The kind of entries that expire or fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entries {
     Keys,
@@ -49,7 +52,7 @@ impl Entries {
         }
     }
 
-    /// Returns a description, the event, and the name of the plot.
+    /// Returns a description, the name of the event, and the file name of the plot.
     pub(crate) fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Keys => ("keys", "expired", "expiry-lateness.svg"),
@@ -74,7 +77,7 @@ impl Entries {
         if self == Self::Keys { 1 } else { 2 }
     }
 
-    /// Appends the command for a key with a deadline, or for a timer.
+    /// Appends the command that sets a key with a deadline, or a timer.
     pub(crate) fn write(self, deadline_ms: u64, index: u64, out: &mut Vec<u8>) {
         if self != Self::Timers {
             return set_due(deadline_ms, index, out);
@@ -94,8 +97,9 @@ impl Entries {
     }
 }
 
-/// Loads keys or timers with deadlines over a duration, in random order; each takes `weight` times as long as a key of one server.
-/// Returns the first deadline in unix ms.
+/// Loads keys or timers whose deadlines are spread over a duration, in random order. Returns the
+/// first deadline in Unix milliseconds. `weight` is the expected time to load an entry, as a
+/// multiple of the time to load a key.
 pub(crate) fn load_spread(
     client: &mut Client,
     entries: Entries,
@@ -113,7 +117,7 @@ pub(crate) fn load_spread(
     })
 }
 
-/// Loads hashes and the deadlines of their fields. Returns the first deadline in unix ms.
+/// Loads hashes whose fields have deadlines. Returns the first deadline in Unix milliseconds.
 fn load_fields(client: &mut Client, expected: Expected, round: u32) -> Result<u64> {
     let mut rng = ChaCha8Rng::seed_from_u64(round.into());
     let (commands, mut offset) = (FIELDS + 1, 0);

@@ -1,7 +1,8 @@
 //! `bench server --idle`: the cost of idle connections.
 //!
-//! The servers have a long idle timeout, so that they must track each connection; the cost of a periodic scan of all
-//! connections is visible. CPU is measured over some seconds without the connections, then over as many with them.
+//! The servers have a long idle `timeout`, so that they must track each connection: a server that
+//! scans all connections periodically has a visible cost. CPU time is measured for some seconds
+//! without the connections, then for the same time with them.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::report::Report;
 use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::table::thousands;
 
-/// Time in which a server falls asleep, and returns or takes memory.
+/// Delay until an idle server sleeps and has allocated or released memory.
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// Runs the benchmark and prints the report.
@@ -60,7 +61,7 @@ fn once(server: &Server, wanted: u64, window: Duration) -> Result<Figures> {
         let mut client = server.client()?;
         // Each connection is used once, so that buffers allocated at the first command count.
         client.expect(&["PING"])?;
-        // Only the socket stays.
+        // Only the socket is kept, without the client's buffers.
         connections.push(client.into_stream());
     }
     let ((), with) = server.cpu_of(SETTLE, sleep)?;

@@ -1,15 +1,18 @@
 //! `bench jobs`: the lateness, the memory and the cost of jobs.
 //!
-//! Late: jobs are due at times that are spread over some seconds, all after the end of loading. One worker waits in JOB TAKE, and
-//! acknowledges what it got when it asks for more. Lateness is the time of reception minus the job's due time.
+//! `late`: the due times of jobs are spread over some seconds after the end of loading. One worker
+//! waits in JOB TAKE, and acknowledges its jobs before the next JOB TAKE. Lateness is the time of
+//! reception minus the job's due time.
 //!
-//! Storm: all these jobs are due in one millisecond, while another client reads keys.
+//! `storm`: all jobs are due in one millisecond, while another client reads keys.
 //!
-//! Memory: the growth of resident memory while delayed jobs with payloads of 100 bytes are added, divided by their number.
+//! `memory`: the growth of resident memory while delayed jobs with payloads of 100 bytes are added,
+//! divided by their number.
 //!
-//! Cost: the CPU time of the server's process for a JOB ADD, a JOB TAKE and a JOB ACK, each sixteen at once on 50 connections.
+//! `cost`: the CPU time of the server for a JOB ADD, a JOB TAKE and a JOB ACK, with [`PIPELINE`]
+//! commands at once on each of [`CLIENTS`] connections.
 //!
-//! Peers: other people's job queues (`jobs/peers.rs`).
+//! `peers`: job queues of other projects (`jobs/peers.rs`).
 
 mod peers;
 
@@ -30,22 +33,22 @@ use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::workload::Template;
 
 const KEY: &str = "pb:jobs";
-/// Jobs that a worker takes at once at most.
+/// Maximum number of jobs in one JOB TAKE.
 const COUNT: &str = "256";
-/// Commands that are sent at once.
+/// Number of commands that are sent at once.
 const PIPELINE: u64 = 16;
-/// Clients of the measurement of CPU, as in `bench server`.
+/// Number of clients in the measurement of CPU, as in `bench server`.
 const CLIENTS: u64 = 50;
 /// Time after the last due time after which a job counts as lost.
 const TIME_LIMIT_US: u64 = 60_000_000;
-/// An hour.
+/// Time until jobs that do not become due during the run: an hour, in ms.
 const FAR_MS: u64 = 3_600_000;
-/// Keys that the other client of the storm reads.
+/// Number of keys that the other client reads in `storm`.
 const LIVE_KEYS: u64 = 10_000;
-/// Time in which a server falls asleep.
+/// Delay until an idle server sleeps, so that the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(5);
 
-/// Runs the benchmark and prints the report. Each part has a fresh server.
+/// Runs the benchmark and prints the report. Each part starts new servers.
 pub(crate) fn run(options: &JobsOptions, programs: &[Program], report: &mut Report) -> Result<()> {
     let common = &options.common;
     let parts = common.parts(&["memory", "late", "storm", "cost", "peers"])?;
@@ -120,13 +123,13 @@ pub(crate) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
     Ok(())
 }
 
-/// Appends the addition of a job that is due at `due_ms`, with a payload of 100 bytes.
+/// Appends the JOB ADD of a job that is due at `due_ms`, with a payload of 100 bytes.
 fn write_add(index: u64, due_ms: u64, out: &mut Vec<u8>) {
     let (payload, due) = (format!("{index:0100}"), due_ms.to_string());
     encode_command(out, &["JOB", "ADD", KEY, &payload, "AT", &due]);
 }
 
-/// A job of a reply to JOB TAKE: ID, token, due time in ms, payload.
+/// A job in a reply to JOB TAKE: ID, token, due time in ms, payload.
 type Taken<'a> = (&'a [u8], i64, u64, &'a [u8]);
 
 fn taken(reply: &Value) -> impl Iterator<Item = Taken<'_>> {
@@ -147,7 +150,8 @@ fn taken(reply: &Value) -> impl Iterator<Item = Taken<'_>> {
     })
 }
 
-/// Appends the acknowledgement of jobs, if there are any: pairs of IDs and tokens.
+/// Appends a JOB ACK of these jobs, given as pairs of ID and token. Returns false if there are no
+/// jobs.
 fn write_ack(pairs: &mut Vec<Vec<u8>>, out: &mut Vec<u8>) -> bool {
     if pairs.is_empty() {
         return false;
@@ -158,12 +162,13 @@ fn write_ack(pairs: &mut Vec<Vec<u8>>, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Returns a time within an hour, in no order.
+/// Returns a number of milliseconds below an hour, which looks random.
 fn far(index: u64) -> u64 {
     index.wrapping_mul(0x9e37_79b9_7f4a_7c15) % FAR_MS
 }
 
-/// Measures delayed jobs at a worker that waits.
+/// Measures the lateness of delayed jobs at a waiting worker, with `pending` later jobs in the
+/// queue.
 fn late(server: &Server, count: u64, spread: Duration, pending: u64) -> Result<Late> {
     let mut worker = server.client()?;
     let (spread_ms, later_ms) = (spread.as_millis() as u64, unix_micros() / 1000 + FAR_MS);
@@ -171,14 +176,15 @@ fn late(server: &Server, count: u64, spread: Duration, pending: u64) -> Result<L
         write_add(index, later_ms + far(index), out)
     })?;
     let first_ms = keyload::load_due(&mut worker, count, 2, "JOB", |first_ms, index, out| {
-        // Not in the order of their addition.
+        // The order of the due times differs from the order of addition.
         let place = (index * 7_919) % count;
         write_add(index, first_ms + place * spread_ms / count, out);
     })?;
     work(&mut worker, count, first_ms + spread_ms)
 }
 
-/// Measures jobs that are due in one millisecond, and the GETs of another client meanwhile.
+/// Measures jobs that are due in one millisecond, and the latency of another client's GETs
+/// meanwhile.
 fn storm(server: &Server, count: u64) -> Result<Figures> {
     let mut worker = server.client()?;
     set_keys(&mut worker, LIVE_KEYS)?;
@@ -209,7 +215,7 @@ fn storm(server: &Server, count: u64) -> Result<Figures> {
     ]))
 }
 
-/// Takes and acknowledges jobs as they come, of which the last is due at `last_ms`.
+/// Takes and acknowledges `count` jobs, the last of which is due at `last_ms`.
 fn work(worker: &mut Client, count: u64, last_ms: u64) -> Result<Late> {
     let mut late = Late::new(count);
     let give_up_us = last_ms * 1000 + TIME_LIMIT_US;
@@ -232,7 +238,7 @@ fn work(worker: &mut Client, count: u64, last_ms: u64) -> Result<Late> {
             let number = std::str::from_utf8(payload)
                 .ok()
                 .and_then(|number| number.parse().ok());
-            let number: usize = number.ok_or_else(|| Error::Invalid("a strange job".into()))?;
+            let number: usize = number.ok_or_else(|| Error::Invalid("an unknown job".into()))?;
             match std::mem::replace(&mut seen[number], true) {
                 true => late.again += 1,
                 false => late.record(now_us, due_ms * 1000),
@@ -247,7 +253,7 @@ fn work(worker: &mut Client, count: u64, last_ms: u64) -> Result<Late> {
     Ok(late)
 }
 
-/// Measures the bytes of a delayed job.
+/// Measures the memory of a delayed job in bytes.
 fn memory(server: &Server, count: u64) -> Result<Figures> {
     let mut client = server.client()?;
     let mut add = |count| {
@@ -256,7 +262,7 @@ fn memory(server: &Server, count: u64) -> Result<Figures> {
             write_add(index, (1 << 42) + far(index), out)
         })
     };
-    // The buffers of the connection are there before.
+    // A first load, so that the buffers of the connection already exist before the measurement.
     add(2_000)?;
     let before = server.resident()?;
     add(count)?;

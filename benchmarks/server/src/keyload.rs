@@ -9,8 +9,8 @@ use crate::clock::unix_micros;
 use crate::error::{Error, Result};
 use crate::workload::{key_name, write_digits};
 
-/// Commands per batch: enough to make system calls negligible, few enough for the replies to fit into a socket's
-/// buffer.
+/// Number of commands per batch. With so many, the cost of system calls is negligible; with so few,
+/// the replies fit into a socket's buffer.
 const BATCH: u64 = 512;
 
 /// The value of loaded keys: 16 bytes.
@@ -38,7 +38,7 @@ pub(crate) fn load(
         let answered = client.replies(unanswered, name);
         unanswered = (end - next) as usize;
         if answered.is_err() {
-            // Receive the replies of the last batch, so that the connection stays usable.
+            // Receives the replies of the last batch, so that the connection stays usable.
             let _ = client.replies(unanswered, name);
             return answered;
         }
@@ -47,14 +47,15 @@ pub(crate) fn load(
     client.replies(unanswered, name)
 }
 
-/// Sets the keys `key:000000000000` and following.
+/// Sets `count` keys, from `key:000000000000` on.
 pub(crate) fn set_keys(client: &mut Client, count: u64) -> Result<()> {
     load(client, count, "SET", |index, out| {
         encode_command(out, &[b"SET", &key_name(index)[..], VALUE]);
     })
 }
 
-/// Length of the name of a key with a deadline: `pb:`, 13 digits of unix milliseconds, `:`, 9 digits.
+/// Length of the name of a key with a deadline: `pb:`, 13 digits of unix milliseconds, `:`, 9
+/// digits.
 pub(crate) const DUE_NAME: usize = 26;
 
 /// Returns a key's name, which contains its deadline in unix milliseconds and its number.
@@ -71,13 +72,15 @@ pub(crate) fn set_due(deadline_ms: u64, index: u64, out: &mut Vec<u8>) {
     encode_command(out, &[b"SET", &name[..], VALUE, b"PXAT", at.as_bytes()]);
 }
 
-/// Number of keys loaded to measure the server's speed.
+/// Number of keys that are loaded in a trial, to measure the server's speed.
 const PROBES: u64 = 20_000;
 
-/// Loads keys with deadlines before the first deadline. `encode` gets the first deadline in unix ms, and an index.
+/// Loads keys with deadlines, and checks that loading ends before the first deadline. Calls
+/// `encode` with the first deadline in Unix milliseconds and an index for each key.
 ///
-/// The time until the first deadline is two seconds plus twice the time that a small trial suggests for keys that take `weight` times as
-/// long. Returns the first deadline.
+/// The time until the first deadline is two seconds plus twice the expected time for loading. A
+/// trial with keys that take `1 / weight` of the time gives this expectation. Returns the first
+/// deadline.
 pub(crate) fn load_due(
     client: &mut Client,
     count: u64,

@@ -14,7 +14,8 @@ const PERCENTILES: [(&str, f64); 5] = [
     ("max", 100.0),
 ];
 
-/// Creates a histogram from 1 (ns or µs) to a day with three significant digits.
+/// Creates a histogram with three significant digits, from 1 ns to a day in nanoseconds. It also
+/// holds microseconds.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 86_400_000_000_000, 3).expect("the bounds are in order")
 }
@@ -26,7 +27,7 @@ pub(crate) struct Late {
     /// Number of expected events.
     expected: u64,
     early: u64,
-    /// Events that arrived a second time.
+    /// Number of events that arrived a second time.
     pub(crate) again: u64,
 }
 
@@ -52,24 +53,25 @@ impl Late {
         self.micros.len()
     }
 
-    /// Returns the milliseconds that this percentage of the expected events did not exceed. Events that did not arrive are infinitely late.
+    /// Returns a percentile of the lateness in milliseconds. Expected events that did not arrive
+    /// count as infinitely late.
     pub(crate) fn ms(&self, percentile: f64) -> f64 {
         let rank = (percentile / 100.0 * self.expected as f64).ceil();
         if self.micros.is_empty() || rank > self.count() as f64 {
             return f64::INFINITY;
         }
-        // Half a rank less, because the histogram rounds the rank up.
+        // The quantile is half a rank lower, because the histogram rounds the rank up.
         self.micros
             .value_at_quantile((rank - 0.5) / self.count() as f64) as f64
             / 1e3
     }
 
-    /// Returns the number of events that are lost, early or arrived again.
+    /// Returns the number of events that did not arrive, arrived early, or arrived again.
     pub(crate) fn wrong(&self) -> f64 {
         (self.expected.saturating_sub(self.count()) + self.early + self.again) as f64
     }
 
-    /// Appends all figures.
+    /// Appends the percentiles and counts as figures.
     pub(crate) fn put(&self, figures: &mut Figures) {
         for (name, percentile) in PERCENTILES {
             figures.put(format!("late {name}, ms"), self.ms(percentile));
@@ -80,7 +82,8 @@ impl Late {
         figures.put("again", self.again as f64);
     }
 
-    /// Returns points of lateness in ms and the percentage of the expected events up to it.
+    /// Returns points: a lateness in ms, and the percentage of the expected events that arrived
+    /// within it.
     pub(crate) fn distribution(&self) -> Vec<Point> {
         let mut come = 0;
         let steps = self.micros.iter_recorded();

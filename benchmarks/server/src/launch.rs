@@ -1,4 +1,4 @@
-//! The servers of a run, which the benchmark starts and stops.
+//! Starts and stops the servers of a run.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::options::{Kind, Target};
 use crate::process::CpuTime;
 
-/// The setting that makes servers publish `expired` events of keys and fields, and `timer` events.
+/// The setting with which servers publish `expired` events of keys and fields, and `timer` events.
 pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Exhg");
 
 /// A program that can be started as a server, as often as needed.
@@ -29,7 +29,7 @@ pub(crate) struct Program {
     pub(crate) label: String,
     /// Product and version from INFO.
     pub(crate) product: String,
-    /// The program is Punctual. The bars apply to Punctual only; other servers are references.
+    /// True for Punctual. The bars apply only to Punctual; other servers are references.
     pub(crate) ours: bool,
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct Program {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
-    // Drop order: the guard kills the process.
+    // Dropped before `process`: the guard kills the process.
     _guard: Guard,
     process: Process,
 }
 
-/// Returns the programs that the options name. Adds notes on missing ones.
+/// Returns the programs that the options name. Adds notes about programs that are not installed.
 pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<Program>> {
     let mut found = Vec::new();
     for &kind in &target.start {
@@ -84,7 +84,8 @@ pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<P
     Ok(found)
 }
 
-/// Returns the paths at which punctual may be: the given one, or the one beside this program and the one on the PATH.
+/// Returns the possible paths of `punctual`: the given path; or else, the path beside this program
+/// and the path on the PATH.
 fn punctual_paths(given: Option<&Path>) -> Vec<PathBuf> {
     if let Some(path) = given {
         return vec![path.to_owned()];
@@ -111,7 +112,8 @@ pub(crate) fn start_all(programs: &[Program], settings: &[(&str, &str)]) -> Resu
 }
 
 impl Program {
-    /// Starts a server in a temporary directory, on a free port, without persistence. `settings` precede the user's.
+    /// Starts a server in a temporary directory, on a free port, without persistence. The user's
+    /// settings follow `settings`, and so override them.
     pub(crate) fn start(&self, settings: &[(&str, &str)]) -> Result<Server> {
         let own = self
             .settings
@@ -122,7 +124,7 @@ impl Program {
             .options(["--bind", "127.0.0.1", "--save", ""])
             .options(settings.flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]))
             .ready(Ready::Answers);
-        // The server holds no data that needs a clean shutdown.
+        // The server needs no clean shutdown, because its data is not used again.
         let guard = |process: &Process| {
             let (id, leftovers) = (process.id(), process.path(""));
             Guard::new(move || {
@@ -160,15 +162,15 @@ impl Server {
             .ok_or_else(|| Error::Invalid("the server's memory cannot be read".into()))
     }
 
-    /// Returns the server's CPU time since its start, after a moment (`settle`) in which it falls asleep: the kernel accounts for it
-    /// only then.
+    /// Waits for `settle`, and returns the server's CPU time since its start. The kernel updates
+    /// the CPU time of a thread only when the thread goes to sleep.
     pub(crate) fn cpu(&self, settle: Duration) -> Result<CpuTime> {
         std::thread::sleep(settle);
         CpuTime::of(pid(self.process.id()))
             .ok_or_else(|| Error::Invalid("the server's CPU time cannot be read".into()))
     }
 
-    /// Returns the result of `work`, and the seconds of the server's CPU that it took.
+    /// Returns the result of `work`, and the server's CPU time during `work` in seconds.
     pub(crate) fn cpu_of<T>(
         &self,
         settle: Duration,
@@ -180,13 +182,14 @@ impl Server {
     }
 }
 
-/// Creates a directory that is removed when it is dropped.
+/// Creates a temporary directory, which is removed when the result is dropped.
 pub(crate) fn temporary_directory() -> Result<TempDir> {
     let made = tempfile::Builder::new().prefix("punctual-bench-").tempdir();
     made.map_err(Error::system("making a directory"))
 }
 
-/// Returns name and version of a server. Forks keep `redis_version` for compatibility, so their own fields take precedence.
+/// Returns the name and the version of a server from INFO. Forks of Redis have `redis_version` for
+/// compatibility, so their own field takes precedence.
 fn identity(info: &str) -> (String, String) {
     let own = ["punctual", "valkey", "dragonfly"].into_iter();
     let mut own = own.filter_map(|name| Some((name, field(info, &format!("{name}_version"))?)));
@@ -196,9 +199,10 @@ fn identity(info: &str) -> (String, String) {
     (name.into(), version.into())
 }
 
-/// Raises the limit of descriptors to so many clients and the program's other files, as far as the hard limit allows. Servers inherit it.
+/// Raises the limit of open files for this number of clients, as far as the hard limit allows.
+/// Servers inherit the limit.
 ///
-/// Returns the `maxclients` of the servers.
+/// Returns the setting `maxclients` for the servers.
 pub(crate) fn allow_clients(clients: u64) -> Result<String> {
     let needed = clients + 200;
     let allowed = raise_open_file_limit(needed);

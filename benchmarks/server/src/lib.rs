@@ -1,19 +1,22 @@
-//! Benchmarks of Redis-compatible servers, and of a program's timers: lateness of expiry and timeouts, server CPU per
-//! command, and memory per key and connection.
+//! Benchmarks of Redis-compatible servers, and of a program's timers: lateness of expiry and
+//! timeouts, server CPU per command, and memory per key and connection.
 //!
 //! `punctual-bench` runs them. Invariants:
 //!
-//! - **A comparison is one run.** Servers are measured one after the other, never at the same time (the machines have
-//!   few cores), and rounds are interleaved, so that other load on the machine affects all of them.
-//! - **Cost is the server's own CPU**, read from `/proc`. Requests per second mostly show the load
-//!   generator, which shares the machine with the server.
-//! - **A busy machine gets no verdict.** A thread sleeps beside the run. If its sleeps of a millisecond end late, rows of
-//!   durations and CPU times say `BUSY` in place of `PASS` or `MISS`.
-//! - **No stored results.** Every printed result was measured in that run, and none is derived from a bar.
+//! - **A comparison is one run.** Servers are measured one after the other, never at the same time,
+//!   because the machines have few cores. Their rounds alternate, so that other load on the machine
+//!   affects all of them.
+//! - **Cost is the server's own CPU time**, read from `/proc`. Requests per second mostly depend on
+//!   the load generator, which shares the machine with the server.
+//! - **A busy machine gets no verdict.** A thread sleeps for a millisecond again and again during
+//!   the run. If its sleeps end late, rows of durations and CPU times have the verdict `BUSY`
+//!   instead of `PASS` or `MISS`.
+//! - **No stored results.** Every printed result was measured in the same run.
 //! - **Servers are started for the run**, in temporary directories, and stopped at its end.
 //!
-//! The module `sheet` is the frame: rounds, medians, ratios, bars and verdicts. A benchmark is a file that starts servers, measures one
-//! of them once, and lists its bars.
+//! The module `sheet` is common to all benchmarks: rounds, medians, ratios, bars (limits of
+//! figures) and verdicts. The module of a benchmark starts servers, has a function that measures
+//! one of them once, and lists the bars.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -63,16 +66,16 @@ use crate::error::Error;
 use crate::options::{Bench, Cli};
 use crate::report::Report;
 
-/// Runs `punctual-bench` with the arguments that follow its name.
+/// Runs `punctual-bench` with these command-line arguments, without the program's name.
 ///
-/// Prints tables to standard output and progress to standard error. Blocks until the end of the run, which takes
-/// seconds (`--quick`) to many minutes.
+/// Prints tables to standard output and progress to standard error. Blocks until the end of the
+/// run, which takes seconds (`--quick`) to many minutes.
 ///
 /// # Exit code
 ///
-/// 0 after a complete run; 1 after an error, or if `--strict` is set and a bar was missed or not judged; 2 for invalid arguments;
-/// 128 + the signal's number after SIGINT, SIGTERM or SIGHUP, or SIGPIPE's if the output is closed (started servers
-/// are stopped first).
+/// 0 after a complete run; 1 after an error, or if `--strict` is set and a bar was missed or not
+/// judged; 2 for invalid arguments; 128 + the signal's number after SIGINT, SIGTERM or SIGHUP, or
+/// SIGPIPE's if the output is closed (started servers are stopped first).
 ///
 /// # Examples
 ///
@@ -88,7 +91,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         match Cli::try_parse_from(std::iter::once("punctual-bench".into()).chain(args.clone())) {
             Ok(cli) => cli,
             Err(error) => {
-                // There is no other place to report a failed print, such as on a closed pipe.
+                // If the print fails, as on a closed pipe, the failure cannot be reported either.
                 let _ = error.print();
                 return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
             }
@@ -113,7 +116,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
     let common = cli.command.common();
     let mut report = Report::open(&common.output, args)?;
     let programs = match &cli.command {
-        // It measures this program.
+        // `bench time` measures this program itself, not servers.
         Bench::Time(_) => Vec::new(),
         _ => launch::programs(&common.target, &mut report.notes)?,
     };

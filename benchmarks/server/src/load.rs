@@ -1,9 +1,10 @@
 //! The load generator: many connections on one thread, a fixed number of commands in flight on
 //! each.
 //!
-//! As in redis-benchmark, a connection sends a batch, waits for all its replies, and sends the next. The generator must
-//! not limit a run: commands are encoded once and only their numbers are rewritten in place, a batch is one `write`,
-//! replies are measured but not decoded, and a short read avoids another system call.
+//! As in redis-benchmark, a connection sends a batch, waits for all its replies, and sends the next
+//! batch. The generator must be faster than the servers. So commands are encoded once, and only
+//! their numbers are rewritten in place; a batch is one `write`; replies are measured but not
+//! decoded; and after a read that does not fill the buffer, no second read follows.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -25,7 +26,7 @@ use crate::late::histogram;
 use crate::process::own_cpu;
 use crate::workload::{Draw, Template};
 
-/// Size of the read buffer, larger than a usual batch of replies.
+/// Size of the read buffer in bytes, larger than the replies of a usual batch.
 const READ_SIZE: usize = 256 * 1024;
 
 /// Time without replies after which a server counts as broken.
@@ -36,15 +37,15 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct Load<'a> {
     /// The command.
     pub(crate) template: &'a Template,
-    /// Commands in flight on each connection.
+    /// Number of commands in flight on each connection.
     pub(crate) pipeline: u32,
     /// Total number of commands, rounded up to whole batches.
     pub(crate) requests: u64,
-    /// The numbers of the placeholders.
+    /// The range of the numbers that replace placeholders.
     pub(crate) keys: Range<u64>,
     /// Seed of the random numbers.
     pub(crate) seed: u64,
-    /// Set when no further batch may begin, even if commands are left.
+    /// While this flag is true, no further batch begins, even if commands are left.
     pub(crate) stop: Option<&'a AtomicBool>,
 }
 
@@ -57,11 +58,11 @@ pub(crate) struct Outcome {
     pub(crate) wall: Duration,
     /// Nanoseconds from the sending of a batch to its last reply.
     pub(crate) latency: Histogram<u64>,
-    /// CPU time of the generator's threads.
+    /// CPU time of the generator's thread.
     pub(crate) generator_cpu: Duration,
-    /// Batches of each connection.
+    /// Number of batches of each connection.
     pub(crate) shares: Vec<u64>,
-    /// Error replies, and the first of them.
+    /// Number of error replies.
     pub(crate) errors: u64,
     pub(crate) first_error: Option<String>,
 }
@@ -82,33 +83,35 @@ struct Connection {
     batch: Template,
     /// Bytes of `batch` already sent.
     written: usize,
-    /// A batch is in flight.
+    /// True while a batch is in flight.
     active: bool,
     /// Number of outstanding replies.
     pending: u32,
     sent_at: Instant,
-    /// Number of complete batches of the run.
+    /// Number of batches that the connection has completed in the run.
     batches: u64,
     /// The received part of an incomplete reply.
     rest: Vec<u8>,
     scan: ReplyScan,
 }
 
-/// Counts of one thread's run.
+/// The state and counts of a run that all connections share.
 struct Tally {
     batches_left: u64,
     busy: usize,
     rng: ChaCha8Rng,
     keys: Range<u64>,
-    /// The next number of [`Draw::Next`].
+    /// The next number for [`Draw::Next`].
     next: u64,
     outcome: Outcome,
 }
 
-/// Draws a number below `count` that follows Zipf's law with exponent 1: k with a frequency in proportion to 1 / (k + 1).
+/// Draws a number below `count` by Zipf's law with exponent 1: the probability of k is proportional
+/// to 1 / (k + 1).
 ///
-/// `(count + 1)^u` for an even `u` is in [k + 1, k + 2) with a frequency in proportion to ln(1 + 1 / (k + 1)); rejection makes
-/// that exact. O(1), fewer than 1.5 draws on average.
+/// For a uniform random `u` below 1, the probability that `(count + 1)^u` is in [k + 1, k + 2) is
+/// proportional to ln(1 + 1 / (k + 1)). Rejection sampling corrects it to 1 / (k + 1). O(1): fewer
+/// than 1.5 random numbers on average.
 fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
     let bound = (count as f64 + 1.0).ln();
     loop {
@@ -123,7 +126,8 @@ fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
 }
 
 impl Generator {
-    /// Opens connections. Each sends one command, so that the server has finished its work for new connections.
+    /// Opens connections. Each sends one command, so that the server has finished its work for new
+    /// connections.
     pub(crate) fn connect(addr: SocketAddr, clients: u32) -> Result<Self> {
         let poll = Poll::new().map_err(Error::system("watching sockets"))?;
         let mut connections = Vec::new();
@@ -189,7 +193,7 @@ impl Generator {
         let addr = self.addr;
         let broken = Error::broken("driving", addr);
         for (number, connection) in self.connections.iter_mut().enumerate() {
-            // Of a mix, each connection begins with another command.
+            // If the template is a mix of commands, each connection begins with another command.
             connection.batch = load.template.repeat(number, load.pipeline as usize);
             connection.batches = 0;
             connection.next_batch(load, &mut tally).map_err(&broken)?;
@@ -235,7 +239,8 @@ impl Generator {
 }
 
 impl Outcome {
-    /// Returns the number of batches of the connection that was served least, by the mean of all.
+    /// Returns the smallest number of batches of a connection, divided by the mean over all
+    /// connections.
     pub(crate) fn least_share(&self) -> f64 {
         let least = self.shares.iter().min().copied().unwrap_or_default();
         let all: u64 = self.shares.iter().sum();
@@ -254,22 +259,22 @@ impl Outcome {
         }
     }
 
-    /// Returns the commands a second.
+    /// Returns the number of commands per second.
     pub(crate) fn rate(&self) -> f64 {
         self.requests as f64 / self.wall.as_secs_f64()
     }
 
-    /// Returns the milliseconds of a batch at a percentile.
+    /// Returns a percentile of the latency of batches, in milliseconds.
     pub(crate) fn ms(&self, percentile: f64) -> f64 {
         self.latency.value_at_percentile(percentile) as f64 / 1e6
     }
 }
 
 impl Connection {
-    /// Begins the next batch, if there is one.
+    /// Begins the next batch, unless all batches have begun or the load was stopped.
     fn next_batch(&mut self, load: &Load<'_>, tally: &mut Tally) -> std::io::Result<()> {
         if tally.batches_left == 0 || load.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            // Nothing to send: a later writable event must not write the batch again.
+            // Marks the batch as written: a later writable event must not write it again.
             self.written = self.batch.bytes().len();
             return Ok(());
         }
@@ -316,7 +321,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads the available bytes. A short read has emptied the socket: later bytes cause a new readiness event.
+    /// Reads the available bytes. A read that does not fill the buffer has emptied the socket;
+    /// later bytes cause a new readiness event.
     fn read(&mut self, inbox: &mut [u8], tally: &mut Tally, addr: SocketAddr) -> Result<()> {
         let broken = Error::broken("reading from", addr);
         loop {

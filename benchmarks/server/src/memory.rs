@@ -1,7 +1,7 @@
 //! `bench server --memory`: resident bytes per key, and per member of collections.
 //!
-//! Each measurement starts a fresh server. The result is the growth of resident memory during loading, divided by the
-//! number of keys, members or items; connections are open and used before.
+//! Each measurement starts a new server, opens connections and uses them. The result is the growth
+//! of resident memory during loading, divided by the number of keys, members or items.
 
 mod loads;
 
@@ -22,13 +22,14 @@ use crate::workload::key_name;
 
 use loads::{LOADS, Load, Writer};
 
-/// Connections opened and used before the first reading, as on a production server.
+/// Number of connections that are opened and used before the first reading, as on a production
+/// server.
 const CONNECTIONS: usize = 50;
 
-/// Size of values.
+/// Size of values in bytes.
 const SIZE: usize = 16;
 
-/// Delay after the last reply, for a server that is rehashing or returning memory.
+/// Delay after the last reply, in which a server may rehash or release memory.
 const SETTLE: Duration = Duration::from_millis(1500);
 
 /// Runs the benchmark and prints the report.
@@ -67,7 +68,7 @@ pub(crate) fn run(
     sheet.plot(report, "server-memory.svg", &title, "each, bytes")
 }
 
-/// Returns the resident bytes per loaded element on a fresh server.
+/// Returns the resident memory per loaded element on a new server, in bytes.
 fn once(program: &Program, load: &Load, keys: u64, round: u32) -> Result<Figures> {
     let server = program.start(&[])?;
     let mut connections = Vec::new();
@@ -76,7 +77,7 @@ fn once(program: &Program, load: &Load, keys: u64, round: u32) -> Result<Figures
         client.expect(&["PING"])?;
         connections.push(client);
     }
-    // A few keys over the loading connection, so that its buffers reach their final size.
+    // Loads some keys on the loading connection first, so that its buffers reach their final size.
     let mut client = server.client()?;
     keyload::load(&mut client, 2_000, "SET", |index, out| {
         encode_command(

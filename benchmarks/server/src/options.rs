@@ -39,13 +39,14 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Lateness of expiry: keys with different deadlines over --seconds, or with the same one (--storm)
+    /// Lateness of expiry: keys with different deadlines over --seconds, or with the same one
+    /// (--storm)
     Expiry(ExpiryOptions),
     /// Lateness of timeouts of clients (--keys) that wait in BLPOP, from one second to --seconds
     Blocking(Common),
     /// Cost of a command, a key, a thread and an idle connection
     Server(ServerOptions),
-    /// Lateness of a program's sleeps and tickers, and the cost of a poller's timeouts
+    /// Lateness of a program's sleeps and tickers, and the CPU cost of timeouts in a polling loop
     Time(Common),
     /// Latency of commands during a snapshot, and the time to load the snapshot
     Snapshot(Common),
@@ -53,13 +54,15 @@ pub(crate) enum Bench {
     Durability(Common),
     /// Replicas; --tests sync, apply, expiry
     Replication(Common),
-    /// A store at its limit of memory: CPU per SET, memory, latency
+    /// A store that has reached maxmemory: CPU per SET, memory, latency
     Eviction(Common),
-    /// Lateness of entries whose lease or age ends, cost of groups; --tests lease, retention, groups
+    /// Streams: lateness of ended leases and of retention by age, cost of groups; --tests lease,
+    /// retention, groups
     Streams(Common),
     /// Jobs; --tests late, storm, memory, cost, peers
     Jobs(JobsOptions),
-    /// Server CPU of client-side caching: clients (--keys) that read, and writes that invalidate
+    /// Server CPU for client-side caching: clients (--keys) that read keys, and writes that
+    /// invalidate them
     Tracking(Common),
     /// Cost of encrypted commands and of new encrypted connections
     Tls(Common),
@@ -87,19 +90,19 @@ impl Bench {
 /// A server that the benchmark can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// The `punctual` beside this program, or on the PATH.
+    /// The program `punctual` beside this program, or on the PATH.
     Punctual,
-    /// The redis-server found on the PATH.
+    /// The program `redis-server` on the PATH.
     Redis,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which servers")]
 pub(crate) struct Target {
-    /// Servers to start, on free ports of 127.0.0.1
+    /// Servers to start on free ports of 127.0.0.1
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',', default_values = ["punctual", "redis"])]
     pub(crate) start: Vec<Kind>,
-    /// The program to start as punctual [default: the one beside this program, or on the PATH]
+    /// The program to start as punctual [default: beside this program, or on the PATH]
     #[arg(long = "punctual", value_name = "PATH")]
     pub(crate) punctual_path: Option<PathBuf>,
     /// The program to start as redis, for example a valkey-server
@@ -115,21 +118,21 @@ pub(crate) struct Target {
 
 #[derive(Debug, Args)]
 pub(crate) struct Output {
-    /// A short run (under half a minute), smaller than the runs for which the bars hold
+    /// A short run (under half a minute); the bars are meant for longer runs
     #[arg(long)]
     pub(crate) quick: bool,
     /// Write SVG plots into this directory, which is created if it does not exist
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Write every figure of every round into this CSV file, one per line
+    /// Write every figure of every round into this CSV file, one figure per line
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Exit with status 1 if punctual misses a bar, or if the machine was too busy to judge one
+    /// Exit with status 1 if punctual misses a bar, or if the machine was too busy for a verdict
     #[arg(long)]
     pub(crate) strict: bool,
 }
 
-/// Options of every benchmark. Without them each benchmark has its own sizes.
+/// Options of every benchmark. Each benchmark has its own defaults.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How to run and what to write")]
 pub(crate) struct Common {
@@ -139,10 +142,10 @@ pub(crate) struct Common {
     /// Number of keys, fields, timers, jobs, entries or clients
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: Option<u64>,
-    /// Duration over which deadlines are spread, or of a load
+    /// Duration over which deadlines are spread, or duration of a load
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Option<Duration>,
-    /// Parts or commands to measure, separated by commas [default: all, or those that have a bar]
+    /// Parts or commands to measure, separated by commas [default: all parts; commands with a bar]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) tests: Vec<String>,
     #[command(flatten)]
@@ -152,7 +155,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Returns a size of a quick or of a full run.
+    /// Returns `quick` for a quick run, and `full` otherwise.
     pub(crate) fn usual<T>(&self, quick: T, full: T) -> T {
         if self.output.quick { quick } else { full }
     }
@@ -170,7 +173,7 @@ impl Common {
         self.seconds.unwrap_or(usual)
     }
 
-    /// Returns those of the `known` parts that were asked for.
+    /// Returns the parts that `--tests` names, or all `known` parts without `--tests`.
     pub(crate) fn parts(&self, known: &[&'static str]) -> Result<Vec<&'static str>> {
         if let Some(unknown) = self
             .tests
@@ -219,20 +222,20 @@ pub(crate) struct ServerOptions {
     #[arg(long, group = "mode", value_name = "CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) idle: Option<u32>,
-    /// Commands in flight on each connection
+    /// Numbers of commands in flight on each connection
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["1", "16", "64"],
           value_parser = clap::value_parser!(u32).range(1..=100_000), long_help = workload::help())]
     pub(crate) pipeline: Vec<u32>,
     /// Number of connections [default: 50; with --threads 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50_000))]
     pub(crate) clients: Option<u32>,
-    /// Size of a value
+    /// Size of a value in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub(crate) size: u32,
-    /// Commands per measurement [default: depends on the pipeline, about half a second each]
+    /// Number of commands per measurement [default: about half a second of commands]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Number of keys, drawn at random
+    /// Number of keys, from which commands draw at random
     #[arg(long, value_name = "N", default_value_t = 100_000,
           value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub(crate) keyspace: u64,
@@ -242,10 +245,10 @@ pub(crate) struct ServerOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct JobsOptions {
-    /// Jobs that are due in some hours, in the same queue as the jobs of `late`
+    /// Number of jobs that are due after the run, in the same queue as the jobs of `late`
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
     pub(crate) pending: u64,
-    /// Folder of the packages of the part `peers`, which scripts/setup job-peers makes
+    /// Folder of the packages for the part `peers`, which scripts/setup job-peers creates
     #[arg(long, value_name = "DIR", default_value = "target/job-peers")]
     pub(crate) packages: PathBuf,
     #[command(flatten)]

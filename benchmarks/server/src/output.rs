@@ -1,4 +1,4 @@
-//! Standard output, which may be a closed pipe: `punctual-bench ... | head`.
+//! Printing to standard output, which may be a closed pipe, as in `punctual-bench ... | head`.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -7,7 +7,7 @@ use signal_hook::consts::SIGPIPE;
 
 use crate::cleanup;
 
-/// Prints a line, as `say!` does. Ends the run if the pipe is closed.
+/// Prints a line to standard output, like `println!`. If the pipe is closed, ends the run.
 macro_rules! say {
     () => {
         $crate::output::line(format_args!(""))

@@ -11,7 +11,8 @@ use crate::error::Result;
 /// The width and height of a plot.
 const SIZE: (u32, u32) = (960, 540);
 
-/// Minimum width of a group of bars in pixels, for its name; plots with many groups are wider.
+/// Minimum width in pixels of a group of bars, so that its name fits. Plots with many groups are
+/// wider.
 const GROUP_WIDTH: u32 = 72;
 
 /// A point in the axes' units.
@@ -37,7 +38,8 @@ fn colour(series: usize) -> RGBColor {
     COLOURS[series % COLOURS.len()]
 }
 
-/// Plots the cumulative distribution of lateness: milliseconds on a logarithmic axis, and percent of all events.
+/// Plots the cumulative distribution of lateness: milliseconds on a logarithmic axis, and percent
+/// of all events.
 pub(crate) fn lateness(path: &Path, title: &str, foot: &str, curves: &[Curve]) -> Result<()> {
     let latest = curves
         .iter()
@@ -100,7 +102,8 @@ fn thinned(points: &[Point], left: f64) -> Vec<Point> {
     kept
 }
 
-/// Plots GET latency over time: each server's slowest and median GET, on a logarithmic axis.
+/// Plots the latency of GETs over time: each server's slowest and median GET, on a logarithmic
+/// axis.
 pub(crate) fn storm(path: &Path, title: &str, foot: &str, curves: &[(Curve, Curve)]) -> Result<()> {
     let all = || {
         curves
@@ -229,7 +232,8 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
         let plotting = chart.plotting_area();
         for (group, (name, _)) in bars.groups.iter().enumerate() {
             let (x, y) = plotting.map_coordinate(&(group as f64 + 0.5, 0.0));
-            // Pixels of the plotting area are relative to the page's corner, those of the area to its own.
+            // `x` and `y` are relative to the corner of the page; `area.draw` expects pixels
+            // relative to the corner of the area.
             let (x0, y0) = area.get_base_pixel();
             area.draw(&Text::new(
                 name.as_str(),

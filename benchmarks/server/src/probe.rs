@@ -1,6 +1,7 @@
-//! `bench expiry --probe`: the lateness of a few keys among many whose deadlines are far away (redis#15620).
+//! `bench expiry --probe`: the lateness of some keys among many keys whose deadlines are far away
+//! (redis#15620).
 //!
-//! A server that samples keys to find due ones meets the few only after it has sampled the many.
+//! A server that samples random keys to find due keys needs many samples until it finds these.
 
 use punctual_resp::encode_command;
 
@@ -14,13 +15,13 @@ use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::table::thousands;
 use crate::workload::key_name;
 
-/// Number of probes at each size.
+/// Number of keys whose lateness is measured at each size.
 const PROBES: u64 = 1_000;
 
 /// Numbers of keys with far deadlines.
 const SIZES: [u64; 4] = [0, 10_000, 100_000, 1_000_000];
 
-/// TTL of these keys in ms: a day.
+/// TTL of the keys with far deadlines in ms: a day.
 const FAR_MS: &[u8] = b"86400000";
 
 /// Runs the benchmark and prints the report.

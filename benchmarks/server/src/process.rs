@@ -7,14 +7,16 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
-/// User plus system CPU time of a process since its start: nanoseconds of each live thread, from `task/*/schedstat`.
+/// User plus system CPU time of a process since its start: nanoseconds of each live thread, from
+/// `task/*/schedstat`.
 #[derive(Debug, Clone)]
 pub(crate) struct CpuTime(HashMap<u64, u64>);
 
 impl CpuTime {
     /// Returns the CPU time of all threads of `pid`; `None` if it is not a process on this machine.
     ///
-    /// The kernel updates a thread's CPU time when the thread goes to sleep, so call it while the server is idle.
+    /// The kernel updates a thread's CPU time when the thread goes to sleep, so call this function
+    /// while the server is idle.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         let mut threads = HashMap::new();
         let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).ok()?;
@@ -40,7 +42,8 @@ impl CpuTime {
     }
 }
 
-/// Returns the CPU time of the calling thread ([`ClockId::ThreadCPUTime`]) or of this process ([`ClockId::ProcessCPUTime`]).
+/// Returns the CPU time of the calling thread ([`ClockId::ThreadCPUTime`]) or of this process
+/// ([`ClockId::ProcessCPUTime`]).
 pub(crate) fn own_cpu(clock: ClockId) -> Duration {
     Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }

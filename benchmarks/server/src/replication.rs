@@ -1,7 +1,8 @@
 //! `bench replication`: pairs of a primary and a replica.
 //!
-//! The servers of a pair run at the same time; pairs are measured one after the other. Primaries begin a full sync at once
-//! (`repl-diskless-sync-delay 0`); everything else is as the programs have it by default.
+//! The servers of a pair run at the same time; pairs are measured one after the other. Primaries
+//! begin a full sync at once (`repl-diskless-sync-delay 0`); other settings have the programs'
+//! defaults.
 
 use std::time::{Duration, Instant};
 
@@ -21,14 +22,16 @@ use crate::report::Report;
 use crate::sheet::{self, Bar, Column, Figures, Sheet};
 use crate::workload::Template;
 
-/// The settings of every server. A replica publishes `del` for an expired key of its primary, whose class is `g`.
+/// The settings of every server. The class `g` is for `del` events: a replica publishes `del` for
+/// an expired key of its primary.
 const SETTINGS: [(&str, &str); 2] = [
     ("repl-diskless-sync-delay", "0"),
     ("notify-keyspace-events", "Egx"),
 ];
 /// Time limit of a full sync.
 const SYNC_LIMIT: Duration = Duration::from_secs(600);
-/// Delay after the last acknowledgement, so that the replica sleeps and the kernel updates its CPU time.
+/// Delay after the last acknowledgement until the replica sleeps, so that the kernel has updated
+/// its CPU time.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// Runs the benchmark and prints the report.
@@ -51,7 +54,8 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
     Ok(())
 }
 
-/// Returns the pairs of programs, and columns with ratios to a pair of two that are not Punctual.
+/// Returns the wanted pairs of programs, and a column for each pair. The ratios are to a pair
+/// without Punctual.
 fn pairs(
     programs: &[Program],
     wanted: fn(&Program, &Program) -> bool,
@@ -64,7 +68,7 @@ fn pairs(
     let column = |(at, [from, to]): (usize, &[&Program; 2])| Column {
         label: format!("{} -> {}", from.label, to.label),
         product: format!("{} -> {}", from.product, to.product),
-        // A replica of ours of a redis-server has no bar.
+        // A pair with a redis-server as the primary has no bar.
         ours: from.ours,
         base: reference.filter(|reference| *reference != at),
     };
@@ -78,7 +82,8 @@ fn attach(replica: &mut Client, primary: &Server) -> Result<()> {
     replica.expect(&["REPLICAOF", "127.0.0.1", &port]).map(drop)
 }
 
-/// Returns whether the replica has its primary's data and follows it.
+/// Returns true if the replica's full sync has ended and its link to the primary is up. Returns an
+/// error after [`SYNC_LIMIT`].
 fn is_attached(replica: &mut Client, begun: Instant) -> Result<bool> {
     if begun.elapsed() > SYNC_LIMIT {
         return Err(Error::Invalid("no full sync within ten minutes".into()));
@@ -109,7 +114,7 @@ fn wait_for_replica(client: &mut Client) -> Result<()> {
     }
 }
 
-/// Full sync of many keys: its duration, and the longest GET on the primary.
+/// Measures a full sync of many keys: its duration, and the longest GET on the primary meanwhile.
 fn sync(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let keys = common.keys(200_000, 5_000_000);
     let (pairs, columns) = pairs(programs, |_, _| true);
@@ -146,7 +151,8 @@ fn sync(common: &Common, programs: &[Program], report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// CPU of a replica per SET that it applies. All replicas have the same primary, a redis-server if there is one.
+/// Measures the CPU time of a replica per SET that it applies. All replicas have the same program
+/// as their primary: a redis-server, if one is measured.
 fn apply(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let (keys, set) = (100_000, Template::new(&["SET", "key:{n}", "{data}"], 32));
     let source = programs
@@ -187,13 +193,14 @@ fn apply(common: &Common, programs: &[Program], report: &mut Report) -> Result<(
     Ok(())
 }
 
-/// Lateness of expired keys on a replica's own event stream. A replica removes a key when its primary says so.
+/// Measures the lateness of expired keys by the events that the replica publishes. A replica
+/// removes an expired key when it receives the primary's DEL.
 fn expiry(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let (keys, spread) = (common.keys(50_000, 1_000_000), common.seconds(4, 45));
-    // Keys of a redis-server primary expire late on any replica.
+    // With a redis-server as the primary, keys expire late on every replica.
     let (pairs, mut columns) = pairs(programs, |from, to| from.ours || !to.ours);
     for (column, [_, to]) in columns.iter_mut().zip(&pairs) {
-        // A redis-server replica of ours has no bar.
+        // A pair with a redis-server as the replica has no bar.
         column.ours &= to.ours;
     }
     let bars = [
@@ -212,14 +219,14 @@ fn expiry(common: &Common, programs: &[Program], report: &mut Report) -> Result<
             let (primary, replica) = (from.start(&SETTINGS)?, to.start(&SETTINGS)?);
             attach_and_wait(&mut replica.client()?, &primary)?;
             let expected = Expected {
-                // The primary has sent a DEL.
+                // The replica publishes `del`, because it executes the primary's DEL.
                 event: "del",
                 names: keys,
                 each: 1,
                 step_ms: 0,
             };
             let mut client = primary.client()?;
-            // The replica takes its share of the machine, so loading takes twice as long.
+            // Loading takes twice as long as without a replica, which uses the same processors.
             let first_ms = load_spread(&mut client, Entries::Keys, keys, 2, spread, round)?;
             wait_for_replica(&mut client)?;
             let receiver = Receiver::subscribe(&replica, expected)?;

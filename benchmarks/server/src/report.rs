@@ -24,12 +24,12 @@ pub(crate) struct Report {
     csv: Option<Csv>,
     quick: bool,
     strict: bool,
-    /// Punctual has missed a bar.
+    /// True if Punctual has missed a bar.
     missed: bool,
     sleeper: Sleeper,
-    /// Sleeps beside all measurements.
+    /// The sleeper's sleeps during all measurements.
     slept: Sleeps,
-    /// Number of verdicts that the machine was too busy for.
+    /// Number of bars without a verdict because the machine was too busy.
     unjudged: usize,
     written: Vec<PathBuf>,
     /// Notes for the header.
@@ -106,19 +106,19 @@ impl Report {
         say!();
     }
 
-    /// Begins to watch for other load on the machine.
+    /// Begins to record whether the machine has other work, for a new case.
     pub(crate) fn begin_case(&mut self) {
         self.sleeper.take();
     }
 
-    /// Returns whether the machine was too busy for a verdict since [`Self::begin_case`].
+    /// Returns true if the machine was too busy for a verdict since [`Self::begin_case`].
     pub(crate) fn end_case(&mut self) -> bool {
         let sleeps = self.sleeper.take();
         self.slept.add(&sleeps);
         sleeps.late()
     }
 
-    /// Returns the verdict, and remembers it for `--strict`.
+    /// Records a verdict for `--strict`, and returns it.
     pub(crate) fn note(&mut self, verdict: Verdict) -> Verdict {
         self.unjudged += usize::from(verdict == Verdict::Busy);
         self.missed |= verdict == Verdict::Miss;
@@ -134,7 +134,7 @@ impl Report {
         Ok(csv.line(&[&date, fields].concat())?)
     }
 
-    /// Draws a plot, if plots are enabled. `draw` gets its path and foot line.
+    /// Draws a plot by calling `draw` with the path and the foot line, if plots are enabled.
     pub(crate) fn plot(
         &mut self,
         name: &str,

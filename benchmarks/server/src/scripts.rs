@@ -5,7 +5,7 @@ use sha1::{Digest, Sha1};
 use crate::client::Client;
 use crate::error::Result;
 
-/// Calls of the loop in one measurement: each takes some milliseconds.
+/// Maximum number of calls of `eval_loop` in one measurement: each call takes some milliseconds.
 const LOOPS: u64 = 40;
 
 /// A script, or a library of functions, of one workload.
@@ -13,7 +13,7 @@ const LOOPS: u64 = 40;
 pub(crate) struct Script {
     /// Name of the workload.
     test: &'static str,
-    /// The command that loads it, without the source.
+    /// The command that loads the script, without the source.
     load: &'static [&'static str],
     source: &'static str,
 }
@@ -31,7 +31,8 @@ const SCRIPTS: &[Script] = &[
         load: LOAD,
         source: "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])",
     },
-    // A sliding window: the log of accepted requests is a sorted set by time. With random times it has about ten of them.
+    // A rate limiter with a sliding window: a sorted set has the times of accepted requests. With
+    // random times, it has about ten members.
     Script {
         test: "eval_limiter",
         load: LOAD,
@@ -64,7 +65,7 @@ redis.register_function('punctual_bench_get', function(keys) return redis.call('
     },
 ];
 
-/// The argument of `eval_cjson`: a job of 1,024 bytes as queues keep it.
+/// The argument of `eval_cjson`: a JSON text of 1,024 bytes, like the jobs of job queues.
 pub(crate) const JOB: &str = r#"{"id":"9f0c6f1e-5a0b-4b7e-8d1c-2f6f0f7f9a31","name":"send_invoice","queue":"billing","state":"waiting","attempts":0,"max_attempts":5,"priority":10,"delay":0,"created_at":1763800000123,"timeout_ms":30000,"progress":0.25,"options":{"remove_on_complete":true,"remove_on_fail":false,"backoff":{"type":"exponential","delay":1500,"jitter":0.1},"repeat":null},"data":{"customer":{"id":48213,"name":"Zo\u00eb Müller","email":"zoe.mueller@example.org","tags":["vip","newsletter","eu"]},"currency":"EUR","lines":[{"sku":"A-1001","text":"Paper, 80 g\/m2","count":12,"price":4.99,"tax":0.19},{"sku":"B-2040","text":"Toner \"black\"","count":1,"price":89.5,"tax":0.19},{"sku":"C-0007","text":"Delivery","count":1,"price":5.95,"tax":0.07}],"total":155.33,"note":"Please deliver to the back door.\nRing twice.","address":{"street":"Hauptstrasse 5","zip":"10115","city":"Berlin","position":[52.5323,13.3846]}},"parents":["billing:1","billing:7"],"log":["queued by api-3","validated"],"trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00000000"}"#;
 
 /// Returns the script of a workload.
@@ -72,7 +73,7 @@ pub(crate) fn of(test: &str) -> Option<&'static Script> {
     SCRIPTS.iter().find(|script| script.test == test)
 }
 
-/// Returns the number of calls to measure when the options say `requests`.
+/// Returns the number of calls to measure for `requests` of the options.
 pub(crate) fn requests(test: &str, requests: u64) -> u64 {
     if test == "eval_loop" {
         requests.min(LOOPS)
@@ -81,7 +82,8 @@ pub(crate) fn requests(test: &str, requests: u64) -> u64 {
     }
 }
 
-/// Returns whether a workload is measured at this pipeline depth: a long script only at 1.
+/// Returns true if a workload is measured at this pipeline depth. The long script is measured only
+/// at 1.
 pub(crate) fn allows(test: &str, pipeline: u32) -> bool {
     test != "eval_loop" || pipeline == 1
 }

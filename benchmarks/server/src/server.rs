@@ -1,7 +1,8 @@
-//! `bench server`: the server's CPU time per command, and (`--threads`) on different numbers of event loops.
+//! `bench server`: the server's CPU time per command; with `--threads`, for different numbers of
+//! event loops.
 //!
-//! Punctual gets `threads N`, redis `io-threads N` with `io-threads-do-reads`, its nearest equivalent: redis still runs
-//! all commands on one thread.
+//! Punctual is started with `threads N`. redis-server is started with `io-threads N` and
+//! `io-threads-do-reads`, its nearest equivalent, although it runs all commands on one thread.
 
 use std::time::Duration;
 
@@ -19,14 +20,14 @@ use crate::sheet::{self, Bar, BarList, Column, Figures, Sheet};
 use crate::table::thousands;
 use crate::workload::{self, Before, Each, Template, Workload};
 
-/// Delay after the last reply, so that the server sleeps and the kernel updates its CPU time.
+/// Delay after the last reply until the server sleeps, so that the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(5);
 
 /// Delay after FLUSHALL, in which the server frees the keys.
 const FREED: Duration = Duration::from_millis(200);
 
-/// Bounds on the CPU per command by redis-server's: the commands, the pipeline depths, and the bounds at them. Sorted sets have 100,000
-/// members, a range by scores returns 100 of them, and LINDEX reads the middle of a list. `eval_loop` runs a million steps.
+/// Limits for the ratio of Punctual's CPU time per command to redis-server's: names of commands,
+/// then pairs of a pipeline depth and the limit.
 type RatioBars = (&'static [&'static str], &'static [(u32, f64)]);
 const CPU_RATIOS: [RatioBars; 7] = [
     (
@@ -53,7 +54,8 @@ const CPU_RATIOS: [RatioBars; 7] = [
     (&["eval_loop"], &[(1, 1.0)]),
 ];
 
-/// Commands on many keys, whose CPU per command of several loops has the bound [`SPREAD_RATIO`] to the CPU of one loop.
+/// Commands on many keys. With several event loops, their CPU time per command is at most
+/// [`SPREAD_RATIO`] of the CPU time with one loop.
 const SPREAD_TESTS: [&str; 7] = [
     "set",
     "get",
@@ -64,7 +66,8 @@ const SPREAD_TESTS: [&str; 7] = [
     "mixed",
 ];
 const SPREAD_RATIO: f64 = 1.15;
-/// Commands on one key, or on keys with frequencies after Zipf's law, and their bound.
+/// Commands on one key, or on keys with frequencies by Zipf's law. Their limit is
+/// [`CONTENDED_RATIO`].
 const CONTENDED_TESTS: [&str; 8] = [
     "set_one",
     "get_one",
@@ -182,7 +185,8 @@ pub(crate) fn run(
     sheet.plot(report, file, title, "CPU, µs")
 }
 
-/// Starts each program with each number of threads. Ratios are to one thread of the same program.
+/// Starts each program with each number of threads. The ratios are to the same program with one
+/// thread.
 fn variants(threads: &[u32], programs: &[Program]) -> Result<(Vec<Server>, Vec<Column>)> {
     let (mut servers, mut columns) = (Vec::new(), Vec::new());
     for program in programs {
@@ -207,7 +211,7 @@ fn variants(threads: &[u32], programs: &[Program]) -> Result<(Vec<Server>, Vec<C
 }
 
 impl<'a> Bench<'a> {
-    /// Opens the connections. `settle` is the time that the server needs to fall asleep after the last reply.
+    /// Opens the connections. `settle` is the delay after the last reply until the server sleeps.
     pub(crate) fn open(
         server: &'a Server,
         clients: u32,

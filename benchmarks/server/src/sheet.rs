@@ -1,8 +1,9 @@
-//! The frame of all benchmarks: rounds on alternating columns, medians and ratios, bars and verdicts.
+//! The common part of all benchmarks: rounds, medians and ratios, bars and verdicts.
 //!
-//! A benchmark is a list of columns, a function that measures one of them once, and bars. The function returns figures by
-//! name; the unit at the end of a name (`GET p99, ms`) determines how the figure is shown, and whether a busy machine changes it.
-//! Every figure of every round is a line of the CSV file.
+//! A benchmark has a list of columns (usually servers), a function that measures one column once,
+//! and bars. The function returns figures by name. The unit at the end of a name (`GET p99, ms`)
+//! determines how the figure is shown, and whether a busy machine affects it. Every figure of every
+//! round is a line of the CSV file.
 
 use std::fmt;
 
@@ -53,13 +54,13 @@ pub(crate) struct Column {
     pub(crate) label: String,
     /// Name in the CSV file and in plots, with the version.
     pub(crate) product: String,
-    /// The bars apply to the column.
+    /// True if the bars apply to the column.
     pub(crate) ours: bool,
     /// The column to which ratios are computed.
     pub(crate) base: Option<usize>,
 }
 
-/// Returns a column for each program, with ratios to the last one that is not Punctual.
+/// Returns a column for each program. The ratios are to the last program that is not Punctual.
 pub(crate) fn columns(programs: &[Program]) -> Vec<Column> {
     let reference = programs.iter().rposition(|program| !program.ours);
     let column = |(at, program): (usize, &Program)| Column {
@@ -71,7 +72,7 @@ pub(crate) fn columns(programs: &[Program]) -> Vec<Column> {
     programs.iter().enumerate().map(column).collect()
 }
 
-/// A figure of all columns.
+/// The values of one figure in all columns.
 #[derive(Debug)]
 struct Line {
     case: String,
@@ -82,7 +83,7 @@ struct Line {
     verdicts: String,
 }
 
-/// A table under construction: cases, each with its figures.
+/// A table that grows by cases, each with several figures.
 #[derive(Debug)]
 pub(crate) struct Sheet {
     benchmark: &'static str,
@@ -100,10 +101,11 @@ impl Sheet {
         }
     }
 
-    /// Measures a case in all columns. `one` gets the column's index and the round.
+    /// Measures a case in all columns: calls `one` with the index of a column and the number of the
+    /// round.
     ///
-    /// Every other round begins at the last column, so that other load on the machine affects all of them. A server that does not know
-    /// the command of a case has no figures.
+    /// Every second round begins at the last column, so that other load on the machine affects all
+    /// columns. A server that does not know the command of a case has no figures.
     pub(crate) fn measure(
         &mut self,
         report: &mut Report,
@@ -133,7 +135,8 @@ impl Sheet {
         self.add(report, case, bars, &runs)
     }
 
-    /// Adds the figures of a case, by column and round, which were measured since [`Report::begin_case`].
+    /// Adds the figures of a case, by column and round. They were measured since the last
+    /// [`Report::begin_case`].
     pub(crate) fn add(
         &mut self,
         report: &mut Report,
@@ -152,7 +155,7 @@ impl Sheet {
         }
         let mut names: Vec<&str> = Vec::new();
         let measured = runs.iter().flatten().flat_map(Figures::names);
-        // A bar without a figure is a missed bar.
+        // Also adds the names of bars without figures: they are missed.
         for name in measured.chain(bars.iter().map(|(name, _)| *name)) {
             if !names.contains(&name) {
                 names.push(name);
@@ -227,7 +230,7 @@ fn unit(name: &str) -> &str {
     name.rsplit_once(", ").map_or("", |(_, unit)| unit)
 }
 
-/// Returns whether a figure is a duration, a CPU time or a rate, which a busy machine changes.
+/// Returns true if a busy machine affects the figure: it is a duration, a CPU time or a rate.
 fn is_timed(name: &str) -> bool {
     ["ms", "µs", "s", "1/s", "x"].contains(&unit(name)) || name.contains("CPU")
 }

@@ -1,7 +1,9 @@
 //! `bench expiry --storm`: all keys expire in one millisecond, while a client reads.
 //!
-//! A separate connection polls DBSIZE to find the time when the last key is expired. The client sends one GET at a time, alternating between
-//! live keys and due keys. Every reply is timed and checked: a due key must exist before its deadline and must not be readable after it.
+//! A separate connection polls DBSIZE to find the time at which the last key has expired. The
+//! client sends one GET at a time, of live keys (which do not expire) and of due keys in turn. It
+//! records the latency of each reply and checks it: a due key must exist before its deadline and
+//! must not be readable after it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,16 +31,16 @@ use crate::workload::key_name;
 const LIVE_KEYS: u64 = 10_000;
 /// Time for which the reader runs before the deadline, to measure GETs on a quiet server.
 const CALM_MS: u64 = 1_000;
-/// Time for which the reader runs after the last key is expired.
+/// Time for which the reader runs after the last key has expired.
 const AFTER_LAST: Duration = Duration::from_millis(300);
 /// Interval of the polls of DBSIZE.
 const POLL: Duration = Duration::from_millis(5);
 /// Resolution of the plot, in ms.
 const BUCKET_MS: f64 = 10.0;
-/// Time in which a server falls asleep.
+/// Delay until an idle server sleeps, so that the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(5);
 
-/// A GET: the time of sending in µs from the deadline, and the latency in ns.
+/// A GET: the time of sending in µs after the deadline (negative before it), and the latency in ns.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     sent: i64,
@@ -158,7 +160,7 @@ fn once(
     )?;
     let deadline_ms = deadline(first_ms);
     sleep_until(first_ms * 1000);
-    // A GET of a timer is an error.
+    // Timers are not keys, so only live keys are read.
     let due = if entries == Entries::Timers { 0 } else { keys };
     let stop = AtomicBool::new(false);
     let (watched, readings) = std::thread::scope(|scope| {
@@ -224,8 +226,8 @@ fn once(
     Ok((readings, figures))
 }
 
-/// Polls DBSIZE until it has the value from before loading. Returns the ms of that after the deadline (infinite if keys remain), and the
-/// number of remaining keys.
+/// Polls DBSIZE until it has the value from before loading. Returns the time after the deadline in
+/// ms, which is infinite if keys remain, and the number of remaining keys.
 fn watch(
     client: &mut Client,
     deadline_ms: u64,
@@ -245,7 +247,7 @@ fn watch(
     }
 }
 
-/// Sends GETs until it is stopped, every other one of a due key unless `keys` is 0.
+/// Sends GETs until it is stopped. Every second GET is of a due key, unless `keys` is 0.
 fn read(
     server: &Server,
     deadline_ms: u64,

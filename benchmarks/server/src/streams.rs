@@ -1,11 +1,18 @@
-//! `bench streams`: the lateness of what happens to entries of streams by themselves.
+//! `bench streams`: the lateness of leases and retention of stream entries, and the cost of
+//! consumer groups.
 //!
-//! Lease: a consumer is given entries at a constant rate and never acknowledges them; another one waits in XREADGROUP. A transaction asks the
-//! server for its time, adds entries, and has them delivered by XCLAIM, because XREADGROUP would take over entries whose lease has ended.
-//! Lateness is the time of reception minus that time and the lease.
+//! `lease`: one consumer receives entries at a constant rate and never acknowledges them. After the
+//! lease, another consumer, which waits in XREADGROUP, receives them. A transaction reads the
+//! server's time, adds entries, and delivers them to the first consumer by XCLAIM, because
+//! XREADGROUP would also deliver entries whose lease has ended. Lateness is the time of the second
+//! delivery minus the server's time and minus the lease.
 //!
-//! Retention: entries have IDs whose ages end over some seconds, all after the end of loading. They leave in the order of their IDs, and
-//! INFO counts them without touching the stream: lateness is the time of the first INFO that counts an entry minus its end.
+//! `retention`: the entries reach their maximum age over some seconds after the end of loading. The
+//! server removes them in the order of their IDs, and INFO has their number. Lateness is the time
+//! of the first INFO that counts an entry as removed, minus the time at which it reached the
+//! maximum age.
+//!
+//! `groups`: the CPU time of XREADGROUP and XACK, and the memory of pending entries.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,21 +31,21 @@ use crate::options::Common;
 use crate::report::Report;
 use crate::sheet::{self, Bar, Figures, Sheet};
 
-/// The lease in ms.
+/// Duration of the lease in ms.
 const LEASE_MS: u64 = 1_000;
 /// Interval between two deliveries.
 const BATCH_US: u64 = 1_000;
-/// Time after the last end after which an entry counts as lost.
+/// Time after the end of the last lease or age after which a missing entry counts as lost.
 const TIME_LIMIT_US: u64 = 10_000_000;
-/// Interval between two looks at INFO.
+/// Interval between two reads of INFO.
 const POLL_US: u64 = 200;
-/// The age of entries in ms; it only has to be longer than the load takes.
+/// Maximum age of entries in ms. It must be longer than loading takes.
 const AGE_MS: u64 = 3_600_000;
-/// Entries of one XREADGROUP whose CPU is measured.
+/// Number of entries per XREADGROUP in the measurement of CPU.
 const COUNT: u64 = 10;
-/// XREADGROUPs, and then XACKs, that are sent at once.
+/// Number of XREADGROUPs, and then of XACKs, that are sent at once.
 const PIPELINE: u64 = 16;
-/// Time in which a server falls asleep.
+/// Delay until an idle server sleeps, so that the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(5);
 
 /// Runs the benchmark and prints the report.
@@ -84,7 +91,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
     Ok(())
 }
 
-/// Measures entries whose leases end.
+/// Measures the lateness of entries whose leases end.
 fn lease(server: &Server, count: u64, duration: Duration) -> Result<Figures> {
     let mut crashing = server.client()?;
     crashing.expect(&["DEL", "pb:leased"])?;
@@ -121,8 +128,8 @@ fn lease(server: &Server, count: u64, duration: Duration) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Adds entries and has them delivered to a consumer, in one transaction a batch. Returns each ID with the server's time of its
-/// delivery in µs.
+/// Adds entries and delivers them to a consumer, with one transaction per batch. Returns each ID
+/// with the server's time of its delivery in µs.
 fn deliver(client: &mut Client, count: u64, duration_us: u64) -> Result<Vec<(Vec<u8>, u64)>> {
     let mut delivered = Vec::new();
     let begun_us = unix_micros();
@@ -160,7 +167,8 @@ fn deliver(client: &mut Client, count: u64, duration_us: u64) -> Result<Vec<(Vec
     Ok(delivered)
 }
 
-/// Reads the entries that are delivered again, and acknowledges them. Returns the arrival times of each entry.
+/// Reads the entries that are delivered a second time, and acknowledges them. Returns the arrival
+/// times of each entry.
 fn read_again(
     server: &Server,
     count: u64,
@@ -215,7 +223,7 @@ fn entry_ids(reply: &Value) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Measures entries whose age ends.
+/// Measures the lateness of entries that reach their maximum age.
 fn retention(server: &Server, count: u64, spread: Duration) -> Result<Figures> {
     let mut client = server.client()?;
     let spread_ms = spread.as_millis() as u64;
@@ -243,19 +251,20 @@ fn retention(server: &Server, count: u64, spread: Duration) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Returns the number of entries that have left streams by their retention, since the server started.
+/// Returns the number of entries that retention has removed since the server started.
 fn left(client: &mut Client) -> Result<u64> {
     client.info_number("stats", "stream_entries_retained_out")
 }
 
-/// Measures the CPU time of an XREADGROUP and the XACK of its entries, and the growth of memory while a consumer reads a whole stream.
+/// Measures the CPU time of an XREADGROUP and the XACK of its entries, and the growth of memory
+/// while a consumer reads a whole stream.
 fn groups(server: &Server, reads: u64, pending: u64) -> Result<Figures> {
     let mut client = server.client()?;
     fill(&mut client, "pb:group", reads * COUNT)?;
     let ((), cpu) = server.cpu_of(SETTLE, || read_and_acknowledge(&mut client, reads))?;
     client.expect(&["DEL", "pb:group"])?;
     fill(&mut client, "pb:pending", pending)?;
-    // The buffers of the replies are there before.
+    // A large reply first, so that the buffers for replies already exist before the measurement.
     client.expect(&["XRANGE", "pb:pending", "-", "+", "COUNT", "1000"])?;
     let before = server.resident()?;
     let mut read = 0;
@@ -274,7 +283,7 @@ fn groups(server: &Server, reads: u64, pending: u64) -> Result<Figures> {
     ]))
 }
 
-/// Creates a stream of `count` entries with two small fields, and a group that has read none.
+/// Creates a stream of `count` entries with two small fields, and a group that has read no entries.
 fn fill(client: &mut Client, key: &str, count: u64) -> Result<()> {
     client.expect(&["DEL", key])?;
     keyload::load(client, count, "XADD", |index, out| {

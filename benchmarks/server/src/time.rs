@@ -1,11 +1,13 @@
-//! `bench time`: the timers of a program: lateness of sleeps and ticks, and the cost of a poller's timeouts.
+//! `bench time`: timers in a program. Measures the lateness of sleeps and ticks, and the CPU cost
+//! of timeouts in a polling loop.
 //!
-//! Lateness: each way of waiting has its own thread. The threads sleep nearly all the time, so they run concurrently. A
-//! ticker is compared with the multiples of its period since its start; growing lateness is drift.
+//! Lateness: each way of waiting has its own thread. The threads sleep nearly all the time, so they
+//! run at the same time. A tick is due at a multiple of the ticker's period after its start;
+//! growing lateness is drift.
 //!
-//! The poller sleeps a thousand times per second, without timeouts or with a timeout armed before and cancelled after
-//! each sleep, in alternating phases of some seconds. The result is the CPU time of the whole process, including the
-//! driver.
+//! The polling loop sleeps [`POLLS`] times per second. Phases of some seconds without timeouts and
+//! with timeouts alternate; with timeouts, the loop arms a timeout before each sleep and cancels it
+//! afterwards. The result is the CPU time of the whole process, including the timer driver.
 
 use std::thread::sleep as std_sleep;
 use std::time::{Duration, Instant};
@@ -24,14 +26,14 @@ use crate::sheet::{Bar, Column, Figures, Sheet};
 
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// Polls per second, and the timeout armed at each.
+/// Number of polls per second. A timeout of [`TIMEOUT`] is armed at each poll.
 const POLLS: u32 = 1000;
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Waits in one way until `end`, and records each wait.
+/// A function that waits again and again in one way until `end`, and records each wait.
 type Way = fn(Instant, &mut Waits);
 
-/// The ways of waiting, and whether they are ours.
+/// The ways of waiting: the name, true for Punctual's own timers, and the function.
 const WAYS: [(&str, bool, Way); 4] = [
     ("time::sleep", true, |end, waits| {
         sleeps(end, waits, time::sleep)
@@ -48,7 +50,7 @@ const WAYS: [(&str, bool, Way); 4] = [
     }),
 ];
 
-/// Waits of one way: due time and end of each, in µs since the start.
+/// The waits of one way: the due time and the end of each wait, in µs since the start.
 struct Waits {
     begun: Instant,
     waits: Vec<(u64, u64)>,
@@ -96,7 +98,7 @@ pub(crate) fn run(common: &Common, report: &mut Report) -> Result<()> {
         waits.iter().for_each(|(due, now)| late.record(*now, *due));
         let mut figures = Figures::default();
         late.put(&mut figures);
-        // Lateness of the last one: more than a period is drift.
+        // The lateness of the last wait. A ticker that is late by more than its period has drifted.
         let last = waits.last().map_or(f64::INFINITY, |(due, now)| {
             now.saturating_sub(*due) as f64 / 1e3
         });
@@ -169,7 +171,7 @@ fn ticks(end: Instant, waits: &mut Waits) {
     }
 }
 
-/// Polls for the duration `lasting`. Returns the CPU time per second.
+/// Runs the polling loop for the duration `lasting`. Returns the CPU time per second.
 fn poll(lasting: Duration, with_timeouts: bool) -> f64 {
     let begun = Instant::now();
     let cpu = own_cpu(ClockId::ProcessCPUTime);

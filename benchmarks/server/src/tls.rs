@@ -1,8 +1,9 @@
 //! `bench tls`: the server's CPU time per encrypted command and per new encrypted connection.
 //!
-//! The connections of a round send a batch each, then each waits for its replies, which have a fixed size. New connections come
-//! at a constant rate, with a full handshake, a PING and an end each; meanwhile a client on the plain port waits for PINGs,
-//! which shows how long handshakes keep the event loop from its work.
+//! GETs: each connection sends a batch; then each connection reads its replies, which have a fixed
+//! size. New connections are opened at a constant rate; each makes a full handshake, sends a PING
+//! and closes. Meanwhile a client on the port without TLS sends PINGs: their latency shows how long
+//! handshakes block the event loop.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,16 +28,16 @@ use crate::report::Report;
 use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::table::thousands;
 
-/// Connections that send GETs, and the pipeline depths with the bounds on the CPU by redis-server's.
+/// Number of connections that send GETs.
 const CLIENTS: usize = 50;
 const CPU_RATIOS: [(u64, &str, f64); 2] = [(1, "GET, P=1, µs", 0.9), (16, "GET, P=16, µs", 0.8)];
-/// New connections a second.
+/// Number of new connections per second.
 const RATE: u64 = 1_000;
-/// The key, its value and the reply.
+/// The key that the GETs read; [`REPLY`] is the reply with its value.
 const KEY: &str = "tls:key";
 const VALUE: &str = "abc";
 const REPLY: &[u8] = b"$3\r\nabc\r\n";
-/// Time in which an idle server's CPU time is accounted for.
+/// Delay until an idle server sleeps, so that the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(20);
 
 type Encrypted = StreamOwned<ClientConnection, TcpStream>;
@@ -91,7 +92,8 @@ fn invalid(error: impl std::fmt::Display) -> Error {
     Error::Invalid(error.to_string())
 }
 
-/// Writes a server's certificate and key, and returns what clients need to trust it.
+/// Writes a server's certificate and key into the folder. Returns the configuration of clients,
+/// which trust the certificate.
 fn certificates(folder: &Path) -> Result<ClientConfig> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -162,7 +164,7 @@ fn gets(
             Ok(())
         })?;
         if !replies.ends_with(REPLY) {
-            return Err(Error::Invalid("a GET has another reply".into()));
+            return Err(Error::Invalid("a GET got an unexpected reply".into()));
         }
         figures.put(name, cpu * 1e6 / (turns * each) as f64);
     }
@@ -187,7 +189,7 @@ fn connections(
                 std::thread::sleep(due.saturating_sub(begun.elapsed()));
                 let mut stream = connect(addr, config)?;
                 stream.conn.send_close_notify();
-                // The server may have ended the connection already.
+                // The flush fails if the server has already closed the connection.
                 let _ = stream.flush();
             }
             let rate = count as f64 / begun.elapsed().as_secs_f64();
@@ -213,7 +215,7 @@ fn connections(
     Ok(())
 }
 
-/// Sends a PING on the plain port each millisecond.
+/// Sends a PING on the port without TLS each millisecond. Returns the latencies in ns.
 fn ping(server: &Server, done: &AtomicBool) -> Result<Histogram<u64>> {
     let mut latency = histogram();
     let mut client = server.client()?;

@@ -1,9 +1,11 @@
-//! `bench tracking`: what client-side caching costs the server.
+//! `bench tracking`: the server's cost of client-side caching.
 //!
-//! Clients in tracking mode read keys, and a writer then changes random keys at a steady pace. In the case `own` each client has keys of
-//! its own and reads a key again as soon as its invalidation arrives. In the case `shared` all clients have read the same keys: at first
-//! a write invalidates a key for all of them, and then for those that have read it since; for each write one of
-//! the clients reads a random key. The invalidations that arrive are counted: both servers must send as many.
+//! Clients in tracking mode read keys. Then a writer changes random keys at a constant rate. In the
+//! case `own`, each client has its own keys, and reads a key again as soon as its invalidation
+//! arrives. In the case `shared`, all clients have read the same keys, so a write sends
+//! invalidations to all clients that have read the key since its last invalidation; for each write,
+//! one of the clients reads a random key. The benchmark counts the invalidations: both servers must
+//! send the same number.
 
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -25,22 +27,22 @@ use crate::report::Report;
 use crate::sheet::{self, Bar, Figures, Sheet};
 use crate::table::thousands;
 
-/// Number of keys that each client has read, and writes a second.
+/// Number of keys that each client reads. [`RATE`] is the number of writes per second.
 const KEYS: u32 = 1_000;
 const RATE: f64 = 10_000.0;
-/// Time between two pieces of the writer's pipeline.
+/// Interval at which the writer sends a part of its writes.
 const STEP: Duration = Duration::from_millis(1);
-/// Silence after which the last invalidation has arrived, and until which the server sleeps.
+/// Time without an invalidation after which no more will arrive, and after which the server sleeps.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Who has read which keys.
+/// Which keys the clients read; see the head of this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Case {
     Own,
     Shared,
 }
 
-/// A load: who has read which keys, the number of clients, and the duration of the writes.
+/// A load: the case, the number of clients, and the duration of the writes.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     case: Case,
@@ -48,7 +50,7 @@ struct Shape {
     lasting: Duration,
 }
 
-/// How far the writer is.
+/// The progress of the writer.
 #[derive(Debug, Default)]
 struct Progress {
     written: AtomicU64,
@@ -59,7 +61,7 @@ struct Progress {
 struct Reader {
     stream: TcpStream,
     decoder: Decoder,
-    /// Encoded reads that wait for the end of the event.
+    /// Encoded reads to send after all received invalidations have been processed.
     reads: Vec<u8>,
 }
 
@@ -97,7 +99,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
     Ok(())
 }
 
-/// Returns the name of a key: that of a client in the case `own`.
+/// Returns the name of a key. In the case `own`, it contains the number of the client.
 fn key(case: Case, client: u32, number: u32) -> String {
     match case {
         Case::Own => format!("pb:track:{client:05}:{number:05}"),
@@ -126,7 +128,7 @@ fn once(server: &Server, shape: Shape, round: u32) -> Result<Figures> {
     let before = server.resident()?;
     let mut readers = Vec::new();
     for (number, mut client) in (0..clients).zip(joined) {
-        // In pieces, so that neither server keeps large buffers.
+        // Reads the keys in parts, so that no server allocates large buffers.
         for piece in (0..KEYS).collect::<Vec<_>>().chunks(100) {
             let mut words = vec!["MGET".to_owned()];
             words.extend(piece.iter().map(|n| key(case, number, *n)));
@@ -167,7 +169,7 @@ fn once(server: &Server, shape: Shape, round: u32) -> Result<Figures> {
     ]))
 }
 
-/// Writes random keys at the pace of the options. Returns their number.
+/// Writes random keys at [`RATE`]. Returns the number of writes.
 fn write_keys(server: &Server, shape: Shape, round: u32, progress: &Progress) -> Result<u64> {
     let mut random = ChaCha8Rng::seed_from_u64(round.into());
     let mut client = server.client()?;
@@ -192,7 +194,8 @@ fn write_keys(server: &Server, shape: Shape, round: u32, progress: &Progress) ->
     Ok(written)
 }
 
-/// Receives invalidations, and reads keys again, until the writer is done and nothing more arrives. Returns the numbers of both.
+/// Receives invalidations, and reads keys again, until the writer is done and no more invalidations
+/// arrive. Returns the number of invalidations and of reads.
 fn read_keys(
     addr: SocketAddr,
     shape: Shape,
@@ -246,7 +249,7 @@ fn read_keys(
 }
 
 impl Reader {
-    /// Sends the reads, which fit into the socket's buffer.
+    /// Sends the reads. They fit into the socket's buffer, so the write does not block.
     fn send(&mut self, addr: SocketAddr) -> Result<()> {
         if self.reads.is_empty() {
             return Ok(());

@@ -1,29 +1,31 @@
 //! The workloads of `bench server`, one row each, and their encoding.
 //!
-//! A row's words may contain placeholders: `{n}` is a random number for each command (12 digits), `{z}` one that follows Zipf's
-//! law, `{i}` the next one, `{data}` the value, `{sha}` the SHA1 of the row's script, `{job}` a JSON text of 1 KB. A word `;` ends one command of a
-//! mix. Everything else is sent literally.
+//! A row's words may contain placeholders. `{n}`, `{z}` and `{i}` are numbers of 12 digits that
+//! differ for each command: `{n}` is random, `{z}` is random by Zipf's law, and `{i}` counts up.
+//! `{data}` is the value, `{sha}` the SHA1 digest of the row's script, `{job}` a JSON text of 1 KB.
+//! A word `;` separates the commands of a mix. All other words are sent literally.
 
 use punctual_resp::encode_command;
 
 use crate::error::{Error, Result};
 use crate::scripts::{self, Script};
 
-/// Digits of `{n}`: after `key:` they make a key of 16 bytes, as in redis-benchmark.
+/// Number of digits of a number. With `key:` before it, a key has 16 bytes, as in redis-benchmark.
 const DIGITS: usize = 12;
 
 /// Distribution of a placeholder's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Draw {
-    /// All numbers are equally frequent.
+    /// All numbers have the same probability.
     Even,
-    /// The number k has a frequency in proportion to 1 / (k + 1): Zipf's law with exponent 1.
+    /// The probability of k is proportional to 1 / (k + 1): Zipf's law with exponent 1.
     Zipf,
     /// Each number is used once, in ascending order.
     Next,
 }
 
-/// The placeholders, and the bytes that stand for them while a template is built. No other byte of a template is 1, 2 or 3.
+/// The placeholders of numbers, and the bytes that represent them while a template is built.
+/// Templates contain no other bytes 1, 2 and 3.
 const DRAWS: [(&str, char, Draw); 3] = [
     ("{n}", '\u{1}', Draw::Even),
     ("{z}", '\u{2}', Draw::Zipf),
@@ -37,20 +39,21 @@ pub(crate) struct Workload {
     pub(crate) name: &'static str,
     /// The command, one word per argument; the commands of a mix, separated by `;`.
     command: &'static [&'static str],
-    /// Required state before the measurement.
+    /// The state that the measurement requires.
     pub(crate) before: Before,
 }
 
 /// Initial state of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Any state: earlier rounds do not change the cost.
+    /// Any state: data of earlier rounds does not change the cost.
     Anything,
-    /// No keys.
+    /// An empty database.
     Nothing,
-    /// These keys are removed first, so that each round starts in the same state.
+    /// A database without these keys, so that each round starts in the same state.
     Without(&'static [&'static str]),
-    /// The keys are removed, and then this command runs for as many values of `{n}` as [`Each`] defines.
+    /// The keys `without` are removed, and then the command `with` runs for as many values of `{n}`
+    /// as `each` defines.
     Filled {
         with: &'static [&'static str],
         each: Each,
@@ -98,7 +101,8 @@ pub(crate) const WORKLOADS: &[Workload] = &[
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(1000), without: &["mylist"] } },
     Workload { name: "lindex", command: &["LINDEX", "mylist", "50000"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(100_000), without: &["mylist"] } },
-    // The cost of pushing and popping does not depend on the list's length; loading it takes some seconds.
+    // The cost of pushing and popping does not depend on the list's length; loading it takes some
+    // seconds.
     Workload { name: "lindex_10m", command: &["LINDEX", "mylist", "5000000"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(10_000_000), without: &["mylist"] } },
     Workload { name: "sadd",   command: &["SADD", "myset", "element:{n}"], before: Without(&["myset"]) },
@@ -123,7 +127,8 @@ pub(crate) const WORKLOADS: &[Workload] = &[
                before: Filled { with: &["XADD", "mystream", "{n}-1", "myfield", "{data}"], each: Each::Key, without: &["mystream"] } },
     Workload { name: "xread_100", command: &["XREAD", "COUNT", "100", "STREAMS", "mystream", "{n}"],
                before: Filled { with: &["XADD", "mystream", "{n}-1", "myfield", "{data}"], each: Each::Key, without: &["mystream"] } },
-    // For several loops: collections under many keys, a mix, one key that all clients use, and frequencies after Zipf's law.
+    // For several event loops: collections with many keys, a mix of commands, one key that all
+    // clients use, and keys with frequencies by Zipf's law.
     Workload { name: "lpush_many", command: &["LPUSH", "list:{n}", "{data}"], before: Nothing },
     Workload { name: "zadd_many", command: &["ZADD", "zset:{n}", "{n}", "element:{n}"], before: Nothing },
     Workload { name: "mixed",  before: Nothing, command: &[
@@ -192,13 +197,13 @@ impl Workload {
     }
 }
 
-/// Encoded commands, with holes for the numbers.
+/// Encoded commands with *holes*: places for the numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
     /// Offset and distribution of each placeholder in `bytes`.
     holes: Vec<(usize, Draw)>,
-    /// Where each command ends: in `bytes`, and in `holes`.
+    /// The end of each command: an index into `bytes`, and an index into `holes`.
     ends: Vec<(usize, usize)>,
 }
 
@@ -250,7 +255,8 @@ impl Template {
         &self.bytes
     }
 
-    /// Returns `times` commands, to be filled in place: the template's one after the other, from `first` on.
+    /// Returns a template with `times` commands: the commands of this template in turn, beginning
+    /// with the command `first`.
     pub(crate) fn repeat(&self, first: usize, times: usize) -> Self {
         let mut all = Self {
             bytes: Vec::with_capacity(self.bytes.len() * times),
@@ -281,7 +287,7 @@ impl Template {
     }
 }
 
-/// Returns `key:` and twelve digits, as in the workloads.
+/// Returns the name of a key: `key:` and twelve digits, as in the workloads.
 pub(crate) fn key_name(index: u64) -> [u8; 16] {
     let mut name = *b"key:000000000000";
     write_digits(&mut name[4..], index);

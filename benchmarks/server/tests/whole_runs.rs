@@ -1,4 +1,5 @@
-//! Small whole runs of the program against real servers; skipped, with a word, where one is not installed.
+//! Short runs of the whole program with real servers. A test is skipped, with a message, if its
+//! server is not installed.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -12,7 +13,8 @@ fn run(line: &str) -> Output {
         .unwrap()
 }
 
-/// Runs a benchmark on one kind of server with a CSV file. Returns the file's text; `None` if the server is not installed.
+/// Runs a benchmark on one kind of server with a CSV file. Returns the file's text; `None` if the
+/// server is not installed.
 fn measured(start: &str, line: &str) -> Option<String> {
     let directory = tempfile::tempdir().unwrap();
     let (csv, out) = (directory.path().join("a.csv"), directory.path().display());
@@ -29,7 +31,7 @@ fn measured(start: &str, line: &str) -> Option<String> {
     Some(std::fs::read_to_string(csv).unwrap())
 }
 
-/// Returns the only value of this figure.
+/// Returns the value of a figure, which must occur once in the file.
 fn value(csv: &str, figure: &str) -> f64 {
     let quoted = format!(",\"{figure}\",");
     let plain = format!(",{figure},");
@@ -49,10 +51,11 @@ fn expiry_counts_every_key() {
     assert!(value(&csv, "late p50, ms") > 0.0);
 }
 
-/// Punctual has deadlines of fields; the benchmark receives exactly one event per field, none of them early.
+/// Punctual has deadlines of hash fields: the benchmark receives one event per field, and no event
+/// is early.
 #[test]
 fn every_event_of_a_field_is_received() {
-    // The program that the workspace's tests have built.
+    // `cargo test` of the whole workspace builds this program.
     if !Path::new(PROGRAM).with_file_name("punctual").is_file() {
         eprintln!("skipped: punctual is not built");
         return;
@@ -134,7 +137,7 @@ fn a_closed_pipe_causes_no_panic() {
         assert!(!complaints.contains("panicked"), "{line}: {complaints}");
         assert_eq!(output.status.code(), Some(code), "{line}: {complaints}");
     }
-    // Standard error is closed, too.
+    // Standard error is closed as well.
     for line in ["nosuch", "expiry --url nosuch"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -1,11 +1,13 @@
-//! A timer runtime for quinn: all connections share one wheel, and the wheel sleeps on one tokio timer.
+//! A timer runtime for quinn: all connections share one wheel, and the wheel sleeps on one tokio
+//! timer.
 //!
 //! ```sh
 //! cargo run --release --manifest-path benchmarks/timers/Cargo.toml --example quic -- 100   # connections
 //! ```
 //!
-//! A QUIC connection has one timer and changes its deadline with nearly every packet. Here such a change writes one record
-//! of the wheel. Wakers are woken and dropped after the lock is released, because both may drop timers.
+//! A QUIC connection has one timer and changes its deadline with nearly every packet. Here such a
+//! change writes one record of the wheel. Wakers are woken and dropped after the lock is released,
+//! because both may drop timers.
 
 use std::error::Error;
 use std::future::Future;
@@ -24,13 +26,13 @@ use quinn::{
 use tokio::runtime::Handle;
 use tokio::time::{Sleep, sleep_until};
 
-/// Maximum number of timers that fire in one poll of the driver, so that other tasks run too.
+/// Maximum number of timers that fire in one poll of the driver, so that other tasks can run.
 const BATCH: usize = 1_024;
 
-/// Longest sleep of the driver, while no timer is armed.
+/// Maximum duration of a sleep of the driver, which sleeps so long while no timer is armed.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
-/// quinn's runtime on tokio, with timers of the wheel.
+/// A runtime for quinn: tokio's runtime, but with the timers of the wheel.
 #[derive(Clone, Debug)]
 struct WheelRuntime {
     tokio: Handle,
@@ -117,7 +119,7 @@ impl Runtime for WheelRuntime {
     }
 }
 
-/// A timer of quinn: a key of the wheel, stale once the timer has fired.
+/// A timer of quinn: a key of the wheel. The key is stale after the timer has fired.
 #[derive(Debug)]
 struct Timer {
     shared: Arc<Shared>,
@@ -160,7 +162,7 @@ impl Drop for Timer {
     }
 }
 
-/// The task that fires timers. It ends with the runtime and the last timer.
+/// The task that fires timers. It ends when the runtime and all timers have been dropped.
 struct Driver(Weak<Shared>);
 
 impl Future for Driver {
@@ -253,7 +255,8 @@ async fn connect(
     })
 }
 
-/// Sends `bytes` through a stream of each connection, one after the other, and waits for the acknowledgements.
+/// Sends `bytes` through a stream of each connection, one after the other, and waits for the
+/// acknowledgements.
 async fn transfer(loopback: &Loopback, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     for (client, server) in &loopback.pairs {
         let sending = async {
@@ -293,7 +296,8 @@ mod tests {
     use super::*;
     use quinn::ConnectionError;
 
-    /// Longer than a busy machine takes while the clock runs; less than quinn's default of 30 s.
+    /// Idle timeout: long enough for the part of the test with a running clock on a busy machine,
+    /// and shorter than quinn's default of 30 s.
     const IDLE: Duration = Duration::from_secs(20);
 
     async fn one(configure: impl Fn(&mut TransportConfig)) -> Loopback {
@@ -308,7 +312,7 @@ mod tests {
     async fn an_idle_connection_ends_on_time() {
         let loopback = one(|_| {}).await;
         transfer(&loopback, &[7; 1 << 20]).await.unwrap();
-        // The clock is stopped: time jumps from deadline to deadline.
+        // From here on, the clock is stopped, and jumps from deadline to deadline.
         let quiet = tokio::time::Instant::now();
         tokio::time::pause();
         let (client, server) = &loopback.pairs[0];

@@ -1,6 +1,7 @@
-//! An allocator that counts the bytes of live blocks, and their maximum.
+//! An allocator that counts the bytes of allocated blocks, and their maximum.
 //!
-//! Counting is off during timing; an allocation then costs one more read of a flag.
+//! During measurements of time the counting is off; an allocation then only checks a flag in
+//! addition.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
@@ -9,10 +10,11 @@ static COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
 
-/// The system's allocator with counts.
+/// The system's allocator, with counters.
 pub struct Counted;
 
-/// Returns the bytes that glibc's malloc takes for a block: a header of 8 bytes, and a multiple of 16 in total.
+/// Returns the number of bytes that glibc's malloc uses for a block: the block and a header of 8
+/// bytes, rounded up to a multiple of 16.
 fn taken(size: usize) -> isize {
     (size + 8).next_multiple_of(16).max(32) as isize
 }
@@ -51,19 +53,19 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// Starts counting from zero, or stops.
+/// Sets the counters to zero, and starts or stops counting.
 pub fn set_counting(on: bool) {
     LIVE.store(0, Relaxed);
     MOST.store(0, Relaxed);
     COUNTING.store(on, Relaxed);
 }
 
-/// Returns the number of bytes allocated since the start and not freed.
+/// Returns the number of bytes that were allocated since counting started, and not freed.
 pub fn live() -> usize {
     LIVE.load(Relaxed).max(0) as usize
 }
 
-/// Returns the greatest number of live bytes since the last call.
+/// Returns the maximum number of allocated bytes since the last call.
 pub fn take_most() -> usize {
     MOST.swap(LIVE.load(Relaxed), Relaxed).max(0) as usize
 }

@@ -1,4 +1,5 @@
-//! The bars of `Wheel`, the default choice: limits of its figures, which are set independently of measurements.
+//! The bars of `Wheel`, the default queue: limits for its figures, which were set before the
+//! measurements.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +11,7 @@ use crate::results::{Figure, Results};
 use crate::table::{count, number};
 use crate::workload::FEW_HUNDRED;
 
-/// A figure, the numbers of timers that the bar applies to, and its limit.
+/// A figure, the range of numbers of timers for which the bar holds, and the bar.
 type Limit = (Figure, RangeInclusive<usize>, Bar);
 
 const EVERY: RangeInclusive<usize> = 1..=usize::MAX;
@@ -47,7 +48,8 @@ const BARS: [Limit; 20] = [
     ),
 ];
 
-/// Returns the table of the bars whose figures were measured. If the machine was `busy`, durations get no verdict.
+/// Returns the table of the bars whose figures were measured. If the machine was `busy`, durations
+/// have the verdict `BUSY`.
 pub fn table(results: &Results, busy: bool) -> String {
     let mut table = Table::new(
         4,

@@ -1,21 +1,24 @@
-//! Measurement of durations: CPU time of this thread, or the time-stamp counter for short sections.
+//! Measurement of durations: by the CPU time of this thread, or by the time-stamp counter for short
+//! *sections* of work.
 //!
-//! Reading the CPU time is a system call of about half a microsecond, so it times batches of milliseconds; other
-//! processes do not disturb it. The counter times shorter sections, many of them, and interrupted ones are left out.
+//! Other processes do not disturb the CPU time, but reading it is a system call of about half a
+//! microsecond, so it measures batches that take milliseconds. The counter measures many shorter
+//! sections. Sections that were interrupted are left out.
 
 use std::time::Duration;
 
 use punctual_figures::spread::Spread;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Amount of work in a round, and its limits of time.
+/// The amount of work in a round, and its time limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Number of operations in a round, if time permits.
     pub operations: usize,
-    /// Maximum duration of a batch. A batch that takes longer is cut short, and its figure covers the completed operations.
+    /// Maximum duration of a batch. A batch that takes longer is cut short: its figure is the cost
+    /// of the completed operations.
     pub cut_after: Duration,
-    /// Maximum duration of the preparation of a round, which is cancelled then.
+    /// Maximum duration of the preparation of a round. After that, the round is cancelled.
     pub patience: Duration,
 }
 
@@ -24,7 +27,7 @@ pub struct Pace {
 pub struct Took {
     /// Nanoseconds per operation.
     pub nanos: f64,
-    /// Whether the batch was cut short.
+    /// True if the batch was cut short.
     pub cut: bool,
 }
 
@@ -39,8 +42,8 @@ pub fn cpu() -> Duration {
     cpu_time(ClockId::ThreadCPUTime)
 }
 
-/// Times operations in chunks that double in size, so that the clock is rarely read, but slow operations can still be
-/// cut short.
+/// Measures operations in chunks that double in size, so that the clock is rarely read, but slow
+/// operations can be cut short.
 pub fn batch(operations: usize, cut_after: Duration, mut operation: impl FnMut()) -> Took {
     let (mut done, mut next) = (0, 1);
     let start = cpu();
@@ -61,14 +64,14 @@ pub fn batch(operations: usize, cut_after: Duration, mut operation: impl FnMut()
     }
 }
 
-/// Times a batch of `operations` after an eighth of it that warms up.
+/// Measures a batch of `operations`, after a batch of an eighth as many that warms up.
 pub fn timed(operations: usize, pace: &Pace, mut operation: impl FnMut()) -> Took {
-    // Both calls have one type, so that the operation is compiled once, and inlined.
+    // Both calls pass the same type, so that the operation is compiled once and inlined.
     batch(operations / 8 + 1, pace.cut_after / 4, &mut operation);
     batch(operations, pace.cut_after, &mut operation)
 }
 
-/// Sections of equal work, timed one by one. The first eighth of them warms up.
+/// Sections of equal work that are measured one by one. The first eighth of them warms up.
 pub struct Sections {
     /// Number of operations in a section.
     each: usize,
@@ -80,10 +83,10 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// From this number of operations on, a section is long enough for the CPU clock.
+    /// From this number of operations on, a section is long enough to be measured by CPU time.
     const LONG: usize = 50_000;
 
-    /// Returns a measurement of sections with `each` operations each.
+    /// Creates a measurement of sections that have `each` operations.
     pub fn of(each: usize) -> Self {
         let mut sections = Sections {
             each: 1,
@@ -103,7 +106,7 @@ impl Sections {
         }
     }
 
-    /// Times one section.
+    /// Measures one section.
     #[inline]
     pub fn time(&mut self, work: impl FnOnce()) {
         let nanos = if self.each >= Self::LONG {
@@ -120,7 +123,7 @@ impl Sections {
         self.spent += nanos;
     }
 
-    /// Returns whether the round needs another section.
+    /// Returns true if the round needs another section.
     pub fn wants_more(&self, pace: &Pace) -> bool {
         self.is_short(pace) && self.spent < pace.cut_after.as_nanos() as f64
     }
@@ -139,7 +142,8 @@ impl Sections {
     }
 }
 
-/// Returns the mean of sections of equal work. Sections above ten times the median were interrupted and are left out.
+/// Returns the mean duration of sections of equal work. Sections that took more than ten times the
+/// median count as interrupted, and are left out.
 fn undisturbed_mean(sections: &[f64]) -> f64 {
     let median = Spread::of(sections.iter().copied()).map_or(f64::NAN, |spread| spread.median);
     let undisturbed = || sections.iter().filter(|&&section| section <= median * 10.0);
@@ -153,7 +157,8 @@ mod tests {
     #[test]
     fn interrupted_sections_do_not_count() {
         assert_eq!(undisturbed_mean(&[2.0, 4.0, 3.0, 500.0]), 3.0);
-        // The growth of a queue belongs to its cost: a section of a few times the median counts.
+        // A section that takes a few times the median counts: in it, the queue may have grown,
+        // which is part of its cost.
         assert_eq!(undisturbed_mean(&[1.0, 1.0, 1.0, 5.0]), 2.0);
     }
 

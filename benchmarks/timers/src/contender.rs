@@ -1,4 +1,5 @@
-//! The operations that the comparison needs of a queue. All times are microseconds since the start.
+//! `Contender`: the operations of a queue in the comparison. All times are in microseconds since
+//! the start.
 
 use fastrand::Rng;
 use punctual::{Heap, Wheel};
@@ -16,7 +17,8 @@ pub enum Role {
     Ours,
     /// A queue of another library.
     Peer,
-    /// No queue: it accesses the memory that any queue needs, and so shows the cost of the harness.
+    /// Not a queue: it only accesses the memory that any queue needs, and so shows the cost of the
+    /// benchmark itself.
     Floor,
 }
 
@@ -26,18 +28,19 @@ pub trait Contender: Default + 'static {
     const NAME: &'static str;
     /// Origin of the queue.
     const ROLE: Role = Role::Peer;
-    /// Length of a tick in microseconds, and so the greatest lateness. 1 for exact queues.
+    /// Length of a tick in microseconds, which is the maximum lateness. 1 for exact queues.
     const TICK: u64 = 1;
-    /// Maximum number of timers with a bearable cost; tables name this limit.
+    /// Maximum number of timers with which the queue is measured, because it is too slow with more.
+    /// Tables name this limit.
     const MAX_TIMERS: usize = usize::MAX;
-    /// A handle to a timer: the caller's data per timer.
+    /// A handle to a timer, which the caller stores.
     type Handle: Copy;
 
     /// Arms a timer.
     fn arm(&mut self, deadline: u64, payload: u64) -> Self::Handle;
     /// Cancels a timer. Returns whether it was armed.
     fn cancel(&mut self, handle: Self::Handle) -> bool;
-    /// Changes the deadline of an armed timer; some peers cancel and arm.
+    /// Changes the deadline of an armed timer. Some peers cancel it and arm another one.
     fn rearm(&mut self, handle: &mut Self::Handle, deadline: u64);
     /// Fires all timers due at `now`, in the queue's order.
     fn fire(&mut self, now: u64, out: &mut impl FnMut(u64));
@@ -49,10 +52,11 @@ pub trait Contender: Default + 'static {
     }
 }
 
-/// Runs one round of a workload; `None` if its preparation took too long.
+/// A function that runs one round of a workload. It returns `None` if the preparation took too
+/// long.
 type Round = fn(Workload, usize, &mut Rng, &Pace) -> Option<Vec<Sample>>;
 
-/// A contender, with its functions instantiated for its type.
+/// A contender as a value, with functions that are instantiated for its type.
 #[derive(Clone, Copy)]
 pub struct Entry {
     pub name: &'static str,
@@ -64,7 +68,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the entry of a contender.
+    /// Returns the entry for a contender's type.
     pub fn of<C: Contender>() -> Self {
         Entry {
             name: C::NAME,

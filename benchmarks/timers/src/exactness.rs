@@ -1,6 +1,8 @@
-//! Checks exactness: runs random operations on a queue and on a simple model side by side.
+//! Checks exactness: runs the same random operations on a queue and on a simple model, and compares
+//! them.
 //!
-//! The clock moves in steps from a microsecond to minutes. All bounds allow for the queue's tick.
+//! The clock moves in steps from a microsecond to minutes. A timer may be late by less than the
+//! queue's tick.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +10,25 @@ use fastrand::Rng;
 
 use crate::contender::Contender;
 
-/// Counts of a queue's mistakes.
+/// The numbers of a queue's faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Fired before its deadline.
+    /// Number of timers that fired before their deadlines.
     pub early: usize,
-    /// Fired after a timer with a later deadline in one call.
+    /// Number of timers that fired after a timer with a later deadline, in one call.
     pub disordered: usize,
-    /// Overdue, and not fired.
+    /// Number of overdue timers that did not fire.
     pub late: usize,
-    /// Fired without being armed, or armed and not found.
+    /// Number of timers that fired although they were not armed, or were armed and not found.
     pub lost: usize,
-    /// Wrong next deadline or wake-up.
+    /// Number of wrong results of `next_deadline` and `next_wakeup`.
     pub next: usize,
     /// Number of fired timers.
     pub fired: usize,
 }
 
 impl Verdict {
-    /// Returns the number of mistakes.
+    /// Returns the number of faults.
     pub fn faults(&self) -> usize {
         self.early + self.disordered + self.late + self.lost + self.next
     }
@@ -35,7 +37,7 @@ impl Verdict {
 struct Trial<C: Contender> {
     queue: C,
     random: Rng,
-    /// Handles and deadlines by payload.
+    /// Handles and deadlines of all timers, indexed by payload.
     timers: Vec<(C::Handle, u64)>,
     /// Payloads of the armed timers.
     live: Vec<u64>,
@@ -44,7 +46,7 @@ struct Trial<C: Contender> {
     verdict: Verdict,
 }
 
-/// Runs `operations` random operations on a queue and returns its mistakes.
+/// Runs `operations` random operations on a queue, and returns its faults.
 pub fn check<C: Contender>(seed: u64, operations: usize) -> Verdict {
     let mut trial = Trial::<C> {
         queue: C::default(),
@@ -56,7 +58,7 @@ pub fn check<C: Contender>(seed: u64, operations: usize) -> Verdict {
         verdict: Verdict::default(),
     };
     for operation in 0..operations {
-        // The number of timers varies between few and many.
+        // The maximum number of timers changes between few and many.
         let wanted = [3, 60, 1_500][(operation / 4_096) % 3];
         match trial.random.u8(..8) {
             0..=2 if trial.live.len() < wanted => trial.arm(),
@@ -69,7 +71,7 @@ pub fn check<C: Contender>(seed: u64, operations: usize) -> Verdict {
             _ => trial.ask(),
         }
     }
-    // Long enough for every timer.
+    // All timers are due after this.
     trial.advance(1 << 29);
     trial.verdict
 }
@@ -139,7 +141,7 @@ impl<C: Contender> Trial<C> {
             last = last.max(deadline);
             self.forget(payload);
         }
-        // A timer that did not fire counts as late once; then it is removed from queue and model.
+        // An overdue timer counts as late once, and is then removed from the queue and the model.
         while let Some(&(deadline, payload)) = self.by_deadline.first()
             && deadline + (C::TICK - 1) <= self.now
         {
@@ -183,7 +185,7 @@ mod tests {
     const FORGETS_CANCEL: u8 = 2;
     const NEXT_OFF: u8 = 3;
 
-    /// A correct queue with a flaw.
+    /// A correct queue to which a flaw was added.
     #[derive(Default)]
     struct Flawed<const FLAW: u8>(Tree);
 

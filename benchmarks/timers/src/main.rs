@@ -1,8 +1,8 @@
-//! Comparison of timers: Punctual's queues and those of other libraries in one run.
+//! Comparison of Punctual's queues with the timers of other libraries.
 //!
-//! `contender` defines the operations of a queue; `ours` and `peers` implement it; `workload` has the workloads, which
-//! `run` runs in rounds; `table` and `bars` show the results. `exactness` checks that the queues fire on time.
-//! `timeouts` is a comparison of futures instead of queues.
+//! `contender` defines the operations of a queue; `ours` and `peers` implement it; `workload` has
+//! the workloads, which `run` runs in rounds; `table` and `bars` show the results. `exactness`
+//! checks that the queues fire on time. `timeouts` is a comparison of futures instead of queues.
 
 mod allocation;
 mod bars;
@@ -30,30 +30,32 @@ use crate::workload::Workload;
 #[global_allocator]
 static ALLOCATOR: allocation::Counted = allocation::Counted;
 
-/// Timers side by side: Punctual's queues and other people's in one run.
+/// Compares Punctual's queues with the timers of other libraries in one run.
 ///
-/// In each round every contender has its turn, with the same random numbers, in an order that rotates; figures are
-/// medians of the rounds' CPU time, beside them the middle half of the rounds and the ratio to the best peer that is
-/// exact. One tick is one microsecond. On two cores at 2-3 GHz the default run takes about 15 minutes; --quick less
-/// than two; 10M timers are measured only if asked for (--sizes 10M), which takes about an hour and 3 GB of memory.
+/// In each round every contender runs once, with the same random numbers, in an order that rotates.
+/// Figures are medians of the rounds' CPU time, with the middle half of the rounds and the ratio to
+/// the best exact peer. One tick is one microsecond. On two cores at 2-3 GHz the default run takes
+/// about 15 minutes, and a run with --quick less than two. 10M timers are measured only with
+/// --sizes 10M, which takes about an hour and 3 GB of memory.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Options {
     #[command(subcommand)]
     what: Option<What>,
-    /// Numbers of timers, for example 10,1k,100k,10M [default: 1,10,1k,100k,1M; with --quick 1,10,1k,100k]
+    /// Numbers of timers, for example 10,1k,100k,10M [default: 1,10,1k,100k,1M; with --quick
+    /// 1,10,1k,100k]
     #[arg(long, value_delimiter = ',', value_parser = size, global = true)]
     sizes: Vec<usize>,
-    /// What to do with them [default: all]
+    /// Workloads to run [default: all]
     #[arg(long = "workload", value_enum, value_delimiter = ',', global = true)]
     workloads: Vec<Workload>,
-    /// Only contenders whose name contains one of these [default: all]
+    /// Only contenders whose name contains one of these texts [default: all]
     #[arg(long = "contender", value_delimiter = ',', global = true)]
     contenders: Vec<String>,
-    /// Rounds that count, after one that does not [default: 9 for few timers, 3 for 10M]
+    /// Number of rounds after the warm-up [default: 9 for few timers, 3 for 10M]
     #[arg(long, global = true)]
     rounds: Option<usize>,
-    /// Fewer timers, fewer rounds, shorter ones
+    /// Fewer timers, fewer and shorter rounds
     #[arg(long, global = true)]
     quick: bool,
     /// Seed of all random numbers
@@ -65,13 +67,14 @@ struct Options {
 enum What {
     /// Compares futures: sleep and timeout of punctual, tokio and pingora-timeout
     Timeouts {
-        /// Only what has one of these in its name: ready, pending-once, sleep-1m, rate-1m
+        /// Only workloads whose name contains one of these texts: ready, pending-once, sleep-1m,
+        /// rate-1m
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
     },
 }
 
-/// Parses a number with or without k or M.
+/// Parses a number, which may end with k or M.
 fn size(text: &str) -> Result<usize, String> {
     let (digits, factor) = match text.to_lowercase() {
         lower if lower.ends_with('k') => (&text[..text.len() - 1], 1_000),
@@ -81,12 +84,12 @@ fn size(text: &str) -> Result<usize, String> {
     let number: Option<usize> = digits.parse().ok();
     match number.and_then(|number| number.checked_mul(factor)) {
         Some(size @ 1..=100_000_000) => Ok(size),
-        _ => Err("write a whole number from 1 to 100M, as 500, 10k or 2M".into()),
+        _ => Err("write a whole number from 1 to 100M, for example 500, 10k or 2M".into()),
     }
 }
 
 impl Options {
-    /// Returns whether a contender takes part.
+    /// Returns true if the options select a contender.
     fn wants(&self, name: &str) -> bool {
         let has = |part: &String| name.to_lowercase().contains(&part.to_lowercase());
         self.contenders.is_empty() || self.contenders.iter().any(has)
@@ -124,7 +127,7 @@ fn main() -> ExitCode {
     }
     let faulty = |at: &usize| results.entries[*at].role == Role::Ours && !results.is_faultless(*at);
     if (0..results.entries.len()).any(|at| faulty(&at)) {
-        eprintln!("one of ours does not keep to the time: see the table");
+        eprintln!("one of Punctual's queues has a fault: see the table of exactness");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

@@ -86,7 +86,7 @@ impl Figure {
         }
     }
 
-    /// Returns whether the figure is a duration, which a busy machine changes.
+    /// Returns true if the figure is a duration, which a busy machine affects.
     pub fn is_duration(self) -> bool {
         !matches!(self, Figure::Memory | Figure::MemoryPeak)
     }
@@ -98,14 +98,14 @@ pub struct Sample {
     pub figure: Figure,
     /// Value in the figure's unit.
     pub value: f64,
-    /// Whether the batch was cut short because it took too long.
+    /// True if the batch was cut short because it took too long.
     pub cut: bool,
-    /// Wrong answers in the round: timers out of order or lost, or a wrong next deadline.
+    /// Number of faults in the round: timers out of order, lost timers, or a wrong next deadline.
     pub faults: usize,
 }
 
 impl Sample {
-    /// Returns a timing.
+    /// Creates a sample of a duration.
     pub fn timing(figure: Figure, took: Took, faults: usize) -> Self {
         Sample {
             figure,
@@ -134,13 +134,13 @@ impl Rounds {
 /// All results of a run.
 pub struct Results {
     pub entries: Vec<Entry>,
-    /// Mistakes of each entry in the check of exactness; `None` for entries that are no queues.
+    /// Faults of each entry in the check of exactness; `None` for entries that are not queues.
     pub verdicts: Vec<Option<Verdict>>,
     cells: BTreeMap<(Figure, usize), Vec<Rounds>>,
 }
 
 impl Results {
-    /// Returns results without a measurement.
+    /// Creates results without measurements.
     pub fn new(entries: Vec<Entry>) -> Self {
         Results {
             verdicts: vec![None; entries.len()],
@@ -149,13 +149,13 @@ impl Results {
         }
     }
 
-    /// Returns the rounds of this contender, for additions.
+    /// Returns the rounds of an entry with this number of timers, to add samples.
     pub fn rounds_mut(&mut self, figure: Figure, size: usize, entry: usize) -> &mut Rounds {
         let empty = || vec![Rounds::default(); self.entries.len()];
         &mut self.cells.entry((figure, size)).or_insert_with(empty)[entry]
     }
 
-    /// Returns the rounds of this contender.
+    /// Returns the rounds of an entry with this number of timers.
     pub fn rounds(&self, figure: Figure, size: usize, entry: usize) -> &Rounds {
         &self.cells[&(figure, size)][entry]
     }
@@ -166,13 +166,13 @@ impl Results {
         sizes.map(|key| key.1).collect()
     }
 
-    /// Returns the number of this contender's wrong answers in the timed rounds.
+    /// Returns the number of an entry's faults in the measured rounds.
     pub fn timed_faults(&self, entry: usize) -> usize {
         let samples = self.cells.values().flat_map(|cell| &cell[entry].samples);
         samples.map(|sample| sample.faults).sum()
     }
 
-    /// Returns whether the queue has made no mistake, except those that its tick excuses.
+    /// Returns true if the queue has no faults. Lateness of less than its tick is not a fault.
     pub fn is_faultless(&self, entry: usize) -> bool {
         let clean = |verdict: Verdict| verdict.faults() == 0;
         self.verdicts[entry].is_none_or(clean) && self.timed_faults(entry) == 0

@@ -1,5 +1,5 @@
-//! Rounds of the comparison. In each round every contender runs once with the same random numbers, in a rotating order,
-//! so that a disturbance of the machine affects all of them.
+//! Runs the rounds of the comparison. In each round every contender runs once with the same random
+//! numbers. The order rotates, so that other load on the machine affects all contenders.
 
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ impl Options {
     /// Returns the number of counted rounds with `size` timers.
     fn rounds(&self, workload: Workload, size: usize) -> usize {
         self.rounds.unwrap_or(match size {
-            // Nothing is timed here, and only the random numbers vary.
+            // One round suffices for memory: no time is measured, and only the random numbers would
+            // differ.
             _ if workload == Workload::Memory => 1,
             _ if self.quick => 3,
             0..10_000 => 9,
@@ -96,11 +97,17 @@ fn run_cell(
         let entry = results.entries[at];
         let takes_part = entry.role != Role::Floor || workload.has_floor();
         if takes_part && size > entry.max_timers {
-            note(results, workload, size, at, "not tried with so many timers");
+            note(
+                results,
+                workload,
+                size,
+                at,
+                "not measured with so many timers",
+            );
         }
         standing.push(takes_part && size <= entry.max_timers);
     }
-    // Round 0 warms up, and counts only if it was too slow for another.
+    // Round 0 warms up. It counts only if it was too slow for another round.
     for round in 0..=rounds {
         for turn in 0..count {
             let at = (turn + round) % count;

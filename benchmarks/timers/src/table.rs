@@ -1,5 +1,5 @@
-//! Tables on the terminal: one for each figure, with contenders as rows and numbers of timers as columns, and one for
-//! the check of exactness.
+//! Tables on the terminal: one for each figure, with contenders as rows and numbers of timers as
+//! columns, and one for the check of exactness.
 
 use punctual_figures::table::Table;
 
@@ -27,8 +27,8 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Returns the table of one figure: for each contender and number of timers the median, the middle half of the rounds,
-/// and the ratio to the best exact peer.
+/// Returns the table of one figure: for each contender and number of timers the median, the middle
+/// half of the rounds, and the ratio to the best exact peer.
 pub fn figure(results: &Results, figure: Figure) -> String {
     let sizes = results.sizes(figure);
     let mut head = vec![String::new()];
@@ -72,7 +72,7 @@ pub fn figure(results: &Results, figure: Figure) -> String {
 
 /// Returns the table of the check of exactness.
 pub fn exactness(results: &Results) -> String {
-    let mut head = vec!["keeping to the time (counts of faults)"];
+    let mut head = vec!["exactness (numbers of faults)"];
     head.extend(["tick us", "early", "disorder", "late", "lost", "next"]);
     head.extend(["timed runs", "fired", "exact"]);
     let mut table = Table::new(1, head);

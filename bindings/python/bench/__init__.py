@@ -1,8 +1,9 @@
 """`make bench-python`: timers of `punctual.time`, the loop of `punctual.aio`, the embedded server.
 
-Contenders take turns, round after round, in this process; the first round warms up. Figures are
-medians of the rounds, with the lowest and the highest, and the ratio of the first contender to each
-other. Bars are held against the medians of the same run; peers that are not installed have none.
+Each round measures every contender once, in this process; the first round only warms up. A line
+shows the median of the rounds, the lowest and the highest, and the first contender's median divided
+by this one. A *bar* is a limit for the figures of this package; a line PASS or MISS says whether
+the run keeps it. Peers that are not installed are left out, with their bars.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ from punctual.time import Timer, after_func
 
 __all__ = ["main"]
 
-# Makes one measurement, and returns its figure.
+# Makes one measurement and returns its figure.
 Measure = Callable[[], float]
-# A contender takes at most this share of what another one takes; without another one, this figure.
+# A contender, a limit and a peer: the contender's figure divided by the peer's figure is at most
+# the limit. Without a peer, the figure itself is.
 Bar = tuple[str, float, "str | None"]
 
 _OURS = "punctual"
 _TOUCHED = "punctual, channel touched"
+# A deadline in seconds that is after the end of the run.
 _LATER = 3_600.0
+# Number of timers that `_churn` arms per iteration of the loop.
 _PER_TURN = 1_000
 
 
@@ -70,11 +74,11 @@ def _compare(
         low, high = _text(min(values)), _text(max(values))
         text = f"{_text(middle[name]):>10} {unit}  ({low}-{high})"
         print(f"  {name:<26}{text:<44}{first / middle[name]:7.3f}x", flush=True)
-    for name, most, peer in bars:
+    for name, limit, peer in bars:
         if peer is None or peer in middle:
-            taken = middle[name] / (middle[peer] if peer else 1.0)
-            limit = f"{most:g}x {peer}" if peer else f"{most:g} {unit}"
-            print(f"  {'PASS' if taken <= most else 'MISS'}: {name} {taken:.3f}, bar {limit}")
+            figure = middle[name] / (middle[peer] if peer else 1.0)
+            bar = f"{limit:g}x {peer}" if peer else f"{limit:g} {unit}"
+            print(f"  {'PASS' if figure <= limit else 'MISS'}: {name} {figure:.3f}, bar {bar}")
 
 
 def _text(value: float) -> str:
@@ -86,7 +90,7 @@ def _peer(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        print(f"not here: {name}")
+        print(f"skipped: {name} is not installed")
         return None
 
 
@@ -124,9 +128,9 @@ def _time(options: argparse.Namespace) -> None:
         stopped["pygolang"] = lambda: _golang_stopped(golang.Timer)
         fired["pygolang"] = lambda: _fired(golang.after_func, 2_000)
     bars: list[Bar] = [
-        (ours, most, peer)
+        (ours, limit, peer)
         for ours in (_OURS, _TOUCHED)
-        for most, peer in ((0.5, "uvloop"), (0.02, "pygolang"))
+        for limit, peer in ((0.5, "uvloop"), (0.02, "pygolang"))
     ]
     _compare("Timer(10) and stop", "ns", stopped, options.rounds, bars)
     title = "after_func(1 ms), armed and fired"
@@ -143,11 +147,11 @@ def _stopped() -> float:
 
 
 def _touched_and_stopped() -> float:
-    """Ask for the channel too, as a program does that receives from it."""
+    """Also read `timer.c`, like a program that receives from the channel."""
     begin = time.perf_counter_ns()
     for _ in range(20_000):
         timer = Timer(10)
-        timer.c  # noqa: B018 - the look itself
+        timer.c  # noqa: B018 - creates the channel's object
         timer.stop()
     return _ns_each(begin, 20_000)
 
@@ -155,7 +159,7 @@ def _touched_and_stopped() -> float:
 def _golang_stopped(new: Callable[[float], Any]) -> float:
     begin = time.perf_counter_ns()
     for _ in range(100):
-        new(0.05).stop()  # its thread sleeps on
+        new(0.05).stop()  # the timer's thread sleeps on until the deadline
     each = _ns_each(begin, 100)
     time.sleep(0.08)  # until all threads have ended
     return each
@@ -166,7 +170,7 @@ def _fired(after_func: Callable[[float, Callable[[], None]], object], count: int
     over = threading.Event()
 
     def call() -> None:
-        calls.append(None)  # atomic, whichever threads call
+        calls.append(None)  # atomic: several threads may call this function
         if len(calls) >= count:
             over.set()
 
@@ -199,8 +203,8 @@ def _aio(options: argparse.Namespace) -> None:
     for loop in ready.values():
         for number in range(live):
             loop.call_later(_LATER + number * 1e-3, _nothing)
-    gc.freeze()  # no contender pays for another's timers
-    # Enough for asyncio to sweep its heap a few times.
+    gc.freeze()  # the garbage collector must not visit the live timers of all contenders
+    # Enough cancelled timers that asyncio removes them from its heap a few times.
     churn: dict[str, Measure] = {
         name: lambda loop=loop: loop.run_until_complete(_churn(max(100_000, 2 * live)))  # type: ignore[misc]
         for name, loop in ready.items()
@@ -212,7 +216,7 @@ def _aio(options: argparse.Namespace) -> None:
         loop.close()
 
     def anew(work: Callable[[int], Coroutine[Any, Any, float]], count: int) -> dict[str, Measure]:
-        """Measure with a new loop each time."""
+        """Return measurements that create a new loop each time."""
         return {
             name: lambda make=make: _run(make(), work(count))  # type: ignore[misc]
             for name, make in loops.items()
@@ -232,7 +236,7 @@ def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, float]) -> f
 
 
 async def _churn(timers: int) -> float:
-    """Arm and cancel, some in each turn."""
+    """Arm and cancel timers, `_PER_TURN` of them in each iteration of the loop."""
     call_later = asyncio.get_running_loop().call_later
     begin = time.perf_counter_ns()
     for _ in range(timers // _PER_TURN):
@@ -253,7 +257,7 @@ async def _wait_for(times: int) -> float:
 
 
 async def _burst(timers: int) -> float:
-    """Have all timers fall due at once; the longest time until other callbacks were called."""
+    """Let all timers fall due at once, and return the longest iteration in milliseconds."""
     loop = asyncio.get_running_loop()
     when = loop.time()
     for _ in range(timers):
@@ -269,7 +273,10 @@ async def _burst(timers: int) -> float:
 
 
 async def _longest_turn(work: Awaitable[object]) -> float:
-    """Milliseconds of the processor, so that other programs do not lengthen it: no turn sleeps."""
+    """Return the longest iteration of the loop until `work` is done, in milliseconds of CPU time.
+
+    CPU time does not depend on other programs, and no iteration sleeps.
+    """
     task = asyncio.ensure_future(work)
     longest, before = 0.0, time.thread_time()
     while not task.done():
@@ -283,7 +290,7 @@ async def _longest_turn(work: Awaitable[object]) -> float:
 
 
 def _server(options: argparse.Namespace) -> None:
-    """Measure what a test pays for a server of its own, and for its connection."""
+    """Measure the time that a test needs for its own server, and for a connection to it."""
     import redis
 
     def start_and_stop() -> float:

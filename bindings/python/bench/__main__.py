@@ -1,4 +1,4 @@
-"""`python -m bench`, from the folder above."""
+"""`python -m bench`, run in the folder `bindings/python`."""
 
 from bench import main
 

@@ -1,12 +1,13 @@
-//! Calls into Python that survive the end of the interpreter.
+//! Calls into Python that are safe while the interpreter ends.
 //!
-//! A call may release the GIL and take it again. A thread that does so while the interpreter ends never gets it: before
-//! 3.14 Python ends such a thread (a daemon thread, or a foreign one) by unwinding its stack, which Rust frames do not
-//! survive. So the thread blocks at the first Rust frame until the process exits. PyO3 does the same where it takes the
-//! GIL itself, but not where Python takes it within a call.
+//! A call may release the GIL and take it again. A thread that does so while the interpreter ends
+//! never gets the GIL back: before 3.14 Python ends such a thread (a daemon thread, or a foreign
+//! one) by unwinding its stack, which Rust frames do not survive. So the thread blocks at the first
+//! Rust frame until the process exits. PyO3 blocks such a thread where PyO3 itself takes the GIL,
+//! but not where Python takes the GIL within a call.
 //!
-//! Use these functions for calls that block or run a program's code. Other calls take no GIL, or hold it so briefly
-//! that no other thread requests it.
+//! Use these functions for calls that block or run a program's code. Other calls do not release the
+//! GIL.
 
 #![allow(unsafe_code)]
 
@@ -47,7 +48,8 @@ pub(crate) fn call<'py>(
     args: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let guard = BlockForever;
-    // SAFETY: attached; both are borrowed for the call; the result is an owned reference, or null with an error set.
+    // SAFETY: attached; both are borrowed for the call; the result is an owned reference, or null
+    // with an error set.
     let result = unsafe { PyObject_CallObject(function.as_ptr(), args.as_ptr()) };
     std::mem::forget(guard);
     // SAFETY: as above.

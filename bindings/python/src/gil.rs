@@ -1,7 +1,8 @@
 //! Cells guarded by the GIL.
 //!
-//! Every build of this module has a GIL (abi3 excludes interpreters without one), and a `Python<'_>` proves that the
-//! thread holds it. No method here runs foreign code while it has a reference to the content.
+//! Every build of this module has a GIL (abi3 excludes interpreters without one), and a
+//! `Python<'_>` proves that the thread holds it. No method here runs foreign code while it has a
+//! reference to the content.
 
 #![allow(unsafe_code)]
 
@@ -12,8 +13,8 @@ use pyo3::{Py, PyTraverseError, PyVisit, Python};
 /// A value that threads may read and replace under the GIL.
 pub(crate) struct GilCell<T>(UnsafeCell<T>);
 
-// SAFETY: the content is reachable only through methods that take a `Python<'_>` or a `PyVisit`, each of which proves
-// that the thread holds the GIL, or through `&mut self`.
+// SAFETY: the content is reachable only through methods that take a `Python<'_>` or a `PyVisit`,
+// each of which proves that the thread holds the GIL, or through `&mut self`.
 unsafe impl<T: Send> Sync for GilCell<T> {}
 
 impl<T> GilCell<T> {
@@ -55,24 +56,26 @@ impl<T> GilCell<Option<Py<T>>> {
 
     /// Visits the object for the garbage collector.
     pub(crate) fn visit(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // SAFETY: a `PyVisit` exists only within a traversal, which holds the GIL; visiting changes only counters of
-        // the collector.
+        // SAFETY: a `PyVisit` exists only within a traversal, which holds the GIL; visiting changes
+        // only counters of the collector.
         visit.call(unsafe { &*self.0.get() })
     }
 }
 
 /// A value that is changed in place under the GIL.
 ///
-/// A `Mutex` would cost two atomic exchanges per few nanoseconds of work. Closures passed to `with` must not run Python
-/// code; drop objects that leave the value afterwards. A violation panics, because the lock is marked while in use.
+/// Its uses take a few nanoseconds, and a `Mutex` would add two atomic exchanges to each. Closures
+/// passed to `with` must not run Python code: objects that a closure takes out of the value are
+/// dropped after `with` has returned. A use within a use panics, because the lock is marked while
+/// in use.
 pub(crate) struct GilLock<T> {
     busy: Cell<bool>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only `with` and `visit` access `busy` and `value`, on a thread that holds the GIL, which also orders one
-// thread's writes before the next thread's reads. While a closure runs, `busy` excludes all others, even if the closure
-// releases the GIL.
+// SAFETY: only `with` and `visit` access `busy` and `value`, on a thread that holds the GIL, which
+// also orders one thread's writes before the next thread's reads. While a closure runs, `busy`
+// excludes all others, even if the closure releases the GIL.
 unsafe impl<T: Send> Sync for GilLock<T> {}
 
 impl<T> GilLock<T> {

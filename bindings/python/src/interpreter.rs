@@ -1,7 +1,9 @@
-//! Limits the module to one interpreter per process: statics hold its types and objects of other modules. A second
-//! interpreter would use objects of the first and destroy them at its end.
+//! Limits the module to one interpreter per process: statics hold the module's types and objects of
+//! other modules. A second interpreter would use objects of the first interpreter and destroy them
+//! at its end.
 //!
-//! `PyO3` checks only modules that are created directly, which Python does not do.
+//! `PyO3` makes the same check only in `ModuleDef::make_module`, which a Python `import` does not
+//! call.
 
 #![allow(unsafe_code, reason = "PyO3 has no safe form of these functions")]
 
@@ -10,10 +12,15 @@ use pyo3::ffi::{PyInterpreterState_Get, PyInterpreterState_GetID};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Claims the module for the current interpreter. Refuses every other interpreter.
+/// Claims the module for the current interpreter.
+///
+/// # Errors
+///
+/// `ImportError` if another interpreter has claimed it.
 pub(crate) fn claim(_py: Python<'_>) -> PyResult<()> {
     static OWNER: AtomicI64 = AtomicI64::new(-1);
-    // SAFETY: a `Python<'_>` proves that this thread holds the GIL of an interpreter, which lives at least as long.
+    // SAFETY: a `Python<'_>` proves that this thread holds the GIL of an interpreter, which lives
+    // at least as long.
     let current = unsafe { PyInterpreterState_GetID(PyInterpreterState_Get()) };
     match OWNER.compare_exchange(-1, current, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(()),

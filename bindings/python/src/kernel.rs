@@ -1,5 +1,5 @@
-//! The kernel's clocks, read through the C library. rustix reads them from a page that Valgrind hides, which ends the
-//! program.
+//! The kernel's clocks, read through the C library. rustix would read them through the vDSO, which
+//! Valgrind hides from a program, so a program under Valgrind would abort.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,8 @@ pub(crate) fn monotonic() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Returns the same time some milliseconds late, at a fifth of the cost: the kernel updates it at intervals.
+/// Returns a reading of the same clock that is up to some milliseconds old, at a fifth of the cost:
+/// the kernel updates it at intervals.
 #[inline]
 pub(crate) fn coarse() -> u64 {
     #[cfg(target_os = "linux")]
@@ -33,7 +34,7 @@ fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
-/// Converts nanoseconds to the kernel's form.
+/// Converts nanoseconds to a `timespec`.
 #[cfg(target_os = "linux")]
 pub(crate) fn timespec(time: u64) -> rustix::time::Timespec {
     rustix::time::Timespec {

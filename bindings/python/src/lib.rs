@@ -1,5 +1,5 @@
-//! `punctual._punctual`: one flat native module. The package's Python modules export each name, and the stubs
-//! (`python/punctual/_punctual.pyi`) have the types.
+//! `punctual._punctual`: one flat native module. The package's Python modules export each name, and
+//! the stubs (`python/punctual/_punctual.pyi`) have the types.
 
 #![deny(unsafe_code)]
 
@@ -29,7 +29,8 @@ mod _punctual {
         crate::time::register(m)?;
         crate::aio::register(m)?;
         crate::server::register(m)?;
-        // Nobody imports `*` from a private module, and the stubs need no second list of its names.
+        // No module imports `*` from this private module, and the stubs would have to repeat the
+        // list.
         m.delattr("__all__")
     }
 }

@@ -1,4 +1,4 @@
-"""Threads for tests, waiting until they block, and programs that must end by themselves."""
+"""Support for tests: threads, waiting until they block, programs that end by themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from punctual._punctual import _waiting
 Go = Callable[..., threading.Thread]
 
 PATIENCE = 30
-"""Seconds that a busy machine may take for anything."""
+"""Time limit in seconds for operations that take no time on an idle machine."""
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def until_senders_wait(c: chan[Any], count: int = 1) -> None:
     until(lambda: _waiting(c)[1] == count)
 
 
-# A shell without job control makes its background processes ignore SIGINT. Tests of Ctrl-C,
-# including CPython's own, would then wait forever.
+# A shell without job control makes its background processes ignore SIGINT. With SIGINT ignored,
+# tests of Ctrl-C, including CPython's own, would wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,7 +2,8 @@
 
     python cpython_asyncio.py test_events test_waitfor
 
-Every loop that they create is ours: asyncio's names are replaced before the tests are imported.
+Every loop that the tests create is ours: asyncio's names are replaced before the tests are
+imported.
 The exit code is 0 if all tests pass, 1 if not, and 77 if this Python has no such module.
 """
 
@@ -48,7 +49,7 @@ class Loop(punctual.aio.EventLoop):
 
 
 class BaseLoop(WheelTimers, asyncio.base_events.BaseEventLoop):
-    """Replaces the abstract loop, which has no selector yet, in the tests."""
+    """Replaces the abstract loop, which has no selector, in the tests."""
 
     def __init__(self) -> None:
         global made
@@ -56,7 +57,7 @@ class BaseLoop(WheelTimers, asyncio.base_events.BaseEventLoop):
         super().__init__()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Timers move in `_process_events`, which many tests replace because they have no events.
+        # `_process_events` moves due timers. Many tests replace it because they have no events.
         if name == "_process_events":
             if isinstance(value, mock.Mock):
                 value.side_effect = lambda _events: self._move_due()

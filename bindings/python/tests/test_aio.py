@@ -24,7 +24,7 @@ import punctual.aio
 import pytest
 from punctual.aio import EventLoop
 
-# Largest number of handles that become ready in one iteration.
+# Maximum number of handles that become ready in one iteration: `BATCH` of the native module.
 BATCH = 256
 
 
@@ -178,7 +178,7 @@ def test_infinite_timers_never_fire(loop: EventLoop) -> None:
     calls: list[str] = []
     for never in (math.inf, 1e10):
         loop.call_later(never, calls.append, "an infinite timer fired")
-    # Enough timers that the wheel adds an internal timer, which must not fire either.
+    # After so many timers, the wheel adds an internal timer, which must not fire either.
     for handle in [loop.call_later(1, print) for _ in range(1 << 16)]:
         handle.cancel()
     loop.call_later(5, calls.append, "in time")
@@ -330,7 +330,7 @@ def test_memory_stays_bounded(loop: EventLoop) -> None:
 
 
 def test_many_timers_armed_and_removed_repeatedly(loop: EventLoop) -> None:
-    # Enough timers that the emptied wheel is replaced, after they fired or were cancelled.
+    # So many timers that the empty wheel is replaced after all of them fired or were cancelled.
     many = 1 << 17
     stays = loop.call_later(1e6, print)
     for tide in range(2):
@@ -604,7 +604,7 @@ def test_a_virtual_clock_waits_for_executors(loop: EventLoop) -> None:
 
     async def main() -> tuple[bool, float]:
         waiting = loop.run_in_executor(None, release.wait, 60)
-        # Another iteration, which would jump if it were idle.
+        # This takes another iteration of the loop, in which the clock must not jump.
         loop.call_soon(release.set)
         return await asyncio.wait_for(waiting, 3_600), loop.time()
 
@@ -617,7 +617,7 @@ def test_due_timers_do_not_wait_for_executors(loop: EventLoop) -> None:
 
     async def main() -> bool:
         waiting = loop.run_in_executor(None, release.wait, 10)
-        # The executor waits for a timer that is due without an advance.
+        # The executor's call waits for a timer that is due at the current time of the clock.
         loop.call_soon(loop.call_later, 0, release.set)
         return await waiting
 
@@ -629,7 +629,7 @@ def test_a_virtual_clock_waits_for_the_shutdown_of_executors(loop: EventLoop) ->
     release = threading.Event()
     executor = ThreadPoolExecutor(1)
     loop.set_default_executor(executor)
-    # Submitted directly: the loop waits for its own calls anyway.
+    # Submitted without the loop, which waits for calls of its own `run_in_executor` anyway.
     executor.submit(release.wait, 60)
 
     async def main() -> float:
@@ -695,7 +695,7 @@ def test_the_object_in_place_of_the_heap(loop: EventLoop) -> None:
     timers: Any = loop._scheduled  # type: ignore[attr-defined]
     assert len(timers) == 0
     handles = [loop.call_at(when, print) for when in (3, 1, 2)]
-    # Otherwise asyncio would use it as its heap.
+    # It is false: otherwise asyncio would use it as its heap.
     assert not timers
     assert len(timers) == 3
     assert sorted(timers) == sorted(handles)

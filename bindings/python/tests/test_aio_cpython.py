@@ -37,7 +37,7 @@ MODULES = [
     "test_unix_events",
     "test_waitfor",
 ]
-# These take as long as all others; they run in CI and on request.
+# These modules take as long as all others together; they run in CI and on request.
 LONG = [
     "test_ssl",
     "test_tasks",
@@ -49,14 +49,14 @@ LONG = [
 ]
 ALL = bool(os.environ.get("CI") or os.environ.get("PUNCTUAL_TESTS_LONG"))
 
-# The longest first.
+# The longest modules run first.
 RUN = (LONG if ALL else []) + MODULES
 
 Results = dict[str, "Future[subprocess.CompletedProcess[str]]"]
 
 
 def run(module: str) -> subprocess.CompletedProcess[str]:
-    # Each runs in its own process, because they patch modules, signals and warnings.
+    # Each test module runs in its own process, because it patches modules, signals and warnings.
     return subprocess.run(
         [sys.executable, str(RUNNER), module],
         stdout=subprocess.PIPE,
@@ -74,7 +74,7 @@ def results(request: pytest.FixtureRequest) -> Iterator[Results]:
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.originalname == "test_cpython_module"
     }
-    # Most of them sleep most of the time.
+    # Most test modules sleep most of the time.
     with ThreadPoolExecutor(max_workers=3) as pool:
         yield {module: pool.submit(run, module) for module in RUN if module in selected}
 

@@ -31,7 +31,7 @@ def test_redis_asyncio() -> None:
             await asyncio.gather(*(client.set(f"key:{n}", n, px=20) for n in range(50)))
             listener: Any = client.pubsub()
             await listener.psubscribe("__keyevent@0__:expired")
-            # The client's own timeout within another one.
+            # A timeout of the client, then a timeout of asyncio.
             assert await client.blpop(["queue"], timeout=0.01) is None
             waiting = client.blpop(["queue"], timeout=0)
             with pytest.raises(asyncio.TimeoutError):
@@ -74,7 +74,7 @@ def test_streams() -> None:
         await asyncio.gather(*(ask(port, number) for number in range(50)))
         server.close()
         await server.wait_closed()
-        # The last answers may still wait for the ends of their connections.
+        # The server's last handlers may still wait until their clients close the connections.
         end = asyncio.get_running_loop().time() + SOON
         while armed():
             assert asyncio.get_running_loop().time() < end

@@ -51,7 +51,7 @@ def test_events_end_a_sleep() -> None:
         with ours, theirs:
             ours.setblocking(False)
             begun = loop.time()
-            # One event in each part of a sleep: before the last milliseconds, and during them.
+            # One event in each part of a sleep: in the `select`, and in the nap of the last 4 ms.
             for until in (3_600, 0.003):
                 deadline = loop.call_later(until, print)
                 sender = threading.Timer(0.001, theirs.send, (b"x",))
@@ -92,7 +92,7 @@ def test_signals_end_a_sleep(deadline: float) -> None:
         def again() -> None:
             loop.call_later(deadline, again)
 
-        # From within, so that a busy machine does not deliver the signal before the loop runs.
+        # Set by a callback, so that no busy machine delivers the signal before the loop runs.
         loop.call_soon(signal.setitimer, signal.ITIMER_REAL, 0.01)
         again()
         with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The benchmarks in `bench/`, which are no part of the package."""
+"""The benchmarks in `bench/`, which the package does not contain."""
 
 from __future__ import annotations
 

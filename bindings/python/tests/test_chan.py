@@ -171,7 +171,7 @@ def test_nil_channel_blocks_forever() -> None:
 
         threading.Thread(target=run, daemon=True).start()
     until(lambda: len(begun) == len(waits))
-    # Later operations were served long ago.
+    # An operation that begins later is served, so the blocked threads had their chance.
     c: chan[int] = chan()
     threading.Thread(target=lambda: c.send(1), daemon=True).start()
     assert c.recv() == 1

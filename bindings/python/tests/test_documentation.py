@@ -47,7 +47,7 @@ def run_as_doctest(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("name", "code"), list(examples()))
 def test_readme(name: str, code: str, tmp_path: Path) -> None:
-    """A block with prompts is a session, one with tests a pytest file, any other a program."""
+    """Run a block: as a session if it has prompts, with pytest if it has tests, or as a program."""
     if ">>> " in code:
         run_as_doctest(name, code)
         return

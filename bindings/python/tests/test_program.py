@@ -33,7 +33,7 @@ def listens(port: int) -> bool:
 
 
 def serve(folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], redis.Redis]:
-    """Starts a server process and returns it, once it serves, with a client."""
+    """Starts a server process. Returns it with a client when it accepts connections."""
     port = free_port()
     command = [sys.executable, "-m", "punctual", "serve", "--port", str(port)]
     process = subprocess.Popen(
@@ -64,7 +64,7 @@ def test_signals_end_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     assert f"Received {number.name} scheduling shutdown..." in output
     assert "Traceback" not in output
     assert output.rstrip().endswith("Punctual is now ready to exit, bye bye...")
-    # The save points require a final snapshot.
+    # With save points, the server writes a snapshot before it exits.
     assert (tmp_path / "dump.rdb").stat().st_size > 0
 
 

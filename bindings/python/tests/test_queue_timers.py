@@ -103,7 +103,7 @@ def test_random_operations_agree_with_a_sorted_list(timers: Timers, seed: int) -
                 assert popped == first[1:]
                 del model.armed[first[0]]
         elif operation == "time":
-            # Mostly forward, sometimes back.
+            # The clock goes mostly forward, sometimes back.
             now += draw.choice([0.1, 1.0, 100.0, -5.0])
             drawn = deadlines(draw, now)
         elif operation == "look" and key is not None:
@@ -164,7 +164,7 @@ def test_numbers_without_an_equal_float_never_fire_early(timers: Timers, number:
     deadline = timers.next_deadline()
     assert deadline is not None
     assert deadline >= number
-    # A reading of the clock rounds down, so the float below the number is not late enough.
+    # At the greatest float below the number, the timer is not due.
     before = float(number) if float(number) < number else math.nextafter(float(number), -math.inf)
     assert timers.pop_due(before) is None
     assert timers.pop_due(number) is None  # rounded down

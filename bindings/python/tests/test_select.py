@@ -40,7 +40,7 @@ def test_choice_among_ready_cases_is_fair() -> None:
     picked = Counter(
         select(*(c.recv for c in channels), (room.send, 0), nilchan.recv)[0] for _ in range(2000)
     )
-    # 400 each; the bounds are eight standard deviations away.
+    # The expected count is 400 each; the bounds are eight standard deviations away.
     assert set(picked) == {0, 1, 2, 3, 4}
     assert all(250 < times < 550 for times in picked.values())
 
@@ -48,7 +48,7 @@ def test_choice_among_ready_cases_is_fair() -> None:
 def test_ready_cases_are_equally_likely_beside_one_that_is_not() -> None:
     a, b, empty = buffered(*range(1000)), buffered(*range(1000)), buffered()
     picked = Counter(select(empty.recv, a.recv, b.recv)[0] for _ in range(1000))
-    # Choosing the first ready case after a random start would choose one of them twice as often.
+    # The first ready case after a random start would be `a` twice as often as `b`.
     assert all(370 < picked[i] < 630 for i in (1, 2))
 
 

@@ -44,7 +44,7 @@ def connects(server: Server) -> bool:
 
 
 def threads() -> int:
-    """Returns the number of threads of servers in this process, which Python does not know."""
+    """Returns the number of threads of servers in this process, read from /proc."""
     found = 0
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # the thread has ended
@@ -73,7 +73,7 @@ def test_serves_redis_clients() -> None:
 def test_starts_and_stops_repeatedly() -> None:
     server = Server()
     assert (server.port, server.running) == (0, False)
-    # The system lists a thread for a moment after the join.
+    # The system lists a thread for a moment after `stop` has joined it.
     wait_until(lambda: threads() == 0)
     ports = set()
     for _ in range(3):

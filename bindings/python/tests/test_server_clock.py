@@ -1,4 +1,4 @@
-"""A server on a virtual clock: an advance completes all its effects."""
+"""A server on a virtual clock: when `advance` returns, all its effects have happened."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_events_have_arrived_after_an_advance(threads: int) -> None:
             client.set(f"k{n}", f"v{n}", px=1 + 7919 * n % 10_007)
         order = sorted(range(200), key=lambda n: 7919 * n % 10_007)
         server.advance(5)
-        # In the order of deadlines over all shards, and nothing is still in transit.
+        # The events of all shards have arrived, in the order of the deadlines.
         due = [n for n in order if 1 + 7919 * n % 10_007 <= 5_000]
         assert messages(expired) == [("__keyevent@0__:expired", f"k{n}") for n in due]
         assert messages(values) == [(f"__keyvalue@0__:k{n}", f"v{n}") for n in due]

@@ -1,4 +1,4 @@
-"""A fork of a process with a server: the child can connect to it, but not affect it."""
+"""A fork of a process with a server: the child can connect to the server, but not stop it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_child_can_use_a_server_not_yet_started() -> None:
 
 
 def test_stop_ends_connections_that_a_child_inherited() -> None:
-    """The child has the sockets open too, so closing them in the parent does not suffice."""
+    """Closing the sockets in the parent does not suffice: they are open in the child as well."""
     release, wait = os.pipe()
     with Server() as server:
         client = socket.create_connection(server.address)

@@ -57,7 +57,7 @@ def test_lines_become_records(logger: logging.Logger, caplog: pytest.LogCaptureF
     assert levels(caplog, "The clock is virtual") == [logging.WARNING]
     assert levels(caplog, "Ready to accept connections tcp") == [logging.INFO]
     assert {record.name for record in caplog.records} == {NAME}
-    # Lines do not begin with the process and the time, which `logging` adds.
+    # The server's prefix of a line (process, time) is missing: `logging` has its own.
     assert not levels(caplog, f"{os.getpid()}:")
 
 

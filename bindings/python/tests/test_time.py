@@ -165,7 +165,7 @@ def test_function_may_stop_others(clock: VirtualTime) -> None:
 
 
 def test_all_kinds_of_timers_in_order(clock: VirtualTime) -> None:
-    """Like pygolang's test: periods that coincide only after 35."""
+    """Like pygolang's test: the periods 5 and 7 coincide only at 35."""
     events: list[int] = []
 
     def seven() -> None:

@@ -1,4 +1,4 @@
-"""The end of the interpreter with armed timers and running functions, as with daemon threads.
+"""The end of the interpreter with armed timers and running functions.
 
 Each program must end by itself, soon, with exit code 0 and an empty stderr.
 """

@@ -30,7 +30,7 @@ def _ignore_fork_warnings() -> Iterator[None]:
 
 
 def in_child(function: Callable[[], object]) -> None:
-    """Runs a function in a child, which must neither fail nor hang."""
+    """Runs a function in a child process, and checks that it neither fails nor hangs."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -43,7 +43,7 @@ def in_child(function: Callable[[], object]) -> None:
             sys.stderr.flush()
         finally:
             os._exit(code)
-    # A child that hangs in `fork` itself has no alarm yet.
+    # The alarm of the child does not help if the child hangs within `fork`.
     watch = threading.Timer(60, os.kill, (pid, signal.SIGKILL))
     watch.start()
     status = os.waitpid(pid, 0)[1]
@@ -81,7 +81,7 @@ def test_timers_of_the_parent_are_disarmed() -> None:
     soon = Timer(0.3), Timer(0.3, lambda: calls.append(2))
 
     def child() -> None:
-        # A busy machine may fork so late that they have fired before.
+        # A busy machine may fork so late that the timers have fired before.
         fired_before = now() >= begin + 0.3
         assert repr(timer) == "<Timer: stopped or expired>"
         sleep(0.4)
@@ -91,7 +91,7 @@ def test_timers_of_the_parent_are_disarmed() -> None:
         assert caller.stop() is False
         ticker.stop()
         assert fired.c.recv() > 0
-        # They can be armed again.
+        # The parent's timers can be armed again in the child.
         timer.reset(0.001)
         timer.c.recv()
         caller.reset(0.001)
@@ -120,7 +120,7 @@ def test_timer_that_fell_due_before_the_fork() -> None:
 
     for _ in range(2):
         in_child(child)
-        # An intermediate process that reads nothing and has no timers.
+        # The child of a child that did not use its timers.
         in_child(lambda: in_child(child))
     assert past.c.recv() > 0
 

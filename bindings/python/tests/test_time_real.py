@@ -1,7 +1,6 @@
 """punctual.time end to end, on the system's clock. Only these tests sleep.
 
-A busy machine may be late, so tests check that nothing is early and wait for the rest.
-`make bench-python ARGS=time` measures lateness.
+A busy machine may be late, so the tests check that no timer is early, and wait for late ones.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def test_the_sent_time_is_that_of_firing() -> None:
 
 
 def test_timer_without_a_waiting_thread() -> None:
-    """The driver does not have the timer, which must not be observable."""
+    """Such a timer is not armed in the driver, but behaves as if it were."""
     begin = now()
     fired, stopped = Timer(0.01), Timer(0.01)
     made = now()
@@ -137,7 +136,7 @@ def test_several_threads_wait_for_one_timer(go: Go) -> None:
         go(lambda: got.send(timer.c.recv()))
     until_receivers_wait(channel, 3)
     assert timer.stop() is True
-    # A reset serves the threads that already wait.
+    # A reset arms the timer for the threads that already wait.
     for left in (2, 1, 0):
         timer.reset(0.001)
         got.recv()
@@ -168,7 +167,7 @@ def test_timer_of_a_select_that_chose_another_case() -> None:
     """The timer stays armed when another case of the select is ready first."""
 
     def waited_for(seconds: float) -> Timer:
-        # A busy machine may see both fall due; then the timer was too short.
+        # On a busy machine both timers may fall due; then the next round waits longer.
         while seconds < PATIENCE:
             timer = Timer(seconds)
             if select(timer.c.recv, after(0.001).recv)[0] == 1 and len(timer.c) == 0:
@@ -208,7 +207,7 @@ def test_ticker_does_not_drift() -> None:
     times = [ticker.c.recv() for _ in range(20)]
     assert times == sorted(times)
     assert all(t > begin + 0.01 * n - 0.001 for n, t in enumerate(times, 1)), "none is early"
-    # Late or skipped ticks shift no others, so a tick on time follows sooner or later.
+    # Late or skipped ticks do not shift later ones, so some later tick is on time.
     until(lambda: (ticker.c.recv() - begin) % 0.01 < start + 0.005)
     ticker.stop()
 
@@ -232,20 +231,20 @@ WAITS: dict[str, Callable[[], object]] = {
 
 
 def wait_signalled(wait: Callable[[], object], dt: float, send: Callable[[], object]) -> None:
-    """Waits, with a signal sent after `dt` seconds: before the wait on a busy machine."""
+    """Waits; a signal is sent after `dt` seconds, which may precede the wait on a busy machine."""
     after_func(dt, send)
     wait()
 
 
 @pytest.mark.parametrize("name", WAITS)
 def test_ctrl_c_ends_a_wait(name: str) -> None:
-    """The function can only be called because the wait releases the interpreter."""
+    """The wait releases the GIL: otherwise the function that sends the signal could not run."""
     with pytest.raises(KeyboardInterrupt):
         wait_signalled(WAITS[name], 0.02, lambda: os.kill(os.getpid(), signal.SIGINT))
 
 
 def test_ctrl_c_takes_effect_at_once() -> None:
-    """Nothing polls; the signal itself ends the sleep of the thread."""
+    """The signal itself ends the sleep of the thread, which does not wait for its next poll."""
 
     def delay() -> float:
         sent: list[float] = []
@@ -255,11 +254,11 @@ def test_ctrl_c_takes_effect_at_once() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
         with pytest.raises(KeyboardInterrupt):
-            # Later than the first polls, so that the next one would follow a second later.
+            # The first two polls are over by then; the next poll follows a second later.
             wait_signalled(chan().recv, 0.15, send)
         return stdtime.monotonic() - sent[0]
 
-    # A busy machine delays some.
+    # A busy machine delays some of the signals.
     until(lambda: delay() < 0.05)
 
 

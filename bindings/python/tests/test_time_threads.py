@@ -1,4 +1,4 @@
-"""Timers on the system's clock against other threads: each fires once or is stopped, never both."""
+"""Timers on the system's clock, used by several threads: each fires or is stopped, never both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_after_stop_the_channel_is_empty() -> None:
         stopped += timer.stop()
         assert len(channel) == 0
         assert timer.stop() is False
-        # Every send has completed, so nothing arrives later.
+        # Every send has completed, so no time arrives later.
         timer.reset(1000)
         assert len(channel) == 0
     assert 0 < stopped < 3000

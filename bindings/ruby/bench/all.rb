@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The figures of the README, each beside the peers of the same run: medians of CPU time.
+# Measures the figures of the README: medians of CPU time, with the peers in the same run.
 #
 #   rake bench                        everything (some minutes)
 #   QUICK=1 rake bench                small sizes only
@@ -16,7 +16,7 @@ rescue LoadError
 end
 require_relative "peers"
 
-# Workloads. Each returns nanoseconds of CPU time for an operation.
+# The workloads. Each returns the CPU time of one operation in nanoseconds.
 module Work
   OPERATIONS = 20_000
   PUSHES = 300_000
@@ -29,7 +29,7 @@ module Work
     (Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond) - before).fdiv(operations)
   end
 
-  # Contestants take turns, so that a busy moment of the machine meets all of them.
+  # Measures the contestants in turns, so that a busy moment of the machine affects all of them.
   def medians(contestants)
     samples = contestants.transform_values { [] }
     Integer(ENV.fetch("ROUNDS", "5")).times do
@@ -42,13 +42,14 @@ module Work
   end
 
   def filled(group, live)
-    # From the latest on: the sorted array of the gem takes them without moving any.
+    # The latest deadline comes first, so that the gem's sorted array moves no timers.
     live.times { |i| group.after(1e6 - (i * 0.5)) { nil } }
     group.wait_interval
     group
   end
 
-  # Timeouts that are cancelled in time, with a poll every hundred, as of an event loop.
+  # Timeouts that are cancelled before they expire, with a poll after every hundred, as in an event
+  # loop.
   def after_cancel(group)
     nanoseconds(OPERATIONS) do
       i = 0
@@ -71,14 +72,15 @@ module Work
     end
   end
 
-  # The classes by their names, because the gem's pure Ruby is measured in a process of its own.
+  # Takes the classes by name, because the gem's pure Ruby is measured in a separate process.
   def timers(groups, live)
     filled = groups.transform_values { |name| filled(Object.const_get(name).new, live) }
     %i[after_cancel after_fire].map { |work| medians(filled.transform_values { |group| -> { send(work, group) } }) }
   end
 
-  # A million timeouts armed and cancelled without a poll: milliseconds of the first poll, and memory after it to before; then
-  # a million live and polled, then cancelled: milliseconds of the first poll.
+  # Arms and cancels a million timeouts without a poll: returns the time of the first poll in
+  # milliseconds, and the ratio of the memory after it to the memory before. Then arms a million
+  # timeouts, polls, and cancels them: returns the time of the next poll in milliseconds.
   def million(name)
     group = Object.const_get(name).new
     group.after(1e6) { nil }
@@ -98,7 +100,8 @@ module Work
     File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i
   end
 
-  # The workloads of the gem d_heap: push N, N pushes and N pops, and pairs of both at N.
+  # The workloads of the gem d_heap: N pushes; N pushes and N pops; pairs of a push and a pop in a
+  # queue of N values.
   def push_n(queue, scores)
     size = scores.size
     rounds = [PUSHES / size, 1].max
@@ -123,7 +126,7 @@ module Work
     end
   end
 
-  # A later push follows each pop: a timer that is armed again.
+  # After each pop, pushes a greater score, like a timer that is armed again.
   def push_pop(queue, scores)
     size = scores.size
     queue.clear
@@ -146,7 +149,7 @@ module Work
     end
   end
 
-  # `timeout(5) { }`, with others pending: nested ones, a hundred in each thread.
+  # `timeout(5) { }` while other timeouts are pending: a hundred nested ones in each thread.
   def timeout(library, operations, pending)
     gate = Thread::Queue.new
     started = Thread::Queue.new
@@ -163,7 +166,7 @@ module Work
   end
 end
 
-# What runs, and how it is printed.
+# Runs the parts and prints their figures.
 class Report
   QUICK = ENV.key?("QUICK")
   GROUPS = { "timers" => "Timers::Group", "lazy heap" => "Peers::LazyHeapGroup", "punctual" => "Punctual::Timers::Group" }.freeze
@@ -176,7 +179,7 @@ class Report
 
   private
 
-  # Calls a workload in a process of its own.
+  # Calls a workload in a separate process.
   def apart(work, *arguments, pure: false)
     program = "require #{File.expand_path(__FILE__).inspect}; puts JSON.generate(Work.#{work}(*#{arguments.inspect}))"
     lib = File.expand_path("../lib", __dir__)

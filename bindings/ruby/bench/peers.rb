@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
-# What Punctual is compared with, besides the gem timers and the standard library.
+# The peers of the benchmarks, besides the gem timers and the standard library.
 module Peers
-  # The algorithm of timers 4.3 and 4.4, and of io-event: a binary heap of handles; a cancelled one stays until it is first.
+  # The algorithm of timers 4.3: a binary heap of timers. A cancelled timer stays in the heap until
+  # it is the first.
   class LazyHeapGroup
-    # A timer and its handle in one.
+    # A timer, which is its own handle.
     class Timer
       attr_reader :time, :block
 
@@ -89,7 +90,8 @@ module Peers
     end
   end
 
-  # A 4-heap of numeric scores in pure Ruby, as quick as can be: no ties, no checks.
+  # A 4-ary heap of numeric scores in pure Ruby, without checks and without an order of equal
+  # scores.
   class FourHeap
     def initialize
       @scores = []
@@ -107,7 +109,7 @@ module Peers
       place = scores.size
       scores << score
       values << value
-      while place > 0 # rubocop:disable Style/NumericPredicate -- a call less
+      while place > 0 # rubocop:disable Style/NumericPredicate -- saves a method call
         parent = (place - 1) >> 2
         above = scores[parent]
         break unless score < above
@@ -129,7 +131,7 @@ module Peers
       score = scores.pop
       value = values.pop
       size = scores.size
-      return least if size == 0 # rubocop:disable Style/NumericPredicate -- a call less
+      return least if size == 0 # rubocop:disable Style/NumericPredicate -- saves a method call
 
       place = 0
       while (child = (place << 2) + 1) < size

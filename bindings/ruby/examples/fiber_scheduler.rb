@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A Fiber scheduler whose timers are Punctual::EventTimers: `sleep`, `Timeout.timeout`, queues and reads with timeouts are
-# events of one loop.
+# A Fiber scheduler whose timers are Punctual::EventTimers. Fibers that call `sleep` or
+# `Timeout.timeout`, or wait for queues and sockets, wait in one event loop.
 #
 #   ruby -I lib examples/fiber_scheduler.rb
 
@@ -26,7 +26,7 @@ class EventLoop
     turn until idle?
   end
 
-  # The hooks of Fiber::SchedulerInterface.
+  # The following methods are hooks of Fiber::Scheduler.
 
   def close
     run
@@ -42,7 +42,7 @@ class EventLoop
     block(:sleep, seconds)
   end
 
-  # Returns whether the fiber was unblocked before the time was over.
+  # Blocks the fiber. Returns true if it was unblocked before the time was over.
   def block(_blocker, seconds = nil)
     fiber = Fiber.current
     @blocked[fiber] = true
@@ -53,7 +53,7 @@ class EventLoop
     timer&.cancel!
   end
 
-  # Any thread may call it.
+  # Wakes a blocked fiber. Any thread may call this.
   def unblock(_blocker, fiber)
     @ready << fiber
     @waker.write_nonblock(".", exception: false)

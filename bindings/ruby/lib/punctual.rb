@@ -2,13 +2,13 @@
 
 require_relative "punctual/version"
 
-# Deadlines, exact and nearly free: timers, priority queues, Go's time API, timeouts, and a Redis-compatible server for tests.
+# Timers, priority queues, Go's time API, timeouts, and a Redis-compatible server for tests.
 #
-# Times and intervals are numbers of seconds everywhere.
+# All times and intervals are numbers of seconds.
 module Punctual
   pure = ENV.fetch("PUNCTUAL_PURE", "")
-  # Whether the native extension is loaded. Without it (no compiler when the gem was installed, another Ruby than CRuby, or
-  # `PUNCTUAL_PURE=1` in the environment) the same classes are pure Ruby.
+  # True if the native extension is loaded. Without it (no Rust when the gem was installed, another
+  # Ruby than CRuby, or `PUNCTUAL_PURE=1` in the environment) the same classes are pure Ruby.
   NATIVE =
     begin
       %w[1 true yes].include?(pure) ? false : require("punctual/punctual")
@@ -18,8 +18,8 @@ module Punctual
     end
 
   if NATIVE && NATIVE_VERSION != VERSION
-    raise LoadError, "the native extension of punctual is of version #{NATIVE_VERSION}, the gem of #{VERSION}: " \
-                     "install the gem anew"
+    raise LoadError, "the native extension of punctual has version #{NATIVE_VERSION}, the gem has version #{VERSION}: " \
+                     "install the gem again"
   end
 end
 
@@ -38,7 +38,7 @@ require_relative "punctual/event_timers"
 require_relative "punctual/priority_queue"
 require_relative "punctual/time"
 
-# What few programs need loads when it is first used.
+# Few programs need these modules, so they are loaded at their first use.
 module Punctual
   autoload :Jobs, "punctual/jobs"
   autoload :Server, "punctual/server"

@@ -3,7 +3,7 @@
 require_relative "test_helper"
 require "punctual/minitest"
 
-# Ruby's clients of Redis, and Sidekiq, where they are installed.
+# Redis clients for Ruby, and Sidekiq, if they are installed.
 class ClientsTest < Minitest::Test
   include Punctual::MinitestHelper
   include PunctualTest::Needs
@@ -49,7 +49,7 @@ class ClientsTest < Minitest::Test
     listener.kill
   end
 
-  # A job of Sidekiq is scheduled for later, and runs when the clocks say so: nobody sleeps.
+  # A job of Sidekiq is scheduled for later, and runs when the clocks are advanced, without a sleep.
   def test_sidekiq_runs_a_scheduled_job
     %w[redis sidekiq sidekiq/scheduled sidekiq/processor sidekiq/fetch sidekiq/testing].each { |library| need library }
     Sidekiq::Testing.disable!

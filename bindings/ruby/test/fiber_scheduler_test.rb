@@ -5,7 +5,7 @@ require_relative "../examples/fiber_scheduler"
 require "timeout"
 
 class FiberSchedulerTest < Minitest::Test
-  # Runs a block with a scheduler, in a thread of its own; returns what it logs.
+  # Runs a block with a scheduler, in a new thread. Returns the block's log.
   def scheduled
     log = []
     Thread.new do
@@ -45,7 +45,7 @@ class FiberSchedulerTest < Minitest::Test
     assert_equal %i[early early late late], log.sort
   end
 
-  # Debian's async has the gem timers in its reactor; with `require "punctual/timers"` it has ours.
+  # Debian's async 1.x uses the gem timers. After `require "punctual/timers"` it uses our timers.
   def test_async_runs_on_our_timers
     output, status = PunctualTest.run(<<~RUBY)
       require "punctual/timers"

@@ -2,13 +2,14 @@
 
 require_relative "test_helper"
 
-# The garbage collector at every allocation, objects that move, and objects that only the extension refers to.
+# Garbage collection at every allocation, objects that move, and objects that only the extension
+# references.
 class GcTest < Minitest::Test
   def teardown
     GC.stress = false
   end
 
-  # What a program does with each class; returns what it saw.
+  # Uses each class like a program. Returns a log of the results.
   def exercise(random, rounds)
     log = []
     group = Punctual::Timers::Group.new
@@ -47,7 +48,7 @@ class GcTest < Minitest::Test
   end
 
   def test_objects_move
-    skip "no compaction here" unless GC.respond_to?(:verify_compaction_references)
+    skip "this Ruby does not compact memory" unless GC.respond_to?(:verify_compaction_references)
     expected = exercise(Random.new(2), 40)
     seen = exercise(Random.new(2), 40) { |i| move_objects if (i % 8).zero? }
     assert_equal expected, seen
@@ -62,7 +63,7 @@ class GcTest < Minitest::Test
     queue = Punctual::PriorityQueue.new
     map = Punctual::PriorityQueue::Map.new
     events = Punctual::EventTimers.new
-    4.times { GC.start } # they are old now
+    4.times { GC.start } # moves the objects to the old generation
     log = []
     500.times do |i|
       group.after(i) { log << "timer #{i}" }

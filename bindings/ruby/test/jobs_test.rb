@@ -4,7 +4,7 @@ require_relative "test_helper"
 
 # Workers and producers of jobs, with a server in this process.
 class JobsTest < Minitest::Test
-  # Seconds, generous for a busy machine.
+  # Time limit in seconds, long enough for a busy machine.
   PATIENCE = 60
 
   def setup
@@ -96,7 +96,7 @@ class JobsTest < Minitest::Test
     %w[first second].each { |id| @queue.add(id, id:, keep: PATIENCE, delay: id == "first" ? 0 : 1) }
     work { |_job| nil }
     wait_for("first", "state", "done")
-    # All but this one.
+    # Closes all connections but this one.
     @redis.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     @server.advance(1)
     wait_for("second", "state", "done")
@@ -121,7 +121,7 @@ class JobsTest < Minitest::Test
     @running = Thread.new(@worker, &:run).tap { |thread| thread.report_on_exception = false }
   end
 
-  # The server's clock ends the wait for a job.
+  # Stops the worker. An advance of the server's clock ends the worker's wait for a job.
   def stop
     @worker.stop
     ends = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE

@@ -3,14 +3,14 @@
 require "tmpdir"
 require_relative "test_helper"
 
-# Runs the Ruby programs of docs/jobs.md: the job of Sidekiq, and the same as a job of Punctual.
+# Runs the Ruby programs of docs/jobs.md: a job of Sidekiq, and the same job for Punctual.
 class MovingTest < Minitest::Test
   include PunctualTest::Needs
 
   PAGE = File.expand_path("../../../docs/jobs.md", __dir__)
   BEFORE, AFTER = File.read(PAGE).scan(/^```ruby\n(.*?)^```/m).flatten
   PATIENCE = 60
-  # Refuses the first mail.
+  # A module `mail` whose first call raises.
   MAIL = <<~RUBY
     def send_mail(user)
       first = !File.exist?("mails")
@@ -31,7 +31,7 @@ class MovingTest < Minitest::Test
 
   def test_before
     need "sidekiq"
-    # Runs jobs at once, without retries.
+    # With `inline!`, Sidekiq runs jobs at once, without retries.
     inline = BEFORE.sub('require "mail"', %(\\0\nrequire "sidekiq/testing"\nSidekiq::Testing.inline!))
     refute_equal BEFORE, inline
     _, status = Process.wait2(start(inline, "ANSWERS" => "1"))
@@ -55,7 +55,7 @@ class MovingTest < Minitest::Test
       assert_equal "ann ann ", mails
       Process.kill("TERM", worker)
       status = nil
-      # The server's clock ends the waits for jobs.
+      # An advance of the server's clock ends the worker's wait for a job.
       wait { server.advance(1) && (status = Process.wait2(worker, Process::WNOHANG)&.last) }
       assert_predicate status, :success?
     end

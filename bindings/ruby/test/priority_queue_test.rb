@@ -3,7 +3,7 @@
 require_relative "test_helper"
 
 class PriorityQueueTest < Minitest::Test
-  # Compares by a number, and runs a block when it does.
+  # A score that compares by a number and calls a block at each comparison.
   Score = Struct.new(:number, :on_compare) do
     include Comparable
 
@@ -47,7 +47,7 @@ class PriorityQueueTest < Minitest::Test
     seen = []
     q.each_with_score do |value, _|
       seen << value
-      q.clear # what was there at first is yielded
+      q.clear # the values of before the call are yielded nevertheless
     end
     assert_equal %w[v1 v2 v3], seen
     q.push("x", 1).push("y", 0)
@@ -119,7 +119,7 @@ class PriorityQueueTest < Minitest::Test
     assert_equal [:a], q.each_pop.to_a
   end
 
-  # Compares with nothing.
+  # A score that cannot be compared with any object.
   class BasicObjectScore
     def <=>(_other) = nil
   end

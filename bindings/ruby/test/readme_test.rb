@@ -2,7 +2,7 @@
 
 require_relative "test_helper"
 
-# Runs the README's examples. A comment `#=> value` says what the line before it returns.
+# Runs the README's examples. A comment `#=> value` is the expected result of its line.
 class ReadmeTest < Minitest::Test
   README = File.read(File.expand_path("../README.md", __dir__))
 

@@ -1,14 +1,15 @@
 # frozen_string_literal: true
 
-# Compares the names of sig/punctual.rbs with what the gem has: every public method has a signature, and every signature a
-# method. Where the gem rbs is, the file is also parsed and its types are resolved.
+# Compares the names in sig/punctual.rbs with the gem: every public method has a signature, and
+# every signature has a method. If the gem rbs is installed, the file is also parsed and its types
+# are resolved.
 
 require "punctual"
 
-# A class or module of the signatures, and the methods that stand there.
+# The classes and modules of the signature file, and their methods.
 class Signatures
   FILE = File.expand_path("../sig/punctual.rbs", __dir__)
-  # What modules inherit and classes make by themselves.
+  # Methods that need no signature in a class: most are inherited.
   HIDDEN = %i[initialize inspect freeze].freeze
   # Private API that other classes of the gem call.
   INTERNAL = {
@@ -62,7 +63,7 @@ begin
   loader.load(env: environment)
   environment.resolve_type_names
 rescue LoadError
-  puts "skipped: the gem rbs is not here, and nothing parses the signatures"
+  puts "skipped: the gem rbs is not installed, so the signatures are not parsed"
 end
 abort faults.join("\n") unless faults.empty?
-puts "ok: the signatures name what is there"
+puts "ok: the signatures match the gem's methods"

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# Random operations on every class against models, for so many seconds; now and then the collector moves objects.
+# Random operations on every class, compared with models, for a number of seconds. Now and then the
+# garbage collector moves objects.
 #
 #   ruby -Ilib test/soak.rb 600
 
 require "punctual"
 require "set"
 
-# A stack of random operations. Each class has a model: a Hash, and sorting.
+# Runs the random operations. The model of each class is a Hash that is sorted on demand.
 class Soak
   def initialize(seed)
     @seed = seed
@@ -42,7 +43,7 @@ class Soak
     abort "seed #{@seed}, operation #{@operations}: expected #{expected.inspect}, saw #{seen.inspect}" if expected != seen
   end
 
-  # The keys of what is due, in order.
+  # Returns the keys of due timers, in order.
   def due_in(model, time)
     model.select { |_, entry| entry[0] <= time }.sort_by { |_, entry| entry.first(2) }.map(&:first)
   end
@@ -97,7 +98,7 @@ class Soak
     end
   end
 
-  # Timers with deadlines in eighths, which floats have exactly.
+  # Timers whose deadlines are multiples of 1/8, which are exact as floats.
   def group
     group = Punctual::Timers::Group.new
     model = {}

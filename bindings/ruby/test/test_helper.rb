@@ -3,9 +3,9 @@
 require "minitest/autorun"
 require "punctual"
 
-# What several test files need.
+# Support for several test files.
 module PunctualTest
-  # Whether the tests run in pure Ruby although they should not.
+  # PUNCTUAL_REQUIRE_NATIVE=1: the tests must not run in pure Ruby by mistake.
   raise "the native extension is not loaded" if ENV["PUNCTUAL_REQUIRE_NATIVE"] == "1" && !Punctual::NATIVE
 
   # Seeds of random tests: `PUNCTUAL_SEED=17` repeats one.
@@ -13,7 +13,7 @@ module PunctualTest
     Integer(ENV.fetch("PUNCTUAL_SEED") { Random.new_seed % 1_000_000 })
   end
 
-  # Runs a program in a process of its own; returns its output and status.
+  # Runs a program in a separate process. Returns its output and its status.
   def self.run(program)
     lib = File.expand_path("../lib", __dir__)
     output = IO.popen([RbConfig.ruby, "-W1", "-I#{lib}", "-e", program, { err: %i[child out] }], &:read)

@@ -2,7 +2,8 @@
 
 require_relative "test_helper"
 
-# Real timers are waited for, and no test asks how late they are; everything else jumps a virtual clock.
+# Tests of real timers wait for them and do not check how late they are. All other tests advance a
+# virtual clock.
 class TimeTest < Minitest::Test
   Time = Punctual::Time
 
@@ -54,7 +55,7 @@ class TimeTest < Minitest::Test
       clock.advance(1)
       assert_equal 1, timer.c.size
       refute timer.stop
-      assert_empty timer.c # a timer that was stopped has no value left
+      assert_empty timer.c # a stopped timer's queue is empty
     end
   end
 
@@ -64,7 +65,7 @@ class TimeTest < Minitest::Test
       origin = clock.now
       clock.advance(10)
       assert_equal 10, ticker.c.pop - origin
-      clock.advance(35) # ticks at 20, 30, 40; one of them waits
+      clock.advance(35) # ticks at 20, 30 and 40, of which the queue holds one
       assert_equal 20, ticker.c.pop - origin
       assert_empty ticker.c
       ticker.reset(1)

@@ -41,7 +41,7 @@ class TimeoutTest < Minitest::Test
     assert_raises(Timeout::Error) do
       Timeout.timeout(0.001) do
         sleep
-      rescue Exception # rubocop:disable Lint/RescueException, Lint/SuppressedException -- what is tested
+      rescue Exception # rubocop:disable Lint/RescueException, Lint/SuppressedException -- the test's subject
       ensure
         ensured = true
       end

@@ -222,7 +222,8 @@ class TimersTest < Minitest::Test
     assert_equal 1, @group.size
   end
 
-  # A loop that waits for `wait_interval` and fires reaches the last timer, never late, in few turns.
+  # A loop that waits for `wait_interval` and fires reaches the last timer in time, in few
+  # iterations.
   def test_after_a_crowd_was_cancelled
     last = Punctual::Timers::Timer.new(@group, 5000, false, 0) { @log << :last }
     crowd = Array.new(70_000) { |i| Punctual::Timers::Timer.new(@group, 1 + (i * 0.05), false, 0) { flunk } }

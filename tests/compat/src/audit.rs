@@ -7,10 +7,10 @@ use crate::compare::{Rule, Tolerance};
 use crate::link::{LinkError, Pair};
 use crate::report::{Finding, show};
 
-/// Number of databases that are compared; redis's default.
+/// Number of databases that are compared: Redis's default.
 const DATABASES: usize = 16;
 
-/// The queries for each key besides its value, for which the query depends on TYPE.
+/// The queries for each key. The query for the value follows them, because it depends on TYPE.
 const QUESTIONS: [&[&str]; 4] = [
     &["TYPE"],
     &["PEXPIRETIME"],
@@ -18,7 +18,8 @@ const QUESTIONS: [&[&str]; 4] = [
     &["OBJECT", "ENCODING"],
 ];
 
-/// Limits of small sets, sorted sets and lists: longest element, number of elements, bytes of a list.
+/// Limits up to which a collection has a compact encoding: bytes of an element, number of elements
+/// of a set or sorted set, bytes of a list.
 const SMALL_ELEMENT_MAX: usize = 64;
 const SMALL_SET_MAX: usize = 128;
 const SMALL_LIST_MAX: usize = 8192;
@@ -47,8 +48,8 @@ fn value_of(kind: &Value, key: &[u8]) -> Option<Command> {
     })
 }
 
-/// Returns whether a key's encoding is right for its type and value, because the oracle's own small sets and lists have
-/// other encodings.
+/// Returns true if a key's encoding is right for its type and value. A comparison with the oracle
+/// is not enough, because the oracle has other encodings for small sets and lists.
 fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) -> bool {
     let Value::Simple(kind) = kind else {
         return true;
@@ -59,11 +60,11 @@ fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) 
         (b"set", b"listpack") => {
             elements.len() <= SMALL_SET_MAX && lengths().all(|length| length <= SMALL_ELEMENT_MAX)
         }
-        // Integers are packed; the text of one has at most twenty bytes.
+        // Integers are packed, so texts of up to twenty bytes, which may be integers, do not count.
         (b"list", b"listpack") => {
             lengths().filter(|length| *length > 20).sum::<usize>() <= SMALL_LIST_MAX
         }
-        // SORT converts the oracle's to a skiplist.
+        // SORT converts a sorted set of the oracle to a skiplist.
         (b"zset", b"listpack") if encoding != oracle => {
             let pairs = elements.iter().filter_map(Value::as_slice);
             let entries = pairs.clone().count().max(elements.len() / 2);
@@ -142,7 +143,8 @@ fn keys(
     Ok(None)
 }
 
-/// Compares all databases over `pair`, which must be otherwise unused. `Ok(None)` if they are equal.
+/// Compares all databases over `pair`, which has no unread replies. Returns `Ok(None)` if they are
+/// equal.
 ///
 /// # Errors
 /// A [`LinkError`] if a server does not reply.
@@ -172,10 +174,11 @@ pub fn audit(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Findin
     Ok(None)
 }
 
-/// Audits, then gives A's keys the deadlines of B's, so that the tolerance can be small again after a stall.
+/// Audits, then gives the keys of A the deadlines that they have on B, so that the tolerance can be
+/// small again after a stall of the machine.
 ///
-/// Only for deadlines that differ by less than the tolerance. The commands go to both servers, so that both publish
-/// the same events.
+/// The audit fails for deadlines that differ by more than the tolerance. The commands that set the
+/// deadlines go to both servers, so that both publish the same events.
 ///
 /// # Errors
 /// A [`LinkError`] if a server does not reply.
@@ -268,7 +271,7 @@ fn database(
     Ok(found.map(|finding| seen_in(db, finding)))
 }
 
-/// Returns the finding with the commands that show it.
+/// Adds the commands that show the finding: SELECT, and the finding's own command.
 fn seen_in(db: usize, finding: Finding) -> Finding {
     let select = Command::of(&["SELECT", &db.to_string()]);
     Finding {

@@ -1,4 +1,4 @@
-//! A command as sent: its arguments, and its text for redis-cli.
+//! A command: its arguments, and its text for redis-cli.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ impl Command {
         }
     }
 
-    /// Returns a command from words, for fixed commands.
+    /// Returns a command with these words: the name and the arguments.
     pub fn of(words: &[&str]) -> Self {
         Self {
             args: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
@@ -42,12 +42,12 @@ impl Command {
         }
     }
 
-    /// Returns all arguments, the name first.
+    /// Returns the name and the arguments.
     pub fn args(&self) -> &[Vec<u8>] {
         &self.args
     }
 
-    /// Returns all arguments for modification; the name must stay first.
+    /// Returns the name and the arguments for modification; the name must stay first.
     pub fn args_mut(&mut self) -> &mut Vec<Vec<u8>> {
         &mut self.args
     }
@@ -57,7 +57,7 @@ impl Command {
         self.word(0)
     }
 
-    /// Returns the argument at `index` in capitals, or an empty string if there is none.
+    /// Returns the argument at `index` in capitals, or an empty string if it is absent.
     pub fn word(&self, index: usize) -> String {
         self.args
             .get(index)
@@ -84,7 +84,8 @@ impl fmt::Display for Command {
     }
 }
 
-/// Bytes in the syntax of `redis-cli`: plain if that is unambiguous, otherwise quoted with `\xHH` escapes.
+/// Bytes in the syntax of `redis-cli`: plain if that is unambiguous, otherwise quoted with `\xHH`
+/// escapes.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(pub &'a [u8]);
 
@@ -113,12 +114,12 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// A command and whether the server replies to it: `CLIENT REPLY OFF` and `SKIP` suppress replies.
+/// A command of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The command.
     pub command: Command,
-    /// Whether one reply follows; otherwise none does.
+    /// True if the server sends one reply; false if `CLIENT REPLY OFF` or `SKIP` suppresses it.
     pub answered: bool,
 }
 

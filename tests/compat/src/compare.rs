@@ -1,9 +1,11 @@
 //! Decides when two replies count as equal.
 //!
-//! Replies must be equal in type and bytes, unless the command is in the table of [`Rule::of`]. A rule
-//! applies only to the type of reply that it names: errors, nulls and unexpected types are still compared exactly.
+//! Replies must be equal in type and bytes, unless [`Rule::of`] has another rule for the command. A
+//! rule applies only to the type of reply that it names: errors, nulls and unexpected types are
+//! compared exactly.
 //!
-//! The [`Judge`] compares replies that depend on several commands: replies of EXEC, samples of a collection.
+//! The [`Judge`] compares replies that depend on several commands: replies of EXEC, samples of a
+//! collection.
 
 mod collections;
 mod judge;
@@ -18,13 +20,15 @@ use punctual_resp::Value;
 use crate::command::Command;
 use crate::draw::ABSOLUTE_BAND_MS;
 
-/// Clocks and arrival times differ between the servers by a few milliseconds even without a stall.
+/// The minimum tolerance: even without a stall of the machine, a command arrives at the two servers
+/// some milliseconds apart.
 const LEAST_TOLERANCE: Duration = Duration::from_millis(30);
 
 /// Maximum difference between deadlines on the two servers.
 ///
-/// A relative TTL counts from some moment within its exchange, a different one on each server, so
-/// the longest exchange so far bounds the difference.
+/// An *exchange* sends commands to both servers and reads both replies. A relative TTL counts from
+/// a moment within its exchange, and from another moment on the other server. So the duration of
+/// the longest exchange bounds the difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tolerance {
     longest_exchange: Duration,
@@ -44,12 +48,14 @@ impl Tolerance {
         self.longest_exchange = self.longest_exchange.max(elapsed);
     }
 
-    /// Returns true if it is the minimum: nothing stalled since the beginning, or since the deadlines were aligned.
+    /// Returns true if the tolerance is the minimum: the machine has not stalled since the
+    /// beginning, or since the last alignment of deadlines.
     pub fn is_least(&self) -> bool {
         2 * self.longest_exchange <= LEAST_TOLERANCE
     }
 
-    /// Returns the bound in milliseconds: once for setting the deadline, once for reading it.
+    /// Returns the tolerance in milliseconds. The duration counts twice: for the exchange that set
+    /// the deadline, and for the one that reads it.
     pub fn ms(&self) -> i64 {
         let bound = LEAST_TOLERANCE.max(2 * self.longest_exchange);
         i64::try_from(bound.as_millis()).unwrap_or(i64::MAX)
@@ -59,32 +65,35 @@ impl Tolerance {
 /// The rule by which the replies to a command are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Equal.
+    /// The replies must be equal.
     Exact,
-    /// Milliseconds within the tolerance: both servers count from their own clocks.
+    /// Milliseconds that may differ by the tolerance, because each server reads its own clock.
     Milliseconds,
-    /// Seconds, rounded from milliseconds within the tolerance.
+    /// Seconds that are rounded from such milliseconds.
     Seconds,
-    /// A deadline in milliseconds: within the tolerance, but exact if it was given as an absolute time.
+    /// A deadline in milliseconds that may differ by the tolerance. A deadline that was set as an
+    /// absolute time must be equal.
     DeadlineMs,
-    /// A deadline in seconds, by the same rule.
+    /// A deadline in seconds, with the same rule.
     DeadlineSeconds,
-    /// Elements in any order, because they are in the order of a hash table with a random seed.
+    /// The same elements in any order, because their order is that of a hash table with a random
+    /// seed.
     AnyOrder,
     /// The same number of elements; the elements depend on the order of a hash table.
     Extent,
     /// The same number of random elements; the [`Judge`] checks that they exist.
     Sample,
-    /// Equal except for the digits of scores: 7.0 writes seventeen, 7.2 the shortest text, or all digits of a whole
-    /// number.
+    /// Equal except for the digits of scores: 7.0 writes seventeen digits, 7.2 the shortest text,
+    /// or all digits of a whole number.
     Scores,
-    /// The name of an encoding; 7.2 has compact lists and sets that 7.0 lacks.
+    /// The name of an encoding, which may be one of the compact encodings of lists and sets that
+    /// 7.2 has and 7.0 lacks.
     Encoding,
     /// Pairs of name and value in any order, as a map or as a flat array.
     PairsInAnyOrder,
-    /// One page of SCAN, whose size depends on the hash table. Whole iterations are compared elsewhere.
+    /// One page of SCAN, whose size depends on the hash table. Whole iterations are separate acts.
     ScanPage,
-    /// The same type of value: memory, ids, times, the server's own texts.
+    /// The same type of value: for memory, IDs, times, and texts about the server.
     Kind,
     /// The fields of HELLO except version and id.
     Greeting,
@@ -96,9 +105,10 @@ pub enum Rule {
     Keyspace,
     /// Lists of lists in any order: libraries and their functions are in hash tables.
     NestedInAnyOrder,
-    /// Equal, and two values that are not numbers are equal too.
+    /// Equal; two NaNs are equal as well.
     Scripted,
-    /// Equal except for idle times and times of deliveries, and for the nodes of redis's tree.
+    /// Equal except for idle times, times of deliveries, and the number of nodes of Redis's radix
+    /// tree.
     Deliveries,
 }
 
@@ -132,8 +142,8 @@ impl Rule {
             "INFO" if sub() == "KEYSPACE" && command.args().len() == 2 => Rule::Keyspace,
             "INFO" => Rule::Kind,
             "OBJECT" => match sub().as_str() {
-                // Values that redis shares (integers below 10,000) have the idle time of their last use by any
-                // key, and how often a value is shared is up to the server.
+                // Redis shares objects for integers below 10,000: their idle time is that of the
+                // last use by any key, and the number of references depends on the server.
                 "IDLETIME" | "REFCOUNT" => Rule::Kind,
                 "ENCODING" => Rule::Encoding,
                 _ => Rule::Exact,
@@ -175,7 +185,8 @@ impl Rule {
         self.loosely(a, b, tolerance).unwrap_or(false)
     }
 
-    /// Returns true if the rule compares a time; a reply about several fields has several.
+    /// Returns true if the rule compares a time. A reply about several hash fields is an array of
+    /// times.
     fn is_of_times(self) -> bool {
         matches!(
             self,
@@ -233,7 +244,7 @@ fn same_kind(a: &Value, b: &Value) -> bool {
     std::mem::discriminant(a) == std::mem::discriminant(b)
 }
 
-/// Negative numbers are special replies (no key, no deadline), not times.
+/// Compares two times. Negative numbers are special replies (no key, no deadline), not times.
 fn near(a: &Value, b: &Value, by: i64) -> Option<bool> {
     let (a, b) = (a.as_int()?, b.as_int()?);
     Some(a >= 0 && b >= 0 && a.abs_diff(b) <= by.unsigned_abs())
@@ -243,7 +254,7 @@ fn is_absolute(value: &Value, unit_ms: i64) -> Option<bool> {
     Some(ABSOLUTE_BAND_MS.contains(&value.as_int()?.saturating_mul(unit_ms)))
 }
 
-/// Returns a text that is equal exactly if the values are, because values cannot be ordered.
+/// Returns a text that represents the value, for sorting: values themselves have no order.
 fn text(value: &Value) -> String {
     format!("{value:?}")
 }

@@ -1,16 +1,21 @@
-//! A fixed corpus of scripts, whose replies from two servers must be the same bytes.
+//! A fixed corpus of scripts. The replies of Punctual ("ours") and of redis-server must be the same
+//! bytes.
 //!
-//! The entries are in `corpus/*.txt`. A line `= SCRIPT` is an entry by itself: `EVAL SCRIPT 0`. Any other entry starts
-//! with a line `=== NAME`, and has these lines:
+//! The entries are in `corpus/*.txt`. A line `= SCRIPT` is a whole entry: `EVAL SCRIPT 0`. Any
+//! other entry starts with a line `=== NAME`, and has these lines:
 //!
-//! - `> COMMAND ...`: a command in the syntax of redis-cli. An argument `$` stands for the lines below it.
+//! - `> COMMAND ...`: a command in the syntax of redis-cli. An argument `$` stands for the lines
+//!   below it.
 //! - `! stricter: REASON`: where the replies differ, ours must be an error.
-//! - `! unsafe: REASON`: redis-server 7.0 would crash, stall or leak memory, so only ours is asked, and must refuse.
-//! - `! ours: REASON`: redis-server's reply is wrong or a matter of its internals, so only ours is asked.
-//! - `< REPLY`: our reply to the command before, in the notation of [`show`]; without it, an entry that asks only
-//!   ours expects an error, or any reply if it is `ours`.
+//! - `! unsafe: REASON`: redis-server 7.0 would crash, stall or leak memory, so only our server
+//!   runs the entry; its replies must be errors.
+//! - `! ours: REASON`: redis-server's reply is wrong or depends on its internals, so only our
+//!   server runs the entry.
+//! - `< REPLY`: our reply to the command before, in the notation of [`show`]. An `unsafe` or `ours`
+//!   entry with this line must have this reply.
 //!
-//! Lines that start with `##` are headings. An entry runs on a new connection, without keys, scripts and functions.
+//! Lines that start with `##` are headings. An entry runs on a new connection, without keys,
+//! scripts and functions.
 
 use punctual_resp::{Limits, Parser, Value, decode, encode_command};
 
@@ -19,19 +24,19 @@ use crate::generate::Protocol;
 use crate::link::{Addresses, Link, LinkError, Side};
 use crate::report::{show, show_bytes};
 
-/// Number of replies to the commands that precede every entry.
+/// Number of commands that precede every entry, and of their replies.
 const SET_UP: usize = 4;
 
 /// How the replies of an entry are judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They are equal.
+    /// The replies are equal.
     Same,
-    /// Ours is an error wherever it differs.
+    /// The replies are equal, or ours is an error.
     Stricter,
-    /// Only ours is asked, and is an error unless the entry states it.
+    /// Only our server runs the entry. Its reply is an error unless the entry states another one.
     Unsafe,
-    /// Only ours is asked.
+    /// Only our server runs the entry.
     Ours,
 }
 
@@ -44,16 +49,16 @@ pub struct Step {
     pub reply: Option<String>,
 }
 
-/// One entry.
+/// One entry of the corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, or the script if it is a single line.
+    /// The name; for an entry of a single line, the script.
     pub name: String,
-    /// Number of its first line.
+    /// Number of the first line.
     pub line: usize,
-    /// How its replies are judged.
+    /// How the replies are judged.
     pub verdict: Verdict,
-    /// Its commands.
+    /// The commands.
     pub steps: Vec<Step>,
 }
 
@@ -112,7 +117,7 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, String> {
                 script.push_str(line);
                 script.push('\n');
             }
-            // The last line's end is not part of a script.
+            // The line break at the end is not part of a script.
             script.pop();
             let command = words(command, &script).ok_or_else(|| wrong("not a command"))?;
             entry.steps.push(Step {
@@ -203,7 +208,8 @@ pub fn run(
     Ok(None)
 }
 
-/// Returns true if the replies are the same bytes, except for the digits of doubles: ours are those of 7.2.
+/// Returns true if the replies are the same bytes, except for the digits of doubles: ours has the
+/// digits of 7.2.
 fn same(ours: Option<&Vec<u8>>, theirs: Option<&Vec<u8>>) -> bool {
     let (Some(ours), Some(theirs)) = (ours, theirs) else {
         return false;
@@ -247,7 +253,7 @@ fn converse(
         rest = &rest[length..];
     }
     if !rest.is_empty() {
-        // What cannot be decoded is compared as it is.
+        // Bytes that cannot be decoded are compared without decoding.
         replies.push(rest.to_vec());
     }
     Ok(replies.split_off(SET_UP.min(replies.len())))
@@ -256,7 +262,7 @@ fn converse(
 /// Formats a raw reply.
 fn notation(bytes: &[u8]) -> String {
     match decode(bytes) {
-        // The decoded form of a double does not tell its digits.
+        // The decoded form of a double does not have its digits.
         Ok(Some((value, _))) if !has_double(&value) => show(&value),
         _ => show_bytes(bytes),
     }

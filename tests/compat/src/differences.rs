@@ -1,7 +1,8 @@
-//! The known differences between the oracle (redis-server 7.0, Debian's) and the semantics that we follow (7.2).
+//! The known differences between the oracle (redis-server 7.0, Debian's) and the semantics that we
+//! follow (7.2).
 //!
-//! Generators avoid them or the comparison tolerates them; each entry says how. A newly found difference
-//! that is *right* belongs here; one that is wrong is a bug to fix.
+//! The generators avoid them, or the comparison tolerates them; each entry says how. If a newly
+//! found difference is right, it belongs into this list; if it is wrong, it is a bug to fix.
 
 /// One known difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Random keys, values and numbers, all from one seed.
 //!
-//! Nothing here or in the generators reads a clock or a reply, so a seed gives the same stream
-//! on every machine and on every run.
+//! Neither this module nor the generators read a clock or a reply, so a seed gives the same stream
+//! on every machine and in every run.
 //!
-//! Three groups of keys bound the memory and time of both servers: plain keys have small
-//! values, `big:*` keys may grow to tens of kilobytes, and `lcs:*` keys have texts short
-//! enough for the quadratic LCS and are written by no other command. In addition each type has its own
-//! keys ([`Kind`]), which other families rarely use.
+//! Three groups of keys bound the memory and time of both servers. Plain keys have small values.
+//! `big:*` keys may grow to tens of kilobytes. `lcs:*` keys have texts short enough for LCS, which
+//! takes quadratic time; only the commands for LCS write them. In addition each type has its own
+//! keys ([`Kind`]), which commands for other types rarely use.
 
 mod collections;
 mod pool;
@@ -19,8 +19,8 @@ use rand_chacha::ChaCha8Rng;
 
 use pool::{BAD_INTEGERS, BIG_KEYS, EDGE_INTEGERS, KEYS, LCS_KEYS, LEXES, VALUES, WEIGHTS};
 
-/// Absolute deadlines (unix milliseconds) are drawn from this band, and no relative TTL reaches
-/// into it: a deadline read back in the band must be equal to the millisecond on both sides.
+/// Absolute deadlines (Unix milliseconds) are drawn from this band, and no relative TTL reaches
+/// into it. So a deadline in this band must be exactly equal on both servers.
 pub const ABSOLUTE_BAND_MS: std::ops::Range<i64> = 4_000_000_000_000..5_000_000_000_000;
 
 /// The random source of all generators.
@@ -47,7 +47,7 @@ impl Draw {
         self.rng.random_range(range)
     }
 
-    /// Returns a count in the range.
+    /// Returns a number in the range, as a `usize`.
     pub fn count(&mut self, range: std::ops::RangeInclusive<usize>) -> usize {
         self.rng.random_range(range)
     }
@@ -73,10 +73,11 @@ impl Draw {
             }
             left -= weight;
         }
-        unreachable!("the draw lies below the sum of the weights")
+        unreachable!("the random number is less than the sum of the weights")
     }
 
-    /// Returns a key of any group except `lcs:*`: in four of five calls one of the first eight, rarely one of a type.
+    /// Returns a key of any group except `lcs:*`: mostly one of the first eight plain keys, rarely
+    /// a key of a type.
     pub fn key(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=77 => KEYS[self.count(0..=7)].to_vec(),
@@ -86,7 +87,7 @@ impl Draw {
         }
     }
 
-    /// Returns a key for commands on keys of any type: one of a type's keys half of the time.
+    /// Returns a key for commands on keys of any type: half of the time, a key of a type.
     pub fn any_key(&mut self) -> Vec<u8> {
         if self.chance(50) {
             self.typed_key()
@@ -95,13 +96,13 @@ impl Draw {
         }
     }
 
-    /// Returns between one and `most` of these keys, with repetitions.
+    /// Returns between one and `most` results of [`any_key`](Draw::any_key), with repetitions.
     pub fn any_keys(&mut self, most: usize) -> Vec<Vec<u8>> {
         let count = self.count(1..=most);
         (0..count).map(|_| self.any_key()).collect()
     }
 
-    /// Returns between one and `most` keys, with repetitions.
+    /// Returns between one and `most` results of [`key`](Draw::key), with repetitions.
     pub fn keys(&mut self, most: usize) -> Vec<Vec<u8>> {
         let count = self.count(1..=most);
         (0..count).map(|_| self.key()).collect()
@@ -146,7 +147,8 @@ impl Draw {
             .collect()
     }
 
-    /// Returns a text of up to 60 letters from an alphabet of four, so that common subsequences are long.
+    /// Returns a text of up to 60 letters from an alphabet of four, so that common subsequences are
+    /// long.
     pub fn lcs_text(&mut self) -> Vec<u8> {
         let length = self.count(0..=60);
         (0..length)
@@ -226,8 +228,9 @@ impl Draw {
         }
     }
 
-    /// Returns a relative TTL in units of `1 / per_second` seconds: far in the future, in the past or invalid;
-    /// never one that could expire during the stream, and never one that falls in the absolute band.
+    /// Returns a relative TTL in units of `1 / per_second` seconds: far in the future, in the past,
+    /// or invalid. No TTL can expire during the stream, and no deadline falls into
+    /// [`ABSOLUTE_BAND_MS`].
     pub fn ttl(&mut self, per_second: i64) -> Vec<u8> {
         match self.between(0..=99) {
             0..=69 => (self.between(2_000..=100_000) * per_second)
@@ -241,8 +244,9 @@ impl Draw {
                 .as_bytes()
                 .to_vec(),
             83..=87 => {
-                // Valid and extremely far. Randomised: two equal TTLs given within a millisecond on one side
-                // only would make GT and LT reply differently.
+                // Valid and extremely far. The TTLs differ: if a key got the same TTL twice, the
+                // deadlines might be equal on one server and a millisecond apart on the other, and
+                // GT and LT would reply differently.
                 let farthest = if per_second == 1 {
                     9_223_370_000_000_000
                 } else {
@@ -268,7 +272,8 @@ impl Draw {
         }
     }
 
-    /// Returns an absolute deadline in units of `1 / per_second` seconds: in the band, in the past or invalid.
+    /// Returns an absolute deadline in units of `1 / per_second` seconds: in [`ABSOLUTE_BAND_MS`],
+    /// in the past, or invalid.
     pub fn deadline(&mut self, per_second: i64) -> Vec<u8> {
         match self.between(0..=99) {
             0..=79 => {
@@ -346,7 +351,7 @@ impl Draw {
         .to_vec()
     }
 
-    /// Returns the word, sometimes with mixed case.
+    /// Returns the word, sometimes in mixed case.
     pub fn case(&mut self, word: &str) -> Vec<u8> {
         if self.chance(85) {
             return word.as_bytes().to_vec();
@@ -368,7 +373,8 @@ impl Draw {
     }
 }
 
-/// Returns true if `argument` is one of the keys of the generators, to distinguish keys from options in reports.
+/// Returns true if `argument` is a key of the generators. Reports use it to distinguish keys from
+/// options.
 pub fn is_drawn_key(argument: &[u8]) -> bool {
     [KEYS, BIG_KEYS, LCS_KEYS, LEXES, WEIGHTS]
         .into_iter()
@@ -406,7 +412,7 @@ mod tests {
                     continue;
                 };
                 if ttl_ms.to_string().as_bytes() != text {
-                    // `05` and `+5` are not integers for redis.
+                    // `05` and `+5` are not integers for Redis.
                     continue;
                 }
                 let Some(deadline_ms) = now_ms.checked_add(ttl_ms) else {

@@ -1,4 +1,4 @@
-//! Runs one stream against two servers: every act runs on both and is compared.
+//! Runs one stream against two servers: runs each act on both servers, and compares the results.
 
 mod acts;
 mod carry;
@@ -21,7 +21,7 @@ const HISTORY: usize = 20_000;
 /// The options of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Determines the stream, together with the protocol and the families.
+    /// The seed, which determines the stream together with the protocol and the families.
     pub seed: u64,
     /// Minimum number of commands to send.
     pub commands: u64,
@@ -31,9 +31,9 @@ pub struct Options {
     pub families: BTreeSet<Family>,
     /// Commands to omit; see [`Generator::without`].
     pub without: BTreeSet<String>,
-    /// Whether keyspace events are compared too.
+    /// True if keyspace events are compared as well.
     pub events: bool,
-    /// Whether to minimise a difference before it is reported.
+    /// True if a difference is minimised before it is reported.
     pub shrink: bool,
 }
 
@@ -63,11 +63,11 @@ pub struct Summary {
     pub audits: u64,
     /// Number of phases in which keys expired.
     pub expiry_phases: u64,
-    /// Number of these phases that were void because the machine stalled.
+    /// Number of these phases without a comparison, because the machine stalled.
     pub void_expiry_phases: u64,
-    /// Number of times that deadlines were aligned after a stall.
+    /// Number of alignments of deadlines after a stall; see [`crate::audit::align`].
     pub stalls: u64,
-    /// The largest tolerance for deadlines in milliseconds.
+    /// The maximum tolerance for deadlines in milliseconds.
     pub tolerance_ms: i64,
 }
 
@@ -78,14 +78,14 @@ pub enum DuelError {
     /// The servers differ.
     #[error("{0}")]
     Differ(Box<Difference>),
-    /// A server is unreachable or stopped replying outside any command.
+    /// A server is unreachable, or stopped replying and no command of the stream is the cause.
     #[error("{source} (seed {seed}, near command {number})")]
     Link {
         /// The seed of the stream.
         seed: u64,
         /// Number of commands sent before.
         number: u64,
-        /// The cause.
+        /// Why the connection failed.
         source: LinkError,
     },
 }
@@ -175,7 +175,7 @@ impl<'o> Duel<'o> {
             Command::of(&["FLUSHALL"]),
             Command::of(&["SCRIPT", "FLUSH"]),
             Command::of(&["FUNCTION", "FLUSH"]),
-            // Scripts continue one sequence of random numbers.
+            // All scripts share one sequence of random numbers, so both servers start it anew.
             Command::of(&["EVAL", "math.randomseed(1)", "0"]),
             Command::of(&["CONFIG", "SET", "notify-keyspace-events", ALL_EVENTS]),
             options.protocol.hello(),

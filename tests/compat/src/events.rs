@@ -1,8 +1,9 @@
 //! Keyspace events and messages, received by a connection that subscribes to everything.
 //!
-//! Events must come in the same order on both servers, except `expired`: the time at which a server notices
-//! a passed deadline is its own choice (ours notices at once), so these events are compared as a
-//! multiset, once a command has accessed every expired key. The lookups of SORT have no order either.
+//! Events must come in the same order on both servers, with two exceptions. A server may notice a
+//! passed deadline at any time (ours notices it at once), so `expired` events are compared as a
+//! multiset, after commands have accessed every expired key. The events for lookups of SORT have no
+//! defined order.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::generate::{Protocol, SORT_PREFIXES};
 use crate::link::{Addresses, LinkError, Pair};
 use crate::report::{Finding, show};
 
-/// The channel that marks the end of a sequence of events.
+/// A message on this channel marks the end of a sequence of events.
 const FENCE: &str = "compat:fence";
 
 /// Number of events shown before a difference.
@@ -22,11 +23,11 @@ const CONTEXT: usize = 4;
 /// The parts of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'v> {
-    /// `message`, `pmessage`, `smessage`.
+    /// The type of the message: `message`, `pmessage` or `smessage`.
     pub kind: &'v [u8],
-    /// The channel to which it was published.
+    /// The channel to which the message was published.
     pub channel: &'v [u8],
-    /// The message.
+    /// The published bytes.
     pub payload: &'v [u8],
 }
 
@@ -49,7 +50,7 @@ impl<'v> Message<'v> {
         }
     }
 
-    /// Returns true if it is an expired event.
+    /// Returns true for an `expired` event.
     pub fn is_expired(&self) -> bool {
         (self.channel.starts_with(b"__keyspace@") && self.payload == b"expired")
             || (self.channel.starts_with(b"__keyevent@") && self.channel.ends_with(b"__:expired"))
@@ -72,7 +73,8 @@ pub struct Events {
     /// `None` if disabled.
     pair: Option<Pair>,
     fences: u64,
-    /// Number of expired events by which A exceeds B, without those in balance.
+    /// For each `expired` event that one server has published more often: the number on A minus the
+    /// number on B.
     expired: BTreeMap<String, i64>,
 }
 
@@ -92,7 +94,7 @@ impl Events {
         })
     }
 
-    /// Disables events, for servers that publish none: every sequence is empty.
+    /// Returns a receiver without events, for servers that publish none: every sequence is empty.
     pub fn disabled() -> Self {
         Self {
             pair: None,
@@ -101,8 +103,8 @@ impl Events {
         }
     }
 
-    /// Returns the command that ends a sequence for [`Events::collect`]. Send it last on the connection whose events
-    /// are compared.
+    /// Returns the command that ends a sequence for [`Events::collect`]. Send it last on the
+    /// connection whose events are compared.
     #[must_use]
     pub fn fence(&mut self) -> Command {
         self.fences += 1;
@@ -113,34 +115,34 @@ impl Events {
         }
     }
 
-    /// Reads and compares everything up to the last fence; `Ok(None)` if it is equal.
+    /// Reads and compares all messages up to the last fence. Returns `Ok(None)` if they are equal.
     ///
     /// # Errors
     /// A [`LinkError`]; `Silent` if the fence does not come.
     pub fn collect(&mut self) -> Result<Option<Finding>, LinkError> {
         let (a, b) = self.read_to_fence()?;
-        for (told, sign) in [(&a, 1), (&b, -1)] {
-            for value in told.iter().filter(|value| is_expired(value)) {
+        for (messages, sign) in [(&a, 1), (&b, -1)] {
+            for value in messages.iter().filter(|value| is_expired(value)) {
                 *self.expired.entry(show(value)).or_default() += sign;
             }
         }
         self.expired.retain(|_, balance| *balance != 0);
-        let ordered = |told: Vec<Value>| -> Vec<Value> {
-            let mut told: Vec<Value> = told
+        let ordered = |messages: Vec<Value>| -> Vec<Value> {
+            let mut ordered: Vec<Value> = messages
                 .into_iter()
                 .filter(|value| !is_expired(value))
                 .collect();
             for run in
-                told.chunk_by_mut(|one, next| is_missed_weight(one) && is_missed_weight(next))
+                ordered.chunk_by_mut(|one, next| is_missed_weight(one) && is_missed_weight(next))
             {
                 run.sort_by_cached_key(show);
             }
-            told
+            ordered
         };
         Ok(first_difference(&ordered(a), &ordered(b)))
     }
 
-    /// Reads and discards everything up to the last fence.
+    /// Reads and discards all messages up to the last fence.
     ///
     /// # Errors
     /// A [`LinkError`].
@@ -148,7 +150,8 @@ impl Events {
         self.read_to_fence().map(drop)
     }
 
-    /// Returns the expired events that only one side has published so far, or `None`.
+    /// Returns the `expired` events that only one server has published so far, or `None` if they
+    /// published the same.
     pub fn unsettled(&self) -> Option<Finding> {
         if self.expired.is_empty() {
             return None;
@@ -195,7 +198,8 @@ fn is_expired(value: &Value) -> bool {
     Message::of(value).is_some_and(|message| message.is_expired())
 }
 
-/// Returns true if it is the event of a failed lookup by SORT. Sets have no order, so neither have these events.
+/// Returns true for the `keymiss` event of a lookup by SORT. SORT looks keys up in the order of the
+/// set's elements, which is undefined.
 fn is_missed_weight(value: &Value) -> bool {
     let Some(message) = Message::of(value) else {
         return false;
@@ -233,7 +237,7 @@ pub fn first_difference(a: &[Value], b: &[Value]) -> Option<Finding> {
         .map(<[u8]>::to_vec)
         .collect();
     Some(Finding {
-        headline: format!("message {at} of a stretch of events"),
+        headline: format!("message {at} of a sequence of events"),
         command: None,
         a: around(a),
         b: around(b),

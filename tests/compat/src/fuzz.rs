@@ -1,9 +1,12 @@
-//! Many clients that send random commands to one server, which may neither end nor leave a client without a reply.
+//! Many clients that send random commands to one server, which must neither end nor leave a client
+//! without a reply.
 //!
-//! [`grammar`] draws commands from the server's own description of their arguments. Sessions send them in pipelines, transactions and
-//! scripts and wait for each reply; other connections come and go without waiting; some connections only send GET, to notice an event
-//! loop that stands still. A silence is reported with everything that helps to find its cause.
-//! Replies are not judged: the comparison with redis-server does that.
+//! [`grammar`] draws commands from the server's own description of their arguments. There are three
+//! kinds of connections. *Sessions* send the commands in pipelines, transactions and scripts, and
+//! wait for every reply. *Short-lived* connections send something and close without waiting.
+//! *Simple* connections only send GET, to notice an event loop that stands still. If a reply does
+//! not come, the report has the state of the server. Replies are not checked: the comparison with
+//! redis-server does that.
 
 mod client;
 pub mod grammar;
@@ -20,31 +23,32 @@ use crate::link::{Link, LinkError, Side};
 use client::{End, Session, batch, short_lived};
 use grammar::Grammar;
 
-/// Number of connections that only send GET. Several for each event loop.
+/// Number of simple connections, several for each event loop.
 const SIMPLE: u64 = 8;
 
-/// Number of connections that may wait to be closed.
+/// Maximum number of short-lived connections that are open.
 const PARKED_MAX: usize = 60;
 
-/// Duration of a GET from which on no more connections come.
+/// While a GET takes longer than this, no short-lived connections are opened.
 const SLOW: Duration = Duration::from_millis(100);
 
 /// Number of reports that end a run.
 const REPORTS_MAX: usize = 5;
 
-/// What a run does.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The server.
+    /// The address of the tested server.
     pub address: SocketAddr,
-    /// A server whose COMMAND DOCS describes the arguments; by default the tested one.
+    /// A server whose COMMAND DOCS describes the arguments; by default the tested server.
     pub documented: Option<SocketAddr>,
-    /// Determines the commands of each connection, but not the order in which the server gets those of different ones.
+    /// The seed. It determines the commands of each connection, but not the order in which the
+    /// server receives the commands of different connections.
     pub seed: u64,
     /// Length of the run.
     pub duration: Duration,
-    /// Time without any byte from the server after which a client counts as forgotten. No command of the grammar blocks for longer
-    /// than a tenth of a second.
+    /// Time without any byte from the server after which a client counts as left without a reply.
+    /// No command of the grammar blocks for longer than a tenth of a second.
     pub silence: Duration,
     /// Number of sessions.
     pub sessions: u64,
@@ -55,17 +59,17 @@ pub struct Options {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Number of the server's commands, and of those whose arguments it describes.
+    /// Number of the server's commands, and number of commands whose arguments are described.
     pub grammar: (usize, usize),
-    /// Number of replies in sessions, and of errors among them.
+    /// Number of replies in sessions, and number of errors among them.
     pub replies: (u64, u64),
     /// Number of short-lived connections.
     pub short_lived: u64,
-    /// Number of sessions that the server has closed.
+    /// Number of sessions that ended because the server closed the connection.
     pub closed: u64,
-    /// Longest time to the reply of a GET.
+    /// Longest time until the reply of a GET.
     pub slowest: Duration,
-    /// Descriptions of silences and replies that are no RESP.
+    /// Descriptions of failures: missing replies, and replies that are not RESP.
     pub failures: Vec<String>,
 }
 
@@ -79,13 +83,13 @@ struct Run<'o> {
     closed: AtomicU64,
     short_lived: AtomicU64,
     slowest_us: AtomicU64,
-    /// When the GET was sent whose reply has not come.
+    /// Time at which the GET without a reply so far was sent; `None` if all have replies.
     asked: Mutex<Option<Instant>>,
     failures: Mutex<Vec<String>>,
 }
 
-/// Runs until the time is over, `ended` returns true, or there are too many failures. `threads_of` describes the server's threads for
-/// reports.
+/// Runs until the time is over, `ended` returns true, or there are too many failures. `threads_of`
+/// describes the server's threads for reports.
 ///
 /// # Errors
 /// A [`LinkError`] while the grammar is read.
@@ -150,7 +154,7 @@ impl Run<'_> {
         Draw::new(self.options.seed.wrapping_add(number << 32))
     }
 
-    /// One session after the other.
+    /// Runs one session after the other.
     fn sessions(&self, number: u64) {
         let mut draw = self.draw(number);
         while self.goes_on() {
@@ -176,14 +180,14 @@ impl Run<'_> {
         }
     }
 
-    /// Notes the end of a session.
+    /// Counts the end of a session, or adds a failure with a report.
     fn ended(&self, end: &End, session: &mut Session) {
         let cause = match end {
             End::Closed => {
                 self.closed.fetch_add(1, Ordering::SeqCst);
                 return;
             }
-            End::Malformed(cause) => format!("a reply is no RESP: {cause}"),
+            End::Malformed(cause) => format!("a reply is not RESP: {cause}"),
             End::Silent if !self.goes_on() => return,
             End::Silent => format!(
                 "no byte for {:?} while a reply was due",
@@ -209,7 +213,7 @@ impl Run<'_> {
         self.failures().push(text);
     }
 
-    /// Asks the server for its clients and figures.
+    /// Returns the state of the server: its threads, CLIENT LIST and INFO.
     fn state_of_server(&self) -> String {
         let mut text = (self.threads_of)();
         for words in [
@@ -230,13 +234,14 @@ impl Run<'_> {
         text
     }
 
-    /// Returns whether the server has not answered a GET for a while.
+    /// Returns true if a GET has had no reply for longer than [`SLOW`].
     fn is_slow(&self) -> bool {
         locked(&self.asked).is_some_and(|asked| asked.elapsed() > SLOW)
     }
 
-    /// Connections that do not wait for replies. None come while the server is slow: it would have ever more commands of clients
-    /// that are gone, and late replies would be no sign of a client that it has forgotten.
+    /// Opens short-lived connections. Opens none while the server is slow: otherwise commands of
+    /// closed connections would pile up in the server, and a late reply would not mean that the
+    /// server has forgotten a client.
     fn come_and_go(&self) {
         let mut draw = self.draw(1 << 20);
         let mut parked = Vec::new();
@@ -259,28 +264,28 @@ impl Run<'_> {
         }
     }
 
-    /// Connections that only send GET.
+    /// Runs the simple connections, which only send GET.
     fn ask_simply(&self) {
         let mut draw = self.draw(2 << 20);
         let mut sessions: Vec<Option<Session>> = (0..SIMPLE).map(|_| None).collect();
-        let mut heard = Instant::now();
+        let mut last_reply = Instant::now();
         while self.goes_on() {
             for session in &mut sessions {
                 let asked = Instant::now();
                 *locked(&self.asked) = Some(asked);
                 let mut asks = match session.take().map_or_else(|| self.connect(), Ok) {
                     Ok(session) => session,
-                    Err(_) if heard.elapsed() < self.options.silence => continue,
+                    Err(_) if last_reply.elapsed() < self.options.silence => continue,
                     Err(_) => {
                         self.failures()
                             .push(format!("no connection for {:?}", self.options.silence));
-                        heard = Instant::now();
+                        last_reply = Instant::now();
                         continue;
                     }
                 };
                 match asks.exchange(&mut draw, vec![Command::of(&["GET", "k0"])], false) {
                     Ok(()) => {
-                        heard = Instant::now();
+                        last_reply = Instant::now();
                         self.slowest_us
                             .fetch_max(asked.elapsed().as_micros() as u64, Ordering::SeqCst);
                         *session = Some(asks);
@@ -298,7 +303,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a command's text without the middle of a very long one.
+/// Returns the beginning of a command's text if the text is very long.
 fn shortened(text: &str) -> String {
     const MAX: usize = 1_000;
     match text.char_indices().nth(MAX) {

@@ -1,8 +1,9 @@
-//! The stream: weighted random commands of every family, in acts that can be compared.
+//! Generators of streams: random commands of every family, grouped in acts that can be compared.
 //!
 //! A [`Generator`] is a pure function of its seed, its protocol and its families: it never reads a
-//! reply or a clock. Commands are grouped in [`Act`]s because some results can only be compared as a whole:
-//! an iteration of SCAN, a phase in which keys expire, a pub/sub session.
+//! reply or a clock. Commands are grouped in [`Act`]s, because some results can only be compared as
+//! a whole: an iteration of SCAN, a phase in which keys expire, a pub/sub session. An act consists
+//! of [`Step`]s, which are commands and whether they get a reply.
 
 mod bitmaps;
 mod blocking;
@@ -46,10 +47,10 @@ pub use wire::Wire;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// The value of `notify-keyspace-events` except where it is under test: all classes.
+/// The usual value of `notify-keyspace-events`: all classes.
 pub const ALL_EVENTS: &str = "KEAmn";
 
-/// Which RESP version the connections speak.
+/// The RESP version of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// RESP2.
@@ -85,7 +86,7 @@ impl fmt::Display for Protocol {
 pub enum Act {
     /// A pipeline, whose replies and keyspace events are compared one by one.
     Pipeline(Vec<Step>),
-    /// Commands, then QUIT, then more that must not get a reply; the connection must close.
+    /// Commands, then QUIT, then commands that must not get a reply; the connection must close.
     Quit {
         /// Commands with replies.
         before: Vec<Step>,
@@ -132,13 +133,13 @@ impl Act {
 /// Appends one command of a family, or a short group of related ones.
 type Maker = fn(&mut Draw, &mut Vec<Step>);
 
-/// Returns a command by its name, in any case.
+/// Returns a command without arguments; its name is sometimes in mixed case.
 fn named(draw: &mut Draw, name: &str) -> Command {
     Command::new(draw.case(name))
 }
 
-/// Number of commands per pipeline. Large enough to be fast, small enough that relative TTLs are set within a few
-/// milliseconds of each other on the two servers.
+/// Number of commands per pipeline. With so many, the comparison is fast; with so few, the two
+/// servers set relative TTLs within a few milliseconds of each other.
 const PIPELINE: usize = 200;
 
 /// An endless stream of acts.
@@ -180,8 +181,8 @@ impl Generator {
         }
     }
 
-    /// Omits some commands from the stream's pipelines, named as in `strlen` or `client|info`. A known
-    /// difference would otherwise hide later ones.
+    /// Omits some commands from the stream's pipelines; the names are like `strlen` or
+    /// `client|info`. Omit commands with known differences, which would hide later differences.
     #[must_use]
     pub fn without(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.without = names
@@ -208,7 +209,8 @@ impl Generator {
         act
     }
 
-    /// Returns the act that is due at a fixed distance between pipelines, and its family.
+    /// Returns an act other than a pipeline, and its family, if it is the turn of one: each kind
+    /// comes at a fixed interval.
     fn special_act(&mut self) -> Option<(Option<Family>, Act)> {
         let acts = self.acts;
         let due = |every: u64, offset: u64| acts % every == offset;
@@ -272,7 +274,7 @@ impl Generator {
             }
             *self.sent.entry(family).or_default() += (steps.len() - before) as u64;
         }
-        // A step without reply is kept: the one before it suppresses the reply of the next step.
+        // Keeps steps without a reply: `CLIENT REPLY SKIP` before such a step suppresses one reply.
         steps.retain(|step| !step.answered || !self.omits(&step.command));
         steps
     }
@@ -286,7 +288,8 @@ impl Generator {
     }
 }
 
-/// Appends a group of any family whose commands may be queued, if there is such a family.
+/// Appends a group of steps of a family whose commands may be in a transaction, if there is such a
+/// family.
 fn queued(draw: &mut Draw, weights: &[(u32, Family)], steps: &mut Vec<Step>) {
     let weights: Vec<(u32, Family)> = weights
         .iter()
@@ -299,7 +302,7 @@ fn queued(draw: &mut Draw, weights: &[(u32, Family)], steps: &mut Vec<Step>) {
     }
 }
 
-/// Appends a group of a family that is independent of the connection's state.
+/// Appends a group of steps of a family that does not depend on the state of the connection.
 fn group(draw: &mut Draw, family: Family, steps: &mut Vec<Step>) {
     let (make, any_arguments): (Maker, &[&str]) = match family {
         Family::Strings => (strings::commands, &[]),
@@ -322,7 +325,7 @@ fn group(draw: &mut Draw, family: Family, steps: &mut Vec<Step>) {
         Family::Scripts => (scripts::commands, &[]),
         Family::Errors => (errors::commands, &[]),
         Family::Connection | Family::Transactions | Family::Wire => {
-            unreachable!("generated where the connection is known, or as separate acts")
+            unreachable!("these families are generated by `pipeline`, or as separate acts")
         }
     };
     if !any_arguments.is_empty() && draw.chance(3) {
@@ -411,7 +414,8 @@ mod tests {
         }
     }
 
-    /// The result of SPOP differs: it takes all, or the rest is deleted before any command reads it.
+    /// SPOP removes random members. So it must remove all members, or the rest must be deleted
+    /// before any command reads it.
     #[test]
     fn no_command_reads_the_rest_of_a_random_pop() {
         let mut generator =
@@ -439,7 +443,8 @@ mod tests {
         assert!(pops > 20);
     }
 
-    /// A silenced or blocked main connection would lose all later replies.
+    /// If replies of the main connection stayed off or it blocked forever, all later replies would
+    /// be missing.
     #[test]
     fn nothing_in_a_pipeline_silences_or_closes_the_connection_for_good() {
         let mut generator = Generator::new(2, Protocol::Resp2, Family::ALL);

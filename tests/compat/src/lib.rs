@@ -1,16 +1,17 @@
 //! Sends the same commands to two servers and compares every reply.
 //!
-//! Given two addresses, A and B (Punctual and a real redis-server, or redis-server twice to test this crate
-//! itself), a [`duel`] sends both a stream of random commands and compares the output byte for byte: replies
-//! in order, keyspace events in order, and periodically every key with its value, deadline and encoding.
-//! A stream is determined by its seed, which is in every report and replays it.
+//! A [`duel`] takes the addresses of two servers, A and B: Punctual and a real redis-server, or two
+//! redis-servers to test this crate itself. It sends both servers the same stream of random
+//! commands, and compares replies and keyspace events in order, and periodically every key with its
+//! value, deadline and encoding. A seed determines the stream; every report has the seed.
 //!
-//! The modules, in the order of the data: [`draw`] (keys, values, numbers) → [`generate`] (commands, one file per
-//! family) → [`link`] (connections to one server) → [`duel`] (running the acts) → [`compare`] (which replies may
-//! differ, and why) → [`audit`] (the whole keyspace) → [`report`] and [`shrink`] (the first difference, minimised).
-//! [`fuzz`] needs one server only, and no replies to compare.
-//! [`oracle`] starts a private redis-server. [`differences`] lists the known differences between the
-//! oracle's version and ours, which generators therefore avoid.
+//! The modules, in the order of the data: [`draw`] (keys, values, numbers) → [`generate`]
+//! (commands, one file per family) → [`link`] (connections to one server) → [`duel`] (running the
+//! *acts*, groups of commands that are compared as a whole) → [`compare`] (which replies may
+//! differ, and why) → [`audit`] (the whole keyspace) → [`report`] and [`shrink`] (the first
+//! difference, minimised). [`fuzz`] uses only one server, and does not compare replies. [`oracle`]
+//! starts a private redis-server, the reference of a comparison. [`differences`] lists the known
+//! differences between the oracle's version and ours; the generators avoid them.
 #![forbid(unsafe_code)]
 
 pub mod audit;

@@ -13,8 +13,9 @@ use crate::command::Command;
 /// Maximum time to wait for a reply.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Requests up to this size fit in the socket buffers even if the server does not read; larger ones are written
-/// by a separate thread while this one reads, so that the two ends cannot deadlock.
+/// Requests up to this size fit into the socket buffers even if the server does not read. A
+/// separate thread writes larger requests while this thread reads, so that client and server cannot
+/// block each other.
 const WRITE_INLINE_MAX: usize = 32 * 1024;
 
 /// One of the two servers.
@@ -39,42 +40,42 @@ impl fmt::Display for Side {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The connection failed.
+    /// The server did not accept a connection.
     #[error("cannot connect to server {side} at {address}: {source}")]
     Connect {
-        /// The server.
+        /// The server at the other end.
         side: Side,
         /// Its address.
         address: SocketAddr,
-        /// The cause.
+        /// Why it failed.
         source: io::Error,
     },
     /// The server closed the connection.
     #[error("server {side} closed the connection")]
     Closed {
-        /// The server.
+        /// The server at the other end.
         side: Side,
     },
     /// The server sent nothing while a reply was due.
     #[error("server {side} did not answer within {} s", SILENCE.as_secs())]
     Silent {
-        /// The server.
+        /// The server at the other end.
         side: Side,
     },
     /// Reading or writing failed for another reason.
     #[error("connection to server {side}: {source}")]
     Io {
-        /// The server.
+        /// The server at the other end.
         side: Side,
-        /// The cause.
+        /// Why it failed.
         source: io::Error,
     },
     /// The bytes are not RESP.
-    #[error("server {side} sent what is no RESP: {source}")]
+    #[error("server {side} sent bytes that are not RESP: {source}")]
     Malformed {
-        /// The server.
+        /// The server at the other end.
         side: Side,
-        /// The cause.
+        /// Why the bytes cannot be decoded.
         source: DecodeError,
     },
 }
@@ -89,7 +90,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
     /// [`LinkError::Connect`].
@@ -160,8 +161,8 @@ impl Link {
         self.read()
     }
 
-    /// Closes the sending side and returns the rest of the server's output, undecoded. A reset counts as the end,
-    /// because a server that closes with unread input causes one.
+    /// Closes the sending side and returns the rest of the server's output as bytes. A reset of the
+    /// connection counts as the end: a server that closes with unread input causes it.
     ///
     /// # Errors
     /// [`LinkError::Silent`] if the server does not close, [`LinkError::Io`].
@@ -212,11 +213,12 @@ pub struct Addresses {
 /// The replies of both servers to the same commands.
 #[derive(Debug)]
 pub struct Exchange {
-    /// The replies received from both, in order.
+    /// The pairs of replies, in the order of the commands.
     pub replies: Vec<(Value, Value)>,
     /// The reason for missing replies, if any.
     pub failure: Option<LinkError>,
-    /// Time from the first byte sent to the last byte received. Both servers ran every command within it.
+    /// Time from the first byte sent to the last byte received. Both servers executed all commands
+    /// in this time.
     pub elapsed: Duration,
 }
 
@@ -230,7 +232,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Connects to both.
+    /// Connects to both servers.
     ///
     /// # Errors
     /// [`LinkError::Connect`].
@@ -241,7 +243,7 @@ impl Pair {
         })
     }
 
-    /// Sends the commands to both at once and reads `replies` replies from each.
+    /// Sends the commands to both servers at the same time, and reads `replies` replies from each.
     pub fn exchange<'c>(
         &mut self,
         commands: impl IntoIterator<Item = &'c Command>,
@@ -263,7 +265,7 @@ impl Pair {
             }
             both
         } else {
-            // A failed write results in missing replies.
+            // A failed write is ignored: replies will be missing.
             let (to_a, to_b) = (&self.a.stream.try_clone(), &self.b.stream.try_clone());
             let bytes = &bytes[..];
             thread::scope(|scope| {
@@ -284,7 +286,7 @@ impl Pair {
         }
     }
 
-    /// Sends one command to both and reads one reply from each.
+    /// Sends one command to both servers and reads one reply from each.
     ///
     /// # Errors
     /// Any [`LinkError`] except `Connect`.
@@ -296,7 +298,8 @@ impl Pair {
         }
     }
 
-    /// Reads from each side everything up to and including the first value for which `last` returns true.
+    /// Reads values from each server, up to and including the first value for which `last` returns
+    /// true.
     ///
     /// # Errors
     /// Any [`LinkError`] except `Connect`.
@@ -318,7 +321,7 @@ impl Pair {
         Ok((until(&mut self.a)?, until(&mut self.b)?))
     }
 
-    /// Sends raw bytes to both.
+    /// Sends raw bytes to both servers.
     ///
     /// # Errors
     /// Any [`LinkError`] except `Connect` and `Malformed`.

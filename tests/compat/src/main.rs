@@ -1,4 +1,5 @@
-//! `punctual-compat --a 127.0.0.1:6379 --b 127.0.0.1:6380`: compares two servers with the same random commands.
+//! `punctual-compat --a 127.0.0.1:6379 --b 127.0.0.1:6380`: compares two servers with the same
+//! random commands.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -19,32 +20,32 @@ struct Arguments {
     /// The server under test
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379")]
     a: SocketAddr,
-    /// The reference server; a private redis-server is started if none is given
+    /// The reference server; without this option, a private redis-server is started
     #[arg(long, value_name = "ADDRESS")]
     b: Option<SocketAddr>,
     /// Number of commands to send in each protocol
     #[arg(long, default_value_t = 100_000)]
     commands: u64,
-    /// Seed of the stream to replay; a fresh one is chosen and printed if none is given
+    /// Seed of the stream; without this option, a random seed is chosen and printed
     #[arg(long)]
     seed: Option<u64>,
     /// Protocol of the connections
     #[arg(long, value_enum, default_value = "both")]
     resp: Resp,
-    /// Families to draw from, separated by commas; a wrong name lists them all
+    /// Families of commands to draw from, separated by commas; a wrong name prints a list of all
     #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
     family: Vec<Family>,
     /// Commands to omit, separated by commas, as in strlen or client|info
     #[arg(long, value_name = "COMMAND", value_delimiter = ',')]
     without: Vec<String>,
-    /// Continue after a difference with the next seed, up to this many streams, and report each command's first
-    /// difference
+    /// Continue after a difference with the next seed, up to this many streams, and report each
+    /// command's first difference
     #[arg(long, value_name = "STREAMS", default_value_t = 1)]
     streams: u64,
-    /// Do not compare keyspace events; to avoid pub/sub sessions too, omit the family pubsub
+    /// Do not compare keyspace events (the family pubsub still has pub/sub sessions)
     #[arg(long)]
     no_events: bool,
-    /// Report a difference as found, without minimising it
+    /// Report a difference without minimising it
     #[arg(long)]
     no_shrink: bool,
 }
@@ -138,7 +139,7 @@ fn stream(
     let style = ProgressStyle::with_template(
         "{prefix} {bar:40} {human_pos}/{human_len} commands, {per_sec}, {eta} left",
     )?;
-    // Shown only if standard error is a terminal.
+    // The bar is shown only if standard error is a terminal.
     let bar = ProgressBar::new(arguments.commands)
         .with_style(style)
         .with_prefix(protocol.to_string());

@@ -9,7 +9,8 @@ use punctual_harness::{Launch, LaunchError, Process};
 use crate::generate::ALL_EVENTS;
 use crate::link::{Link, Side};
 
-/// A private redis-server: it saves nothing, uses a temporary directory, and is killed when dropped.
+/// A private redis-server. It saves no snapshots, uses a temporary directory, and is killed when
+/// dropped.
 #[derive(Debug)]
 pub struct Oracle(Process);
 
@@ -43,7 +44,7 @@ impl Oracle {
         Ok(Self(launch.start()?))
     }
 
-    /// Returns the version as far as commands depend on it, or (0, 0) if it is unknown.
+    /// Returns the major and minor version, or (0, 0) if the version is unknown.
     pub fn version(&self) -> (u32, u32) {
         let info = Link::connect(Side::B, self.address())
             .and_then(|mut link| link.ask(&crate::command::Command::of(&["INFO", "server"])));
@@ -60,7 +61,7 @@ impl Oracle {
             .unwrap_or_default()
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }

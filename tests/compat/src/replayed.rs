@@ -1,4 +1,5 @@
-//! Comparison of two servers that must hold the same data: one has applied the log of changes of the other.
+//! Comparison of two servers that must have the same data, because one of them has applied the
+//! other's log of changes.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -9,26 +10,30 @@ use punctual_resp::Value;
 use crate::command::{Command, Quoted};
 use crate::link::{Link, LinkError, Side};
 
-/// Number of databases; redis's default.
+/// Number of databases: Redis's default.
 const DATABASES: usize = 16;
-/// Number of comparisons before a difference counts: a key may fall due between the questions to both servers.
+/// Maximum number of comparisons: a difference counts only if every comparison finds it. A key may
+/// expire between the queries to the two servers.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What of a stream's consumer groups is compared.
+/// The compared part of a stream's consumer groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Groups {
-    /// All that XINFO GROUPS tells.
+    /// All fields of XINFO GROUPS.
     Whole,
-    /// Names, last delivered IDs and numbers of pending entries. The log of redis-server 7.0 loses the other fields: a consumer
-    /// that got nothing yet, and at times the number of entries read, and so the lag.
+    /// Names, last delivered IDs and numbers of pending entries. The log of redis-server 7.0 does not
+    /// preserve the other fields: consumers without entries, and sometimes the number of entries read,
+    /// and so the lag.
     Delivered,
 }
 
-/// Returns the members and scores of a sorted set, the digest and the groups of a stream, and the digest of any other value.
+/// Returns the members and scores of a sorted set, the digest and the groups of a stream, and the
+/// digest of any other value.
 ///
-/// redis-server keeps the scores of small sorted sets as text. After a full sync a replica may show 0 for the -0 of its
-/// primary, and 0.10000000000000001 for 0.1. The digest of a stream has its entries alone.
+/// The digests of equal sorted sets may differ: redis-server stores the scores of small ones as
+/// text, and after a full sync a replica may have 0 for the -0 of its primary, or
+/// 0.10000000000000001 for 0.1. The digest of a stream covers only its entries.
 fn value(link: &mut Link, key: &[u8], compared: Groups) -> Result<String, LinkError> {
     let kind = link.ask(&Command::new("TYPE").arg(key))?;
     match kind.as_bytes() {
@@ -77,12 +82,12 @@ fn scores(link: &mut Link, key: &[u8]) -> Result<String, LinkError> {
     Ok(words.collect::<Vec<_>>().join(" "))
 }
 
-/// The names, values and deadlines of a server's keys, by database.
+/// Returns a line for each key of a server: the database, the name, the value and the deadline.
 fn contents(link: &mut Link, compared: Groups) -> Result<Vec<String>, LinkError> {
     let mut lines = Vec::new();
     for db in 0..DATABASES {
         link.ask(&Command::of(&["SELECT", &db.to_string()]))?;
-        // Looks at every key, so redis-server removes those that are due.
+        // KEYS accesses every key, so redis-server removes the expired ones.
         let keys = link.ask(&Command::of(&["KEYS", "*"]))?;
         let keys = keys.as_slice().unwrap_or_default();
         for key in keys.iter().filter_map(Value::as_bytes) {
@@ -95,7 +100,7 @@ fn contents(link: &mut Link, compared: Groups) -> Result<Vec<String>, LinkError>
     Ok(lines)
 }
 
-/// Returns the first lines that only one side has, with the dumps of their keys.
+/// Returns the first lines of `these` that are not in `those`, with the dumps of their keys.
 fn only(
     link: &mut Link,
     these: &[String],
@@ -118,8 +123,8 @@ fn only(
     Ok(text)
 }
 
-/// Compares all keys of two servers: names, deadlines, and values by DEBUG DIGEST-VALUE. Returns the first differences, which
-/// have lasted for two seconds.
+/// Compares all keys of two servers: names, deadlines, and values by DEBUG DIGEST-VALUE. Returns
+/// the first differences if they last for two seconds.
 ///
 /// # Errors
 /// A [`LinkError`] if a server does not reply.

@@ -1,4 +1,4 @@
-//! Reports of the first difference, with all data needed to understand and replay it.
+//! Reports of the first difference, with the data to understand and reproduce it.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use punctual_resp::Value;
 use crate::command::{Command, Quoted, Step};
 use crate::generate::Protocol;
 
-/// Maximum length of values in reports.
+/// Maximum length of values in reports, in bytes.
 const SHOWN_MAX: usize = 400;
 
-/// Maximum length of the command with different replies: scripts are long.
+/// Maximum length of the command with different replies, in bytes: scripts are long.
 const COMMAND_SHOWN_MAX: usize = 4000;
 
 /// Number of preceding commands on the same keys that a report shows.
@@ -80,7 +80,8 @@ pub struct Finding {
     pub b: String,
     /// The affected keys.
     pub keys: Vec<Vec<u8>>,
-    /// Commands that show the difference after the preceding ones; `None` if replaying commands cannot show it.
+    /// Commands that show the difference if they run after the preceding commands; `None` if a
+    /// replay of commands cannot show it.
     pub probes: Option<Vec<Command>>,
 }
 
@@ -91,13 +92,14 @@ pub struct Difference {
     pub seed: u64,
     /// The protocol of the connections.
     pub protocol: Protocol,
-    /// Number of commands sent before it, including its own.
+    /// Number of commands sent so far, including the command with different replies.
     pub number: u64,
     /// The difference itself.
     pub finding: Finding,
     /// The last commands on the same keys, with their numbers.
     pub recent: Vec<(u64, Command)>,
-    /// The shortest list found of commands that show the difference on two empty servers; may be empty.
+    /// A short list of commands that shows the difference on two empty servers; empty if none was
+    /// found.
     pub repro: Vec<Command>,
 }
 

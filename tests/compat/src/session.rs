@@ -1,9 +1,10 @@
-//! A pub/sub session's frames, normalised to an order on which two servers can agree.
+//! Sorts the frames (replies and messages) of a pub/sub session where their order is undefined.
 //!
-//! Frames are compared as sequences, because their number per command depends on the subscriptions. Three things
-//! have no defined order: which of several matching patterns delivers first, which channel an UNSUBSCRIBE
-//! of everything leaves first (both follow a hash table with a random seed), and, in RESP3, whether a message that a
-//! connection publishes to itself comes before or after the reply.
+//! The frames of a session are compared as a sequence, because their number per command depends on
+//! the subscriptions. The order is undefined in three cases: for messages through several matching
+//! patterns, and for the channels of an UNSUBSCRIBE without arguments, it is the order of a hash
+//! table with a random seed; and in RESP3, a message that a connection publishes to itself may come
+//! before or after the reply.
 
 use punctual_resp::Value;
 
@@ -13,7 +14,7 @@ use crate::events::Message;
 pub fn canonical(frames: Vec<Value>) -> Vec<Value> {
     let (mut pushes, replies): (Vec<Value>, Vec<Value>) = frames
         .into_iter()
-        // The time of an expired event is up to the server.
+        // A server may publish an `expired` event at any time.
         .filter(|frame| !Message::of(frame).is_some_and(|message| message.is_expired()))
         .partition(|frame| matches!(frame, Value::Push(_)));
     pushes.extend(replies);
@@ -38,7 +39,7 @@ pub fn canonical(frames: Vec<Value>) -> Vec<Value> {
 /// A run of adjacent frames whose order is undefined.
 #[derive(PartialEq, Eq)]
 enum Run {
-    /// One message through several patterns.
+    /// The same message, through several patterns.
     Delivery { channel: Vec<u8>, payload: Vec<u8> },
     /// Confirmations of unsubscribing from channels or patterns.
     Unsubscribing { kind: Vec<u8> },
@@ -65,7 +66,7 @@ impl Run {
     }
 }
 
-/// Sorts the channels of confirmations and keeps the counts in place.
+/// Sorts the channels of the confirmations, but not the numbers of remaining subscriptions in them.
 fn sort_channels(frames: &mut [Value]) {
     let mut channels: Vec<Value> = frames
         .iter_mut()

@@ -1,8 +1,9 @@
-//! Minimising a difference: finds the preceding commands that are needed for it.
+//! Minimises a difference: finds the preceding commands that are needed for it.
 //!
-//! Both servers are emptied and receive a candidate list on fresh connections; a list that still shows a difference
-//! replaces the list it was cut from. Chunks are removed, half the list first, single commands last (delta
-//! debugging: Zeller and Hildebrandt, 2002).
+//! For each candidate list of commands, both servers are emptied and receive the list on new
+//! connections. A list that still shows a difference replaces the previous list. First half of the
+//! list is removed, then smaller chunks, and single commands last (delta debugging: Zeller and
+//! Hildebrandt, 2002).
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::events::Events;
 use crate::generate::{ALL_EVENTS, EXPIRY_PHASE_PREFIX, Protocol};
 use crate::link::{Addresses, LinkError, Pair};
 
-/// Maximum time for shrinking: a quick report is worth more than the last command saved.
+/// Maximum time for shrinking, so that the report does not come late.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Commands on whole databases, which are relevant for all keys.
@@ -21,8 +22,9 @@ const GLOBAL: [&str; 10] = [
     "FUNCTION",
 ];
 
-/// Returns the shortest list found that starts with commands of `history`, ends with `probes` and shows a difference on
-/// emptied servers, or `None` if the whole history shows none. The state of both servers is lost.
+/// Returns a short list of commands that starts with commands of `history`, ends with `probes` and
+/// shows a difference on empty servers. Returns `None` if the whole history shows no difference.
+/// Deletes the data of both servers.
 pub fn shrink<'s>(
     addresses: Addresses,
     protocol: Protocol,
@@ -54,11 +56,11 @@ fn replayable(command: &Command) -> Option<Command> {
     match (command.name().as_str(), command.word(1).as_str()) {
         // Replies are not suppressed in a replay.
         ("CLIENT", "REPLY") => None,
-        // SPOP takes random members, and the command that deletes the rest may be missing from a list.
+        // SPOP removes random members, and a list may lack the command that deletes the rest.
         ("SPOP", _) => None,
         // A new connection starts in the first database.
         ("QUIT", _) => Some(Command::of(&["SELECT", "0"])),
-        // Short TTLs would expire at another moment each time.
+        // Short TTLs expire at another moment in each run.
         _ if command
             .args()
             .iter()
@@ -109,7 +111,7 @@ fn differs(
         Command::of(&["FLUSHALL"]),
         Command::of(&["SCRIPT", "FLUSH"]),
         Command::of(&["FUNCTION", "FLUSH"]),
-        // Scripts continue one sequence of random numbers.
+        // All scripts share one sequence of random numbers, so both servers start it anew.
         Command::of(&["EVAL", "math.randomseed(1)", "0"]),
         Command::of(&["CONFIG", "SET", "notify-keyspace-events", ALL_EVENTS]),
         protocol.hello(),

@@ -1,8 +1,9 @@
 //! Random rules of ACL SETUSER and random commands, to Punctual and to a real redis-server.
 //!
-//! The replies of SETUSER, the fields of GETUSER and every reply of DRYRUN must be equal, and DRYRUN must say what happens
-//! when the user sends the command. GETUSER prints the rules of commands as 7.2 does, which 7.0 does not, so the printed
-//! commands are compared by what they allow. `PUNCTUAL_COMMANDS=100000` sets the number of commands.
+//! The replies of SETUSER, the fields of GETUSER and every reply of DRYRUN must be equal. When the
+//! user sends the command, the result must be the one of DRYRUN. GETUSER of Punctual prints the
+//! rules of commands like 7.2, unlike 7.0, so the test compares which commands the printed rules
+//! allow. `PUNCTUAL_COMMANDS=100000` sets the number of commands.
 
 use punctual_compat::Command;
 use punctual_compat::Oracle;
@@ -14,9 +15,9 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Commands of a run of `make test`.
+/// Number of commands in `make test`.
 const COMMANDS: usize = 12_000;
-/// Commands that are tried after each change of a user.
+/// Number of commands that are tried after each change of a user.
 const TRIES: usize = 120;
 const USERS: [&str; 4] = ["u0", "u1", "u2", "u3"];
 
@@ -72,7 +73,8 @@ const WORDS: &[&str] = &[
     ">",
     "10",
 ];
-/// Commands whose keys are found in another way if the arguments are wrong, and those with more arguments since 7.2.
+/// Commands that are not sent with random arguments: with invalid arguments, the servers find
+/// different keys, or 7.2 has more arguments.
 const NOT_AT_RANDOM: &[&str] = &[
     "pfmerge",
     "migrate",
@@ -81,7 +83,7 @@ const NOT_AT_RANDOM: &[&str] = &[
     "command|getkeys",
     "zrank",
     "zrevrank",
-    // In the category @blocking since 7.2.
+    // The command is in the category @blocking since 7.2.
     "wait",
 ];
 const WELL_FORMED: &[&str] = &[
@@ -107,7 +109,7 @@ const WELL_FORMED: &[&str] = &[
     "spublish c:1 x",
     "blmove a w:1 left right 0",
 ];
-/// Commands that the user really sends: they neither block, subscribe nor change the server.
+/// Commands that the user also sends: they do not block, subscribe, or change the server.
 const REAL: &[&str] = &[
     "get",
     "set",
@@ -173,7 +175,7 @@ impl Both {
         )
     }
 
-    /// Returns the replies of both to all commands, sent as a pipeline.
+    /// Sends the commands to both servers as a pipeline, and returns the pairs of replies.
     fn ask_all(&mut self, commands: &[Vec<String>]) -> Vec<(Value, Value)> {
         let mut bytes = Vec::new();
         for words in commands {
@@ -206,7 +208,7 @@ fn words(line: &str) -> Vec<String> {
 
 fn texts(value: Value) -> Vec<String> {
     let Value::Array(values) = value else {
-        panic!("{value:?} is no array");
+        panic!("{value:?} is not an array");
     };
     values.iter().map(text).collect()
 }
@@ -342,7 +344,7 @@ fn tried(rng: &mut ChaCha8Rng, known: &[Known]) -> Vec<String> {
     words
 }
 
-/// Returns the fields of GETUSER besides the commands.
+/// Returns the fields of GETUSER except the commands.
 fn without_commands(value: &Value) -> Vec<String> {
     match value {
         Value::Array(fields) => {
@@ -355,7 +357,8 @@ fn without_commands(value: &Value) -> Vec<String> {
                         let selectors = selectors.iter().flat_map(without_commands);
                         selectors.collect::<Vec<_>>().join("; ")
                     }
-                    // As redis-server prints it, which cannot be read again before other patterns.
+                    // redis-server prints `~*` instead, which it does not accept before other
+                    // patterns.
                     _ => text(value).replace("%RW~*", "~*"),
                 })
                 .collect()
@@ -364,7 +367,8 @@ fn without_commands(value: &Value) -> Vec<String> {
     }
 }
 
-/// The rules of a user in a line of ACL LIST, without the commands that the other server lacks.
+/// Returns the rules of a user from a line of ACL LIST, without commands that the other server
+/// lacks.
 fn rules_of(line: &str, known: &[Known]) -> Vec<String> {
     let is_known = |rule: &&str| {
         let name = rule.trim_start_matches('(').trim_end_matches(')');
@@ -375,7 +379,7 @@ fn rules_of(line: &str, known: &[Known]) -> Vec<String> {
             let command = name.split('|').next().unwrap_or_default();
             let contains = |known: &str| known.split_once('|').is_some_and(|(of, _)| of == command);
             let has = |wanted: &str| known.iter().any(|(known, _)| known == wanted);
-            // A first argument of a command without subcommands.
+            // A rule for the first argument of a command without subcommands.
             has(name) || has(command) && !known.iter().any(|(known, _)| contains(known))
         })
     };
@@ -422,7 +426,7 @@ fn rules_and_checks_are_those_of_redis() {
             "seed {seed}: {request:?}"
         );
 
-        // What we print means the same to redis-server, and to us.
+        // The rules that Punctual prints must have the same meaning on both servers.
         let (ours, _) = admin.ask(&words("acl list"));
         let prefix = format!("user {user} ");
         let line = texts(ours)

@@ -1,4 +1,5 @@
-//! Random commands of many connections for a few seconds. `PUNCTUAL_SEED` sets the seed; the binary `argument_fuzz` runs for longer.
+//! Random commands from many connections, for a few seconds. `PUNCTUAL_SEED` sets the seed. The
+//! binary `argument_fuzz` does the same for longer.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ fn no_client_is_left_without_a_reply() {
         documented: None,
         seed: punctual_harness::number("PUNCTUAL_SEED").unwrap_or(29),
         duration: Duration::from_secs(6),
-        // However busy the machine is.
+        // Long enough for a busy machine.
         silence: Duration::from_secs(20),
         sessions: 6,
         short_lived: 100,

@@ -1,7 +1,8 @@
-//! A replica whose link is cut at random moments while its primary executes random commands of all families: in the end both
-//! have the same data.
+//! The connection of a replica is cut at random moments while its primary executes random commands
+//! of all families. In the end, both servers must have the same data.
 //!
-//! `PUNCTUAL_LINK_CUTS` is the number of cuts of each pair, `PUNCTUAL_SEED` the seed of commands and cuts.
+//! `PUNCTUAL_LINK_CUTS` sets the number of cuts for each pair of servers, `PUNCTUAL_SEED` the seed
+//! of the commands and the cuts.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -17,13 +18,14 @@ use punctual_server::Server;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Number of cuts of each pair, unless `PUNCTUAL_LINK_CUTS` sets another.
+/// Default number of cuts for each pair of servers.
 const CUTS: u64 = 8;
-/// Size of the backlog: some cuts are longer than it reaches.
+/// Size of the replication backlog in bytes. During some outages the primary writes more than that.
 const BACKLOG: &str = "65536";
-/// One of so many outages is long.
+/// One in this many outages is long.
 const LONG_OUTAGES: u32 = 6;
-/// Families that change no data of keys, or the connection or the server itself.
+/// Families that are not sent: they do not change keys, or they change the connection or the server
+/// itself.
 const WITHOUT: [Family; 5] = [
     Family::Server,
     Family::Connection,
@@ -71,11 +73,12 @@ impl Node {
     }
 }
 
-/// Returns whether a redis-server may not get, or not execute, on a link what a command changes.
+/// Returns true if a change by this command may be missing on the replica because of redis-server.
 ///
-/// As a primary: scripts can ask for that, and a BITFIELD that adds zeros to a string but sets no number is not replicated. As a
-/// replica: SORT takes numbers for unreadable if a command just before it read one that a double cannot hold exactly, such as
-/// 1e-320, because redis-server does not clear `errno`; then nothing is stored.
+/// A redis-server as the primary does not replicate a BITFIELD that adds zeros to a string but sets
+/// no number, and scripts can turn off replication. On a redis-server as the replica, SORT fails
+/// and stores nothing if a command just before it has parsed a number that a double cannot
+/// represent exactly, such as 1e-320: redis-server does not clear `errno`.
 fn may_differ(command: &Command, of_redis: bool, to_redis: bool) -> bool {
     let says = |what: &str| {
         let within = |arg: &Vec<u8>| {
@@ -87,7 +90,7 @@ fn may_differ(command: &Command, of_redis: bool, to_redis: bool) -> bool {
     of_redis && (says("set_repl") || says("bitfield")) || to_redis && says("sort")
 }
 
-/// The primary's client, which sends random commands.
+/// A client of the primary that sends random commands.
 struct Writer {
     generator: Generator,
     link: Link,
@@ -142,7 +145,8 @@ fn is_up(replica: &mut Wire) -> bool {
     replica.info("replication", "master_link_status") == "up"
 }
 
-/// Cuts the link of a pair again and again, and compares both in the end.
+/// Cuts the connection between primary and replica again and again, and compares their data in the
+/// end.
 fn run(primary: &Node, replica: &Node) {
     let seed = seed(&["PUNCTUAL_SEED", "PROPTEST_RNG_SEED"]);
     let mut writer = Writer::new(primary, replica, seed);
@@ -152,15 +156,16 @@ fn run(primary: &Node, replica: &Node) {
     lower.run(&format!("REPLICAOF 127.0.0.1 {}", proxy.port));
     let cuts = number("PUNCTUAL_LINK_CUTS").unwrap_or(CUTS);
     while proxy.cuts() < cuts {
-        // A cut in the stream, or (one of four) perhaps in a handshake or a full sync.
+        // Three of four cuts come when the replica is online; the others may come during a
+        // handshake or a full sync.
         if rng.random_range(0..4) > 0 {
             eventually(|| is_up(&mut lower));
         }
         let before = proxy.cuts();
-        // As many cuts within the first bytes as within the last ones.
+        // The logarithm of the number of bytes before the cut is uniformly distributed.
         let magnitude = rng.random_range(0.0..5.0);
         proxy.cut_after(10_f64.powf(magnitude) as u64);
-        // With much written while the link is down, the backlog does not reach.
+        // If the client writes much while the connection is down, the backlog does not suffice.
         let busy = rng.random_range(0.05..1.0);
         eventually(|| {
             if rng.random_bool(busy) {
@@ -168,7 +173,7 @@ fn run(primary: &Node, replica: &Node) {
             }
             proxy.cuts() > before
         });
-        // Some outages are longer than the backlog reaches.
+        // In a long outage, the client writes more than the backlog can hold.
         let is_long = rng.random_range(0..LONG_OUTAGES) == 0;
         proxy.close(is_long);
         let pipelines = if is_long { 5..40 } else { 0..4 };
@@ -178,7 +183,7 @@ fn run(primary: &Node, replica: &Node) {
         proxy.close(false);
     }
     eventually(|| is_up(&mut lower));
-    // Expired keys go until then; the primary may ping.
+    // Expired keys may still be deleted, and the primary may send PING.
     let end = Instant::now() + PATIENCE;
     let groups = match primary {
         Node::Ours(_) => Groups::Whole,
@@ -195,7 +200,7 @@ fn run(primary: &Node, replica: &Node) {
     let count = |field| upper.info("stats", field).parse::<u64>().unwrap();
     let [full, partial] = ["sync_full", "sync_partial_ok"].map(count);
     println!("{cuts} cuts, {full} full syncs, {partial} partial ones");
-    // A few cuts may all be long ones.
+    // With few cuts, all outages may be long by chance.
     assert!(full > 0 && (partial > 0 || cuts < 20));
     let size: i64 = (0..3)
         .map(|db| {
@@ -206,7 +211,7 @@ fn run(primary: &Node, replica: &Node) {
     assert!(size > 0, "nothing was compared");
 }
 
-/// Tests this test.
+/// A test of this test itself.
 #[test]
 fn redis_follows_redis() {
     run(&Node::redis(), &Node::redis());

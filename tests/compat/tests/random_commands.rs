@@ -1,8 +1,9 @@
-//! Compares Punctual with a real redis-server: the same random commands, in RESP2 and in RESP3, with one event
-//! loop and with four.
+//! Compares Punctual with a real redis-server: the same random commands, in RESP2 and in RESP3,
+//! with one event loop and with four.
 //!
-//! `PUNCTUAL_SEED=17` replays one stream. `PUNCTUAL_COMMANDS=500000` sets the number of commands of all families, and
-//! `PUNCTUAL_SCRIPTS=500000` that of the family `scripts`.
+//! `PUNCTUAL_SEED=17` replays one stream. `PUNCTUAL_COMMANDS=500000` sets the number of commands in
+//! the test of all families, and `PUNCTUAL_SCRIPTS=500000` the number of commands in the test of
+//! the family `scripts`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,13 +12,13 @@ use punctual_compat::{Addresses, Duel, Family, Options, Oracle, Protocol};
 use punctual_harness::number;
 use punctual_server::Server;
 
-/// Seeds of every run. Outside CI a run also sends a fresh stream; CI must not fail by chance.
+/// Seeds of every run. Outside CI, a run also uses a random seed; CI must not fail by chance.
 const SEEDS: [u64; 2] = [1, 2];
 
-/// Total number of commands.
+/// Total number of commands in the test of all families.
 const COMMANDS: u64 = 200_000;
 
-/// Total number of commands of the streams of scripts alone.
+/// Total number of commands in the test of the family `scripts`.
 const SCRIPTS: u64 = 80_000;
 
 /// Starts a Punctual server on a free port, with settings for the streams.
@@ -30,7 +31,7 @@ fn punctual(threads: usize) -> Server {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Starts a fresh pair of servers for every stream: a difference must follow from its seed alone.
+/// Runs one stream against a new pair of servers, so that a difference depends only on the seed.
 ///
 /// Returns the number of commands of each family.
 fn run(options: &Options, threads: usize) -> BTreeMap<Family, u64> {
@@ -59,8 +60,8 @@ fn run(options: &Options, threads: usize) -> BTreeMap<Family, u64> {
     summary.families
 }
 
-/// Runs streams of the seeds in both protocols and with one loop and four, of `commands` in total; `families` limits what they
-/// draw.
+/// Runs streams with all seeds, in both protocols, with one event loop and with four. The streams
+/// have `commands` commands in total, of these families.
 fn streams(commands: u64, families: Option<&[Family]>) {
     let seeds = match number("PUNCTUAL_SEED") {
         Some(seed) => vec![seed],

@@ -1,4 +1,5 @@
-//! Tests of the comparison itself: redis-server equals itself, and a modified one is detected.
+//! Tests of the comparison itself: two redis-servers are equal, and a modified redis-server is
+//! detected.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use punctual_compat::{
     Addresses, Command, Duel, DuelError, Family, Options, Oracle, Protocol, Summary,
 };
 
-/// Panics without a redis-server: a test that did not run must not look like one that passed.
+/// Starts a redis-server. Panics if it is not installed: a test that cannot run must not pass.
 fn oracle(arguments: &[&str]) -> Oracle {
     Oracle::start_with(arguments).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -52,7 +53,7 @@ fn redis_agrees_with_itself() {
 #[test]
 fn a_missing_command_is_detected_and_shown_by_a_single_command() {
     let mut options = Options::new(1, 5_000, Protocol::Resp2);
-    // Without phases of expiry, whose commands are not replayed alone.
+    // Without the family `expiry`: the commands of its phases cannot be replayed.
     options.families = [Family::Strings].into();
     let difference = detected(&["--rename-command", "STRLEN", ""], &options);
     assert_eq!(difference.repro.len(), 1, "{difference}");
@@ -77,7 +78,7 @@ fn a_wrong_bound_is_detected() {
     );
 }
 
-/// GET replies correctly and deletes the key: only later replies, events and audits can show it.
+/// GET replies correctly but deletes the key. Only later replies, events and audits show this.
 #[test]
 fn a_wrong_side_effect_is_detected_and_shown_by_few_commands() {
     let tampering = [
@@ -94,8 +95,8 @@ fn a_wrong_side_effect_is_detected_and_shown_by_few_commands() {
     assert!((1..=4).contains(&difference.repro.len()), "{difference}");
 }
 
-/// One command is replaced by another that works at the other end of the list; tested in pipelines and with blocked
-/// clients.
+/// One command is replaced by another one that works at the other end of the collection: in
+/// pipelines, and with blocked clients.
 #[test]
 fn a_wrong_end_is_detected() {
     for (taken, by, family) in [
@@ -114,7 +115,7 @@ fn a_wrong_end_is_detected() {
         ];
         let mut options = Options::new(5, 20_000, Protocol::Resp3);
         options.families = [family].into();
-        // The replaced name is missing, which is not the difference under test.
+        // The server lacks the other command, whose absence is not the difference under test.
         options.without = [by.to_owned()].into();
         options.shrink = false;
         let difference = detected(&tampering, &options);
@@ -123,7 +124,8 @@ fn a_wrong_end_is_detected() {
     }
 }
 
-/// Another client changes A while the stream runs. Each change affects only the state, or a message.
+/// Another client changes server A while the stream runs. A change affects only the data, or only
+/// messages.
 #[test]
 fn changes_by_another_client_are_detected() {
     let changes: [(&[&str], &[Family]); 4] = [
@@ -146,7 +148,8 @@ fn changes_by_another_client_are_detected() {
         let saboteur = thread::spawn(move || {
             let mut link = Link::connect(Side::A, address).expect("the oracle runs");
             thread::sleep(Duration::from_millis(300));
-            // Repeated until it is detected: the stream may undo a single change at once.
+            // The client repeats the change until the comparison detects it: the stream may undo a
+            // single change at once.
             while link.ask(&change).is_ok() {
                 thread::sleep(Duration::from_millis(20));
             }
@@ -161,7 +164,7 @@ fn changes_by_another_client_are_detected() {
     }
 }
 
-/// A deadline that is off by half a second is detected although deadlines are compared with a tolerance.
+/// Deadlines are compared with a tolerance, but a difference of half a second is detected.
 #[test]
 fn a_late_deadline_is_detected() {
     let (a, b) = (oracle(&[]), oracle(&[]));
@@ -170,7 +173,8 @@ fn a_late_deadline_is_detected() {
         b: b.address(),
     };
     let mut pair = punctual_compat::link::Pair::connect(addresses).expect("both run");
-    // After a stall of the machine the tolerance is larger, and an attempt proves nothing.
+    // After a stall of the machine, the tolerance may exceed half a second, so the test tries
+    // again.
     for _ in 0..100 {
         for (link, ttl_ms) in [(&mut pair.a, "5000500"), (&mut pair.b, "5000000")] {
             link.ask(&Command::of(&["SET", "k", "v", "PX", ttl_ms]))
@@ -179,7 +183,7 @@ fn a_late_deadline_is_detected() {
         let mut tolerance = punctual_compat::compare::Tolerance::default();
         let found = punctual_compat::audit::audit(&mut pair, &mut tolerance).expect("both answer");
         if tolerance.ms() < 500 {
-            let finding = found.expect("half a second is seen");
+            let finding = found.expect("a difference of half a second is found");
             assert_eq!(finding.keys, [b"k".to_vec()]);
             return;
         }

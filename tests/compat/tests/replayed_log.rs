@@ -1,5 +1,6 @@
-//! The log of changes replays to the same data: after random commands of all families, a real redis-server that has followed as
-//! a replica, and both servers started with the append-only file, have the same data and the same deadlines.
+//! The log of changes leads to the same data. Punctual executes random commands of all families.
+//! Then three servers must have the same data and the same deadlines: a redis-server that is its
+//! replica, and Punctual and redis-server, both started with its append-only file.
 //!
 //! `PUNCTUAL_SEED=17` replays one stream, `PUNCTUAL_COMMANDS=500000` sets the number of commands.
 
@@ -14,7 +15,7 @@ use punctual_harness::{number, seed};
 use punctual_server::Server;
 use tempfile::TempDir;
 
-/// Returns a folder with a copy of the append-only file.
+/// Returns a new folder with a copy of the append-only file.
 fn copied(folder: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     let to = copy.path().join("appendonlydir");
@@ -33,7 +34,7 @@ fn check(what: &str, ours: SocketAddr, other: SocketAddr) {
 }
 
 #[test]
-fn whoever_replays_the_log_has_the_same_data() {
+fn servers_that_replay_the_log_have_the_same_data() {
     let seed = seed(&["PUNCTUAL_SEED", "PROPTEST_RNG_SEED"]);
     let commands = number("PUNCTUAL_COMMANDS").unwrap_or(40_000);
     for threads in [1, 4] {
@@ -59,9 +60,10 @@ fn whoever_replays_the_log_has_the_same_data() {
         let wait = Command::of(&["WAIT", "1", "30000"]);
         assert_eq!(link.ask(&wait).unwrap(), punctual_resp::Value::Int(1));
         let mut options = Options::new(seed, commands, Protocol::Resp2);
-        // redis-server 7.0 knows no deadlines of fields.
+        // redis-server 7.0 has no deadlines of hash fields.
         options.families.remove(&Family::Fields);
-        // The oracle has no replica, and CONFIG RESETSTAT would set the number of full synchronizations to 0.
+        // The replies of ROLE, WAIT and WAITAOF differ, because the other server of the duel has no
+        // replica. CONFIG RESETSTAT would reset the number of full synchronizations.
         options.without = ["role", "wait", "waitaof", "config"]
             .map(str::to_owned)
             .into();
@@ -74,7 +76,8 @@ fn whoever_replays_the_log_has_the_same_data() {
         check("its replica, redis-server", address, replica.address());
         let info = link.ask(&Command::of(&["INFO", "stats"])).unwrap();
         let info = String::from_utf8_lossy(info.as_bytes().unwrap_or_default()).into_owned();
-        // It has followed all the time: nothing of the log was bridged by another snapshot.
+        // The replica was online all the time: no part of the log was replaced by a second
+        // snapshot.
         assert!(info.contains("sync_full:1\r\n"), "{info}");
         let synced = link
             .ask(&Command::of(&["WAITAOF", "1", "0", "30000"]))
@@ -82,7 +85,7 @@ fn whoever_replays_the_log_has_the_same_data() {
         assert_eq!(synced.as_slice().unwrap()[0], punctual_resp::Value::Int(1));
         let copies = [copied(folder.path()), copied(folder.path())];
         let again = punctual(copies[0].path());
-        check("a fresh one with its file", address, again.addr().unwrap());
+        check("a new server with its file", address, again.addr().unwrap());
         again.shutdown();
         let path = copies[1].path().to_str().unwrap();
         let redis = Oracle::start_with(&["--appendonly", "yes", "--dir", path])

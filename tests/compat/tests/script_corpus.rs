@@ -1,7 +1,7 @@
-//! Sends the corpus of scripts to Punctual and to a real redis-server and compares the raw replies, in RESP2 and RESP3,
-//! with one event loop and with four.
+//! Sends the corpus of scripts to Punctual and to a real redis-server and compares the raw replies,
+//! in RESP2 and RESP3, with one event loop and with four.
 //!
-//! `PUNCTUAL_CORPUS=libraries` runs the files whose name contains that text, and prints every difference in any case.
+//! `PUNCTUAL_CORPUS=libraries` runs only the files whose names contain that text.
 
 use std::path::Path;
 
@@ -29,8 +29,8 @@ fn files() -> Vec<(String, Vec<Entry>)> {
     files
 }
 
-/// Runs all entries that `wanted` selects, and panics with all differences. `servers` returns the addresses after a
-/// server has ended, and at first.
+/// Runs all entries for which `wanted` returns true, and panics with all differences. Calls
+/// `servers` at first, and again after a server has ended, to start servers.
 fn run(mut servers: impl FnMut() -> Addresses, what: &str, wanted: impl Fn(&Entry) -> bool) {
     let mut addresses = servers();
     let mut differences = Vec::new();
@@ -38,7 +38,7 @@ fn run(mut servers: impl FnMut() -> Addresses, what: &str, wanted: impl Fn(&Entr
     for (file, entries) in files() {
         for entry in entries.iter().filter(|entry| wanted(entry)) {
             for protocol in [Protocol::Resp2, Protocol::Resp3] {
-                // Endless scripts take seconds, and their end does not depend on the protocol.
+                // Endless scripts take seconds, and the result does not depend on the protocol.
                 if entry.verdict == Verdict::Unsafe && protocol == Protocol::Resp3 {
                     continue;
                 }
@@ -92,7 +92,7 @@ fn replies_are_those_of_redis() {
     }
 }
 
-/// The replies of an entry follow from its commands alone.
+/// The replies of an entry depend only on its commands.
 #[test]
 fn redis_agrees_with_itself() {
     let mut pair = None;

@@ -1,8 +1,10 @@
 //! Clients with client-side caches in random modes, to Punctual and to a real redis-server.
 //!
-//! Random reads and writes of all families are sent by clients that change their modes of tracking. After every few commands each client must have
-//! been told the same keys by both servers. Messages are compared as multisets for each client: the servers may divide the keys of
-//! BCAST mode into messages as they like. `PUNCTUAL_COMMANDS=100000` sets the number of commands, `PUNCTUAL_SEED` replays a seed.
+//! Several clients send random reads and writes, and change their modes of tracking. After every
+//! few commands, each client must have received invalidation messages for the same keys from both
+//! servers. The keys are compared as multisets for each client: the servers may divide the keys of
+//! BCAST mode into messages in different ways. `PUNCTUAL_COMMANDS=100000` sets the number of
+//! commands, `PUNCTUAL_SEED` the seed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -17,11 +19,12 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Commands of a run of `make test`.
+/// Number of commands in `make test`.
 const COMMANDS: usize = 4_000;
-/// Clients in RESP3, some of which redirect to the last client, which listens in RESP2.
+/// Number of clients in RESP3. Some of them redirect messages to one more client, the listener, in
+/// RESP2.
 const CLIENTS: usize = 6;
-/// Commands between two comparisons.
+/// Number of commands between two comparisons.
 const STRETCH: usize = 4;
 const FAMILIES: [Family; 11] = [
     Family::Strings,
@@ -36,7 +39,8 @@ const FAMILIES: [Family; 11] = [
     Family::Sort,
     Family::Keys,
 ];
-/// Commands with a result or an effect of their own on each server, and those that would change the client.
+/// Commands that are not sent: their result or effect differs between the servers, or they would
+/// change the client.
 const OMITTED: &[&str] = &[
     "spop",
     "swapdb",
@@ -49,16 +53,17 @@ const OMITTED: &[&str] = &[
     "hello",
     "reset",
 ];
-/// Options of commands whose keys might expire during the run; and BITFIELD's FAIL, for which redis-server may make a string longer without
-/// telling anyone.
+/// Commands with these options are not sent: their keys might expire during the run. With
+/// BITFIELD's FAIL, redis-server may extend a string without an invalidation.
 const OMITTED_OPTIONS: &[&str] = &["ex", "px", "exat", "pxat", "fail"];
 
-/// What a client has been told since the last comparison: keys, or `*` for all of them.
-type Told = BTreeMap<String, usize>;
+/// The keys of invalidation messages since the last comparison, with their counts; `*` stands for
+/// all keys.
+type Invalidated = BTreeMap<String, usize>;
 
 struct Client {
     link: Link,
-    told: Told,
+    invalidated: Invalidated,
 }
 
 impl Client {
@@ -66,13 +71,13 @@ impl Client {
         let link = Link::connect(side, address).unwrap();
         let mut client = Self {
             link,
-            told: Told::new(),
+            invalidated: Invalidated::new(),
         };
         client.ask(&Command::of(&["HELLO", protocol]));
         client
     }
 
-    /// Returns the reply; notes the messages before it.
+    /// Returns the reply. Counts invalidation messages that arrive before it.
     fn ask(&mut self, command: &Command) -> Value {
         let mut value = self.link.ask(command).unwrap();
         while self.note(&value) {
@@ -81,7 +86,7 @@ impl Client {
         value
     }
 
-    /// Notes an invalidation. Returns false for a reply.
+    /// Counts an invalidation message. Returns false if the value is a reply.
     fn note(&mut self, value: &Value) -> bool {
         let content = match value {
             Value::Push(parts) => &parts[1],
@@ -95,7 +100,7 @@ impl Client {
             |keys| keys.iter().map(|key| format!("{key:?}")).collect(),
         );
         for key in keys {
-            *self.told.entry(key).or_default() += 1;
+            *self.invalidated.entry(key).or_default() += 1;
         }
         true
     }
@@ -104,7 +109,7 @@ impl Client {
 /// The same clients on one server.
 struct Clients {
     all: Vec<Client>,
-    /// The id of the client that listens.
+    /// The client ID of the listener.
     listener: String,
 }
 
@@ -133,17 +138,17 @@ impl Clients {
         self.all[client].ask(&command)
     }
 
-    fn told(&mut self) -> Vec<Told> {
+    fn invalidated(&mut self) -> Vec<Invalidated> {
         let ping = Command::of(&["PING"]);
         let each = self.all.iter_mut().map(|client| {
             client.ask(&ping);
-            std::mem::take(&mut client.told)
+            std::mem::take(&mut client.invalidated)
         });
         each.collect()
     }
 }
 
-/// The commands that switch a client to a random mode.
+/// Returns commands that switch a client to a random mode of tracking.
 fn mode(rng: &mut ChaCha8Rng) -> Vec<Vec<Vec<u8>>> {
     let line = [
         "on",
@@ -166,7 +171,8 @@ fn mode(rng: &mut ChaCha8Rng) -> Vec<Vec<Vec<u8>>> {
     ]
 }
 
-/// Random commands that both servers must answer and run alike, at any time.
+/// Source of random commands whose replies and effects must be the same on both servers at any
+/// time.
 struct Source {
     generator: Generator,
     next: VecDeque<Vec<Vec<u8>>>,
@@ -190,7 +196,7 @@ fn fits(words: &[Vec<u8>]) -> bool {
     let lower = |word: &Vec<u8>| String::from_utf8_lossy(word).to_ascii_lowercase();
     let name = lower(&words[0]);
     let streams = words.iter().rposition(|w| lower(w) == "streams");
-    // Redis remembers nothing of a command whose keys and ids are not as many.
+    // If the numbers of keys and IDs differ, Redis does not track the keys of the command.
     let balanced = streams.is_none_or(|at| (words.len() - at) % 2 == 1);
     balanced
         && !OMITTED.contains(&name.as_str())
@@ -219,7 +225,7 @@ fn draw(rng: &mut ChaCha8Rng, source: &mut Source) -> Vec<Vec<Vec<u8>>> {
             all
         }
         22..27 => {
-            // Both remember all keys of a script that reads them all.
+            // Both servers track all keys of a script that reads all of them.
             let mut eval = words("EVAL");
             eval.push(b"for _, k in ipairs(KEYS) do redis.call('EXISTS', k) end".to_vec());
             let keys: Vec<Vec<u8>> = (0..3)
@@ -267,9 +273,9 @@ fn both_servers_invalidate_the_same_keys() {
                     sent += 1;
                 }
             }
-            let (a, b) = (ours.told(), theirs.told());
+            let (a, b) = (ours.invalidated(), theirs.invalidated());
             assert_eq!(a, b, "seed {seed}, after {sent}: {stretch:#?}");
-            messages += a.iter().map(Told::len).sum::<usize>();
+            messages += a.iter().map(Invalidated::len).sum::<usize>();
         }
         println!("{sent} commands, {messages} keys");
         assert!(messages > sent / 10, "too few messages: {messages}");

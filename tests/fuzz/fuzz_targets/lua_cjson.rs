@@ -1,7 +1,8 @@
-//! Passes any bytes to `cjson` of scripts.
+//! Passes random bytes to `cjson` in a script.
 //!
-//! Nothing may panic. Any string, encoded and decoded, is the same string. A value that was decoded can be encoded, unless it has
-//! a number that JSON does not have; decoded again, the text gives a value that encodes and decodes to itself.
+//! Properties: no call panics. Encoding and decoding a string yields the same string. A decoded
+//! value can be encoded, except for numbers that JSON lacks; from then on, decoding and encoding
+//! does not change the text.
 #![no_main]
 
 mod lua;

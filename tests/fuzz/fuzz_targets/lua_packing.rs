@@ -1,7 +1,8 @@
-//! Passes any bytes to `cmsgpack`, `struct` and `bit` of scripts.
+//! Passes random bytes to `cmsgpack`, `struct` and `bit` in a script.
 //!
-//! Nothing may panic. Values that were unpacked can be packed; after that they keep their size, unpacked and packed again. Fields of a structure that were
-//! unpacked by a format can be packed by it; then they unpack to the same values.
+//! Properties: no call panics. Values that `cmsgpack` has unpacked can be packed, and packing them
+//! a second time yields the same size. Values that `struct` has unpacked with a format can be
+//! packed with this format, and the result unpacks to the same values.
 #![no_main]
 
 mod lua;
@@ -11,7 +12,8 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use lua::Property;
 
-/// `ARGV` has the whole input, a first part of it that is a format, and the rest.
+/// The script. `ARGV` has the whole input, the first part of it as a format for `struct`, and the
+/// rest.
 const CODE: &[u8] = br"
 local function pack(...) return select('#', ...) > 0 and cmsgpack.pack(...) or '' end
 local function repack(packed)

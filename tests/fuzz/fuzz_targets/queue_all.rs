@@ -1,5 +1,5 @@
-//! Runs any operations on every deadline queue and compares each with the model of the crate's own
-//! tests. `queue_ops` goes deeper into the wheel.
+//! Runs random operations on every deadline queue, and compares each queue with the model of the
+//! library's own tests. `queue_ops` tests only the wheel, and so more of its code.
 #![no_main]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 

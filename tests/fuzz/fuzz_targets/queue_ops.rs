@@ -1,4 +1,4 @@
-//! Runs any operations on a wheel and compares it with the model of the crate's own tests.
+//! Runs random operations on a wheel, and compares it with the model of the library's own tests.
 #![no_main]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 

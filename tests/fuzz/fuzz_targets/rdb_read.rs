@@ -1,7 +1,9 @@
-//! Passes any bytes to the reader of snapshots, to RESTORE and to the compact encodings.
+//! Passes random bytes to the reader of snapshots, to the reader of DUMP payloads and to the
+//! compact encodings.
 //!
-//! None may panic. A snapshot has the same contents whole and in blocks, whether its values are read or skipped; a
-//! checked listpack or block of a stream walks the same way in both directions and, written again, has the same elements.
+//! Properties: no reader panics. A snapshot has the same contents if it is read as a whole or in
+//! blocks, and readable values can be skipped. A valid listpack or stream block has the same
+//! elements in both directions, and after it is written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +14,7 @@ use punctual_rdb::{
     ziplist::Ziplist,
 };
 
-/// A sum over the contents, to compare two ways of reading.
+/// A number of items and a checksum of the contents, to compare two ways of reading.
 #[derive(Debug, Default, PartialEq)]
 struct Tally {
     items: u64,
@@ -158,7 +160,7 @@ fn check_block(block: &Block<&[u8]>) {
     assert!(entries().rev().eq(forwards.iter().rev().copied()));
     assert_eq!(forwards.last().map(|entry| entry.0), Some(block.last_id()));
 
-    // Deleting and appending leave a block that can be read.
+    // After deletions and an append, the block can still be read.
     let mut block = block.to_owned();
     for (_, at, _) in forwards {
         block.delete(at);

@@ -1,7 +1,8 @@
-//! Passes any bytes, cut anywhere, to the command parser and to the reply decoder.
+//! Passes random bytes, in pieces of any size, to the command parser and to the reply decoder.
 //!
-//! Neither may panic, consume more than its input or stall; the result does not depend on the cuts;
-//! parsed and encoded again, a command parses to itself; measuring and decoding agree.
+//! Properties: neither panics, consumes more than its input, or makes no progress. The result does
+//! not depend on the sizes of the pieces. An encoded command parses to the same command. Measuring
+//! a reply and decoding it find the same length.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -49,8 +50,8 @@ fn commands(stream: &[u8], piece: usize, limits: &Limits) {
     for command in &whole.0 {
         encode_command(&mut again, &command.as_args().iter().collect::<Vec<_>>());
     }
-    // With the default limits, because an inline command may have more and longer arguments than `limits`
-    // allow in a multibulk.
+    // Parses with the default limits: an inline command may have more and longer arguments than
+    // `limits` allow in an array.
     let expected = (whole.0, Ok(0));
     assert_eq!(
         feed(std::iter::once(&again[..]), &Limits::default()),
@@ -63,7 +64,7 @@ fn replies(stream: &[u8]) {
     match decode(stream) {
         Ok(Some((_, len))) => assert_eq!(measured, Ok(Some(len))),
         Ok(None) => assert_eq!(measured, Ok(None)),
-        // Measuring checks neither the contents of lines nor the nesting depth.
+        // Measuring does not check the contents of lines and the nesting depth.
         Err(DecodeError::InvalidValue { .. } | DecodeError::TooDeep { .. }) => {}
         Err(error) => assert_eq!(measured, Err(error)),
     }

@@ -1,4 +1,5 @@
-//! Runs random rows with random arguments by `Turn::run`; the module `rows` of the store's tests checks each command.
+//! Runs random commands with random arguments on a store, by `Turn::run`. The module `rows` of the
+//! store's tests draws the commands and checks each one.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,14 @@
-//! What tests and benchmarks of several crates start and ask.
+//! Support for the tests and benchmarks of several crates.
 //!
-//! - [`Launch`] starts a redis-server, or a program that takes its options; a [`Process`] is killed on drop.
-//! - [`Proxy`] is a link between servers that a test cuts.
-//! - [`Wire`] is a blocking client that speaks RESP. It panics when a server breaks a promise; its `try_` functions do not.
-//! - [`Random`] has the same numbers on every machine; [`seed`] is what to start it with in a test.
+//! - [`Launch`] starts a redis-server, or a program with the same options. The result is a
+//!   [`Process`], which is killed on drop.
+//! - [`Proxy`] forwards connections between servers, and cuts them when a test says so.
+//! - [`Wire`] is a blocking RESP client. It panics if a reply is not the expected one; its `try_`
+//!   functions return errors of the connection.
+//! - [`Random`] generates the same numbers on every machine. [`seed`] returns the seed of a test.
 //!
-//! The crate depends on `punctual-resp` only, so that the tests of every other crate may depend on it.
+//! Of the project's crates, this one depends only on `punctual-resp`, so that the tests of every
+//! other crate can use it.
 #![forbid(unsafe_code)]
 
 mod process;
@@ -24,7 +27,8 @@ pub use proxy::Proxy;
 pub use random::{Random, seed};
 pub use wire::Wire;
 
-/// Time limit of a reply, or of what a server does by itself; generous, for a busy machine.
+/// Time limit for a reply, and for actions of a server without a command. It is long enough for a
+/// busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a port of 127.0.0.1 that is free at the time of the call.
@@ -36,7 +40,8 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("it is bound").port()
 }
 
-/// Raises this process's limit of open files to `wanted` or the hard limit, and returns the new limit. Children inherit it.
+/// Raises this process's limit of open files to `wanted` or the hard limit, and returns the new
+/// limit. Children inherit it.
 ///
 /// # Panics
 /// If the operating system refuses.
@@ -53,18 +58,19 @@ pub fn raise_open_file_limit(wanted: u64) -> u64 {
     possible
 }
 
-/// Returns the number in an environment variable, with which a run of a test may be made longer or repeated.
+/// Returns the number in an environment variable. Tests read their seed and their length in this
+/// way.
 ///
 /// # Panics
-/// If the variable is set to what is no number.
+/// If the value of the variable is not a number.
 #[track_caller]
 pub fn number<T: FromStr>(variable: &str) -> Option<T> {
     let text = std::env::var(variable).ok()?;
     let number = text.parse();
-    Some(number.unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+    Some(number.unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
-/// Blocks until a condition holds that a server reaches by itself.
+/// Blocks until a condition holds. Polls it, because a server may need time to fulfil it.
 ///
 /// # Panics
 /// If the condition does not hold within [`PATIENCE`].

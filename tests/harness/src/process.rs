@@ -14,20 +14,21 @@ use tempfile::TempDir;
 
 use crate::{PATIENCE, Wire, free_port};
 
-/// Number of ports that are tried: another process may take a free port before the program does.
+/// Maximum number of ports to try: another process may take a free port before the program listens
+/// on it.
 const PORTS: usize = 3;
-/// Interval of the checks for what a process does by itself.
+/// Interval between two checks of a condition.
 const POLL: Duration = Duration::from_millis(2);
 
 /// How a program shows that it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// Its standard output says that it accepts connections, after it has loaded its data. No other process on the port is
-    /// mistaken for it.
+    /// Its standard output says that it accepts connections, after it has loaded its data. Unlike the
+    /// other signs, this one cannot come from another process on the port.
     Logged,
-    /// It accepts connections, perhaps while it loads.
+    /// It accepts connections, perhaps while it still loads its data.
     Listens,
-    /// It replies to PING, with an error other than LOADING at most.
+    /// It replies to PING, perhaps with an error, but not with LOADING.
     Answers,
 }
 
@@ -48,16 +49,16 @@ pub enum LaunchError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The program was started and did not become ready.
+    /// The program started, but did not become ready.
     #[error("{} {reason}, and was not ready on port {port}; its last lines:\n{log}", program.display())]
     NotReady {
         /// The program's path or name.
         program: PathBuf,
         /// The port on which it should have listened.
         port: u16,
-        /// How it ended, or the time that it had.
+        /// How the program ended, or how long it ran.
         reason: String,
-        /// The end of its output.
+        /// The last lines of its output.
         log: String,
     },
 }
@@ -86,7 +87,8 @@ impl Launch {
         }
     }
 
-    /// Adds words to the command line. Later ones override earlier ones, and `--port` and `--dir`.
+    /// Adds words to the command line. Later options override earlier ones, and `--port` and
+    /// `--dir`.
     pub fn options(mut self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.options.extend(words.into_iter().map(Into::into));
         self
@@ -98,19 +100,19 @@ impl Launch {
         self
     }
 
-    /// Sets a folder for its data, in place of a temporary one.
+    /// Sets the folder for the program's data; the default is a temporary folder.
     pub fn folder(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// Sets the port, in place of a free one.
+    /// Sets the port; the default is a free port.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// Sets the sign that the program is ready: [`Ready::Logged`] by default.
+    /// Sets the sign by which the program shows that it is ready; the default is [`Ready::Logged`].
     pub fn ready(mut self, ready: Ready) -> Self {
         self.ready = ready;
         self
@@ -124,7 +126,8 @@ impl Launch {
         Ok(self.start_with(|_| ())?.0)
     }
 
-    /// Starts the program as [`Launch::start`] does, and calls `begun` before the process is ready. Returns the call's result too.
+    /// Starts the program like [`Launch::start`], and calls `begun` before the process is ready.
+    /// Also returns the result of `begun`.
     ///
     /// # Errors
     /// A [`LaunchError`], which quotes the program's output.
@@ -142,7 +145,7 @@ impl Launch {
         }
     }
 
-    /// Starts redis-server or another program. Prints a message and returns `None` if it is not installed.
+    /// Starts the program. If it is not installed, prints a message and returns `None`.
     ///
     /// # Panics
     /// If the program does not start.
@@ -186,7 +189,7 @@ impl Launch {
                 io::ErrorKind::NotFound => (LaunchError::NotInstalled(program()), false),
                 _ => failed(error),
             })?;
-        // From here on dropping the value kills the process.
+        // From here on, the drop of this value kills the process.
         let mut process = Process {
             running: Running(child),
             port,
@@ -217,7 +220,7 @@ impl Launch {
     }
 }
 
-/// A child that is killed on drop.
+/// A child process that is killed on drop.
 #[derive(Debug)]
 pub struct Running(pub Child);
 
@@ -239,35 +242,37 @@ pub struct Process {
 }
 
 impl Process {
-    /// Returns a file or folder in its temporary folder, which is its `dir` unless the options set another.
+    /// Returns the path of a file or folder in the process's temporary folder. This folder is its
+    /// `dir` unless the options set another one.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Connects to it.
+    /// Connects to the server.
     #[track_caller]
     pub fn wire(&self) -> Wire {
         Wire::to(self.port)
     }
 
-    /// Returns the number of the process.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.running.0.id()
     }
 
-    /// Returns its log so far: what it has written to its standard output and to `server.log` in its folder.
+    /// Returns the server's log so far: its standard output, and the file `server.log` in its
+    /// folder.
     pub fn log(&self) -> String {
         ["stdout", "server.log"]
             .map(|name| self.read(name))
             .concat()
     }
 
-    /// Returns its standard error so far.
+    /// Returns the server's standard error so far.
     pub fn errors(&self) -> String {
         self.read("stderr")
     }
 
-    /// Returns the last lines of its log and of its standard error.
+    /// Returns the last lines of the server's log and of its standard error.
     pub fn last_lines(&self) -> String {
         let files = ["stdout", "server.log", "stderr"];
         files.map(|name| last_lines(&self.path(name))).concat()
@@ -295,17 +300,17 @@ impl Process {
         }
     }
 
-    /// Returns its resident memory in MiB.
+    /// Returns the resident memory of the process in MiB.
     pub fn resident_mib(&self) -> f64 {
         mib(memory(self.id(), "VmRSS:"))
     }
 
-    /// Returns its largest resident memory so far, in MiB.
+    /// Returns the maximum resident memory of the process so far, in MiB.
     pub fn peak_mib(&self) -> f64 {
         mib(memory(self.id(), "VmHWM:"))
     }
 
-    /// Blocks until at most `most_mib` are resident, and returns the resident MiB.
+    /// Blocks until the resident memory is at most `most_mib`, and returns it in MiB.
     #[track_caller]
     pub fn wait_for_resident_mib(&self, most_mib: f64) -> f64 {
         let end = Instant::now() + PATIENCE;
@@ -322,12 +327,12 @@ impl Process {
         }
     }
 
-    /// Returns its exit status, or `None` while it runs.
+    /// Returns the exit status of the process, or `None` while it runs.
     pub fn try_exit(&mut self) -> Option<ExitStatus> {
         self.running.0.try_wait().expect("a child")
     }
 
-    /// Blocks until it exits; returns its status and standard error.
+    /// Blocks until the process exits. Returns its exit status and its standard error.
     #[track_caller]
     pub fn wait_for_exit(&mut self) -> (ExitStatus, String) {
         let end = Instant::now() + PATIENCE * 2;
@@ -340,7 +345,7 @@ impl Process {
         }
     }
 
-    /// Sends SIGTERM and expects a clean exit: no panic, exit code 0.
+    /// Sends SIGTERM, and checks that the server exits with code 0 and without a panic.
     #[track_caller]
     pub fn stop(mut self) {
         let early = self.try_exit();
@@ -353,7 +358,7 @@ impl Process {
         );
     }
 
-    /// Kills it and waits for its end.
+    /// Kills the process and waits for its end.
     pub fn kill(&mut self) {
         // Fails only if the process has ended.
         let _ = self.running.0.kill();
@@ -377,7 +382,7 @@ impl Process {
     }
 
     fn listens(&self) -> bool {
-        // Before the server listens, a connection may be to itself.
+        // While no server listens on the port, the system may connect a socket to itself.
         let reached = |stream: TcpStream| stream.local_addr().ok() != stream.peer_addr().ok();
         TcpStream::connect(("127.0.0.1", self.port)).is_ok_and(reached)
     }
@@ -398,7 +403,8 @@ pub fn last_lines(path: &Path) -> String {
     tail.map(|line| format!("  | {line}\n")).collect()
 }
 
-/// Returns the resident memory of a process in bytes; `None` if it has ended or the system is not Linux.
+/// Returns the resident memory of a process in bytes; `None` if it has ended or the system is not
+/// Linux.
 pub fn resident_bytes(id: u32) -> Option<u64> {
     memory(id, "VmRSS:")
 }

@@ -1,4 +1,4 @@
-//! A link that can be cut.
+//! A proxy for connections between servers, which a test can cut.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Number of bytes that stands for no cut.
+/// The value of a number of bytes that means no cut.
 const NEVER: u64 = u64::MAX;
 
-/// Passes connections on to a local port. Dropping it cuts all of them.
+/// Forwards connections to a local port, the *target*. Its drop cuts all connections.
 #[derive(Debug)]
 pub struct Proxy {
-    /// The port on which it listens.
+    /// The port on which the proxy listens.
     pub port: u16,
     state: Arc<State>,
 }
@@ -20,13 +20,13 @@ pub struct Proxy {
 #[derive(Debug)]
 struct State {
     streams: Mutex<Vec<TcpStream>>,
-    /// Bytes from the target after which each connection is cut.
+    /// Number of bytes from the target after which each connection is cut.
     limit: AtomicU64,
-    /// Bytes from the target until the next cut.
+    /// Number of bytes from the target until the next cut, over all connections.
     left: AtomicU64,
     accepted: AtomicU64,
     cuts: AtomicU64,
-    /// True while connections are closed at once.
+    /// True while new connections are closed at once.
     closed: AtomicBool,
     ended: AtomicBool,
 }
@@ -57,7 +57,7 @@ impl Proxy {
                 if shared.closed.load(SeqCst) {
                     continue;
                 }
-                // The error of a target that does not listen at the moment.
+                // If the target does not listen at the moment, the client's connection is closed.
                 if let Ok(target) = TcpStream::connect(("127.0.0.1", target)) {
                     let _ = pass_on(&shared, client, target);
                 }
@@ -73,18 +73,18 @@ impl Proxy {
         }
     }
 
-    /// Cuts each later connection after `bytes` from the target; 0 for never.
+    /// Cuts each later connection after this number of bytes from the target; 0 means never.
     pub fn limit(&self, bytes: u64) {
         let bytes = if bytes == 0 { NEVER } else { bytes };
         self.state.limit.store(bytes, SeqCst);
     }
 
-    /// Cuts a connection, once, after this number of further bytes from the target.
+    /// Cuts one connection once, after this number of further bytes from the target.
     pub fn cut_after(&self, bytes: u64) {
         self.state.left.store(bytes, SeqCst);
     }
 
-    /// Sets whether new connections are closed at once.
+    /// If `closed` is true, closes new connections at once from now on.
     pub fn close(&self, closed: bool) {
         self.state.closed.store(closed, SeqCst);
     }
@@ -104,12 +104,12 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.state.ended.store(true, SeqCst);
         self.cut();
-        // Wakes the thread.
+        // This connection wakes the thread that accepts connections.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
 
-/// Starts two threads that copy bytes, and end with the connections.
+/// Starts two threads that copy bytes in both directions until the connections end.
 fn pass_on(state: &Arc<State>, client: TcpStream, target: TcpStream) -> io::Result<()> {
     let mut streams = state.streams.lock().expect("no panic");
     streams.retain(|stream| stream.peer_addr().is_ok());
@@ -123,7 +123,7 @@ fn pass_on(state: &Arc<State>, client: TcpStream, target: TcpStream) -> io::Resu
     });
     let state = Arc::clone(state);
     thread::spawn(move || {
-        // The error of a connection that the other thread has closed.
+        // An error means that the other thread has closed the connection.
         let _ = state.forward(&target, &client);
         close(&target, &client);
     });
@@ -142,7 +142,8 @@ impl State {
             client.write_all(&bytes[..passed as usize])?;
             limit -= passed;
             if left != NEVER && count > 0 {
-                // Of the connections that are cut so, one at a time has bytes to pass.
+                // Tests use `cut_after` only while one connection at a time has bytes, so no other
+                // thread changes `left`.
                 self.left.store(left - passed, SeqCst);
                 if passed == left {
                     self.left.store(NEVER, SeqCst);
@@ -158,7 +159,7 @@ impl State {
 }
 
 fn close(one: &TcpStream, other: &TcpStream) {
-    // Both fail only if the connection is closed already.
+    // Both calls fail only if the connection is already closed.
     let _ = one.shutdown(Shutdown::Both);
     let _ = other.shutdown(Shutdown::Both);
 }

@@ -4,12 +4,13 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::number;
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one addition and two multiplications a number.
+/// The generator SplitMix64 (Steele, Lea, Flood 2014): one addition and two multiplications per
+/// number.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Creates a generator; equal seeds have equal numbers.
+    /// Creates a generator. Generators with equal seeds return equal numbers.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -22,23 +23,24 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`; 0 if that is 0.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Returns a number from 1 to 2^bits - 1, each bit length equally likely. `bits` is from 1 to 64.
+    /// Returns a number from 1 to 2^bits - 1. Each length in bits has the same probability. `bits`
+    /// must be from 1 to 64.
     pub fn length(&mut self, bits: u64) -> u64 {
         let bits = self.below(bits);
         1 << bits | self.below(1 << bits)
     }
 }
 
-/// Returns the seed of a test's random numbers, and prints it: the number in the first of these environment variables that is
-/// set, or a fresh seed.
+/// Returns the seed of a test's random numbers, and prints it: the number in the first of these
+/// environment variables that is set, or a random seed.
 ///
 /// # Panics
-/// If the variable is set to what is no number.
+/// If the value of the variable is not a number.
 #[track_caller]
 pub fn seed(variables: &[&str]) -> u64 {
     let given = variables.iter().find_map(|name| number(name));

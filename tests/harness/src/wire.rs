@@ -1,6 +1,7 @@
-//! A client that sends and expects exact bytes.
+//! A client that sends commands and compares replies, either as values or as exact bytes.
 //!
-//! Expected texts have `|` for a line end. Lines are sent inline, and words as an array.
+//! In expected bytes, `|` stands for a line end. Methods that take a line send it as an inline
+//! command; methods that take words send an array.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,13 +11,14 @@ use punctual_resp::{Value, decode, encode_command, reply_len};
 
 use crate::PATIENCE;
 
-/// Time without a byte that counts as silence.
+/// Time without a byte after which [`Wire::expect_silence`] succeeds.
 const SILENCE: Duration = Duration::from_millis(60);
 
 /// A blocking client on one connection.
 #[derive(Debug)]
 pub struct Wire<S = TcpStream> {
-    /// The connection itself. Bytes that are read from it directly are missing in replies.
+    /// The connection itself. Bytes that a caller reads from it directly are missing in later
+    /// replies.
     pub stream: S,
     buffer: Vec<u8>,
 }
@@ -25,7 +27,7 @@ impl Wire {
     /// Connects to a local port.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// The error of the operating system.
     pub fn try_to(port: u16) -> io::Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -40,12 +42,12 @@ impl Wire {
         Self::try_to(port).unwrap()
     }
 
-    /// Returns the local port.
+    /// Returns the client's own port.
     pub fn port(&self) -> u16 {
         self.stream.local_addr().unwrap().port()
     }
 
-    /// Expects that no byte arrives for 60 ms.
+    /// Checks that no byte arrives for a short time.
     #[track_caller]
     pub fn expect_silence(&mut self) {
         self.stream.set_read_timeout(Some(SILENCE)).unwrap();
@@ -73,7 +75,7 @@ impl<S: Read + Write> Wire<S> {
     /// Sends lines in one write.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// The error of the connection.
     pub fn try_send(&mut self, lines: &[impl AsRef<str>]) -> io::Result<()> {
         let line = |line: &_| format!("{}\r\n", AsRef::<str>::as_ref(line));
         let text: String = lines.iter().map(line).collect();
@@ -86,20 +88,21 @@ impl<S: Read + Write> Wire<S> {
         self.try_send(lines).unwrap();
     }
 
-    /// Sends lines in one write and expects these bytes. Further bytes fail the next expectation.
+    /// Sends lines in one write and checks that these bytes arrive. If more bytes arrive, the next
+    /// check fails.
     #[track_caller]
     pub fn expect(&mut self, lines: &[&str], answer: &str) {
         self.send(lines);
         self.receive(answer);
     }
 
-    /// Sends a line and expects this error, without its `ERR`.
+    /// Sends a line and checks that the reply is `ERR` with this text.
     #[track_caller]
     pub fn expect_error(&mut self, line: &str, error: &str) {
         assert_eq!(self.text(line), format!("ERR {error}"));
     }
 
-    /// Expects these bytes.
+    /// Checks that these bytes arrive.
     #[track_caller]
     pub fn receive(&mut self, answer: &str) {
         let wanted = answer.replace('|', "\r\n");
@@ -123,14 +126,14 @@ impl<S: Read + Write> Wire<S> {
         self.buffer.drain(..wanted.len());
     }
 
-    /// Sends a command of any bytes and returns its reply.
+    /// Sends a command and returns its reply. The words may have any bytes.
     #[track_caller]
     pub fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> Value {
         self.write(words);
         self.value()
     }
 
-    /// Sends a command of any bytes and returns the bytes of its reply.
+    /// Sends a command and returns the bytes of its reply. The words may have any bytes.
     #[track_caller]
     pub fn raw(&mut self, words: &[impl AsRef<[u8]>]) -> Vec<u8> {
         self.write(words);
@@ -199,7 +202,7 @@ impl<S: Read + Write> Wire<S> {
     /// Returns the next reply or message.
     ///
     /// # Errors
-    /// Those of the connection; `UnexpectedEof` if the server has closed it.
+    /// The error of the connection; `UnexpectedEof` if the server has closed it.
     ///
     /// # Panics
     /// If the bytes are not RESP.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Sidekiq: jobs, scheduled jobs with its own poller, retries, dead jobs, bulk, queues in order, its API, shutdown with a running
-# job.
+# Sidekiq: jobs, scheduled jobs with its own poller, retries, dead jobs, bulk, queues in order, its
+# API, shutdown with a running job.
 # Packages: ruby-sidekiq
 require "sidekiq"
 require "sidekiq/api"
@@ -10,7 +10,7 @@ require_relative "verdict"
 
 Sidekiq.redis = { url: ENV.fetch("REDIS_URL") }
 
-# The jobs, which the worker's process loads too.
+# The jobs. The worker's process loads this file as well.
 module Jobs
   def self.redis(&)
     Sidekiq.redis(&)
@@ -81,7 +81,7 @@ Verdict.report do
   step "retries"
   Jobs::Second.perform_async
   wait { Sidekiq::RetrySet.new.size == 1 }
-  # In half a minute, if nobody changes it.
+  # Sidekiq would try again in half a minute; the test moves the retry to an earlier time.
   Sidekiq::RetrySet.new.first.reschedule(Time.now + 1)
   wait { value("attempts") == 2 }
   step "dead jobs"
@@ -98,6 +98,6 @@ Verdict.report do
   wait { Sidekiq::Queue.new.size.zero? }
   Process.kill("TERM", worker)
   Process.wait(worker)
-  # The job is back in its queue.
+  # Sidekiq has put the running job back into its queue.
   equal Sidekiq::Queue.new.map(&:klass), ["Jobs::Slow"]
 end

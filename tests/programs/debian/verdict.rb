@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# The verdict of a program, its last line: `works`, or `fails: ` with the step and the error.
+# Prints the last line of a program, its verdict: `works`, or `fails: ` with the step and the error.
 module Verdict
   @@step = "start"
 
   module_function
 
-  # Names what the program does next.
+  # Prints the name of the next step.
   def step(name)
     @@step = name
     puts "- #{name}"
@@ -26,7 +26,7 @@ module Verdict
     end
   end
 
-  # Runs the program, prints the verdict and ends the process with what the library left running.
+  # Runs the program, prints the verdict and ends the process, even if the library has running threads.
   def report
     $stdout.sync = true
     yield

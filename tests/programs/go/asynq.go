@@ -117,7 +117,7 @@ func asynqTasks(ctx context.Context) {
 	must(client.Enqueue(asynq.NewTask("late", nil), asynq.ProcessIn(1500*time.Millisecond)))
 	equal(len(must(inspector.ListScheduledTasks("default"))), 1)
 	until(func() bool { return seen.count("late") == 1 })
-	// Asynq keeps whole seconds.
+	// Asynq rounds times to whole seconds.
 	if waited := late.Sub(begun); waited < 500*time.Millisecond {
 		fail(fmt.Errorf("ran after %v", waited))
 	}

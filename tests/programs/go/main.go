@@ -1,4 +1,4 @@
-// Runs one of the programs: `programs asynq`.
+// Runs one of the programs by its name: `programs asynq`.
 package main
 
 import (
@@ -19,7 +19,7 @@ var programs = map[string]func(context.Context){
 
 var address = os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")
 
-// What the program does at the moment.
+// The name of the current step.
 var current = "start"
 
 func step(name string) {
@@ -27,7 +27,7 @@ func step(name string) {
 	fmt.Println("- " + name)
 }
 
-// Prints the verdict, its last line, and ends the process with what the library left running.
+// Prints the verdict, which is the last line, and ends the process, even if the library has running goroutines.
 func fail(err error) {
 	fmt.Printf("fails: %s: %v\n", current, err)
 	os.Exit(1)
@@ -39,7 +39,7 @@ func check(err error) {
 	}
 }
 
-// Returns the value, if there is no error.
+// Returns the value; if there is an error, ends the program with it.
 func must[T any](value T, err error) T {
 	check(err)
 	return value

@@ -1,7 +1,7 @@
 import java.util.Objects;
 import java.util.concurrent.Callable;
 
-/** The verdict of a program, its last line: {@code works}, or {@code fails: } with the step and the error. */
+/** Prints the last line of a program, its verdict: {@code works}, or {@code fails: } with the step and the error. */
 final class Verdict {
   static final String HOST = System.getenv("REDIS_HOST");
   static final int PORT = Integer.parseInt(System.getenv("REDIS_PORT"));
@@ -13,7 +13,7 @@ final class Verdict {
     void run() throws Exception;
   }
 
-  /** Names what the program does next. */
+  /** Prints the name of the next step. */
   static void step(String name) {
     current = name;
     System.out.println("- " + name);
@@ -39,7 +39,7 @@ final class Verdict {
     }
   }
 
-  /** Runs the program, prints the verdict and ends the process with what the library left running. */
+  /** Runs the program, prints the verdict and ends the process, even if the library has running threads. */
   static void report(Program program) {
     int status = 0;
     try {

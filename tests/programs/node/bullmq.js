@@ -137,7 +137,7 @@ report(async () => {
   await start("limited", async () => starts.push(Date.now()), { limiter: { max: 2, duration: 400 } });
   await queue.addBulk(Array.from({ length: 5 }, () => ({ name: "x", data: {} })));
   await until(() => starts.length === 5);
-  // The first and the last are two windows apart.
+  // With this rate limit, the fifth job starts two windows after the first.
   equal(starts[4] - starts[0] >= 700, true);
   await queue.setGlobalConcurrency(4);
   equal(await queue.getGlobalConcurrency(), 4);

@@ -28,7 +28,7 @@ report(async () => {
   const short = await redlock.lock("d", 300);
   const patient = new Redlock([redis], { retryCount: 30, retryDelay: 50 });
   const next = await patient.lock("d", 5000);
-  // The first has lost its lock, so it cannot release the second's.
+  // The first client's lock has expired, so the first client cannot release the second client's lock.
   equal(await short.unlock().then(() => "released", (error) => error.name), "LockError");
   equal(await redis.get("d"), next.value);
   await next.unlock();

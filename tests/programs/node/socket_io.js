@@ -27,7 +27,7 @@ async function tryAll(name, adapter) {
   two.socket.on("news", (text) => heard.push(text));
   two.socket.on("question", (text, answer) => answer(`${text}!`));
   one.socket.on("question", (text, answer) => answer(`${text}?`));
-  // The other server's subscription may come later than its client.
+  // The other server may subscribe after its client has connected, so the message is repeated.
   await until(() => one.server.emit("news", "all") && heard.includes("all"));
   step(`${name}: rooms`);
   await two.socket.emitWithAck("join", "room");

@@ -1,4 +1,4 @@
-// The verdict of a program, its last line: `works`, or `fails: ` with the step and the error.
+// Prints the last line of a program, its verdict: `works`, or `fails: ` with the step and the error.
 import assert from "node:assert";
 
 export const url = process.env.REDIS_URL;
@@ -9,7 +9,7 @@ export const equal = assert.deepStrictEqual;
 
 let current = "start";
 
-// Names what the program does next.
+// Prints the name of the next step.
 export function step(name) {
   current = name;
   console.log(`- ${name}`);
@@ -32,7 +32,7 @@ export function fail(error) {
   process.exit(1);
 }
 
-// Runs the program, prints the verdict and ends the process with what the library left running.
+// Runs the program, prints the verdict and ends the process, even if the library has open connections.
 export function report(program) {
   process.on("unhandledRejection", fail);
   process.on("uncaughtException", fail);

@@ -57,7 +57,7 @@ def note(word):
 
 
 def program():
-    # -s: how often the schedule is read, in seconds.
+    # -s is the interval in seconds at which the consumer reads the schedule.
     start("-m huey.bin.huey_consumer huey_tasks.huey -w 2 -s 1 -d 0.05 -m 1")
     step("results")
     equal(add(2, 3).get(blocking=True, timeout=20), 5)
@@ -111,7 +111,7 @@ def program():
 
 
 if __name__ == "__main__":
-    # The worker knows the functions by this name.
+    # The worker imports this file as the module `huey_tasks`, so the names of tasks begin with it.
     import huey_tasks
 
     report(huey_tasks.program)

@@ -9,7 +9,8 @@ from redis.cache import CacheConfig
 from redis.connection import CacheProxyConnection
 from verdict import URL, equal, report, step, until
 
-# The library refuses servers before 7.4 by the version that they name; what it needs is in 6.0.
+# The library refuses servers whose INFO names a version before 7.4, but it needs only commands
+# of 6.0.
 CacheProxyConnection.MIN_ALLOWED_VERSION = "6.0.0"
 
 

@@ -25,7 +25,7 @@ def program():
     patient = Redlock([URL], retry_count=30, retry_delay=0.05)
     lock = patient.lock("b", 5000)
     assert lock and time.time() - begun >= 0.2
-    # The first has lost its lock, so it cannot release the second's.
+    # The first lock has expired, so `unlock` must not release the second one.
     manager.unlock(short)
     equal(client.get("b"), lock.key)
     patient.unlock(lock)

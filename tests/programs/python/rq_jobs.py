@@ -76,7 +76,7 @@ def program():
     late = queue.enqueue_in(timedelta(seconds=2), add, 4, 4)
     assert late.id in ScheduledJobRegistry(queue=queue)
     until(lambda: late.is_finished)
-    # RQ keeps whole seconds.
+    # RQ rounds times to whole seconds.
     assert time.time() - begun >= 1, time.time() - begun
     step("cancelled jobs")
     gone = queue.enqueue_in(timedelta(hours=1), note, "gone")
@@ -98,7 +98,7 @@ def program():
 
 
 if __name__ == "__main__":
-    # The worker knows the functions by this name.
+    # The worker imports this file as the module `rq_jobs`, so the names of functions begin with it.
     import rq_jobs
 
     report(rq_jobs.program)

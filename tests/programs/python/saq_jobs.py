@@ -46,7 +46,8 @@ async def program():
         dequeue_timeout=1,
     )
     running = asyncio.create_task(worker.start())
-    # The first sweep aborts a job that is taken but not marked as active yet.
+    # Jobs are added after the worker's first sweep: it aborts jobs that a worker has taken but not
+    # yet marked as active.
     while not (await queue.info())["workers"]:
         await asyncio.sleep(0.05)
     step("results")
@@ -70,7 +71,7 @@ async def program():
     step("batches")
     async with queue.batch():
         batch = [await queue.enqueue("add", x=n, y=1) for n in range(3)]
-        # `refresh(until_complete=...)` may miss the end of a job that runs at once.
+        # The test polls, because `refresh(until_complete=...)` may miss the end of a short job.
         keys = [job.key for job in batch]
         while {job.status for job in batch} != {Status.COMPLETE}:
             await asyncio.sleep(0.02)
@@ -87,7 +88,7 @@ async def program():
     while len(ticks) < 2:
         await asyncio.sleep(0.02)
     step("statistics")
-    # The cron job may run at the moment.
+    # The cron job may be running.
     while (info := await queue.info(jobs=True))["active"]:
         await asyncio.sleep(0.02)
     assert info["scheduled"] >= 1, info

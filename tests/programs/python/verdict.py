@@ -1,4 +1,4 @@
-"""The verdict of a program, its last line: `works`, or `fails: ` with the step and the error."""
+"""Prints a program's last line, its verdict: `works`, or `fails: ` with the step and the error."""
 
 import asyncio
 import inspect
@@ -13,7 +13,7 @@ _step = "start"
 
 
 def step(name):
-    """Names what the program does next."""
+    """Prints the name of the next step."""
     global _step
     _step = name
     print(f"- {name}", flush=True)
@@ -25,7 +25,7 @@ def equal(actual, expected):
 
 
 def raises(kind, function, *arguments, **options):
-    """Returns the exception of this kind that the call must raise."""
+    """Returns the exception of a call, which must raise one of this class."""
     try:
         result = function(*arguments, **options)
     except kind as error:
@@ -45,12 +45,12 @@ def until(condition, seconds=15):
 
 
 def start(words, *more):
-    """Starts a worker by the words of a line and more, with the program's output as its own."""
+    """Starts Python with the words of a line and `more`. The process inherits the output."""
     return subprocess.Popen([sys.executable, *words.split(), *more])
 
 
 def report(program):
-    """Calls the program, prints the verdict, ends the process and what the library left in it."""
+    """Calls the program, prints the verdict and ends the process, even with running threads."""
     try:
         result = program()
         if inspect.iscoroutine(result):

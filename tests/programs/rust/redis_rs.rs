@@ -1,5 +1,5 @@
-//! redis-rs: types, pipelines, transactions, scripts, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking, RESP2, RESP3, tokio,
-//! reconnection.
+//! redis-rs: types, pipelines, transactions, scripts, EVAL, EVALSHA, FCALL, pub/sub, scans,
+//! blocking, RESP2, RESP3, tokio, reconnection.
 //!
 //! Packages: redis
 
@@ -9,7 +9,7 @@ use std::{collections::HashMap, collections::HashSet, env, fmt::Debug, thread, t
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// Names what the program does next.
+/// Prints the name of the next step.
 fn step(current: &mut String, name: &str) {
     *current = name.to_owned();
     println!("- {name}");

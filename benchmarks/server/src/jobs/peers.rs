@@ -1,10 +1,13 @@
-//! `bench jobs --tests peers`: other people's job queues on redis-server, and our clients, as their users run them.
+//! `bench jobs --tests peers`: job queues of other projects on redis-server, and Punctual's own
+//! clients, with their usual settings.
 //!
-//! Each is two programs: one adds jobs, and the other one works, ten at a time (Celery: a process for each core, as always). They know
-//! nothing of the benchmark but a file, to which each handler appends how late it begins. The file's length tells when all are
-//! done. The servers are fresh, one after the other, without persistence.
+//! Each peer has two programs: one adds jobs, the other one is a worker that runs ten jobs at a
+//! time (Celery, by default, runs one process for each core). Each handler of a job appends its
+//! lateness to a file. The number of lines in the file shows when all jobs are done. Each
+//! measurement starts a new server without persistence.
 //!
-//! The programs are compiled in; their packages are where `scripts/setup job-peers` puts them.
+//! The source of the programs is compiled into this binary; `scripts/setup job-peers` installs
+//! their packages.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -25,22 +28,24 @@ use crate::options::{JobsOptions, Kind};
 use crate::report::Report;
 use crate::sheet::{Bar, Column, Figures, Sheet};
 
-/// Jobs that pass before the measurement: they prove that a worker works, and tell how long adding takes.
+/// Number of jobs that run before the measurement. They show that the worker works, and how long
+/// adding jobs takes.
 const FIRST_JOBS: u64 = 500;
-/// Time before the first delayed job is due, beside twice the time that adding is expected to take.
+/// Time until the first delayed job is due, in addition to twice the expected time for adding the
+/// jobs.
 const LEAD: Duration = Duration::from_secs(5);
-/// Time without a job after which the others count as lost.
+/// Time without a completed job after which the remaining jobs count as lost.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time that a server needs for the last acknowledgement.
+/// Delay until the server has processed the last acknowledgement.
 const CALM: Duration = Duration::from_millis(500);
 
-/// A program that needs an interpreter.
+/// A peer's program, which runs in an interpreter.
 struct Script {
     name: &'static str,
     interpreter: &'static str,
     file: &'static str,
     source: &'static str,
-    /// What must be installed: commands, or files below the folder of packages.
+    /// Commands or files (below the folder of packages) that must be installed.
     needs: &'static [&'static str],
     kind: Kind,
 }
@@ -80,11 +85,12 @@ const SCRIPTS: [Script; 4] = [
     },
 ];
 
-/// A queue and the way to start its programs.
+/// A job queue, and the command line of its programs.
 struct Peer {
     name: String,
     kind: Kind,
-    /// Empty for a connection without a client library.
+    /// The words before the mode; empty for the peer without a client library, which runs in this
+    /// process.
     words: Vec<PathBuf>,
     packages: PathBuf,
 }
@@ -122,7 +128,7 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
             return raw(&server, jobs, spread);
         }
         match measure(peer, &server, jobs, spread, folder.path()) {
-            // The others are still worth their time.
+            // The failure of one peer does not end the measurement of the others.
             Err(Error::Invalid(reason)) => {
                 say!("{reason}");
                 Ok(Figures::default())
@@ -134,9 +140,9 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
     Ok(())
 }
 
-/// Returns the peers that are installed. Prints the others.
+/// Returns the peers that are installed. Prints a message about the peers that are not.
 fn peers(packages: &Path, folder: &Path) -> Result<Vec<Peer>> {
-    // Programs run in a folder of their own.
+    // Programs run in another folder, so the path must be absolute.
     let packages = packages.canonicalize().unwrap_or_else(|_| packages.into());
     let peer = |name: &str, kind, words| Peer {
         name: name.to_owned(),
@@ -231,7 +237,7 @@ impl Peer {
         Error::Invalid(format!("{}: {how}\n{}", self.name, last_lines(log)))
     }
 
-    /// Starts a worker with its children.
+    /// Starts a worker. The guard kills it together with its child processes.
     fn work(&self, port: u16, out: &Path, log: &Path) -> Result<(Guard, Running)> {
         let mut command = self.command(log)?;
         command.arg("work").arg(port.to_string()).arg(out);
@@ -239,13 +245,13 @@ impl Peer {
         let child = child.map_err(|source| self.cannot_start(source))?;
         let pid = Pid::from_child(&child);
         let guard = Guard::new(move || {
-            // The jobs are done, and the server goes too.
+            // A clean end is not necessary: the jobs are done, and the server is killed as well.
             let _ = kill_process_group(pid, Signal::KILL);
         });
         Ok((guard, Running(child)))
     }
 
-    /// Adds jobs and waits for the program's end.
+    /// Runs the program that adds jobs, and waits for its end.
     fn produce(
         &self,
         port: u16,
@@ -266,7 +272,8 @@ impl Peer {
     }
 }
 
-/// Waits until the file has `lines` lines, or none comes for a long time. Returns the lines.
+/// Waits until the file has `lines` lines, or until no line was added for [`PATIENCE`]. Returns the
+/// numbers in the lines.
 fn wait_for(out: &Path, lines: usize, until_ms: u64) -> Vec<u64> {
     let mut seen = (0, Instant::now());
     loop {
@@ -303,7 +310,7 @@ fn measure(
     peer.produce(port, FIRST_JOBS, 0, 0, &log)?;
     let adding = begun.elapsed();
     if (expect(FIRST_JOBS, 0).len() as u64) < FIRST_JOBS {
-        return Err(peer.failed(&log, "the worker does nothing"));
+        return Err(peer.failed(&log, "the worker completes no jobs"));
     }
     let spread_ms = spread.as_millis() as u64;
     let (micros, late_cpu) = server.cpu_of(CALM, || {
@@ -329,7 +336,7 @@ fn measure(
     Ok(figures(&late, late_cpu, rate, cpu * 1e6 / count as f64))
 }
 
-/// Measures a connection without a client library, which sends 16 commands at once.
+/// Measures connections without a client library, which send 16 commands at once.
 fn raw(server: &Server, count: u64, spread: Duration) -> Result<Figures> {
     let (late, late_cpu) = server.cpu_of(CALM, || late(server, count, spread, 0))?;
     let begun = Instant::now();

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::sheet::Bar;
 use crate::workload::{key_name, write_digits};
 
-/// TTLs of keys: between one and two hours, so that none expires during the run.
+/// TTLs of keys: between one and two hours, so that no key expires during the run.
 const TTL_MS: std::ops::Range<u64> = 3_600_000..7_200_000;
 
 /// A kind of element to load.
@@ -110,7 +110,8 @@ impl Writer {
         }
     }
 
-    /// Writes the number into the value's last digits, after a letter: values are distinct and no integers.
+    /// Writes the number into the last bytes of the value. The values are distinct, and begin with
+    /// a letter, so they are not integers.
     fn number(&mut self, index: u64) {
         let digits = self.value.len() - 11;
         write_digits(&mut self.value[digits..], index);

@@ -1,7 +1,8 @@
 //! The standard library's `BTreeMap`, keyed by (deadline, order of arming).
 //!
-//! Many programs begin with it. Exact to the microsecond, in order, equal deadlines in the order of arming. It cannot
-//! move a key, so re-arming removes and inserts. A handle is the key itself (16 bytes) and is never reused.
+//! Many programs use it as their first timer queue. It is exact to the microsecond. Timers fire in
+//! order; timers with equal deadlines fire in the order of arming. The map cannot change a key, so
+//! re-arming removes and inserts. A handle is the key itself (16 bytes) and is never reused.
 
 use std::collections::BTreeMap;
 

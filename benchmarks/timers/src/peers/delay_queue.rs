@@ -1,13 +1,15 @@
-//! `tokio_util::time::DelayQueue` 0.7.20: a hierarchical wheel (6 levels of 64 slots, 1 ms ticks) of linked lists over
-//! a slab, with one tokio `Sleep` that waits for the next slot.
+//! `tokio_util::time::DelayQueue` 0.7.20: a hierarchical wheel (6 levels of 64 slots, 1 ms ticks)
+//! of linked lists over a slab, with one tokio `Sleep` that waits for the next slot.
 //!
-//! It rounds deadlines up to its tick and never fires early; late by less than one tick. Timers of one tick fire in
-//! any order. Its keys are bare slab indexes: a stale key affects the timer that has that record now. The next
-//! deadline comes from `peek`, which walks the first occupied slot, however full.
+//! The queue rounds deadlines up to its tick: timers never fire early, and are late by less than
+//! one tick. Timers of one tick fire in any order. Its keys are plain slab indexes: a stale key
+//! affects the timer that has the same record now. The next deadline comes from `peek`, which
+//! visits all timers in the first occupied slot.
 //!
-//! It reads the time from tokio's timer driver, so each queue here has a current-thread runtime with a paused clock.
-//! `fire` advances that clock when a new millisecond has begun, within `block_on`, which also runs the driver. That
-//! costs some hundreds of nanoseconds and counts as part of `fire`: a real program pays for the driver's turn instead.
+//! The queue reads the time from tokio's timer driver, so each queue here has its own
+//! current-thread runtime with a paused clock. When a new millisecond has begun, `fire` advances
+//! this clock within `block_on`, which also runs the driver. This takes some hundreds of
+//! nanoseconds and counts as part of `fire`; in a real program, the driver runs instead.
 
 use std::cell::Cell;
 use std::mem;
@@ -31,7 +33,7 @@ thread_local! {
 }
 
 pub struct Delayed {
-    // Dropped before the runtime that its `Sleep` belongs to.
+    // Dropped before `runtime`, to which the queue's `Sleep` belongs.
     queue: DelayQueue<u64>,
     runtime: Runtime,
     epoch: Instant,
@@ -46,7 +48,7 @@ impl Default for Delayed {
             .enable_time()
             .start_paused(true)
             .build()
-            .expect("a runtime without I/O needs nothing that could be missing");
+            .expect("a runtime without I/O can always be built");
         let number = MADE.get() + 1;
         MADE.set(number);
         enter(&runtime, number);
@@ -61,7 +63,8 @@ impl Default for Delayed {
 }
 
 impl Delayed {
-    /// Makes this queue's runtime the current one, which calls of the queue require, and returns the instant `at`.
+    /// Makes this queue's runtime the current one, which the methods of the queue require. Returns
+    /// the instant of the time `at`.
     fn instant(&self, at: u64) -> Instant {
         if CURRENT.get() != self.number {
             enter(&self.runtime, self.number);
@@ -72,8 +75,8 @@ impl Delayed {
 
 #[cold]
 fn enter(runtime: &Runtime, number: u64) {
-    // Guards must be dropped in reverse order, which queues dropped in any order cannot guarantee, so they are leaked.
-    // The next queue enters on top.
+    // The guards of `enter` must be dropped in reverse order, but queues are dropped in any order.
+    // So the guards are leaked, and the next queue enters its own runtime.
     mem::forget(runtime.enter());
     CURRENT.set(number);
 }

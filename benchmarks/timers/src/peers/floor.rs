@@ -1,9 +1,9 @@
-//! No queue. It shows the cost of the harness (random numbers and the array of handles) and of one access to a
-//! record of 24 bytes, which every queue needs. Its timers never fire.
+//! Not a queue: shows the cost of the benchmark itself (random numbers and the array of handles)
+//! and of one access to a record of 24 bytes, which every queue needs. Its timers never fire.
 
 use crate::contender::{Contender, Role};
 
-/// The least state of a timer: deadline, payload, and whether it is armed.
+/// The minimum state of a timer: deadline, payload, and true while it is armed.
 type Record = (u64, u64, bool);
 
 #[derive(Default)]

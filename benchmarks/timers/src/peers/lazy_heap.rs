@@ -1,11 +1,14 @@
-//! The crate `dary_heap` 0.3 with lazy deletion over a slab with generations: the fastest of the usual designs,
-//! written with care.
+//! The crate `dary_heap` 0.3 with lazy deletion, over a slab with generations. It is an optimised
+//! form of the fastest usual design.
 //!
-//! The heap is 4-ary; an entry is one number of 16 bytes: deadline, index, generation. Cancelling increments the generation
-//! of the record, whose dead entry is dropped when it reaches the top; re-arming also pushes another entry. When dead
-//! entries outnumber live timers (and a floor for small heaps), the heap is swept and rebuilt in O(n).
+//! The heap is 4-ary. An entry is one number of 16 bytes: deadline, index, generation. Cancelling
+//! increments the generation of the timer's record, so the timer's entry is dead; it is dropped
+//! when it reaches the top. Re-arming does the same and pushes another entry. When there are more
+//! dead entries than live timers (and more than [`DEAD_AT_REST`]), the dead entries are removed and
+//! the heap is rebuilt in O(n).
 //!
-//! Exact; equal deadlines fire in any order. Stale handles are refused until the generation wraps.
+//! The queue is exact. Timers with equal deadlines fire in any order. Stale handles are refused
+//! until the generation wraps around.
 
 use std::cmp::Reverse;
 use std::mem;
@@ -14,7 +17,7 @@ use dary_heap::QuaternaryHeap;
 
 use crate::contender::Contender;
 
-/// Number of dead entries that do not justify a sweep.
+/// Up to this number, dead entries are not removed.
 const DEAD_AT_REST: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -23,7 +26,7 @@ pub struct Handle {
     generation: u32,
 }
 
-/// Returns a heap entry, whose high half is the deadline.
+/// Returns a heap entry. Its high half is the deadline.
 fn entry(deadline: u64, handle: Handle) -> Reverse<u128> {
     let low = u64::from(handle.index) << 32 | u64::from(handle.generation);
     Reverse(u128::from(deadline) << 64 | u128::from(low))
@@ -63,7 +66,7 @@ impl LazyHeap {
         record.payload
     }
 
-    /// Sweeps if the dead entries outnumber the live ones.
+    /// Removes the dead entries if there are more of them than live timers.
     fn bound_garbage(&mut self) {
         let live = self.records.len() - self.free.len();
         if self.heap.len() > 2 * live + DEAD_AT_REST {

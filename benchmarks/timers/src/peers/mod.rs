@@ -1,5 +1,5 @@
-//! Timers of other libraries, one file each, used for speed as an expert would. The head of each file states the
-//! version, the tick and the limits of the library.
+//! Timers of other libraries, each in one file and used in the fastest way. The head of each file
+//! has the version, the tick and the limits of the library.
 
 mod btree_map;
 mod delay_queue;

@@ -1,12 +1,15 @@
-//! A single-level wheel with sorted slots: neqo's old timer, rewritten from its description.
+//! A single-level wheel with sorted slots: a former timer queue of neqo (Mozilla's QUIC library),
+//! rewritten from its description.
 //!
-//! 16,384 slots of 4 ms, so a span of 65.536 s. A slot is a vector sorted by deadline. Adding finds the slot by
-//! division and the position by binary search; removing needs the deadline, and finds the run of equal deadlines by
-//! binary search. The next deadline is found by a walk from the cursor to the first slot that is not empty. Exact, in
-//! order, equal deadlines in any order.
+//! It has 16,384 slots of 4 ms, so it spans 65.536 s. A slot is a vector sorted by deadline. Adding
+//! a timer finds the slot by division and the position by binary search. Removing a timer needs its
+//! deadline, and finds the timers with equal deadlines by binary search. The next deadline is in
+//! the first slot that is not empty, which is found slot by slot from the cursor. The queue is
+//! exact. Timers fire in order; timers with equal deadlines fire in any order.
 //!
-//! A handle is (deadline, payload), as in neqo, so a stale one may match an equal timer armed later. The original
-//! asserts that deadlines lie within its span; here a tree holds those beyond, which costs nothing while it is empty.
+//! A handle is (deadline, payload), as in neqo, so a stale handle may match an equal timer that was
+//! armed later. The original asserts that deadlines are within its span. Here, a tree has the
+//! timers beyond the span; it costs no time while it is empty.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -20,12 +23,13 @@ const SLOTS: usize = 16_384;
 /// Span of all slots, in microseconds.
 const SPAN: u64 = GRANULARITY * SLOTS as u64;
 
-/// Deadline and payload. The payload distinguishes timers of equal deadline, as a connection does in neqo.
+/// Deadline and payload. The payload distinguishes timers with equal deadlines; in neqo, the
+/// connection does.
 type Timer = (u64, u64);
 
 pub struct SortedSlots {
     slots: Vec<Vec<Timer>>,
-    /// Beginning of the current slot.
+    /// Time at which the current slot begins.
     start: u64,
     cursor: usize,
     /// Timers beyond the span.
@@ -44,7 +48,8 @@ impl Default for SortedSlots {
 }
 
 impl SortedSlots {
-    /// Returns the slot of a deadline, or `None` beyond the span. Deadlines that have passed are in the current slot.
+    /// Returns the slot of a deadline, or `None` for a deadline beyond the span. A deadline that
+    /// has passed belongs into the current slot.
     fn slot(&mut self, deadline: u64) -> Option<&mut Vec<Timer>> {
         let ahead = deadline.saturating_sub(self.start);
         let slot = (self.cursor + (ahead / GRANULARITY) as usize) % SLOTS;
@@ -71,7 +76,7 @@ impl SortedSlots {
             mem::take(slot).iter().for_each(|timer| out(timer.1));
         }
         let slot = &mut self.slots[(self.cursor + whole) % SLOTS];
-        // Most calls find no due timer; then nothing is searched or moved.
+        // Most calls find no due timer, and then search and move no timers.
         if slot.first().is_some_and(|first| first.0 <= now) && whole < SLOTS {
             let due = slot.partition_point(|timer| timer.0 <= now);
             slot.drain(..due).for_each(|timer| out(timer.1));
@@ -81,7 +86,7 @@ impl SortedSlots {
 
 impl Contender for SortedSlots {
     const NAME: &'static str = "sorted slots";
-    // A slot of the uniform workload holds 600 timers at 10M: each insertion moves half of them.
+    // With 10M timers, a slot has about 600 timers, and each insertion moves half of them.
     const MAX_TIMERS: usize = 1_000_000;
     type Handle = Timer;
 

@@ -1,6 +1,7 @@
 //! The contenders of the comparison of timeouts, and their interface.
 //!
-//! All run as tasks of the same tokio runtimes, because tokio's and pingora's timers require them.
+//! All contenders run as tasks of the same tokio runtimes, because tokio's and pingora's timers
+//! require a runtime.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -9,7 +10,7 @@ use std::time::Duration;
 /// A library with sleeps and timeouts.
 pub trait Contender: 'static {
     const NAME: &'static str;
-    /// Whether it runs on runtimes with tokio's alternative timers.
+    /// True if the contender runs on runtimes with tokio's alternative timers.
     const ALTERNATIVE: bool = false;
     /// Error of a timeout.
     type Elapsed;
@@ -22,7 +23,7 @@ pub trait Contender: 'static {
     fn sleep(time: Duration) -> impl Future<Output = ()> + Send + 'static;
 }
 
-/// Implements `Contender` by two functions of a library.
+/// Defines a contender from two functions of a library, `timeout` and `sleep`.
 macro_rules! contender {
     ($(#[$about:meta])* $type:ident, $name:literal, $elapsed:ty, $timeout:path, $sleep:path $(, $alternative:literal)?) => {
         $(#[$about])*
@@ -65,7 +66,8 @@ contender!(
 );
 
 contender!(
-    /// A wheel for each worker of a runtime that is built with `enable_alt_timer`, which needs `--cfg tokio_unstable`.
+    /// A wheel for each worker of a runtime that is built with `enable_alt_timer`, which needs
+    /// `--cfg tokio_unstable`.
     TokioAlternative,
     "tokio, enable_alt_timer",
     tokio::time::error::Elapsed,
@@ -75,7 +77,8 @@ contender!(
 );
 
 contender!(
-    /// A tree per thread, of alarms that all timeouts of the same 10 ms share. No alarm is removed before its time.
+    /// A tree of alarms for each thread. All timeouts within the same 10 ms share one alarm, and
+    /// alarms are not removed before their time.
     Pingora,
     "pingora-timeout",
     pingora_timeout::Elapsed,
@@ -92,7 +95,7 @@ async fn no_sleep(_time: Duration) {
 }
 
 contender!(
-    /// No timeout: the cost of the harness.
+    /// No timeout: shows the cost of the benchmark itself.
     Nothing,
     "no timeout",
     Infallible,

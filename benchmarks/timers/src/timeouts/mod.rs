@@ -1,6 +1,7 @@
 //! Comparison of timeouts in async programs: `timeout` and `sleep` of Punctual, tokio and pingora.
 //!
-//! `contenders` has the libraries, `workload` the operations; this file runs the rounds and shows the results.
+//! `contenders` has the libraries, `workload` the operations; this file runs the rounds and shows
+//! the results.
 
 mod contenders;
 mod workload;
@@ -40,11 +41,11 @@ fn entries() -> [Entry; 5] {
     ]
 }
 
-/// Runtimes with this many threads, which may be more than there are processors.
+/// The runtimes with a number of threads, which may exceed the number of processors.
 struct Setup {
     threads: usize,
     runtime: Runtime,
-    /// The same with tokio's alternative timers, if tokio is built with them.
+    /// A runtime with tokio's alternative timers, if tokio is built with them.
     alternative: Option<Runtime>,
 }
 
@@ -64,7 +65,7 @@ fn setup(threads: usize) -> Setup {
     }
 }
 
-/// What is measured, and its limits: number of threads, and ratio to another contender.
+/// A workload with its bars: a number of threads, another contender, and the maximum ratio to it.
 struct Study {
     name: &'static str,
     title: &'static str,
@@ -83,7 +84,8 @@ const BOTH_BARS: &[(usize, &str, f64)] = &[
 ];
 
 fn studies(quick: bool) -> [Study; 4] {
-    // A round of ours takes some 50 ms, or 10 ms with `quick`: far more than starting a task.
+    // A round of Punctual takes some 50 ms, or 10 ms with `quick`, which is much more than the
+    // start of a task.
     let operations = if quick { 64 * 1_500 } else { 64 * 8_000 };
     let few = |many: usize| if quick { many / 10 } else { many };
     [
@@ -122,7 +124,8 @@ fn studies(quick: bool) -> [Study; 4] {
     ]
 }
 
-/// Measures and prints. The exit status does not depend on the bars, because machines differ.
+/// Runs all workloads and prints their tables. The exit status does not depend on the bars, because
+/// machines differ.
 pub fn compare(options: &Options, only: &[String]) {
     let entries = entries();
     let setups = [1, 2, 8].map(setup);
@@ -175,7 +178,7 @@ impl Study {
             ((rounds + 1) * setups.len() * entries.len()) as u64,
             self.title,
         );
-        // Round 0 warms up. The contender that begins changes from round to round.
+        // Round 0 warms up. Each round begins with another contender.
         for number in 0..=rounds {
             for (at, setup) in setups.iter().enumerate() {
                 for turn in 0..entries.len() {

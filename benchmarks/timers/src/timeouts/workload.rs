@@ -1,7 +1,9 @@
-//! Workloads of the comparison of timeouts, on every thread of a runtime at once.
+//! Workloads of the comparison of timeouts. A workload runs on all threads of a runtime at the same
+//! time.
 //!
-//! They measure the CPU time of the whole process, which includes the thread that fires the timers. Futures are
-//! polled by hand within one poll of a task, so that no scheduler runs between two polls.
+//! The figure is the CPU time of the whole process, which includes the thread that fires timers.
+//! Futures are polled by hand within one poll of a task, so that no scheduler runs between two
+//! polls.
 
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
@@ -20,30 +22,32 @@ use super::contenders::Contender;
 use crate::clock::cpu_time;
 use crate::table::number;
 
-/// Operations between two polls of a task: runtimes limit the work of a task per poll.
+/// Number of operations in one poll of a task: runtimes limit the work of a task per poll.
 const AT_ONCE: usize = 64;
 
 /// Time limit of each future.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Time from arming to dropping a timeout in `Rate`.
+/// Time from the arming to the drop of a timeout in [`Workload::Rate`].
 const LIFE: Duration = Duration::from_millis(1);
 
-/// Operations on each thread.
+/// A workload, which each thread runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload {
     /// `timeout` around a future that is ready.
     Ready { operations: usize },
     /// `timeout` around a future that is ready when it is polled for the second time.
     PendingOnce { operations: usize },
-    /// `sleep`, polled once and dropped, while `live` others wait.
+    /// `sleep`, polled once and dropped, while `live` other sleeps wait.
     ArmAndDrop { operations: usize, live: usize },
-    /// `per_second` timeouts a second for `millis`, each pending and dropped a millisecond later.
+    /// `per_second` timeouts per second, for `millis` milliseconds. Each timeout is polled once,
+    /// and dropped after [`LIFE`].
     Rate { per_second: usize, millis: u32 },
 }
 
 impl Workload {
-    /// Returns the figure of a round: CPU nanoseconds per operation, or processors in use at a fixed rate.
+    /// Returns the figure of a round: CPU nanoseconds per operation, or processors in use at a
+    /// fixed rate.
     pub fn figure(self, took: &Took) -> f64 {
         match self {
             Workload::Rate { .. } => took.cpu.as_secs_f64() / took.wall.as_secs_f64(),
@@ -80,7 +84,7 @@ pub struct Took {
 }
 
 impl Took {
-    /// Returns the nanoseconds of `time` per operation, if `threads` threads spent that time at once.
+    /// Returns the nanoseconds per operation if each of `threads` threads used `time`.
     pub fn nanos(&self, time: Duration, threads: usize) -> f64 {
         time.as_nanos() as f64 * threads as f64 / self.operations as f64
     }
@@ -110,8 +114,8 @@ pub fn round<C: Contender>(
     seed: u64,
 ) -> Took {
     let ended = Arc::new(AtomicBool::new(false));
-    // As in a server, no queue is empty and every driver has an earlier deadline to wake up for. Otherwise tokio
-    // would write to an eventfd at each arming.
+    // A ticker, so that no queue is empty and every driver has an earlier deadline, as in a server.
+    // Otherwise tokio would write to an eventfd each time a timeout is armed.
     let ticker = runtime.spawn({
         let ended = ended.clone();
         async move {
@@ -142,14 +146,14 @@ pub fn round<C: Contender>(
     took
 }
 
-/// Runs a task on each thread and times them all.
+/// Runs a task on each thread, and measures all of them together.
 fn on_threads<F: Future<Output = ()> + Send + 'static>(
     runtime: &Runtime,
     threads: usize,
     operations: usize,
     mut task: impl FnMut(usize) -> F,
 ) -> Took {
-    // Each task occupies its worker until all tasks run, so each has its own worker.
+    // Each task occupies its worker until all tasks are running, so each task has its own worker.
     let gathered = Arc::new(AtomicUsize::new(0));
     let (cpu, wall) = (process_cpu(), Instant::now());
     let tasks: Vec<_> = (0..threads)
@@ -212,14 +216,14 @@ fn arm_and_drop<C: Contender>(
     seed: u64,
 ) -> Took {
     let each = live / threads;
-    // The threads of the measurement arm the waiting timers, too.
+    // The threads of the measurement also arm the waiting timers.
     let waiting: Vec<_> = (0..threads as u64)
         .map(|thread| {
             let mut random = Rng::with_seed(seed ^ thread);
             runtime.spawn(async move {
                 let mut waiting = Vec::with_capacity(each);
                 for _ in 0..each {
-                    // Later than the timers of the measurement.
+                    // These deadlines are later than all deadlines of measured timers.
                     let time = some_time(&mut random) + Duration::from_secs(60);
                     let mut sleep = Box::pin(C::sleep(time));
                     poll_fn(|cx| {
@@ -260,14 +264,15 @@ fn arm_and_drop<C: Contender>(
     took
 }
 
-/// Arms a millisecond's share of timeouts, sleeps like a thread that polls sockets, and drops them.
+/// Arms the timeouts of one millisecond, sleeps for a millisecond like a thread that polls sockets,
+/// and drops them; repeatedly.
 async fn at_rate<C: Contender>(share: usize, millis: u32) {
     let mut pending: Vec<_> = (0..share).map(|_| None).collect();
     let start = Instant::now();
     for turn in 1..=millis {
         poll_fn(|cx| {
             for place in &mut pending {
-                // This drops the previous one.
+                // The assignment drops the previous timeout.
                 let bounded = place.insert(Box::pin(C::timeout(LIMIT, PendingOnce(false))));
                 assert!(bounded.as_mut().poll(cx).is_pending());
             }

@@ -1,4 +1,4 @@
-//! Memory of N timers, and the maximum under churn.
+//! The memory of N timers, and its maximum while timers are armed and cancelled.
 
 use fastrand::Rng;
 
@@ -31,7 +31,7 @@ fn measure<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<V
         cut |= batch(3 * size, pace.cut_after, operation).cut;
     };
     let mut ahead = Rng::with_seed(1);
-    // Timeouts that are always cancelled, near and far.
+    // Timeouts that are always cancelled before they expire: first near ones, then far ones.
     for far in [0, HOUR] {
         churn(&mut |queue, at| {
             queue.cancel(handles[at]);
@@ -44,7 +44,7 @@ fn measure<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<V
         deadlines[at] += ahead.u64(..64 * MS);
         queue.rearm(&mut handles[at], deadlines[at]);
     });
-    // One timer is armed and cancelled again and again, while all others stay.
+    // One timer is armed and cancelled again and again, while all other timers stay.
     churn(&mut |queue, _| {
         let handle = queue.arm(HOUR + uniform(&mut ahead), 0);
         queue.cancel(handle);

@@ -1,8 +1,9 @@
-//! The workloads. Each round builds a new queue, so that rounds are alike and only one queue is in memory. Building is
-//! not timed, and part of the work warms the queue up, untimed.
+//! The workloads. Each round builds a new queue, so that all rounds are alike and only one queue is
+//! in memory. The time for building the queue and for warming it up is not measured.
 //!
-//! Deadlines are uniform in 1 ms..60 s unless said otherwise. An operation on a random timer also costs a random
-//! number and an access to the array of handles, as the row "floor" shows.
+//! Deadlines are uniformly distributed from 1 ms to 60 s unless the workload says otherwise. An
+//! operation on a random timer also costs a random number and an access to the array of handles, as
+//! the row "floor" shows.
 
 mod memory;
 mod sections;
@@ -16,15 +17,15 @@ use crate::results::{Figure, Sample};
 
 /// Microseconds of a millisecond.
 const MS: u64 = 1_000;
-/// Farthest deadline of most workloads.
+/// Maximum deadline in most workloads, in microseconds.
 const SPAN: u64 = 60_000 * MS;
 /// Microseconds of an hour.
 const HOUR: u64 = 60 * SPAN;
 
-/// Number of timers that a small program has, whose memory is measured in every run.
+/// Number of timers of a small program. The memory of so many timers is measured in every run.
 pub const FEW_HUNDRED: usize = 300;
 
-/// Something to do with N timers, and what it measures.
+/// A workload with N timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Workload {
     /// Arm N; cancel all in random order
@@ -37,15 +38,15 @@ pub enum Workload {
     Earlier,
     /// Fire N as the clock passes
     Fire,
-    /// Ask for the next deadline, and when to wake up
+    /// Query the next deadline, and the next wake-up
     Next,
-    /// Ask for the next deadline of N timers in one far millisecond
+    /// Query the next deadline of N timers in one far millisecond
     FarSlot,
-    /// Cancel and arm the earliest, asking
+    /// Cancel and arm the earliest timer, and query the next deadline each time
     Churn,
     /// A QUIC endpoint with N connections
     Quic,
-    /// Memory of N timers, and the most under churn
+    /// Memory of N timers, and its maximum under churn
     Memory,
 }
 
@@ -66,23 +67,23 @@ impl Workload {
         }
     }
 
-    /// Returns the numbers of timers for this workload, if `asked` were requested.
+    /// Returns the numbers of timers for this workload, if the user requested `asked`.
     pub fn sizes(self, asked: &[usize]) -> Vec<usize> {
         if self != Workload::Memory {
             return asked.to_vec();
         }
-        // With few timers, only the size of the empty queue would count.
+        // With few timers, the figure would mostly be the size of an empty queue.
         let many = asked.iter().copied().filter(|&size| size >= 1_000);
         [FEW_HUNDRED].into_iter().chain(many).collect()
     }
 
-    /// Returns whether the contender without a queue can run the workload.
+    /// Returns true if the contender "floor", which is not a queue, can run the workload.
     pub fn has_floor(self) -> bool {
         use Workload::{Arm, Earlier, Later, Steady};
         matches!(self, Arm | Steady | Later | Earlier)
     }
 
-    /// Runs one round. Returns `None` if preparing it took too long.
+    /// Runs one round. Returns `None` if the preparation took too long.
     pub fn round<C: Contender>(
         self,
         size: usize,
@@ -109,7 +110,8 @@ fn uniform(random: &mut Rng) -> u64 {
     random.u64(MS..SPAN)
 }
 
-/// A queue with timers in it. Timer n has payload n, handle n and deadline n.
+/// A queue with timers. Timer n has the payload n, the handle `handles[n]` and the deadline
+/// `deadlines[n]`.
 struct Filled<C: Contender> {
     queue: C,
     handles: Vec<C::Handle>,
@@ -117,7 +119,8 @@ struct Filled<C: Contender> {
 }
 
 impl<C: Contender> Filled<C> {
-    /// Returns a queue with `size` timers, or `None` if arming them took too long. Arming them is not timed.
+    /// Returns a queue with `size` timers, or `None` if arming them took too long. The time for
+    /// arming is not measured.
     fn with(size: usize, pace: &Pace, mut deadline: impl FnMut() -> u64) -> Option<Self> {
         let start = cpu();
         let mut filled = Filled {
@@ -136,7 +139,7 @@ impl<C: Contender> Filled<C> {
         Some(filled)
     }
 
-    /// Returns 1 if the queue is exact and its next deadline is wrong.
+    /// Returns 1 if the queue is exact but returns a wrong next deadline, and 0 otherwise.
     fn wrong_next(&mut self) -> usize {
         let earliest = self.deadlines.iter().min().copied();
         usize::from(C::TICK == 1 && self.queue.next_deadline() != earliest)

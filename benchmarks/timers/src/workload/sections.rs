@@ -1,4 +1,5 @@
-//! Workloads that begin with an empty queue. With few timers a section uses several queues, which stay in the cache.
+//! Workloads that begin with an empty queue. With few timers, a section of work uses several
+//! queues, which stay in the processor's cache.
 
 use std::hint::black_box;
 
@@ -9,11 +10,13 @@ use crate::clock::{Pace, Sections, cpu};
 use crate::contender::Contender;
 use crate::results::{Figure, Sample};
 
-/// From this number of timers on, arming begins with a new queue, which has to grow. Fewer timers are armed in queues
-/// that have grown, like those of a program that rarely arms a timer.
+/// From this number of timers on, each section arms timers in new queues, which must grow. Fewer
+/// timers are armed in used queues, which have grown before, as in a program that rarely arms a
+/// timer.
 const GROWS_FROM: usize = 256;
 
-/// Minimum number of timers in a section: enough for the counter's resolution.
+/// Minimum number of timers in a section. So many operations are long enough for the resolution of
+/// the time-stamp counter.
 const TIMERS: usize = 32;
 
 fn queues<C: Contender>(size: usize) -> Vec<C> {
@@ -57,15 +60,15 @@ pub fn arm<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<V
     ])
 }
 
-/// Fires N timers: advances the clock by milliseconds, and stops only where a timer is due. The payload is the
-/// deadline, so that checking the order reads no other memory.
+/// Fires N timers: advances the clock in steps of whole milliseconds, and skips steps without due
+/// timers. The payload is the deadline, so that the check of the order reads no other memory.
 pub fn fire<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let mut queues = queues::<C>(size);
     let mut sections = Sections::of(size * queues.len());
     let (start, mut now, mut faults) = (cpu(), 0, 0);
     let mut deadlines = vec![0; size];
     while sections.wants_more(pace) && cpu() - start < pace.patience * 2 {
-        // All queues get the same deadlines, so that the clock stops at the same steps.
+        // All queues get the same deadlines, so that the steps of the clock are the same.
         deadlines.fill_with(|| now + uniform(random));
         for queue in &mut queues {
             for (n, &deadline) in deadlines.iter().enumerate() {

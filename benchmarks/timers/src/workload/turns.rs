@@ -1,4 +1,4 @@
-//! Workloads that repeat the same turn on a queue with N timers.
+//! Workloads that repeat the same operations on a queue with N timers.
 
 use std::hint::black_box;
 
@@ -9,19 +9,19 @@ use crate::clock::{Pace, Took, timed};
 use crate::contender::{Contender, Role};
 use crate::results::{Figure, Sample};
 
-/// Maximum change of a deadline by re-arming.
+/// Maximum change of a deadline by re-arming, in microseconds.
 const MOST: u64 = 64 * MS;
 
-/// Factor by which questions exceed other operations in number, because they are cheap.
+/// A round has this many times more queries than other operations, because queries are cheap.
 const QUESTIONS: usize = 8;
 
-/// Returns the number of operations that change one of N timers: at least N in a round, so that the round includes
-/// deferred work of the queue (sweeping, compaction).
+/// Returns the number of operations that change one of N timers: at least N in a round, so that the
+/// round includes deferred work of the queue (sweeping, compaction).
 fn touching(size: usize, pace: &Pace) -> usize {
     pace.operations.max(size)
 }
 
-/// The pattern of timeouts: cancels a random one of N timers, and arms another.
+/// The pattern of timeouts: cancels a random timer of N, and arms another timer.
 pub fn steady<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
     let mut refused = 0;
@@ -33,17 +33,18 @@ pub fn steady<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Optio
     Some(vec![Sample::timing(Figure::ArmCancel, took, refused)])
 }
 
-/// Re-arms a random one of N timers a little later.
+/// Re-arms a random timer of N, a little later.
 pub fn later<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     rearm::<C>(Figure::RearmLater, size, random, pace, |deadline, by| {
         deadline + by
     })
 }
 
-/// Re-arms a random one of N timers a little earlier.
+/// Re-arms a random timer of N, a little earlier.
 pub fn earlier<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     rearm::<C>(Figure::RearmEarlier, size, random, pace, |deadline, by| {
-        // A deadline that cannot be earlier moves to the far end: one move in a thousand with only a few timers.
+        // A deadline that is already at the minimum moves by [`SPAN`] to the far end. With few
+        // timers, this is one move in a thousand.
         deadline
             .checked_sub(by)
             .filter(|&at| at > MS)
@@ -72,7 +73,7 @@ fn rearm<C: Contender>(
     Some(vec![Sample::timing(figure, took, wrong)])
 }
 
-/// Asks for the next deadline, and for the next wake-up.
+/// Queries the next deadline, and the next wake-up.
 pub fn next<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
     let next = ask(pace, || black_box(&mut all.queue).next_deadline());
@@ -83,7 +84,7 @@ pub fn next<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<
     ])
 }
 
-/// Asks for the next deadline of N timers in one millisecond, an hour ahead.
+/// Queries the next deadline of N timers within one millisecond, an hour ahead.
 pub fn far_slot<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let mut all = Filled::<C>::with(size, pace, || HOUR + random.u64(..MS))?;
     let next = ask(pace, || black_box(&mut all.queue).next_deadline());
@@ -91,14 +92,16 @@ pub fn far_slot<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Opt
     Some(vec![Sample::timing(Figure::NextFarSlot, next, wrong)])
 }
 
-/// Times a question. Its closure hides the queue from the compiler, which would otherwise ask only once.
+/// Measures a query. The caller hides the queue from the compiler with `black_box`, because the
+/// compiler would otherwise make only one query.
 fn ask(pace: &Pace, mut question: impl FnMut() -> Option<u64>) -> Took {
     timed(pace.operations * QUESTIONS, pace, || {
         black_box(question());
     })
 }
 
-/// N timers are an hour or more ahead; one earlier than all is armed and cancelled again and again.
+/// Arms and cancels an earliest timer again and again. N other timers are due an hour or more
+/// later.
 pub fn churn<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let mut all = Filled::<C>::with(size, pace, || HOUR + random.u64(..SPAN))?;
     let others = all.deadlines.iter().min().copied();
@@ -115,13 +118,14 @@ pub fn churn<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option
     Some(vec![Sample::timing(Figure::NextChurn, took, faults)])
 }
 
-/// A QUIC endpoint with N connections: each packet re-arms the timer of its connection, 10..300 ms ahead; then the
-/// endpoint asks for the next deadline.
+/// A QUIC endpoint with N connections: each packet re-arms the timer of its connection, 10 to 300
+/// ms ahead. Then due timers fire, and the endpoint queries the next deadline.
 pub fn quic<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
     let (mut now, mut early) = (0, 0);
     let mut due: Vec<u64> = Vec::with_capacity(1024);
-    // The same number of turns for any number of timers, because the number of due timers grows with the turns.
+    // The number of operations does not depend on the number of timers, because more operations
+    // would make more timers due.
     let took = timed(pace.operations, pace, || {
         now += 1;
         let at = random.usize(..size);
@@ -132,7 +136,7 @@ pub fn quic<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<
             let deadline = now + random.u64(10 * MS..300 * MS);
             all.handles[payload as usize] = all.queue.arm(deadline, payload);
         }
-        // A timer that is already due would have fired.
+        // The next deadline must be later than now: due timers have fired.
         let next = black_box(all.queue.next_deadline());
         early += usize::from(C::TICK == 1 && next.is_none_or(|at| at <= now));
     });

@@ -4,8 +4,9 @@
 - `punctual.chan`, `punctual.select`: Go's channels, into which timers send.
 - `punctual.queue`: `Wheel`, `Heap` and `PriorityQueue` for any Python objects.
 - `punctual.aio`: an asyncio event loop with its timers on a wheel, and a virtual clock for tests.
+- `punctual.jobs`: queues of jobs on a Punctual server, and workers for them.
 - `punctual.Server`: a Redis-compatible server inside the process, with a clock that tests can
-  advance; `punctual_server` and `punctual_clock` for pytest.
+  advance; the fixtures `punctual_server` and `punctual_clock` for pytest.
 
 All times are floats of seconds.
 """

@@ -1,4 +1,4 @@
-"""`python -m punctual`: the server."""
+"""`python -m punctual serve`: runs the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from punctual._punctual import SERVE_OPTIONS, __version__, serve
 _SERVE = f"""\
 usage: python -m punctual serve [redis.conf] [--name value ...]
 
-Serves until SHUTDOWN, Ctrl-C or SIGTERM.
+Runs the server until SHUTDOWN, Ctrl-C or SIGTERM.
 
 {SERVE_OPTIONS}
 Examples:
@@ -43,8 +43,8 @@ def _serve(arguments: list[str]) -> int:
     if any(argument in {"-h", "--help"} for argument in arguments[:1]):
         print(_SERVE, end="")
         return 0
-    # The server handles both signals itself. Python's own handler would run as well and leave a
-    # KeyboardInterrupt behind.
+    # The server installs handlers for SIGINT and SIGTERM. Python's own handler of SIGINT would
+    # raise a KeyboardInterrupt after the server has ended.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         serve(arguments)

@@ -1,7 +1,7 @@
 """Queues of jobs and their workers, over a redis-py connection to a Punctual server.
 
-A job is leased to one worker at a time. It is tried again if its function raises, or if the worker
-goes away; see docs/jobs.md for the rules. All times are in seconds.
+A job is leased to one worker at a time. It is tried again if its function raises an exception or if
+its worker dies; docs/jobs.md has the rules. All times are in seconds.
 
     import redis
     from punctual.jobs import Queue, Worker
@@ -15,8 +15,9 @@ goes away; see docs/jobs.md for the rules. All times are in seconds.
 
 `AsyncWorker` is the same for `redis.asyncio` and functions that are coroutines.
 
-A worker asks for as many jobs as it has room for on one connection, and tells the server of jobs
-that have ended, and renews leases, on another one: of as many jobs at once as there are.
+A worker uses two connections of the client. On one it takes jobs, as many as it has free slots (a
+slot is a thread or a task that runs one job at a time). On the other it acknowledges jobs that have
+ended and renews the leases of running jobs, several jobs in one command.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ if TYPE_CHECKING:
 __all__ = ["AsyncWorker", "Job", "Queue", "RetryError", "Worker"]
 
 Text = Union[str, bytes]
-#: A command, or words of one.
+#: The words of a command, or a part of them.
 Words = list[Any]
 
-#: Longest wait for a job, after which a worker looks whether it was stopped.
+#: Longest wait of one JOB TAKE, after which a worker checks whether it was stopped.
 _BLOCK_MS = 1000
-#: Pause after the connection was lost.
+#: Pause in seconds after the connection was lost.
 _PAUSE = 1.0
-#: Longest time in which a worker that has waited for its jobs tells the server of them.
-_GIVE_UP = 5.0
-#: The server's limit of jobs of one JOB TAKE.
+#: Maximum time in seconds for the last acknowledgements of a worker that stops.
+_REPORT_TIMEOUT = 5.0
+#: The server's limit of COUNT in JOB TAKE.
 _COUNT_MAX = 10_000
 _STOPPED = "the worker stopped"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -53,7 +54,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True)
 class Job:
-    """A job that a worker has. Its texts are strings if the connection decodes responses."""
+    """A job that a worker has taken.
+
+    `queue`, `id` and `payload` are strings if the client decodes responses, otherwise bytes.
+    `token` identifies this lease, `attempt` counts from 1, and `due` is in Unix seconds.
+    """
 
     queue: Text
     id: Text
@@ -64,7 +69,10 @@ class Job:
 
 
 class RetryError(Exception):
-    """Raised by a job's function: try again after this time, or after the job's own backoff."""
+    """Raised by a job's function to have the job tried again.
+
+    `delay` is the time until then; without it, the job's own backoff applies.
+    """
 
     def __init__(self, message: str = "", *, delay: float | None = None) -> None:
         super().__init__(message)
@@ -76,7 +84,7 @@ def _ms(seconds: float) -> int:
 
 
 class Queue:
-    """Adds jobs to a queue. With a client of `redis.asyncio`, await what `add` returns."""
+    """Adds jobs to a queue. With a client of `redis.asyncio`, await the result of `add`."""
 
     def __init__(self, client: Any, name: Text) -> None:
         self.client = client
@@ -99,7 +107,10 @@ class Queue:
         dead: Text | None = None,
         keep: float | None = None,
     ) -> Any:
-        """Add a job, and return its ID, or `None` if the ID is taken."""
+        """Add a job and return its ID, or `None` if a job with this ID exists.
+
+        The arguments are those of JOB ADD, with times in seconds; see docs/jobs.md.
+        """
         words: Words = []
         for word, text in (("ID", id), ("DEAD", dead)):
             words += [word, text] if text is not None else []
@@ -121,14 +132,14 @@ class Queue:
         return self.client.execute_command("JOB", "ADD", self.name, payload, *words)
 
 
-class _Words:
-    """The commands of a worker."""
+class _Commands:
+    """Builds the commands of a worker and parses their replies."""
 
-    def __init__(self, queues: Sequence[Text], lease: float, room: int) -> None:
+    def __init__(self, queues: Sequence[Text], lease: float, slots: int) -> None:
         if isinstance(queues, (str, bytes)) or not queues:
-            raise ValueError("queues is a sequence of one or more names")
-        if room < 1:
-            raise ValueError("a worker runs at least one job")
+            raise ValueError("queues must be a sequence of one or more names")
+        if slots < 1:
+            raise ValueError("a worker must run at least one job at a time")
         self._queues = queues
         self._lease: Words = ["LEASE", _ms(lease)]
 
@@ -149,13 +160,13 @@ class _Words:
         words: Words = []
         if isinstance(error, RetryError) and error.delay is not None:
             words += ["DELAY", _ms(error.delay)]
-        # What cannot be encoded must not stop the others.
+        # A text that cannot be encoded must not fail the pipeline with the other jobs' commands.
         text = f"{type(error).__name__}: {error}".encode(errors="replace")
         return [*words, "ERROR", text]
 
     @staticmethod
     def endings(ended: Collection[_Ending]) -> list[Words]:
-        """Return the commands for jobs that are done, and for those that are given up."""
+        """Return the commands for jobs that have ended: JOB ACK if done, JOB NACK if failed."""
         commands = _each_queue("ACK", (job for job, failure in ended if failure is None))
         for job, failure in ended:
             if failure is not None:
@@ -166,12 +177,12 @@ class _Words:
         return [[*words, *self._lease] for words in _each_queue("TOUCH", running)]
 
 
-#: A job that has ended, and `None` or the last words of its NACK.
+#: A job that has ended: `None` if it is done, otherwise the last words of its JOB NACK.
 _Ending = tuple[Job, Union[Words, None]]
 
 
 def _each_queue(verb: str, jobs: Iterable[Job]) -> list[Words]:
-    """Return a command for the jobs of each queue."""
+    """Return one command `JOB verb` for each queue, with all of the queue's jobs."""
     commands: dict[Text, Words] = {}
     for job in jobs:
         words = commands.setdefault(job.queue, ["JOB", verb, job.queue])
@@ -179,11 +190,11 @@ def _each_queue(verb: str, jobs: Iterable[Job]) -> list[Words]:
     return list(commands.values())
 
 
-def _lost() -> tuple[type[BaseException], ...]:
-    """Return the errors after which a command may succeed on another connection, or later."""
+def _transient_errors() -> tuple[type[BaseException], ...]:
+    """Return the errors after which the same command may succeed later or on a new connection."""
     from redis import exceptions
 
-    # READONLY: the server has become a replica, and its name may lead to the new primary.
+    # ReadOnlyError: the server has become a replica. Its host name may lead to the new primary.
     names = ("ReadOnlyError", "MasterDownError", "TryAgainError", "ClusterDownError")
     known = (getattr(exceptions, name, None) for name in names)
     return (
@@ -201,19 +212,20 @@ def _pipeline(client: Any, commands: Sequence[Words]) -> Any:
 
 
 def _check(replies: Sequence[Any]) -> None:
-    """Raise the first error that may pass. After others the leases of jobs end by themselves."""
-    lost = _lost()
+    """Raise the first transient error. After other errors, the leases of the jobs expire."""
+    transient = _transient_errors()
     for reply in replies:
-        if isinstance(reply, lost):
+        if isinstance(reply, transient):
             raise reply
 
 
 class Worker:
     """Calls `handle(job)` for each job of the queues, in `threads` threads.
 
-    Queues that are named first come first. While a job runs, its lease of `lease` seconds is
-    renewed, so it ends only with the process. An exception gives the job up. A worker that stops
-    waits up to `grace` seconds for the jobs that run, and gives up those that have not ended.
+    The queues are served in the order of `queues`. While a job runs, the worker renews its lease of
+    `lease` seconds, so the lease expires only if the process dies. If `handle` raises an exception,
+    the attempt has failed. A worker that stops waits up to `grace` seconds for the running jobs;
+    the attempts of jobs that have not ended by then have failed.
     """
 
     def __init__(
@@ -227,39 +239,39 @@ class Worker:
         grace: float = 25,
     ) -> None:
         self._client = client
-        self._words = _Words(queues, lease, threads)
+        self._commands = _Commands(queues, lease, threads)
         self._handle = handle
         self._lease = lease
         self._threads = threads
         self._grace = grace
         self._stopped = False
         self._running: set[Job] = set()
-        #: Jobs for the threads; `None` ends one.
+        #: Jobs for the threads; each `None` ends a thread.
         self._todo: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        #: What the server is to know; `None` ends the telling.
+        #: Jobs to acknowledge; `None` ends the thread that does so.
         self._ended: queue.SimpleQueue[_Ending | None] = queue.SimpleQueue()
-        #: Numbers of jobs for which there is room again. A signal's handler may put one.
-        self._room: queue.SimpleQueue[int] = queue.SimpleQueue()
+        #: Numbers of slots that have become free. `stop`, also in a signal handler, puts 0.
+        self._freed: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def stop(self) -> None:
-        """Lets `run` return as soon as the jobs that run are done."""
+        """Make `run` return as soon as the running jobs are done."""
         self._stopped = True
-        self._room.put(0)
+        self._freed.put(0)
 
     def run(self) -> None:
-        """Works until `stop`. In the main thread, SIGTERM and SIGINT call that.
+        """Take and run jobs until `stop` is called. In the main thread, SIGTERM and SIGINT call it.
 
-        Raises the error of a server that refuses JOB TAKE. A lost connection is made again.
+        Raises the server's error if it refuses JOB TAKE. Reconnects if the connection is lost.
         """
-        crew = [threading.Thread(target=self._serve, daemon=True) for _ in range(self._threads)]
-        teller = threading.Thread(target=self._tell, daemon=True)
+        runners = [threading.Thread(target=self._serve, daemon=True) for _ in range(self._threads)]
+        reporter = threading.Thread(target=self._report, daemon=True)
         with self._signals():
-            for thread in (*crew, teller):
+            for thread in (*runners, reporter):
                 thread.start()
             try:
                 self._take()
             finally:
-                self._finish(crew, teller)
+                self._finish(runners, reporter)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -274,40 +286,41 @@ class Worker:
                 signal.signal(number, handler)
 
     def _take(self) -> None:
-        lost, room = _lost(), self._threads
+        transient, free = _transient_errors(), self._threads
         while not self._stopped:
-            if room == 0 or not self._room.empty():
-                room += self._room.get()
+            if free == 0 or not self._freed.empty():
+                free += self._freed.get()
                 continue
             try:
-                taken = self._words.jobs(self._client.execute_command(*self._words.take(room)))
-            except lost:
+                reply = self._client.execute_command(*self._commands.take(free))
+            except transient:
                 with contextlib.suppress(queue.Empty):
-                    room += self._room.get(timeout=_PAUSE)
+                    free += self._freed.get(timeout=_PAUSE)
                 continue
+            taken = self._commands.jobs(reply)
             for job in taken:
                 self._running.add(job)
                 self._todo.put(job)
-            room -= len(taken)
+            free -= len(taken)
 
     def _serve(self) -> None:
         while (job := self._todo.get()) is not None:
             failure = None
             try:
                 self._handle(job)
-            except BaseException as error:  # SystemExit too, which would end the thread
-                failure = self._words.failure(error)
+            except BaseException as error:  # including SystemExit, which would end the thread
+                failure = self._commands.failure(error)
             self._end(job, failure)
 
     def _end(self, job: Job, failure: Words | None) -> None:
-        # A job that was given up has ended before.
+        # `_finish` may have ended the job before, when the grace time was over.
         with contextlib.suppress(KeyError):
             self._running.remove(job)
             self._ended.put((job, failure))
 
-    def _tell(self) -> None:
-        """Tells the server of jobs that have ended, and renews the leases of the others."""
-        lost, third = _lost(), self._lease / 3
+    def _report(self) -> None:
+        """Acknowledge jobs that have ended, and renew the leases of running jobs."""
+        transient, third = _transient_errors(), self._lease / 3
         renewal, going = time.monotonic() + third, True
         while going:
             ended: list[_Ending] = []
@@ -317,37 +330,40 @@ class Worker:
                     ended.append(ending)
                     ending = self._ended.get_nowait()
             if ended:
-                self._send_endings(self._words.endings(ended))
-                self._room.put(len(ended))
+                self._send_endings(self._commands.endings(ended))
+                self._freed.put(len(ended))
             if time.monotonic() >= renewal:
                 renewal = time.monotonic() + third
-                with contextlib.suppress(*lost):
-                    self._send(self._words.renewals(self._running.copy()))
+                with contextlib.suppress(*transient):
+                    self._send(self._commands.renewals(self._running.copy()))
 
     def _send_endings(self, commands: Sequence[Words]) -> None:
-        """Send commands until they arrive, for a lease at most: a second ACK is harmless."""
-        lost, end = _lost(), time.monotonic() + self._lease
+        """Send the commands, again after transient errors, until the leases expire.
+
+        Sending a command twice is harmless.
+        """
+        transient, end = _transient_errors(), time.monotonic() + self._lease
         while commands and time.monotonic() < end:
             try:
                 self._send(commands)
                 commands = ()
-            except lost:  # noqa: PERF203
+            except transient:  # noqa: PERF203
                 time.sleep(_PAUSE)
 
     def _send(self, commands: Sequence[Words]) -> None:
         if commands:
             _check(_pipeline(self._client, commands).execute(raise_on_error=False))
 
-    def _finish(self, crew: Sequence[threading.Thread], teller: threading.Thread) -> None:
+    def _finish(self, runners: Sequence[threading.Thread], reporter: threading.Thread) -> None:
         end = time.monotonic() + self._grace
-        for _ in crew:
+        for _ in runners:
             self._todo.put(None)
-        for thread in crew:
+        for thread in runners:
             thread.join(max(0, end - time.monotonic()))
         for job in self._running.copy():
             self._end(job, ["ERROR", _STOPPED])
         self._ended.put(None)
-        teller.join(max(0, end - time.monotonic()) + _GIVE_UP)
+        reporter.join(max(0, end - time.monotonic()) + _REPORT_TIMEOUT)
 
 
 class AsyncWorker:
@@ -364,26 +380,30 @@ class AsyncWorker:
         grace: float = 25,
     ) -> None:
         self._client = client
-        self._words = _Words(queues, lease, tasks)
+        self._commands = _Commands(queues, lease, tasks)
         self._handle = handle
         self._lease = lease
-        self._room = tasks
+        #: Number of free slots.
+        self._free = tasks
         self._grace = grace
         self._stopped = False
-        #: Set when there is more room, and by `stop`.
+        #: Set when a slot becomes free, and by `stop`.
         self._changed: asyncio.Event | None = None
         self._running: dict[Job, asyncio.Task[None]] = {}
         self._ended: list[_Ending] = []
-        self._telling: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
-        """Lets `run` return as soon as the jobs that run are done."""
+        """Make `run` return as soon as the running jobs are done."""
         self._stopped = True
         if self._changed is not None:
             self._changed.set()
 
     async def run(self) -> None:
-        """Works until `stop`; see `Worker.run`. If it is cancelled, its jobs are given up."""
+        """Take and run jobs until `stop` is called; see `Worker.run`.
+
+        A cancellation of `run` cancels the running jobs, whose attempts have failed then.
+        """
         loop = asyncio.get_running_loop()
         main = threading.current_thread() is threading.main_thread()
         numbers = _SIGNALS if main else ()
@@ -404,19 +424,19 @@ class AsyncWorker:
                 loop.remove_signal_handler(number)
 
     async def _take(self, changed: asyncio.Event) -> None:
-        lost = _lost()
+        transient = _transient_errors()
         while not self._stopped:
-            if self._room == 0:
+            if self._free == 0:
                 changed.clear()
                 await changed.wait()
                 continue
             try:
-                reply = await self._client.execute_command(*self._words.take(self._room))
-            except lost:
+                reply = await self._client.execute_command(*self._commands.take(self._free))
+            except transient:
                 await asyncio.sleep(_PAUSE)
                 continue
-            for job in self._words.jobs(reply):
-                self._room -= 1
+            for job in self._commands.jobs(reply):
+                self._free -= 1
                 self._running[job] = asyncio.ensure_future(self._serve(job))
 
     async def _serve(self, job: Job) -> None:
@@ -426,30 +446,30 @@ class AsyncWorker:
         except asyncio.CancelledError:
             failure = ["ERROR", _STOPPED]
         except Exception as error:
-            failure = self._words.failure(error)
+            failure = self._commands.failure(error)
         del self._running[job]
         self._ended.append((job, failure))
-        if self._telling is None:
-            self._telling = asyncio.ensure_future(self._tell())
+        if self._reporting is None:
+            self._reporting = asyncio.ensure_future(self._report())
 
-    async def _tell(self) -> None:
-        """Tells the server of jobs that have ended, as many as there are at a time."""
+    async def _report(self) -> None:
+        """Acknowledge jobs that have ended, all of them in one pipeline."""
         while self._ended:
             ended, self._ended = self._ended, []
-            await self._send_endings(self._words.endings(ended))
-            self._room += len(ended)
+            await self._send_endings(self._commands.endings(ended))
+            self._free += len(ended)
             if self._changed is not None:
                 self._changed.set()
-        self._telling = None
+        self._reporting = None
 
     async def _send_endings(self, commands: Sequence[Words]) -> None:
-        """Do the same as `Worker._send_endings`."""
-        lost, end = _lost(), time.monotonic() + self._lease
+        """Send the commands like `Worker._send_endings`."""
+        transient, end = _transient_errors(), time.monotonic() + self._lease
         while commands and time.monotonic() < end:
             try:
                 await self._send(commands)
                 commands = ()
-            except lost:  # noqa: PERF203
+            except transient:  # noqa: PERF203
                 await asyncio.sleep(_PAUSE)
 
     async def _send(self, commands: Sequence[Words]) -> None:
@@ -457,11 +477,11 @@ class AsyncWorker:
             _check(await _pipeline(self._client, commands).execute(raise_on_error=False))
 
     async def _renew(self) -> None:
-        lost = _lost()
+        transient = _transient_errors()
         while True:
             await asyncio.sleep(self._lease / 3)
-            with contextlib.suppress(*lost):
-                await self._send(self._words.renewals(self._running))
+            with contextlib.suppress(*transient):
+                await self._send(self._commands.renewals(self._running))
 
     async def _finish(self, grace: float) -> None:
         end = time.monotonic() + grace
@@ -471,6 +491,7 @@ class AsyncWorker:
         for task in late:
             task.cancel()
         if late:
-            await asyncio.wait(late, timeout=_GIVE_UP)
-        if self._telling is not None:
-            await asyncio.wait([self._telling], timeout=max(0, end - time.monotonic()) + _GIVE_UP)
+            await asyncio.wait(late, timeout=_REPORT_TIMEOUT)
+        if self._reporting is not None:
+            timeout = max(0, end - time.monotonic()) + _REPORT_TIMEOUT
+            await asyncio.wait([self._reporting], timeout=timeout)

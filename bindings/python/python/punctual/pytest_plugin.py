@@ -1,6 +1,7 @@
 """Fixtures for pytest: a real server for each test instead of a mock.
 
-Installed with the package. `punctual_server` is a `punctual.Server`, new and empty for each test.
+pytest loads this plugin if the package is installed. `punctual_server` is a `punctual.Server`, new
+and empty for each test.
 `punctual_clock` makes that server's clock virtual and advances it:
 
     def test_sessions_end(punctual_server, punctual_clock):
@@ -101,7 +102,8 @@ def punctual_server(request: pytest.FixtureRequest) -> Iterator[Server]:
 @pytest.fixture
 def punctual_clock(request: pytest.FixtureRequest) -> Clock:
     """Give the test's server a virtual clock, which moves only when advanced."""
-    # For tests that request the fixture while they run, by `getfixturevalue`.
+    # `punctual_server` looks for this if a test requests `punctual_clock` while it runs, by
+    # `getfixturevalue`.
     request.node.stash[_VIRTUAL] = True
     punctual_server: Server = request.getfixturevalue("punctual_server")
     if punctual_server.clock != "virtual":

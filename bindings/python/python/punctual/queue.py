@@ -5,15 +5,15 @@
 - `PriorityQueue`: a priority queue whose entries can be changed and removed.
 
 Deadlines are numbers in a unit of your choice: seconds of `time.monotonic()`, milliseconds, ticks.
-A float is returned unchanged. Other numbers become floats: without an equal float (integers beyond
-2**53), a deadline rounds up and a `now` rounds down, so nothing fires before its deadline. NaN is
-refused.
+A float is returned unchanged. Other numbers are converted to floats. If no float equals a number
+(an integer beyond 2**53, for example), a deadline rounds up and a `now` rounds down, so no timer
+fires before its deadline. NaN raises ValueError.
 
 `insert` and `push` return a key, an `int` that a queue never reuses: after the timer has fired or
-was removed, its key is stale, and refused forever. A key is meaningless to other queues.
+was removed, the key is stale, and methods raise KeyError for it. Use a key only with its own queue.
 
-Threads may share a queue; every method is atomic. A loop over `due` is atomic for each value. The
-garbage collector visits values and priorities, so it frees a cycle through a queue.
+Threads may share a queue; every method is atomic, and so is each step of a loop over `due`. The
+garbage collector visits values and priorities, so it frees a reference cycle through a queue.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ connect to it:
 alice 1
 None
 
-It runs on its own threads, which never run Python: a busy interpreter does not slow it down, and a
-client in this process may wait for it without a deadlock. It saves and loads no snapshot without
-`dir`, `dbfilename` or `save`, and writes no log without `logger` or `logfile`.
+The server runs on its own threads, which never run Python: a busy interpreter does not slow it
+down, and a client in this process may wait for it without a deadlock. It saves and loads no
+snapshot without `dir`, `dbfilename` or `save`, and writes no log without `logger` or `logfile`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Server"]
 
 OptionValue = Union[str, int, "os.PathLike[str]", Sequence[Union[str, int]]]
-"""A value of an option: `True` and `False` stand for `yes` and `no`, a sequence for several."""
+"""A value of an option: `True` and `False` mean `yes` and `no`, a sequence means several words."""
 
 _MICROS = 1_000_000
 
@@ -52,8 +52,8 @@ _MICROS = 1_000_000
 class Server:
     """A Redis-compatible server in this process, on its own threads.
 
-    Use it in a `with` statement, or call `start` and `stop`, repeatedly if needed. A start takes
-    about a millisecond.
+    Use it in a `with` statement, or call `start` and `stop`. It can be started again after a stop.
+    A start takes about a millisecond.
 
     Args:
         port: The TCP port; 0 picks any free port at the start, `None` disables TCP.
@@ -69,8 +69,8 @@ class Server:
             `bind=["127.0.0.1", "::1"]`, `logfile=path` (`""`: standard output). The default
             of `bind` is 127.0.0.1.
 
-    A start raises the process's limit of open files to `maxclients` + 32 if it is lower, as far as
-    the system allows.
+    If the process's limit of open files is below `maxclients` + 32, a start raises it as far as the
+    system allows.
 
     Raises:
         ValueError: An option is unknown or has an invalid value, or there is nothing to listen on.
@@ -115,7 +115,7 @@ class Server:
         if idle:
             warnings.warn(f"no effect in punctual.Server: {', '.join(idle)}", stacklevel=2)
         self._native = native
-        # As in redis.conf, an empty `bind` means no address.
+        # As in redis.conf, with an empty `bind` the server does not listen on TCP.
         self._tcp = port is not None and bool(words["bind"].strip())
         if not self._tcp and native.unix_socket is None:
             raise ValueError("nothing to listen on: give a port and an address, or unixsocket")
@@ -142,7 +142,7 @@ class Server:
         if self._start():
             if self._stopper is not None:
                 self._stopper.detach()
-            # Unlike `__del__`, this also runs when the interpreter ends.
+            # Unlike `__del__`, a finalizer also runs when the interpreter ends.
             self._stopper = weakref.finalize(
                 self, _stop_dropped, self._native, self._log_thread, repr(self)
             )
@@ -152,8 +152,8 @@ class Server:
         """Stop the server if it runs.
 
         When this returns, connections are closed, the port is free and the threads have ended.
-        Blocked commands end with their connections. Does nothing in a fork of the process that
-        started the server.
+        Blocked commands end when their connections are closed. Does nothing in a fork of the
+        process that started the server.
         """
         stopper, self._stopper = self._stopper, None
         if stopper is not None:
@@ -176,7 +176,7 @@ class Server:
 
     @property
     def running(self) -> bool:
-        """True while the server runs. A client may stop it (SHUTDOWN). False in a fork."""
+        """True while the server runs: until `stop`, or SHUTDOWN by a client. False in a fork."""
         return self._native.is_running()
 
     @property
@@ -186,9 +186,9 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The TCP port, even after the server has stopped.
+        """The TCP port. It stays the same after the server has stopped.
 
-        0 without TCP, or before the first start if the server picks a free port.
+        0 without TCP, and before the first start if the server picks a free port.
         """
         return self._native.address()[1]
 
@@ -231,12 +231,12 @@ class Server:
         return self._native.now()
 
     def advance(self, seconds: float) -> float:
-        """Advance a virtual clock, and expire keys on the way.
+        """Advance a virtual clock, and expire the keys that fall due.
 
-        When this returns, due keys have expired, each at its own deadline and in this order, and
-        the server has sent their keyspace events and the replies of blocking commands that timed
-        out. So a client can read them without waiting. As in Redis, a subscriber that does not
-        keep up is disconnected: see the directive `client-output-buffer-limit`.
+        When this returns, due keys have expired in the order of their deadlines, each at the time
+        of its own deadline. The server has sent their keyspace events and the replies of blocking
+        commands that timed out, so a client can read them without waiting. As in Redis, the server
+        disconnects a subscriber that reads too slowly: see `client-output-buffer-limit`.
 
         Args:
             seconds: Seconds to advance, rounded to the nearest microsecond. Not negative.
@@ -252,7 +252,7 @@ class Server:
         return self._native.advance(_micros(seconds))
 
     def set_time(self, unix: float) -> None:
-        """Move a virtual clock forward to a time, and expire keys on the way.
+        """Move a virtual clock forward to a time, and expire the keys that fall due.
 
         Args:
             unix: Unix seconds, rounded to the nearest microsecond.
@@ -326,8 +326,12 @@ def _micros(seconds: float) -> int:
 
 
 def _start_without_signals(native: NativeServer, log: LogLines | None = None) -> bool:
-    """Start it on threads that block all signals: the program may wait for blocked signals."""
-    # Threads inherit the mask. Faults stay unblocked, so that their handlers report them.
+    """Start the server on threads that block all signals but faults.
+
+    A program may block signals and wait for them. The kernel would deliver such a signal to a
+    thread of the server if the thread did not block it.
+    """
+    # Threads inherit the mask. Handlers of faults (faulthandler) must still run.
     faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
     try:
@@ -348,7 +352,8 @@ def _stop_dropped(native: NativeServer, log_thread: threading.Thread | None, sho
     if native.is_running():
         native.stop()
         if log_thread is not None:
-            # A thread that writes while the interpreter ends may crash it. The wait is bounded: the
-            # caller, perhaps the garbage collector, may hold a lock that the thread needs.
+            # A thread that writes to the log while the interpreter ends may crash the interpreter.
+            # The wait has a limit, because this thread may hold a lock that the log thread needs:
+            # the garbage collector may call this function anywhere.
             log_thread.join(1)
         warnings.warn(f"not stopped: {shown}", ResourceWarning, stacklevel=2)

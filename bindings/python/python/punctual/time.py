@@ -1,6 +1,6 @@
-"""Timers with the names and semantics of Go's package time, as in pygolang.
+"""Timers with the names of pygolang and the semantics of Go's package time.
 
-- `now` returns the time, `sleep` blocks.
+- `now` returns the time; `sleep` blocks for a time.
 - `Timer` and `after` send the time into a channel once, `Ticker` and `tick` repeatedly;
   `after_func` calls a function.
 - `VirtualTime` is a clock that tests advance instead of waiting.

@@ -11,7 +11,7 @@ pub(super) struct Asyncio {
     /// `contextvars.Context`, and its method `run` as a function of a context.
     context: Py<PyType>,
     run: Py<PyAny>,
-    /// `asyncio.TimerHandle`, as which our handles pass.
+    /// `asyncio.TimerHandle`; our handles pass for instances of it.
     pub(super) timer_handle: Py<PyType>,
     /// `punctual.aio._handles.report`, which reports a callback's exception to the loop.
     pub(super) report: Py<PyAny>,
@@ -71,7 +71,8 @@ impl Asyncio {
         ending::call(self.extract_stack.bind(py), &PyTuple::new(py, [frame])?)
     }
 
-    /// Binds the function of this name of `asyncio.TimerHandle` to one of our handles: it uses only attributes.
+    /// Returns a function of `asyncio.TimerHandle` by its name. The function uses only attributes,
+    /// so it also accepts our handles.
     pub(super) fn function<'py>(
         &self,
         py: Python<'py>,

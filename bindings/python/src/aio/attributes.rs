@@ -1,8 +1,9 @@
-//! Attributes of a loop that arming depends on. asyncio keeps its state in the loop's `__dict__`, where looking up
-//! three names would cost more than arming does.
+//! Native copies of the attributes of a loop that arming a timer reads. asyncio keeps its state in
+//! the loop's `__dict__`, where looking up three names would cost more than arming the timer.
 //!
-//! So `LoopTimers` observes every assignment. asyncio assigns when it creates or closes a loop and when it sets debug
-//! mode; programs, mostly tests, override `time` or `call_at` of a loop.
+//! [`LoopTimers`] updates the copies at every assignment to an attribute. asyncio assigns them when
+//! it creates or closes a loop and when it sets debug mode; programs, mostly tests, override `time`
+//! or `call_at` of a loop.
 
 #![allow(unsafe_code, reason = "the generic assignment has no safe form")]
 
@@ -41,15 +42,17 @@ impl Overrides {
     }
 }
 
-/// Written only under the GIL; atomic because a class must be `Sync`.
+/// The copies. They are written only under the GIL; the fields are atomic because a class must be
+/// `Sync`.
 #[derive(Default)]
 pub(super) struct Attributes {
     closed: AtomicBool,
     debug: AtomicBool,
-    /// Overridden in the loop itself.
+    /// Bits of [`Overrides`] that the loop itself has.
     own: AtomicU8,
-    /// Overridden in the loop's class, whose address is `class`.
+    /// Bits of [`Overrides`] that the loop's class has.
     inherited: AtomicU8,
+    /// Address of the class for which `inherited` is valid; 0 before the first look.
     class: AtomicUsize,
 }
 
@@ -64,7 +67,8 @@ impl Attributes {
         self.debug.load(Relaxed)
     }
 
-    /// Returns the overrides in this loop and in its class, which a program may change as well.
+    /// Returns the overrides in this loop and in its class. A program may assign another class to
+    /// the loop.
     #[inline]
     pub(super) fn overrides(&self, timers: &Bound<'_, LoopTimers>) -> PyResult<Overrides> {
         if self.class.load(Relaxed) != timers.get_type_ptr() as usize {
@@ -119,7 +123,7 @@ pub(super) fn assign<'py>(
     let py = timers.py();
     let attributes = &timers.get().attributes;
     if name.is(intern!(py, "_scheduled")) {
-        // asyncio assigns its heap. Lookups there get the wheel instead.
+        // asyncio assigns its heap; the wheel takes its place.
         value = timers.get().timers.bind(py).as_any().clone();
     } else if name.is(intern!(py, "_closed")) {
         attributes.closed.store(value.is_truthy()?, Relaxed);
@@ -142,14 +146,16 @@ pub(super) fn delete<'py>(
     Ok(())
 }
 
-/// Sets or deletes an attribute as `object` does; `object.__setattr__` refuses to for a class that overrides it.
+/// Sets an attribute, or deletes it if `value` is `None`, as `object` does. `object.__setattr__`
+/// itself refuses a class that overrides `__setattr__`.
 fn generic(
     timers: &Bound<'_, LoopTimers>,
     name: &Bound<'_, PyAny>,
     value: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let value = value.map_or(std::ptr::null_mut(), Bound::as_ptr);
-    // SAFETY: all three objects are borrowed for the call, only the last may be null, and the GIL is held.
+    // SAFETY: all three objects are borrowed for the call, only the last may be null, and the GIL
+    // is held.
     let done = unsafe { ffi::PyObject_GenericSetAttr(timers.as_ptr(), name.as_ptr(), value) };
     if done == 0 {
         Ok(())

@@ -1,4 +1,5 @@
-//! `LoopTimers`: a base of our event loop that precedes asyncio's and arms timers in its place.
+//! `LoopTimers`: a base class of our event loop. It precedes asyncio's loop in the order of the
+//! base classes, so its methods arm the timers.
 
 use super::asyncio::Asyncio;
 use super::attributes::{self, Attributes};
@@ -37,7 +38,8 @@ impl LoopTimers {
         Ok(clock::reading_of_floats(now, resolution))
     }
 
-    /// Arms a handle for `when`; `given` is the original object if it is not the same float.
+    /// Arms a handle for `when`. `given` is the object that the caller passed as the time, unless
+    /// it was a plain float.
     #[inline]
     fn arm<'py>(
         slf: &Bound<'py, Self>,
@@ -93,7 +95,8 @@ impl LoopTimers {
     }
 }
 
-/// Converts a delay that Python can add to a float; rejects types that only convert to one, such as `Decimal`.
+/// Returns a delay that is a float or an int as a float, and `None` for other types. A `Decimal`,
+/// for example, converts to a float, but Python cannot add it to one.
 #[inline]
 fn plain_seconds(delay: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if let Ok(delay) = delay.cast_exact::<PyFloat>() {
@@ -127,9 +130,11 @@ impl LoopTimers {
 
     /// Calls `callback(*args)` in `delay` seconds; returns a handle that can be cancelled. O(1).
     ///
-    /// The call is never early. Callbacks with equal times run in the order in which they were armed.
+    /// The call is never early. Callbacks with equal times run in the order in which they were
+    /// armed.
     ///
-    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the delay is None, `ValueError` if it is NaN.
+    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the delay is None, `ValueError`
+    /// if it is NaN.
     #[pyo3(signature = (delay, callback, *args, context=None))]
     fn call_later<'py>(
         slf: &Bound<'py, Self>,
@@ -163,11 +168,14 @@ impl LoopTimers {
         slf.call_method(intern!(py, "call_at"), positional, Some(&keywords))
     }
 
-    /// Calls `callback(*args)` at `when`, a time of `loop.time()`; returns a handle that can be cancelled. O(1).
+    /// Calls `callback(*args)` at `when`, a time of `loop.time()`; returns a handle that can be
+    /// cancelled. O(1).
     ///
-    /// The call is never early. Callbacks with equal times run in the order in which they were armed.
+    /// The call is never early. Callbacks with equal times run in the order in which they were
+    /// armed.
     ///
-    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the time is None, `ValueError` if it is NaN.
+    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the time is None, `ValueError`
+    /// if it is NaN.
     #[pyo3(signature = (when, callback, *args, context=None))]
     fn call_at<'py>(
         slf: &Bound<'py, Self>,
@@ -188,10 +196,12 @@ impl LoopTimers {
         Self::arm(slf, when.extract()?, given, call)
     }
 
-    /// Does nothing: asyncio counts cancelled handles in its heap, but the wheel removes them at once.
+    /// Does nothing: asyncio counts cancelled handles in its heap, but the wheel removes them at
+    /// once.
     fn _timer_handle_cancelled(&self, _handle: &Bound<'_, PyAny>) {}
 
-    /// Moves due handles to `_ready` in the order of their deadlines, at most one iteration's share.
+    /// Moves due handles to `_ready` in the order of their deadlines, at most
+    /// [`BATCH`](super::timers::BATCH) of them.
     fn _move_due(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, timers) = (slf.py(), slf.get().timers.get());
         let Some(wakeup) = timers.next_wakeup(py) else {

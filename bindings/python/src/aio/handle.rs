@@ -1,5 +1,5 @@
-//! `TimerHandle`: the result of `call_later`. It passes for asyncio's: `isinstance` accepts it, and `repr` and
-//! comparison are asyncio's own functions on its attributes.
+//! `TimerHandle`: the result of `call_later`. It passes for `asyncio.TimerHandle`: `isinstance`
+//! accepts it, and `repr` and comparisons call asyncio's own functions, which use its attributes.
 
 use super::asyncio::Asyncio;
 use super::base::LoopTimers;
@@ -15,7 +15,8 @@ use pyo3::{PyTraverseError, intern, prelude::*};
 
 /// A callback that a loop calls at a time of its clock.
 ///
-/// `loop.call_later` and `loop.call_at` return it. Use `asyncio.TimerHandle` in annotations and `isinstance`.
+/// `loop.call_later` and `loop.call_at` return it. Use `asyncio.TimerHandle` in annotations and
+/// `isinstance`.
 #[pyclass(frozen, weakref, module = "punctual.aio")]
 pub(crate) struct TimerHandle {
     timers: Py<LoopTimers>,
@@ -23,7 +24,8 @@ pub(crate) struct TimerHandle {
     body: GilLock<Body>,
 }
 
-/// Programs may have millions of handles, so flags are encoded in the fields, and rare state lies in [`Rare`].
+/// The mutable part of a handle. Programs may have millions of handles, so flags are encoded in the
+/// fields, and [`Rare`] has the state that few handles need.
 struct Body {
     /// Key in the wheel; `UNARMED` unless the handle is armed.
     key: TimerKey,
@@ -35,13 +37,13 @@ struct Body {
     rare: Option<Box<Rare>>,
 }
 
-/// A key that no timer has: a queue never holds 2^32 timers.
+/// A key that no timer has: its index is 2^32 - 1, and a queue never holds so many timers.
 const UNARMED: TimerKey = TimerKey::from_bits(u64::MAX);
 
 /// State that few handles have.
 #[derive(Default)]
 struct Rare {
-    /// The time as the caller passed it, unless it was a plain float.
+    /// The time of the call as the caller passed it, unless it was a plain float.
     when: Option<Py<PyAny>>,
     /// In debug mode, the stack of the call that armed the handle.
     stack: Option<Py<PyAny>>,
@@ -138,13 +140,19 @@ impl TimerHandle {
         let mut first = [Some(context), Some(callback)];
         let args = args.bind(py);
         let call = (0..args.len() + 2).map(|place| match first.get_mut(place) {
-            Some(first) => first.take().expect("each comes once").into_bound(py),
-            None => args.get_item(place - 2).expect("there are so many"),
+            Some(first) => first
+                .take()
+                .expect("each place is visited once")
+                .into_bound(py),
+            None => args
+                .get_item(place - 2)
+                .expect("the range ends with the arguments"),
         });
         PyTuple::new(py, call).map(Some)
     }
 
-    /// Keeps the callback's description in debug mode, for the `repr` of a cancelled handle.
+    /// Marks the handle as cancelled and stores its `repr`, which still describes the callback. For
+    /// debug mode.
     #[cold]
     fn keep_repr(&self, handle: &Bound<'_, Self>) -> PyResult<()> {
         let py = handle.py();
@@ -280,7 +288,8 @@ impl TimerHandle {
         self.rare(py, |rare| &rare.repr)
     }
 
-    /// Makes `isinstance` accept the handle as asyncio's class, whose memory layout differs.
+    /// Makes `isinstance` accept the handle as an `asyncio.TimerHandle`. Inheriting from that class
+    /// is impossible: its memory layout differs.
     #[getter]
     fn __class__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(Asyncio::get(py)?.timer_handle.bind(py).as_any().clone())

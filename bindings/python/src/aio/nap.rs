@@ -1,6 +1,7 @@
-//! Sleeps with microsecond precision: `ppoll` on the selector's own descriptor, which is readable when it has an event.
+//! Sleeps with microsecond precision: `ppoll` on the descriptor of the loop's epoll, which is
+//! readable when the epoll has an event.
 //!
-//! `epoll_wait` counts in milliseconds, and Python rounds up to them.
+//! `epoll_wait` itself counts milliseconds, and Python rounds timeouts up to the next one.
 
 #![allow(unsafe_code, reason = "Python gives descriptors as numbers")]
 
@@ -8,8 +9,8 @@ use pyo3::prelude::*;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Sleeps until the epoll `fd` has an event, a signal arrives, or `time` is over. Returns whether it may have an event.
-/// Releases the GIL.
+/// Sleeps until the epoll `fd` has an event, a signal arrives, or `time` is over. Releases the GIL.
+/// Returns false if the epoll has no event.
 #[cfg(target_os = "linux")]
 pub(super) fn nap(py: Python<'_>, fd: RawFd, time: Duration) -> PyResult<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -21,12 +22,14 @@ pub(super) fn nap(py: Python<'_>, fd: RawFd, time: Duration) -> PyResult<bool> {
         tv_sec: time.as_secs() as _,
         tv_nsec: time.subsec_nanos() as _,
     };
-    // SAFETY: the descriptor belongs to the loop's selector. `loop.close` closes it, and refuses to while the loop
-    // runs. If it is closed nevertheless, the calls return at once; nothing reads from it.
+    // SAFETY: the descriptor belongs to the loop's selector. `loop.close` closes it, and raises an
+    // error while the loop runs. If the program closes the descriptor nevertheless, the calls
+    // return at once; nothing reads from it.
     let selector = unsafe { BorrowedFd::borrow_raw(fd) };
     let slept = py.detach(|| {
         if time.is_zero() {
-            // Takes a third of the time of `ppoll`. A selector's events stay until they are handled.
+            // Takes a third of the time of `ppoll`. The event stays in the epoll (it is
+            // level-triggered), so `select` returns it again.
             let mut event = [MaybeUninit::<epoll::Event>::uninit()];
             return epoll::wait(selector, &mut event, Some(&timeout))
                 .map(|(events, _)| events.len());
@@ -41,7 +44,8 @@ pub(super) fn nap(py: Python<'_>, fd: RawFd, time: Duration) -> PyResult<bool> {
     }
 }
 
-/// Other systems' selectors are precise themselves: kqueue takes nanoseconds.
+/// Does not sleep: selectors of other systems are precise enough, such as kqueue, which counts
+/// nanoseconds.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn nap(_: Python<'_>, _: RawFd, _: Duration) -> PyResult<bool> {
     Ok(true)

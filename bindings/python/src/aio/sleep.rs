@@ -1,8 +1,9 @@
-//! `Sleep`: replaces the `select` method of a loop's selector. asyncio sees no timers, so it would wait only for
-//! events; `Sleep` also waits for the next deadline.
+//! `Sleep`: replaces the `select` method of a loop's selector. asyncio itself finds no timers in
+//! its heap, so it would wait only for events; `Sleep` also waits for the next deadline.
 //!
-//! A long sleep has two parts. First, `select` wakes at once for an event, but its timeout is precise only to a
-//! millisecond, and the kernel may extend it by a thousandth. The rest is a nap, which ends on time.
+//! A long sleep has two parts. The first part is a `select`, whose timeout is precise only to a
+//! millisecond, and which the kernel may extend by a thousandth; so it ends a little before the
+//! deadline. The second part is a nap (see `nap`), which ends on time.
 
 use super::base::LoopTimers;
 use super::clock;
@@ -15,10 +16,11 @@ use pyo3::{PyTraverseError, gc::PyVisit, intern, prelude::*};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// The longest wait that asyncio requests from a selector: 24 hours.
+/// The longest wait that asyncio requests from a selector: 24 hours, in nanoseconds.
 const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
 
-/// A sleep up to this long is one nap. A longer one that ends with a timer costs one more system call.
+/// Longest sleep, in nanoseconds, that consists of a nap alone. A longer sleep costs one more
+/// system call.
 const NAP: u64 = 4_000_000;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -31,7 +33,7 @@ pub(crate) struct Sleep {
     wheel: Py<Timers>,
     /// The selector's original method.
     select: Py<PyAny>,
-    /// The selector's descriptor, if `ppoll` on it is more precise than `select`, and tells the same.
+    /// The descriptor of an epoll selector, on which a nap can wait. `None` for other selectors.
     fd: Option<RawFd>,
 }
 
@@ -40,8 +42,8 @@ impl Sleep {
         self.select_for(&PyFloat::new(py, seconds))
     }
 
-    /// Returns the events that are there, after a nap of `time`. Most turns of a busy loop find none, and `select`, which
-    /// is written in Python, takes longer to say so than the system call.
+    /// Naps for `time` and returns the pending events. Most iterations of a busy loop find no
+    /// event, and the system call finds that out faster than `select`, which is written in Python.
     fn select_after<'py>(&self, py: Python<'py>, time: Duration) -> PyResult<Bound<'py, PyAny>> {
         match self.fd {
             Some(fd) if !nap(py, fd, time)? => Ok(PyList::empty(py).into_any()),
@@ -49,7 +51,7 @@ impl Sleep {
         }
     }
 
-    /// Returns the events that are there.
+    /// Returns the pending events without a sleep.
     fn select_now<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.select_after(py, Duration::ZERO)
     }
@@ -80,7 +82,8 @@ impl Sleep {
         self.select_after(py, Duration::from_nanos(left))
     }
 
-    /// Waits for events on a virtual clock; without any, moves the clock to `deadline` at once.
+    /// Returns the pending events of a loop with a virtual clock. If no event is pending, moves the
+    /// clock to `deadline` at once.
     fn jump<'py>(
         &self,
         timers: &Bound<'py, LoopTimers>,
@@ -94,7 +97,7 @@ impl Sleep {
             .call_method0(intern!(py, "_is_waiting"))?
             .is_truthy()?
         {
-            // Work in real time is pending, and its end is an event.
+            // A call of `run_in_executor` runs in real time, and its end is an event.
             return self.select_for(py.None().bind(py));
         }
         let events = self.select_now(py)?;

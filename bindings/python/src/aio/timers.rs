@@ -1,7 +1,7 @@
 //! `Timers`: the wheel of a loop, and its clock.
 //!
-//! asyncio also sees it in place of its heap (`loop._scheduled`). It has a length and yields the handles, but is false
-//! in a condition: asyncio serves its heap only if `self._scheduled` is true.
+//! `loop._scheduled`, asyncio's heap, is this object as well. It has a length and yields the
+//! handles, but is false in a condition: asyncio uses its heap only if `self._scheduled` is true.
 
 use super::clock;
 use super::handle::TimerHandle;
@@ -12,23 +12,25 @@ use pyo3::gc::PyVisit;
 use pyo3::types::{PyIterator, PyList};
 use pyo3::{PyTraverseError, prelude::*};
 
-/// Largest number of handles that become ready in one iteration. It bounds the delay of socket events, and spreads the
-/// cost of an iteration, some 10 us with its system call.
+/// Maximum number of handles that become ready in one iteration of the loop. It bounds the delay of
+/// socket events; and so many handles share the cost of an iteration, some 10 us with its system
+/// call.
 pub(super) const BATCH: usize = 256;
 
-/// Work limit in the wheel per iteration: due handles and entries that cascade, some 10 ns each.
+/// Maximum work in the wheel per iteration: the number of due handles and of entries that move to a
+/// lower level, some 10 ns each.
 const BUDGET: usize = 4096;
 
-/// Later than any clock reading: 292 years after its origin.
+/// A tick later than any clock reading: 292 years after tick 0.
 pub(super) const END: u64 = 1 << 63;
 
-/// The deadline of a timer that never fires.
+/// The tick of a timer that never fires.
 const NEVER: u64 = u64::MAX;
 
 /// The armed timers of a loop: `loop._scheduled` of `punctual.aio.EventLoop`.
 ///
-/// For inspection only: it has a length and yields the handles in no particular order. It is always false, because
-/// asyncio would otherwise use it as its heap.
+/// For inspection only: it has a length and yields the handles in no particular order. It is always
+/// false, because asyncio would otherwise use it as its heap.
 #[pyclass(frozen, weakref, module = "punctual.aio")]
 pub(crate) struct Timers {
     state: GilLock<State>,
@@ -42,7 +44,8 @@ struct State {
 
 type Queue = Wheel<Py<TimerHandle>>;
 
-/// Creates an empty queue at time `now`, so that it files the first timers near their deadlines.
+/// Creates an empty wheel whose current tick is `now`. A wheel at tick 0 would file the first
+/// timers in its highest levels.
 fn queue_at(now: u64) -> Queue {
     let mut queue = Queue::new();
     queue.pop_due(now);
@@ -71,7 +74,8 @@ impl Timers {
         self.state.with(py, |state| state.virtual_now.is_some())
     }
 
-    /// Sets a virtual clock, which never goes back.
+    /// Turns the loop's clock into a virtual one at `now`, or moves a virtual clock forward to
+    /// `now`.
     pub(super) fn set_virtual(&self, py: Python<'_>, now: u64) {
         self.state.with(py, |state| {
             state.virtual_now = Some(state.virtual_now.map_or(now, |before| before.max(now)));
@@ -110,7 +114,7 @@ impl Timers {
         self.state.with(py, |state| state.queue.next_wakeup())
     }
 
-    /// Removes the handles due at `now` in the order of their deadlines, at most one iteration's share.
+    /// Removes the handles due at `now` in the order of their deadlines, at most [`BATCH`] of them.
     pub(super) fn take_due(&self, py: Python<'_>, now: u64) -> Vec<Py<TimerHandle>> {
         // A program's own clock may return any time.
         let now = now.min(END);
@@ -127,7 +131,8 @@ impl Timers {
         due
     }
 
-    /// Releases some of the memory that a large number of timers has left. Called when no timer is armed.
+    /// Releases some of the memory that a large number of former timers occupied. Called when no
+    /// timer is armed.
     #[inline]
     pub(super) fn release_memory(&self, py: Python<'_>) {
         self.state.with(py, |state| {

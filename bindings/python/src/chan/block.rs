@@ -2,14 +2,16 @@
 //!
 //! # Ground rules
 //!
-//! - Everything but the sleep itself runs under the GIL. Only the driver's thread uses channels without it. Locks are
-//!   taken in the order GIL, channel.
-//! - A blocked thread uses no processor time. On the main thread a signal ends the sleep: the kernel delivers the
-//!   process's signals to this thread, and they interrupt a futex. Then Python's handlers run, and their exceptions
-//!   propagate. A signal that arrives between the last check and the sleep, or on another thread, is found by a poll
-//!   after 13 ms, 130 ms, and every 1.3 s from then on; these times do not coincide with those of tickers.
-//! - An operation that ends with an exception has received and sent nothing: it leaves the channels before handlers
-//!   run, and rejoins them afterwards.
+//! - Everything but the sleep itself runs under the GIL. Only the thread of the timer driver uses
+//!   channels without the GIL. Locks are taken in the order GIL, channel.
+//! - A blocked thread uses no processor time. On the main thread a signal ends the sleep: the
+//!   kernel delivers the process's signals to this thread, and they interrupt a futex. Then
+//!   Python's handlers run, and their exceptions propagate. A signal that arrives between the last
+//!   check and the sleep, or on another thread, does not end the sleep. So the thread also polls
+//!   for signals: after 13 ms, 130 ms, and every 1.3 s from then on. These odd numbers rarely
+//!   coincide with the periods of tickers.
+//! - An operation that ends with an exception has received and sent nothing: the operation leaves
+//!   the queues of its channels before signal handlers run, and joins them again afterwards.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -27,7 +29,7 @@ use crate::time::Timer;
 pub(super) enum Case<'a> {
     /// A receive, maybe from a timer's channel.
     Receive(&'a Channel<Item>, Option<&'a Timer>),
-    /// A send. `None` while the item is in the channel's queue, and after it was sent.
+    /// A send and its item. `None` while the item is in the channel's queue, and after it was sent.
     Send(&'a Channel<Item>, Option<Item>),
     /// An operation on the nil channel.
     Never,
@@ -52,7 +54,8 @@ impl Case<'_> {
         }
     }
 
-    /// Queues the case. Returns false if it is ready.
+    /// Adds the case to the queue of its channel. Returns false, and adds nothing, if the case is
+    /// ready.
     fn join(&mut self, py: Python<'_>, waiter: &Arc<Waiter<Item>>, number: u32) -> bool {
         match self {
             Case::Receive(channel, timer) => {
@@ -95,7 +98,7 @@ pub(super) fn poll(cases: &mut [Case<'_>]) -> Option<(usize, Outcome<Item>)> {
     None
 }
 
-/// Performs one of the cases as soon as one is ready. Blocks forever if none can become ready.
+/// Performs one of the cases as soon as one is ready. Blocks forever if no case can become ready.
 ///
 /// # Errors
 ///
@@ -126,6 +129,8 @@ pub(super) fn wait(py: Python<'_>, cases: &mut [Case<'_>]) -> PyResult<(usize, O
     }
 }
 
+/// Removes the operation from the queues of its channels, and puts unsent items back into the
+/// cases.
 fn leave(cases: &mut [Case<'_>], waiter: &Arc<Waiter<Item>>) {
     let mut unsent = Vec::new();
     for case in cases.iter() {
@@ -159,7 +164,7 @@ impl Signals {
         }
     }
 
-    /// Returns the longest time to sleep.
+    /// Returns the maximum length of the next sleep; `None` for no maximum.
     pub(crate) fn poll_interval(&self) -> Option<Duration> {
         self.poll_interval
     }
@@ -179,7 +184,7 @@ fn on_main_thread() -> bool {
     rustix::thread::gettid() == rustix::process::getpid()
 }
 
-/// Unknown on this system, so every thread checks.
+/// Returns true on every thread: this system has no cheap check, so every thread polls for signals.
 #[cfg(not(target_os = "linux"))]
 fn on_main_thread() -> bool {
     true

@@ -1,14 +1,17 @@
-//! A channel after Go's: its state, and its operations that do not block. Independent of Python.
+//! A channel like those of Go: its state, and its operations that do not block. Independent of
+//! Python.
 //!
 //! # Ground rules
 //!
-//! - One mutex guards all state. It is held for a few instructions, never while anything blocks, wakes or is dropped.
-//!   Leftover items are returned, so that the caller drops them.
-//! - A blocked operation has an entry with a [`Waiter`] in the queue of each of its channels. The thread that completes
-//!   the waiter removes the entry that won; the waiting thread removes the others. Entries whose waiter has ended are
-//!   skipped and left to their thread, since they may contain an item.
-//! - Receivers wait only while the buffer is empty and the channel is open, senders only while the buffer is full and
-//!   the channel is open. Registration checks this under the same lock, so no wake-up is lost.
+//! - One mutex guards all state. It is held for a few instructions, never while a thread blocks or
+//!   an item is dropped. Methods return the items that they remove, so that the caller drops them.
+//! - A blocked operation has an entry with a [`Waiter`] in the queue of each of its channels. The
+//!   thread that completes the waiter removes the entry of the completed case; the waiting thread
+//!   removes its other entries. All other threads skip entries whose waiter has ended and leave
+//!   them in the queue, since they may contain an item.
+//! - Receivers wait only while the buffer is empty and the channel is open, senders only while the
+//!   buffer is full and the channel is open. Registration checks this under the same lock, so no
+//!   wake-up is lost.
 //! - An empty channel without waiters has no allocation of its own.
 
 use std::collections::VecDeque;
@@ -27,7 +30,8 @@ struct State<T> {
     closed: bool,
 }
 
-/// Timers have a buffer of one item, and most other channels of none or one. The box keeps these small.
+/// Buffered items. A timer's channel buffers one item, and most other channels buffer at most one.
+/// The box keeps those channels small.
 #[allow(clippy::box_collection)]
 enum Buffer<T> {
     One(Option<T>),
@@ -77,7 +81,7 @@ impl<T> Channel<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Receives without blocking: an item, or the news that the channel is closed and empty.
+    /// Receives without blocking. Returns `None` if the channel is open and has no item.
     #[inline]
     pub(crate) fn try_receive(&self) -> Option<Outcome<T>> {
         self.lock().try_receive()
@@ -89,7 +93,7 @@ impl<T> Channel<T> {
         self.lock().try_send(item)
     }
 
-    /// Queues a receiver. Returns false if it need not wait.
+    /// Queues a receiver. Returns false, and queues nothing, if the receiver need not wait.
     pub(crate) fn wait_to_receive(&self, waiter: &Arc<Waiter<T>>, case: u32) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
@@ -211,7 +215,7 @@ impl<T> Channel<T> {
         items
     }
 
-    /// Passes every item to `visit`; none if the channel is locked.
+    /// Passes every item to `visit`. Does nothing if the channel is locked.
     pub(crate) fn visit<E>(&self, mut visit: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
         let Ok(state) = self.state.try_lock() else {
             return Ok(());
@@ -262,7 +266,7 @@ impl<T> State<T> {
                         return Ok(());
                     }
                     Err(Outcome::Received(back)) => item = back,
-                    Err(_) => unreachable!("a refused outcome comes back as it was"),
+                    Err(_) => unreachable!("`complete` returns the refused outcome unchanged"),
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! Items of channels: Python objects, or plain values, which the driver's thread sends without the GIL.
+//! Items of channels: Python objects, or plain values, which the thread of the timer driver can
+//! send without the GIL.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -56,7 +57,7 @@ impl Dtype {
         }
     }
 
-    /// Parses a type given as a name, as the Python type for it, or as an object with a `dtype`.
+    /// Parses a type: a name, the class `object` or `float`, or an object whose `dtype` is a name.
     pub(crate) fn of(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = spec.py();
         if spec.is(py.get_type::<PyAny>()) {
@@ -114,7 +115,8 @@ impl Dtype {
         }
     }
 
-    /// Returns the item that a receive from a closed channel gets.
+    /// Returns the item that a receive from a closed channel yields. `None` stands for Python's
+    /// None.
     pub(crate) fn zero(self) -> Option<Item> {
         match self {
             Dtype::Object => None,
@@ -132,7 +134,8 @@ fn expected(what: &str, object: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("type mismatch: expect {what}, got {found}"))
 }
 
-/// Replaces a `TypeError` from the conversion; any other exception comes from the object and propagates.
+/// Replaces a `TypeError` of a conversion with the text of [`expected`]. Any other exception comes
+/// from the object itself (from its `__float__`) and is returned unchanged.
 fn mismatch(what: &str, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyTypeError>(object.py()) {
         expected(what, object)

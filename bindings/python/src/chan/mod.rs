@@ -1,6 +1,7 @@
-//! Channels: `chan`, `select`, `default`, `nilchan`.
+//! Channels after Go's and pygolang's: `chan`, `select`, `default`, `nilchan`.
 //!
-//! - `channel` is a channel's state and `waiter` a waiting operation; both are independent of Python.
+//! - `channel` is a channel's state and `waiter` a waiting operation; both are independent of
+//!   Python.
 //! - `item` is the type of a channel's items.
 //! - `block` blocks without the GIL, and handles signals meanwhile.
 //! - `object` and `select` are the Python API; `view` links a timer to its channel's object.
@@ -27,7 +28,7 @@ pyo3::create_exception!(
     punctual,
     PanicError,
     PyRuntimeError,
-    "What would be a panic in Go: a send on a closed channel, a second close, a reset of an armed timer."
+    "Raised where Go would panic: a send on a closed channel, a second close; or a reset of an armed timer."
 );
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -13,24 +13,26 @@ use super::item::{Dtype, Item};
 use super::waiter::Outcome;
 use crate::time::{Ticker, Timer};
 
-/// A channel after Go's, for passing items between threads.
+/// A channel like those of Go, for passing items between threads.
 ///
 /// `chan(size)` buffers up to `size` items. With the default of 0 a sender waits for its receiver.
-/// Waiting threads are served first come, first served. A wait releases the GIL, and Ctrl-C ends it.
+/// Waiting threads are served in the order in which they began to wait. A wait releases the GIL,
+/// and Ctrl-C ends it.
 ///
 /// `dtype` is the type of the items, by pygolang's names: `object` (the default), `"C.double"` (or
 /// `float`), `"C.int"`, `"C.bool"`, `"C.structZ"`. Sending anything else raises `TypeError`.
 ///
 /// Iteration receives items until the channel is closed. `len` is the number of buffered items.
 ///
-/// A thread of the parent process that waits on a channel does not exist in the child after a fork: the
-/// child neither sends to it nor receives from it.
+/// After a fork, threads of the parent process that wait on a channel do not exist in the child:
+/// the child neither sends to them nor receives from them.
 #[pyclass(frozen, name = "chan", module = "punctual")]
 pub(crate) struct Chan {
     link: Link,
 }
 
-/// Location of the channel. A timer's channel lies in the timer, which lives as long as its channel.
+/// Location of the channel. A timer contains its channel; the `Chan` of that channel keeps the
+/// timer alive.
 enum Link {
     Own(Box<Channel<Item>>, Dtype),
     Timer(Py<Timer>),
@@ -68,8 +70,8 @@ impl Chan {
         Ok(all[at.unwrap_or(0)].clone_ref(py))
     }
 
-    /// Returns the channel, or `None` for the nil channel. Readers of its items use
-    /// [`current`](Chan::current).
+    /// Returns the channel, or `None` for the nil channel. Code that looks at its items calls
+    /// [`current`](Chan::current) instead.
     fn channel(&self) -> Option<&Channel<Item>> {
         match &self.link {
             Link::Own(channel, _) => Some(channel),
@@ -87,7 +89,7 @@ impl Chan {
         }
     }
 
-    /// Returns the channel, after its timer, if due, has sent the time.
+    /// Returns the channel. If it belongs to a due timer, the timer first sends the time.
     fn current(&self, py: Python<'_>) -> Option<&Channel<Item>> {
         if let Some(timer) = self.timer() {
             timer.send_if_due(py);
@@ -121,7 +123,7 @@ impl Chan {
         }
     }
 
-    /// Returns the value that a receive from the closed channel gets.
+    /// Returns the value that a receive from the closed channel yields.
     pub(super) fn zero(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.dtype().zero() {
             Some(item) => item.into_object(py),
@@ -148,8 +150,8 @@ pub(super) fn sent_on_closed() -> PyErr {
     PanicError::new_err("send on closed channel")
 }
 
-/// Returns the number of receivers and senders that wait on a channel, for tests; each case of a select
-/// counts.
+/// Returns the number of receivers and senders that wait on a channel, for tests; each case of a
+/// select counts.
 #[pyfunction]
 #[pyo3(signature = (channel, /))]
 pub(super) fn _waiting(channel: &Bound<'_, Chan>) -> (usize, usize) {
@@ -184,8 +186,8 @@ impl Chan {
 
     /// Sends an item. Blocks while no receiver waits and the buffer is full.
     ///
-    /// Raises `PanicError` if the channel is closed, before or during the wait, and `TypeError` if the
-    /// item does not have the channel's type.
+    /// Raises `PanicError` if the channel is closed, before or during the wait, and `TypeError` if
+    /// the item does not have the channel's type.
     #[pyo3(signature = (item, /))]
     fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = item.py();
@@ -204,7 +206,8 @@ impl Chan {
 
     /// Receives an item. Blocks until there is one.
     ///
-    /// Returns the type's zero (`None`, 0.0, 0 or False) at once if the channel is closed and empty.
+    /// Returns the type's zero (`None`, 0.0, 0 or False) at once if the channel is closed and
+    /// empty.
     pub(crate) fn recv(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.receive(py)? {
             Some(item) => Ok(item),
@@ -224,8 +227,8 @@ impl Chan {
 
     /// Closes the channel. Buffered items can still be received; sends are no longer possible.
     ///
-    /// Raises `PanicError` if the channel is already closed or is the nil channel. Waiting senders get a
-    /// `PanicError`.
+    /// Raises `PanicError` if the channel is already closed or is the nil channel. Waiting senders
+    /// get a `PanicError`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match self.current(py).map(Channel::close) {
             Some(Ok(())) => Ok(()),

@@ -27,7 +27,7 @@ impl Default {
     }
 }
 
-/// A case as the caller passed it.
+/// A parsed argument of `select`.
 enum CaseArg<'py> {
     Recv(Bound<'py, Chan>),
     /// `recv_`, with Go's "comma ok".
@@ -38,15 +38,16 @@ enum CaseArg<'py> {
 
 /// Performs one of several sends and receives, as soon as one is ready.
 ///
-/// Each case is `c.recv`, `c.recv_`, `(c.send, item)` or `default`. If several cases are ready, one is
-/// chosen at random. If none is ready, `default` is chosen; without a `default` the call blocks. Cases
-/// on the nil channel are never ready, and a select without cases blocks forever.
+/// Each case is `c.recv`, `c.recv_`, `(c.send, item)` or `default`. If several cases are ready, one
+/// is chosen at random. If none is ready, `default` is chosen; without a `default` the call blocks.
+/// Cases on the nil channel are never ready, and a select without cases blocks forever.
 ///
-/// Returns `(index, value)`: the index of the case, and the received value: the item for `recv`, `(item,
-/// ok)` for `recv_`, `None` for a send and for `default`.
+/// Returns `(index, value)`: the index of the case, and the received value: the item for `recv`,
+/// `(item, ok)` for `recv_`, `None` for a send and for `default`.
 ///
-/// Raises `PanicError` if the chosen case is a send on a closed channel, `TypeError` if an argument is
-/// not a case or an item does not have the channel's type, and `ValueError` for a second `default`.
+/// Raises `PanicError` if the chosen case is a send on a closed channel, `TypeError` if an argument
+/// is not a case or an item does not have the channel's type, and `ValueError` for a second
+/// `default`.
 #[pyfunction]
 #[pyo3(signature = (*cases))]
 pub(super) fn select<'py>(cases: &Bound<'py, PyTuple>) -> PyResult<(usize, Py<PyAny>)> {

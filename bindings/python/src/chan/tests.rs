@@ -1,6 +1,7 @@
-//! Channels used by plain threads instead of Python's, which also produces the interleavings that the GIL excludes.
+//! Tests of channels with plain threads. Without Python's GIL, more interleavings of the threads
+//! happen.
 
-#![allow(dead_code)] // the class needs more than these tests
+#![allow(dead_code)] // the Python class uses more methods than these tests
 
 #[path = "channel.rs"]
 mod channel;
@@ -219,7 +220,7 @@ fn an_ended_select_keeps_its_unsent_items() {
     assert_eq!(left.wait_to_send(&waiter, 0, Box::new(1)), Ok(()));
     assert_eq!(right.wait_to_send(&waiter, 1, Box::new(2)), Ok(()));
     assert_eq!(right.try_receive(), Some(Outcome::Received(Box::new(2))));
-    // The waiter has ended, so no one may take its entry in the other queue.
+    // The waiter has ended, so no receive may take its item in the other queue.
     assert_eq!(left.try_receive(), None);
     let other = Arc::new(Waiter::new());
     assert!(left.wait_to_receive(&other, 0), "no sender waits");
@@ -240,7 +241,8 @@ fn a_fork_has_no_waiting_operations() {
     assert_eq!(other.close(), Ok(()));
 }
 
-/// Every item arrives once, even if threads send and receive plainly or by selects on both channels in both directions.
+/// Every item arrives once. Some threads use one channel at a time; others use selects that send on
+/// one channel or receive from the other.
 #[test]
 fn concurrent_operations_lose_and_duplicate_nothing() {
     const THREADS: usize = 4;

@@ -1,6 +1,7 @@
-//! The link from a timer to the object of its channel.
+//! The link from a timer to the Python object of its channel, `timer.c`.
 //!
-//! The object keeps the timer alive, so the timer must not keep the object alive; but `timer.c is timer.c` must hold.
+//! The object keeps the timer alive, so the timer must not keep the object alive. Nevertheless
+//! `timer.c is timer.c` must hold, so the timer has a weak reference.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +13,7 @@ use crate::gil::GilCell;
 /// Weak reference to the channel's object.
 pub(crate) struct View(GilCell<Address>);
 
-/// Address of the object, or one of the two constants below.
+/// Address of the object, or one of the constants [`NEVER`] and [`GONE`].
 #[derive(Clone, Copy, PartialEq)]
 struct Address(*mut pyo3::ffi::PyObject);
 
@@ -35,7 +36,7 @@ impl View {
         self.0.get(py) == NEVER
     }
 
-    /// Returns the object; creates it with `make` if there is none.
+    /// Returns the object. Creates it with `make` if it does not exist.
     pub(crate) fn object<'py>(
         &self,
         py: Python<'py>,
@@ -43,8 +44,8 @@ impl View {
     ) -> PyResult<Bound<'py, Chan>> {
         let address = self.0.get(py);
         if address != NEVER && address != GONE {
-            // SAFETY: the object is a `Chan` and not freed: its `Drop` calls `forget` under the GIL, which has been
-            // held since its last reference was dropped.
+            // SAFETY: the object is a `Chan` and not freed: its `Drop` calls `forget` under the
+            // GIL, which has been held since its last reference was dropped.
             return Ok(unsafe { Bound::from_borrowed_ptr(py, address.0).cast_into_unchecked() });
         }
         let chan = Bound::new(py, make())?;

@@ -1,14 +1,16 @@
 //! One blocked operation, maybe on several channels at once.
 //!
-//! It ends once: by the first call of [`Waiter::complete`], or by [`Waiter::withdraw`] of the waiting thread.
-//! `progress` holds the outcome; `done` is only the futex that the thread sleeps on.
+//! The operation ends once: with the first call of [`Waiter::complete`] by another thread, or with
+//! [`Waiter::withdraw`] by the waiting thread. `progress` holds the outcome; `done` is only the
+//! futex that the thread sleeps on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Number of forks in this process's history. Waiters from before the last fork do not exist in this process: they are
-/// never completed, and the next live waiter is served instead.
+/// Number of forks in this process's history. The threads of waiters from before the last fork do
+/// not exist in this process, so such waiters are never completed, and the next live waiter is
+/// served instead.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) fn forks() -> u32 {
@@ -60,7 +62,7 @@ impl<T> Waiter<T> {
         Self::of_process(forks())
     }
 
-    /// Creates a waiter of the process with this number of forks.
+    /// Creates a waiter that belongs to the process with this number of forks in its history.
     pub(crate) fn of_process(forks: u32) -> Self {
         Waiter {
             done: AtomicU32::new(0),
@@ -76,7 +78,8 @@ impl<T> Waiter<T> {
         self.done.load(Ordering::Acquire) == 0 && self.forks == forks()
     }
 
-    /// Completes the operation by this case and wakes its thread. Returns the outcome if the waiter has already ended.
+    /// Completes the operation by this case and wakes its thread. Returns the outcome if the waiter
+    /// has already ended.
     pub(crate) fn complete(&self, case: u32, outcome: Outcome<T>) -> Result<(), Outcome<T>> {
         if self.forks != forks() {
             return Err(outcome);
@@ -92,7 +95,8 @@ impl<T> Waiter<T> {
         Ok(())
     }
 
-    /// Ends the operation on its own thread. Returns the case and the outcome if it was completed before.
+    /// Ends the operation; only its own thread may call this. Returns the case and the outcome if
+    /// the operation was completed before.
     pub(crate) fn withdraw(&self) -> Option<(usize, Outcome<T>)> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *progress, Progress::Over);
@@ -104,7 +108,8 @@ impl<T> Waiter<T> {
         }
     }
 
-    /// Sleeps until the waiter is completed, a signal is delivered to this thread, or `limit` has passed.
+    /// Sleeps until the waiter is completed, a signal is delivered to this thread, or `limit` has
+    /// passed.
     #[cfg(target_os = "linux")]
     pub(crate) fn sleep(&self, limit: Option<Duration>) -> Woken {
         use rustix::thread::futex;

@@ -1,4 +1,4 @@
-//! The iterator over due timers: it pops each when asked for the next.
+//! The iterator over due timers. Each step pops one timer from the queue.
 
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
@@ -15,7 +15,7 @@ pub(crate) enum Source {
 #[pyclass(frozen, module = "punctual.queue", name = "_Due")]
 pub(crate) struct Due {
     source: Source,
-    /// Reading of the clock.
+    /// Tick of the clock reading that the caller passed to `due`.
     now: u64,
 }
 

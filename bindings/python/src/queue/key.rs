@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyKeyError, PyOverflowError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-/// A key as the caller passed it. Any int is accepted: a wrong one is stale.
+/// A key that the caller passed. Any int is accepted; an int that is no key counts as a stale key.
 pub(crate) struct Key(Option<TimerKey>);
 
 impl Key {
@@ -17,7 +17,8 @@ impl Key {
         self.0
     }
 
-    /// Converts the operand of `in`: any object is allowed, only keys are found.
+    /// Converts the operand of `in`, which may be any object. Returns `None` for an object that is
+    /// not an int.
     #[inline]
     pub(crate) fn sought(object: &Bound<'_, PyAny>) -> Option<TimerKey> {
         object.extract::<Key>().ok()?.timer()
@@ -43,7 +44,8 @@ pub(crate) fn bits(key: TimerKey) -> i64 {
     key.to_bits().cast_signed()
 }
 
-/// Converts a key for Python. Signed, because Python converts signed numbers in half the time.
+/// Converts a key to a Python int. The int is signed, because Python converts signed numbers in
+/// half the time.
 #[inline]
 pub(crate) fn given(py: Python<'_>, key: TimerKey) -> Bound<'_, PyInt> {
     let Ok(int) = bits(key).into_pyobject(py);
@@ -66,7 +68,7 @@ impl Fallback {
     /// Returns the found value or the default.
     ///
     /// # Errors
-    /// `KeyError` without either.
+    /// `KeyError` if there is neither a value nor a default.
     #[inline]
     pub(crate) fn or(
         self,

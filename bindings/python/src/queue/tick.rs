@@ -1,8 +1,9 @@
 //! Conversion of Python numbers to ticks of the queues.
 //!
-//! A tick contains the bits of a float, arranged so that they sort like the floats. So a deadline may have any unit and
-//! is returned unchanged, and the queues, which compare ticks, never round. Other numbers are converted to floats: a
-//! deadline rounds up and a reading of the clock rounds down, so nothing fires early.
+//! A tick is the bit pattern of a float, changed so that ticks sort like the floats. So a deadline
+//! may have any unit and is returned unchanged, and the queues, which only compare ticks, never
+//! round. Numbers that are not floats are converted to floats: a deadline rounds up and a reading
+//! of the clock rounds down, so no timer fires early.
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,22 +11,22 @@ use pyo3::types::{PyFloat, PyInt};
 
 const SIGN: u64 = 1 << 63;
 
-/// Every integer up to this one is exact as a float.
+/// Every integer between `-EXACT` and `EXACT` is exact as a float.
 const EXACT: i64 = 1 << 53;
 
-/// Returns the tick of a deadline: rounded up, unless it is exactly a float.
+/// Returns the tick of a deadline, which is rounded up if it is not exactly a float.
 #[inline]
 pub(crate) fn of_deadline(number: &Bound<'_, PyAny>) -> PyResult<u64> {
     tick(number, Rounding::Up)
 }
 
-/// Returns the tick of a clock reading: rounded down, unless it is exactly a float.
+/// Returns the tick of a clock reading, which is rounded down if it is not exactly a float.
 #[inline]
 pub(crate) fn of_reading(number: &Bound<'_, PyAny>) -> PyResult<u64> {
     tick(number, Rounding::Down)
 }
 
-/// Returns the number of a tick.
+/// Returns the float of a tick.
 #[inline]
 pub(crate) fn number(tick: u64) -> f64 {
     f64::from_bits(if tick & SIGN != 0 { tick ^ SIGN } else { !tick })
@@ -73,7 +74,8 @@ fn rounded(number: &Bound<'_, PyAny>, rounding: Rounding) -> PyResult<f64> {
         }
         Err(error) => return Err(error),
     };
-    // Python compares its numbers exactly. Numbers that do not compare with floats are used as converted.
+    // Python compares its numbers with floats exactly. A number that does not compare with floats
+    // is used as converted.
     let outcome = match rounding {
         Rounding::Up => number.gt(nearest),
         Rounding::Down => number.lt(nearest),

@@ -1,4 +1,4 @@
-//! The classes `Wheel` and `Heap`: the same methods on the Rust queues of these names.
+//! The classes `Wheel` and `Heap`: the same methods on `punctual::Wheel` and `punctual::Heap`.
 
 use parking_lot::Mutex;
 use punctual::Expired;
@@ -37,8 +37,9 @@ macro_rules! timer_queue {
 
             /// Arms a timer and returns its key.
             ///
-            /// The deadline is a number in any unit; a timer with a past deadline is due at once, one with
-            /// `float("inf")` never fires. Raises ValueError if the deadline is NaN.
+            /// The deadline is a number in any unit. A timer with a past deadline is due at once; a
+            /// timer with the deadline `float("inf")` never fires. Raises ValueError if the
+            /// deadline is NaN.
             #[pyo3(signature = (deadline, value, /))]
             fn insert<'py>(
                 &self,
@@ -52,8 +53,8 @@ macro_rules! timer_queue {
 
             /// Cancels a timer and returns its value.
             ///
-            /// If the timer has fired or was removed, returns the default; without a default, raises
-            /// KeyError.
+            /// If the timer has fired or was removed, returns the default; without a default,
+            /// raises KeyError.
             #[pyo3(signature = (key, default=Fallback(None), /), text_signature = "($self, key, default=..., /)")]
             fn remove(&self, key: &Bound<'_, PyAny>, default: Fallback) -> PyResult<Py<PyAny>> {
                 let timer = key.extract::<Key>()?.timer();
@@ -63,8 +64,8 @@ macro_rules! timer_queue {
 
             /// Moves a timer to another deadline, earlier or later; its key stays valid.
             ///
-            /// It becomes the last of the timers with an equal deadline. Raises KeyError if it has fired or
-            /// was removed.
+            /// The timer becomes the last of the timers with an equal deadline. Raises KeyError if
+            /// it has fired or was removed.
             #[pyo3(signature = (key, deadline, /))]
             fn reset(&self, key: &Bound<'_, PyAny>, deadline: &Bound<'_, PyAny>) -> PyResult<()> {
                 let timer = key.extract::<Key>()?.timer();
@@ -100,21 +101,22 @@ macro_rules! timer_queue {
                 self.timers.lock().next_deadline().map(tick::number)
             }
 
-            /// Removes the first timer that is due at `now`. Returns its deadline and value; None if no timer
-            /// is due.
+            /// Removes the first timer that is due at `now`. Returns its deadline and value; None
+            /// if no timer is due.
             ///
-            /// The first timer is the one with the earliest deadline, and among equal ones the one armed
-            /// first.
+            /// The first timer is the timer with the earliest deadline; of several timers with this
+            /// deadline, the timer that was armed first.
             #[pyo3(signature = (now, /))]
             fn pop_due(&self, now: &Bound<'_, PyAny>) -> PyResult<Option<(f64, Py<PyAny>)>> {
                 let now = tick::of_reading(now)?;
                 Ok(self.take_due(now).map(|timer| (tick::number(timer.deadline), timer.value)))
             }
 
-            /// Removes all timers that are due at `now`, one after another. Returns an iterator over their
-            /// values.
+            /// Removes all timers that are due at `now`, one after another. Returns an iterator
+            /// over their values.
             ///
-            /// Timers may be armed, reset and removed meanwhile; one armed for `now` or earlier is included.
+            /// The program may arm, reset and remove timers during the iteration. A timer armed
+            /// meanwhile for `now` or earlier is included.
             #[pyo3(signature = (now, /))]
             fn due(slf: Bound<'_, Self>, now: &Bound<'_, PyAny>) -> PyResult<Due> {
                 let now = tick::of_reading(now)?;
@@ -135,8 +137,8 @@ macro_rules! timer_queue {
 
             /// Cancels all timers; their keys become stale.
             fn clear(&self, py: Python<'_>) {
-                // An additional reference keeps each value alive until the lock is free: its `__del__` may
-                // use the queue.
+                // An additional reference keeps each value alive until the lock is released: the
+                // value's `__del__` may use the queue.
                 let mut values = Vec::new();
                 {
                     let mut timers = self.timers.lock();
@@ -202,8 +204,8 @@ timer_queue!(
     "Timers in a hierarchical timing wheel: arming, cancelling and re-arming are O(1), for any number of timers."
     ""
     "A deadline is a number in a unit of your choice: seconds of time.monotonic(), milliseconds, ticks."
-    "Nothing fires before its deadline. Timers fire in the order of their deadlines, equal ones in"
-    "the order in which they were armed. The queue never reads a clock: you pass the time to it."
+    "No timer fires before its deadline. Timers fire in the order of their deadlines; timers with equal"
+    "deadlines fire in the order in which they were armed. The queue never reads a clock: you pass the time."
     ""
     ">>> from punctual.queue import Wheel"
     ">>> timeouts = Wheel()"

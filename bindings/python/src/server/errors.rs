@@ -8,8 +8,9 @@ use punctual_server::{MoveError, StartError};
 use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyOverflowError, PyRuntimeError, PyValueError};
 
-/// The error of using a server in a fork of the process that started it.
+/// The error of a call in a fork of the process that started the server.
 pub(super) struct ForkedError {
+    /// Process that started the server.
     pub(super) parent: u32,
 }
 
@@ -17,8 +18,8 @@ impl From<ForkedError> for PyErr {
     fn from(error: ForkedError) -> Self {
         let parent = error.parent;
         PyRuntimeError::new_err(format!(
-            "this server belongs to process {parent}, and this is a fork of it: clients may connect to it from here, but \
-             only process {parent} can start, stop or ask it; make another Server here"
+            "this server belongs to process {parent}, and this process is a fork of it: clients here may connect to the \
+             server, but only process {parent} can start, stop or query it; create another Server here"
         ))
     }
 }
@@ -54,10 +55,11 @@ pub(super) fn start_error(error: StartError) -> PyErr {
     }
 }
 
-/// Creates an `OSError` with the system's number, so that Python picks the subclass, such as `PermissionError`.
+/// Creates an `OSError` with the system's number, so that Python picks the subclass, such as
+/// `PermissionError`.
 fn os_error(error: &io::Error, text: &str) -> PyErr {
     match error.raw_os_error() {
-        // Python shows the number itself.
+        // Python's message begins with the number.
         Some(errno) => {
             let text = text.replace(&format!(" (os error {errno})"), "");
             PyOSError::new_err((errno, text))

@@ -1,5 +1,5 @@
-//! The queue between a server's log and a Python thread. The server's threads never run Python, and never wait for the
-//! reader.
+//! The queue between a server's log and a Python thread. The server's threads never run Python, and
+//! never wait for the reader.
 
 use parking_lot::{Condvar, Mutex};
 use punctual_server::log::{Level, Logger};
@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Capacity of the queue; further lines are only counted.
+/// Capacity of the queue. While the queue is full, new lines are only counted.
 const LINES_MAX: usize = 10_000;
 
-/// The lines of a server's log. Iteration yields `(level, message)`, with a level of Python's `logging`, blocks for
-/// more, and ends when the server has stopped.
+/// The lines of a server's log. Iteration yields `(level, message)`, with a level of Python's
+/// `logging`. It blocks while the queue is empty, and ends when the server has stopped.
 #[pyclass(frozen, module = "punctual._punctual")]
 pub(super) struct LogLines {
     log: Arc<Log>,
@@ -31,7 +31,7 @@ struct Waiting {
     ended: bool,
 }
 
-/// The server's end of the log. Dropping it ends the log.
+/// The writing end of the log. Dropping it ends the log.
 pub(super) struct LogWriter {
     log: Arc<Log>,
 }
@@ -79,7 +79,9 @@ impl Log {
                 0 if state.ended => return None,
                 0 => self.changed.wait(&mut state),
                 lost => {
-                    return Some((Level::Warning, format!("{lost} lines of this log are lost")));
+                    let text =
+                        format!("{lost} lines of this log were lost: the reader was too slow");
+                    return Some((Level::Warning, text));
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! The embedded server, for `python/punctual/server.py`.
 //!
-//! Ground rules: the server's threads never run Python. A method that waits for them releases the GIL first, and only
-//! then locks the server. A fork has the server's memory but not its threads: methods check the process id before they
-//! lock, because another thread may have held the lock during the fork.
+//! Ground rules: the server's threads never run Python. A method that waits for them releases the
+//! GIL first, and only then locks `state`. A fork of the process has the server's memory but not
+//! its threads: methods compare the process ID before they lock `state`, because another thread may
+//! have held the lock during the fork.
 
 mod errors;
 mod log;
@@ -32,6 +33,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyclass(frozen, module = "punctual._punctual")]
 struct NativeServer {
     builder: Builder,
+    /// Names of the given options that have no effect.
     without_effect: Vec<&'static str>,
     threads: usize,
     is_virtual: bool,
@@ -46,7 +48,7 @@ struct NativeServer {
 /// State that starting and stopping change.
 struct State {
     server: Option<Server>,
-    /// The log, which ends after the server that writes it.
+    /// The log of the running server. It is dropped after the server, which writes to it.
     log: Option<LogWriter>,
     /// Host for clients to connect to.
     host: String,
@@ -55,7 +57,7 @@ struct State {
 }
 
 impl State {
-    /// Stops the server, if any, and ends its log after the last lines.
+    /// Stops the server, if it runs, and then ends its log.
     fn end(&mut self) {
         drop(self.server.take());
         drop(self.log.take());
@@ -64,7 +66,7 @@ impl State {
 
 #[pymethods]
 impl NativeServer {
-    /// `port` is None without TCP, 0 for any free port.
+    /// `port` is 0 for any free port, and None for no TCP port.
     #[new]
     fn new(port: Option<u16>, options: Vec<(String, String)>) -> PyResult<Self> {
         let mut builder = match port {
@@ -127,13 +129,13 @@ impl NativeServer {
     /// Returns whether this process is a fork of the one that started the server.
     #[getter]
     fn is_inherited(&self) -> bool {
-        self.own().is_err()
+        self.check_process().is_err()
     }
 
     /// Returns host and port.
     fn address(&self, py: Python<'_>) -> (String, u16) {
         if self.is_inherited() {
-            // A fork only reads, and its copy of the lock may be held forever.
+            // In a fork, a thread that does not exist may hold the lock forever.
             return self
                 .state
                 .try_lock()
@@ -153,12 +155,13 @@ impl NativeServer {
             })
     }
 
-    /// Starts the server unless it runs. Returns whether it did. The log goes to `log` until the server stops.
+    /// Starts the server unless it runs. Returns false if it was running. The log goes to `log`
+    /// until the server stops.
     #[pyo3(signature = (log=None))]
     fn start(&self, py: Python<'_>, log: Option<Bound<'_, LogLines>>) -> PyResult<bool> {
-        // First of all, so that the reader sees the log's end even if the start fails.
+        // The writer is created first: its drop ends the log, even if the start fails.
         let log = log.map(|log| LogWriter::of(&log));
-        self.own()?;
+        self.check_process()?;
         py.detach(|| self.start_now(log)).map_err(start_error)
     }
 
@@ -171,12 +174,12 @@ impl NativeServer {
 
     /// Returns the server's clock in Unix seconds.
     fn now(&self, py: Python<'_>) -> PyResult<f64> {
-        self.ask(py, |server| Ok(unix_seconds(server.now())))
+        self.with_server(py, |server| Ok(unix_seconds(server.now())))
     }
 
     /// Advances the clock by `micros`. Returns the new time in Unix seconds.
     fn advance(&self, py: Python<'_>, micros: u64) -> PyResult<f64> {
-        self.ask(py, |server| {
+        self.with_server(py, |server| {
             let to = server.advance(Duration::from_micros(micros));
             to.map(unix_seconds).map_err(move_error)
         })
@@ -184,7 +187,7 @@ impl NativeServer {
 
     /// Sets the clock to `micros` of Unix time.
     fn set_time(&self, py: Python<'_>, micros: u64) -> PyResult<()> {
-        self.ask(py, |server| {
+        self.with_server(py, |server| {
             let to = server.set_time(UNIX_EPOCH + Duration::from_micros(micros));
             to.map(drop).map_err(move_error)
         })
@@ -204,7 +207,7 @@ impl NativeServer {
             builder = builder.logger(log.logger(self.log_level));
         }
         if state.port != 0 {
-            // Clients know the server by this port.
+            // A restarted server keeps its port, so that clients find it.
             builder = builder.port(state.port);
         }
         self.pid.store(std::process::id(), Ordering::Release);
@@ -218,21 +221,21 @@ impl NativeServer {
         Ok(true)
     }
 
-    /// Calls a function with the running server.
-    fn ask<R: Send>(
+    /// Calls `act` with the running server, without the GIL. Returns an error if it does not run.
+    fn with_server<R: Send>(
         &self,
         py: Python<'_>,
-        question: impl FnOnce(&Server) -> PyResult<R> + Send,
+        act: impl FnOnce(&Server) -> PyResult<R> + Send,
     ) -> PyResult<R> {
-        self.own()?;
+        self.check_process()?;
         py.detach(move || match &self.state.lock().server {
-            Some(server) if server.is_running() => question(server),
+            Some(server) if server.is_running() => act(server),
             _ => Err(not_running()),
         })
     }
 
-    /// Returns an error unless this process started the server.
-    fn own(&self) -> Result<(), ForkedError> {
+    /// Returns an error if another process started the server.
+    fn check_process(&self) -> Result<(), ForkedError> {
         match self.pid.load(Ordering::Acquire) {
             0 => Ok(()),
             pid if pid == std::process::id() => Ok(()),
@@ -244,14 +247,15 @@ impl NativeServer {
 impl Drop for NativeServer {
     fn drop(&mut self) {
         if self.is_inherited() {
-            // Stopping would wait for threads that do not exist here, and wake the parent's.
+            // A stop would wait for threads that do not exist in this process, and wake threads of
+            // the parent process.
             let state = self.state.get_mut();
             std::mem::forget((state.server.take(), state.log.take()));
         }
     }
 }
 
-/// Returns the address to connect to for a listening address.
+/// Returns the address to which clients connect for an address on which the server listens.
 fn reachable(host: &str) -> String {
     match host.parse::<IpAddr>() {
         Ok(IpAddr::V4(ip)) if ip.is_unspecified() => "127.0.0.1".to_owned(),

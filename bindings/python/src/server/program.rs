@@ -6,7 +6,7 @@ use punctual_server::program::Host;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Serves until SHUTDOWN, SIGTERM or SIGINT.
+/// Runs the server program with the command line `args`, until SHUTDOWN, SIGTERM or SIGINT.
 #[pyfunction]
 pub(super) fn serve(py: Python<'_>, args: Vec<OsString>) -> PyResult<()> {
     py.detach(|| punctual_server::program::serve(args, Host::default()))

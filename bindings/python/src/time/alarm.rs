@@ -1,12 +1,13 @@
-//! The alarms that the driver fires for Python's timers.
+//! The alarms that the timer driver (`punctual::driver::Driver`) fires for Python's timers.
 //!
 //! # Ground rules
 //!
-//! - `fire` runs on the driver's thread, without the GIL, and must never take it. It sends plain floats into channels.
-//!   A function call is a job, which another thread runs with the GIL.
-//! - An alarm points to its timer without keeping it alive. Dropping a timer disarms it first, so the timer of an armed
-//!   alarm exists; after `disarm` returns, no `fire` is running.
-//! - An alarm that owns an object is dropped with the GIL and outside the shard's lock: `disarm` returns it.
+//! - `fire` runs on the driver's thread, without the GIL, and must never take it. It sends plain
+//!   floats into channels. A function call is a job, which another thread runs with the GIL.
+//! - An alarm points to its timer without keeping it alive. Dropping a timer disarms it first, so
+//!   the timer of an armed alarm exists; after `disarm` returns, no `fire` is running.
+//! - `disarm` returns the alarm, so that an alarm that owns an object is dropped with the GIL and
+//!   outside the lock of the driver's shard.
 
 #![allow(unsafe_code)]
 
@@ -29,7 +30,7 @@ pub(super) type TimeDriver = Driver<PyAlarm>;
 pub(super) enum PyAlarm {
     Send(Pinned<Timer>),
     Tick(Pinned<Ticker>),
-    /// `None` after it has fired.
+    /// A function to call; `None` after the alarm has fired.
     Call(Option<Py<PyAny>>),
 }
 
@@ -41,8 +42,8 @@ unsafe impl<T: Sync> Send for Pinned<T> {}
 
 impl<T> Pinned<T> {
     fn get(&self) -> &T {
-        // SAFETY: a timer is the content of a Python object, which does not move. Its `Drop` disarms the alarm, after
-        // which nobody calls this.
+        // SAFETY: a timer is the content of a Python object, which does not move. The timer's
+        // `Drop` disarms the alarm, and a disarmed alarm does not fire.
         unsafe { self.0.as_ref() }
     }
 }
@@ -90,7 +91,7 @@ pub(super) struct ProcessLocal<T> {
     process: NonZeroU32,
 }
 
-/// Identifies the process by its number of forks.
+/// Returns a number that identifies the process: the number of forks in its history, plus 1.
 #[inline]
 fn process(forks: u32) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(forks)
@@ -122,8 +123,8 @@ impl<T> ProcessLocal<T> {
 pub(super) type Armed = ProcessLocal<Handle>;
 
 impl Armed {
-    /// Returns the handle unless it belongs to a parent process, whose driver is a different one. The child keeps
-    /// virtual clocks.
+    /// Returns the handle, or `None` if it belongs to the driver of a parent process. The driver of
+    /// a virtual clock has no thread and works in the child as well.
     #[inline]
     pub(super) fn handle(self, driver: &TimeDriver) -> Option<Handle> {
         if driver.is_virtual() {

@@ -1,11 +1,14 @@
 //! Calls of the timers' functions.
 //!
-//! On the system's clock, workers run the functions: one worker takes the GIL once and runs the queue; another takes
-//! over if a function blocks it (see [`Workers`]). On a virtual clock, `advance` calls them one by one.
+//! On the system's clock, workers call the functions: one worker takes the GIL once and calls the
+//! functions in the queue; another worker takes over if a function blocks (see [`Workers`]). On a
+//! virtual clock, `advance` calls the functions one by one.
 //!
-//! An exception of a function is reported through `threading.excepthook`, as for a thread that it ends.
+//! An exception of a function is reported through `threading.excepthook`, like an exception that
+//! ends a thread.
 //!
-//! At the end of the interpreter nothing waits for these threads, as with daemon threads; see [`ending`].
+//! The interpreter does not wait for the workers when it ends, as with daemon threads; see
+//! [`ending`].
 
 use std::time::Duration;
 
@@ -43,9 +46,10 @@ pub(super) fn workers(py: Python<'_>) -> Workers<Job> {
     .with_stall(stall)
 }
 
-/// A worker that waits for the GIL within a function looks blocked, so the delay grows with the number of workers. It
-/// grows slowly, because blocking functions come in hundreds. A new worker must get the GIL before the next one starts,
-/// so functions that compute limit the growth.
+/// Returns the time after which the functions' current worker counts as blocked, so that another
+/// worker starts. A worker that waits for the GIL within a function looks blocked as well, so the
+/// time grows with the number of workers. The growth has a limit, because a program may arm
+/// hundreds of functions that block.
 fn stall(workers: usize) -> Duration {
     const USUAL: Duration = Duration::from_micros(100);
     USUAL * (1 << workers.saturating_sub(2).min(3))
@@ -56,7 +60,7 @@ pub(super) struct Inline(pub(super) Interrupt);
 
 impl Runner<Job> for Inline {
     fn run(&mut self, jobs: &mut Vec<Job>) {
-        // Already attached: `advance` is a method.
+        // This thread is already attached: `advance` is a method that Python calls.
         Python::attach(|py| {
             for function in jobs.drain(..) {
                 let Err(error) = call(py, &function) else {
@@ -88,7 +92,7 @@ fn hand_to_excepthook(py: Python<'_>, error: &PyErr) -> PyResult<()> {
     let threading = py.import("threading")?;
     let kind: Bound<'_, PyType> = error.get_type(py);
     let traceback: Option<Bound<'_, PyTraceback>> = error.traceback(py);
-    // The thread is not one of `threading`'s.
+    // The last argument is the `Thread`: None, because `threading` did not start this thread.
     let args = (kind, error.value(py), traceback, py.None());
     let args = threading.getattr("ExceptHookArgs")?.call1((args,))?;
     ending::call(

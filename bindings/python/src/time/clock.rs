@@ -57,8 +57,8 @@ impl Clock {
         }
     }
 
-    /// Returns the reading at a tick of the driver: seconds since 1970, or since the virtual clock's start. Needs no
-    /// GIL.
+    /// Returns the reading at a tick of the driver: seconds since 1970, or since the virtual
+    /// clock's start. Needs no GIL.
     #[inline]
     pub(super) fn seconds(&self, tick: u64) -> f64 {
         match &self.0 {
@@ -68,18 +68,18 @@ impl Clock {
     }
 }
 
-/// The driver of the system's clock and its data.
+/// The driver of the system's clock in one process.
 #[derive(Clone, Copy)]
 struct System {
     driver: &'static TimeDriver,
-    /// Number of forks of its process.
+    /// Number of forks in the history of the driver's process.
     forks: u32,
     /// Reading of the kernel's clock at tick 0, or a little earlier.
     origin: u64,
 }
 
-/// Returns the driver of the system's clock, created on first use in each process. A parent's driver is abandoned: its
-/// threads do not exist here.
+/// Returns the driver of the system's clock, created on first use in each process. A child process
+/// does not use its parent's driver: the threads of that driver do not exist in the child.
 #[inline]
 fn system(py: Python<'_>) -> System {
     static SYSTEM: GilCell<Option<System>> = GilCell::new(None);
@@ -108,11 +108,12 @@ fn system(py: Python<'_>) -> System {
     }
 }
 
-/// The parent process's driver and the tick of the fork. Here it only converts times.
+/// The parent process's driver and the tick of the fork. It only converts times in this process.
 static PARENT: GilCell<Option<(System, u64)>> = GilCell::new(None);
 
 impl System {
-    /// Returns true if a deadline is so far away that a clock some milliseconds behind suffices for comparisons.
+    /// Returns true if a deadline is more than a second away, by the coarse clock, whose readings
+    /// may be some milliseconds old.
     #[inline]
     fn is_far(self, deadline: u64) -> bool {
         const FAR: u64 = 1_000_000_000;
@@ -120,7 +121,8 @@ impl System {
         cfg!(target_os = "linux") && deadline.saturating_sub(about_now) > FAR
     }
 
-    /// Returns the driver's tick, or one a few nanoseconds later, which only delays a new timer.
+    /// Returns the driver's tick, or a tick up to a few nanoseconds later. A later tick only delays
+    /// a new timer.
     #[inline]
     fn now(self) -> u64 {
         if cfg!(target_os = "linux") {
@@ -131,7 +133,8 @@ impl System {
     }
 }
 
-/// Takes the best of several readings of both clocks: the thread may be preempted between two.
+/// Returns the reading of the kernel's clock at the driver's tick 0. Reads both clocks several
+/// times and uses the fastest pair of readings: the thread may be preempted between two readings.
 fn origin(driver: &TimeDriver) -> u64 {
     let reading = || {
         let (before, tick) = (monotonic(), driver.now());
@@ -143,8 +146,8 @@ fn origin(driver: &TimeDriver) -> u64 {
         .map_or(0, |(_, origin)| origin)
 }
 
-/// Returns the number of ticks since a deadline of the system's driver, or `None` before it. A parent's deadline has
-/// passed if it had passed at the fork, and is otherwise meaningless.
+/// Returns the number of ticks since a deadline of the system's driver, or `None` before it. A
+/// deadline of the parent process counts only if it had passed before the fork.
 #[inline]
 pub(super) fn late(py: Python<'_>, deadline: ProcessLocal<u64>) -> Option<u64> {
     #[cold]
@@ -179,7 +182,8 @@ pub(super) fn wall() -> f64 {
     }
 }
 
-/// Returns the reading of the system's clock `late` nanoseconds ago, rounded up so that it is never earlier.
+/// Returns the reading of the system's clock `late` nanoseconds ago, in seconds since 1970, rounded
+/// up.
 pub(super) fn wall_before(late: u64) -> f64 {
     let then = SystemTime::now() - Duration::from_nanos(late);
     match then.duration_since(SystemTime::UNIX_EPOCH) {
@@ -217,7 +221,7 @@ pub(super) fn ticks(Seconds(dt): Seconds) -> PyResult<u64> {
     Ok(if ticks == 0 && dt > 0.0 { 1 } else { ticks })
 }
 
-/// Converts `dt` seconds to a duration in the same way.
+/// Converts `dt` seconds to a duration, with the rounding of [`ticks`].
 pub(super) fn duration(dt: Seconds) -> PyResult<Duration> {
     ticks(dt).map(Duration::from_nanos)
 }

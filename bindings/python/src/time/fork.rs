@@ -1,12 +1,16 @@
 //! Forks: the child has its parent's memory, but only the thread that forked.
 //!
-//! `fork` calls these hooks on the forking thread, which holds the GIL in Python's `os.fork`. (`os.register_at_fork` is
-//! too early: other Python hooks run after it, and other threads between them.)
+//! `fork` calls these hooks (of `pthread_atfork`) on the forking thread, which holds the GIL in
+//! Python's `os.fork`. Hooks of `os.register_at_fork` would run too early: other Python hooks may
+//! run after them, and other threads may run between two hooks.
 //!
-//! - Before the fork, no new `fire` of the driver's thread may start, and running ones are awaited. They never need the
-//!   GIL. So it is with threads that create their state (see `thread_state`). All other threads use channels under the GIL, so none does now.
-//! - In the child the fork count increases. Values marked with the old count (the driver, handles of timers, waiting
-//!   threads) belong to another process, and are neither used nor dropped.
+//! - Before the fork, the `prepare` hook waits for all sections guarded by [`NoFork`], and no new
+//!   section can start. Two kinds of threads have such sections: the driver's thread in `fire`, and
+//!   threads that create their Python state (see `thread_state`). These sections never need the
+//!   GIL. All other threads use channels under the GIL, which the forking thread holds.
+//! - In the child, the number of forks increases by one. Values marked with the old number (the
+//!   driver, handles of timers, waiting threads) belong to another process, and are neither used
+//!   nor dropped.
 
 #![allow(unsafe_code)]
 
@@ -17,7 +21,7 @@ use std::time::Instant;
 use crate::chan::forked;
 
 static FORKING: AtomicBool = AtomicBool::new(false);
-/// Time of the last fork of this process or its parent.
+/// Time of the last fork by this process, or of the fork that created it.
 static FORKED_AT: Mutex<Option<Instant>> = Mutex::new(None);
 /// Number of threads in sections that exclude forks.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
@@ -31,8 +35,8 @@ pub(super) fn forked_at() -> Option<Instant> {
 pub(super) struct NoFork(());
 
 impl NoFork {
-    /// Blocks until a running fork has finished. The forking thread must not wait for the caller otherwise: the caller is
-    /// a `fire`, or a worker that holds nothing. Neither may take the GIL before it drops this.
+    /// Blocks while a fork is running. The caller must not hold a lock that the forking thread may
+    /// wait for, and must not take the GIL before it drops the guard.
     #[inline]
     pub(super) fn enter() -> Self {
         loop {
@@ -60,7 +64,7 @@ extern "C" fn prepare() {
     while INSIDE.load(Ordering::SeqCst) != 0 {
         std::thread::yield_now();
     }
-    // Taken here, because the child may first wait for a processor.
+    // Read before the fork, because the child may start late on a busy machine.
     *FORKED_AT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
 
@@ -77,8 +81,8 @@ extern "C" fn child() {
 pub(super) fn register_hooks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the hooks are stateless functions, and this module is never unloaded. The child's hook uses only
-        // atomics, so it may run in the child of a multithreaded process.
+        // SAFETY: the hooks are stateless functions, and this module is never unloaded. The child's
+        // hook uses only atomics, so it may run in the child of a multithreaded process.
         let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
         assert_eq!(refused, 0, "no memory for the hooks of fork");
     });

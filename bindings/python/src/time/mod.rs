@@ -1,8 +1,10 @@
-//! `punctual.time`: the names and meanings of pygolang's `golang.time`, which are Go's.
+//! `punctual.time`: timers with the names and semantics of pygolang's `golang.time`, which follow
+//! Go's package time.
 //!
 //! - `alarm` has the alarms that the driver fires, and their rules; `callback` calls functions.
 //! - `timer`, `ticker` and `sleep` are the Python API; `clock` and `virtual_time` are its clocks.
-//! - `fork` synchronizes forks with the driver's thread; `thread_state` keeps workers from forks while they attach.
+//! - `fork` synchronizes forks of the process with the driver's thread; `thread_state` prevents
+//!   forks while a worker attaches to the interpreter.
 
 mod alarm;
 mod callback;
@@ -19,11 +21,11 @@ use pyo3::prelude::*;
 pub(crate) use ticker::Ticker;
 pub(crate) use timer::Timer;
 
-/// Returns the time in seconds: since 1970 as `time.time()` does, or the reading of the virtual clock in
-/// effect.
+/// Returns the time in seconds: since 1970 as `time.time()` does, or the reading of the virtual
+/// clock in effect.
 ///
-/// Use it for display and logs: it jumps when the system's clock is set. Timers and `sleep` use the
-/// monotonic clock.
+/// Use it for display and logs: the time jumps when the system's clock is set. Timers and `sleep`
+/// use the monotonic clock.
 #[pyfunction]
 fn now(py: Python<'_>) -> f64 {
     clock::Clock::current(py).now(py)

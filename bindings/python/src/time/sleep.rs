@@ -8,10 +8,11 @@ use super::clock::{Clock, Seconds, ticks};
 use super::timer::Timer;
 use crate::chan::Signals;
 
-/// Blocks for `dt` seconds; returns at once if `dt` is 0 or less, and never if it is infinite.
+/// Blocks for `dt` seconds. Returns at once if `dt` is 0 or less, and never if `dt` is infinite.
 ///
-/// Releases the GIL. A signal does not shorten the sleep, but its handler runs, and an exception of the
-/// handler ends it. Under `VirtualTime` it blocks until another thread has advanced the clock that far.
+/// Releases the GIL. A signal does not shorten the sleep, but its handler runs, and an exception of
+/// the handler ends the sleep. Under `VirtualTime`, `sleep` blocks until another thread has
+/// advanced the clock by `dt`.
 ///
 /// Raises `ValueError` if `dt` is NaN.
 #[pyfunction]
@@ -27,8 +28,8 @@ pub(super) fn sleep(py: Python<'_>, dt: Seconds) -> PyResult<()> {
     }
 }
 
-/// Sleeps until a time on the monotonic clock, so that signals do not extend the sleep. The kernel
-/// interrupts each step for a signal.
+/// Sleeps until a time on the monotonic clock, so that interruptions by signals do not extend the
+/// sleep.
 #[cfg(target_os = "linux")]
 fn sleep_ticks(py: Python<'_>, ticks: u64) -> PyResult<()> {
     use rustix::thread::clock_nanosleep_absolute;
@@ -39,7 +40,7 @@ fn sleep_ticks(py: Python<'_>, ticks: u64) -> PyResult<()> {
     let end = monotonic().saturating_add(ticks);
     let mut signals = Signals::new();
     loop {
-        // In steps, because some signals do not interrupt a sleep; see `Signals`.
+        // The sleep has steps, because some signals do not interrupt it; see `Signals`.
         let step = |patience: Duration| end.min(monotonic() + patience.as_nanos() as u64);
         let until = signals.poll_interval().map_or(end, step);
         let over =

@@ -1,8 +1,9 @@
-//! Python's state of a worker's thread, created where no fork can meet it.
+//! Python's thread state of a worker, created while no fork can run.
 //!
-//! A thread that attaches to the interpreter creates its state first, under a lock of the interpreter but without the GIL. Before
-//! Python 3.12, the child of a fork at that moment waits for this lock forever. So there the state is created ahead, while forks
-//! wait. It lasts for one attachment, as it would otherwise.
+//! A thread that attaches to the interpreter first creates its thread state, under a lock of the
+//! interpreter but without the GIL. Before Python 3.12, the child of a fork at that moment waits
+//! for this lock forever. So on these versions a worker creates its state in a separate step,
+//! guarded by [`NoFork`], before it attaches. The state lasts for one attachment, as usual.
 
 #![allow(
     unsafe_code,
@@ -14,7 +15,7 @@ use pyo3::prelude::*;
 
 use super::fork::NoFork;
 
-/// The interpreter whose threads need their states ahead; null if they do not.
+/// The interpreter whose workers create their states in a separate step; null from Python 3.12 on.
 #[derive(Clone, Copy)]
 pub(super) struct Owner(*mut PyInterpreterState);
 
@@ -32,10 +33,12 @@ impl Owner {
         Owner(unsafe { ffi::PyInterpreterState_Get() })
     }
 
-    /// Creates this thread's state, unless it has one or needs none. The thread must not be attached. Returns what the
-    /// thread must drop while it is attached, so that the state ends with the attachment.
+    /// Creates this thread's state, unless it has one or needs no separate step. The thread must
+    /// not be attached. The thread passes the result to [`Created::end_with_attachment`] when it is
+    /// attached.
     pub(super) fn create_state(self) -> Option<Created> {
-        // SAFETY: these may be called at any time. As in an attachment, a check that the interpreter lives is the best there is.
+        // SAFETY: both functions may be called at any time. The interpreter may end after the
+        // check; Python's own attachment has the same race.
         let skip = self.0.is_null()
             || unsafe {
                 ffi::Py_IsInitialized() == 0 || !ffi::PyGILState_GetThisThreadState().is_null()
@@ -50,13 +53,15 @@ impl Owner {
     }
 }
 
-/// A state that this thread has created. It counts as attached once, beside the attachment itself.
+/// A state that this thread has created. Python counts its creation like an attachment, so the
+/// state would never end.
 pub(super) struct Created(());
 
 impl Created {
-    /// Has the state end with the attachment.
+    /// Removes the creation from the count, so that the state ends with the current attachment.
     pub(super) fn end_with_attachment(self, _py: Python<'_>) {
-        // SAFETY: the thread is attached, so its state counts as attached twice: once from its creation.
+        // SAFETY: the thread is attached, so its state counts as attached twice: once from its
+        // creation.
         unsafe { ffi::PyGILState_Release(PyGILState_STATE::PyGILState_LOCKED) };
     }
 }

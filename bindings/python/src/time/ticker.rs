@@ -1,4 +1,4 @@
-//! `Ticker`, `tick`.
+//! `Ticker` and `tick`: send the time into a channel at regular intervals.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,9 +12,9 @@ use crate::chan::{Chan, Channel, Dtype, Item, View};
 
 /// Sends the time into its channel `c` every `dt` seconds until it is stopped.
 ///
-/// If the receiver is slow, ticks are skipped: the channel holds at most one. Ticks do not drift: each
-/// is due at a multiple of `dt` after the start. A ticker stops when nothing references it or its
-/// channel; in the child of a fork, the parent's tickers are stopped.
+/// If the receiver is slow, ticks are skipped: the channel holds at most one tick. Ticks do not
+/// drift: each tick is due at a multiple of `dt` after the start. A ticker stops when nothing
+/// references it or its channel; in the child of a fork, the parent's tickers are stopped.
 ///
 /// Raises `ValueError` if `dt` is 0 or less, or NaN.
 #[pyclass(frozen, name = "Ticker", module = "punctual.time")]
@@ -22,7 +22,8 @@ pub(crate) struct Ticker {
     channel: Channel<Item>,
     period: u64,
     clock: Clock,
-    /// Written under the shard's lock at each tick. `None` after `stop`.
+    /// Handle of the armed alarm. The driver writes it at each tick, under the lock of its shard.
+    /// `None` after `stop`.
     armed: Mutex<Option<Armed>>,
     view: View,
 }
@@ -73,7 +74,8 @@ impl Ticker {
     fn disarm(&self, py: Python<'_>) {
         let driver = self.clock.driver(py);
         loop {
-            // Not locked during the call of the driver, which calls `armed` under its own lock.
+            // The lock is released before the call of the driver, because the driver calls `armed`
+            // under its own lock.
             let armed = *self.lock();
             let Some(handle) = armed.and_then(|armed| armed.handle(driver)) else {
                 return;
@@ -131,8 +133,8 @@ impl Drop for Ticker {
 
 /// Returns a channel that receives the time every `dt` seconds: `Ticker(dt).c`.
 ///
-/// The ticker stops only when the channel is no longer referenced. If `dt` is 0 or less, returns the nil
-/// channel, which never receives. Raises `ValueError` if `dt` is NaN.
+/// The ticker stops only when the channel is no longer referenced. If `dt` is 0 or less, returns
+/// the nil channel, which never receives. Raises `ValueError` if `dt` is NaN.
 #[pyfunction]
 pub(super) fn tick(py: Python<'_>, dt: Seconds) -> PyResult<Bound<'_, Chan>> {
     match ticks(dt)? {

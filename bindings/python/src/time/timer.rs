@@ -1,18 +1,20 @@
-//! `Timer`, `after`, `after_func`.
+//! `Timer`, `after` and `after_func`: send the time into a channel, or call a function, once.
 //!
 //! # Ground rules
 //!
-//! - On the system's clock, a timer with a channel is a mere deadline until a thread waits for it, as in Go
-//!   since 1.23. Every use of the channel (receive, send, select, close, length) first compares the deadline
-//!   with the clock ([`Timer::send_if_due`]). If it has passed, the time goes into the channel, as if it had
-//!   been there all along.
+//! - On the system's clock, a timer with a channel is a mere deadline until a thread waits for it,
+//!   as in Go since 1.23. Every use of the channel (receive, send, select, close, length) first
+//!   compares the deadline with the clock ([`Timer::send_if_due`]). If the deadline has passed,
+//!   this use sends the time into the channel, as if the driver had sent it.
 //! - A thread that must wait joins the channel's queue, then arms the timer in the driver
-//!   ([`Timer::arm_in_driver`]). A reset arms it at once if the queue has a receiver. All this is one step
-//!   under the GIL, so no thread waits for a timer that the driver lacks. A sender arms it as well, so the
-//!   channel of an unarmed timer is empty.
-//! - The alarm stays armed until the timer fires or is stopped: otherwise a select in a loop would arm and
-//!   disarm it in each iteration.
-//! - On a virtual clock the driver has all timers: it counts them and fires them in order.
+//!   ([`Timer::arm_in_driver`]). A reset arms it at once if the queue has a receiver. Joining and
+//!   arming are one step under the GIL, so no thread waits for a timer that is not armed. A thread
+//!   that sends into the channel arms the timer as well, so the channel of an unarmed timer is
+//!   empty.
+//! - The alarm stays armed until the timer fires or is stopped: otherwise a select in a loop would
+//!   arm and disarm it in each iteration.
+//! - On a virtual clock every timer is armed in the driver at once: the driver counts the timers
+//!   and fires them in order.
 //! - The driver's thread uses only the channel. Everything else happens under the GIL.
 
 use pyo3::exceptions::PyTypeError;
@@ -26,15 +28,18 @@ use crate::gil::GilCell;
 
 /// Fires once, `dt` seconds from now: sends the time into its channel `c`, or calls `f`.
 ///
-/// The time is `now()`, a float of seconds: that of firing if a thread was waiting, otherwise that of the
-/// deadline. `dt` is a number of seconds. If it is 0 or less the timer fires at once, if it is infinite,
-/// never. The clock is monotonic: setting the system's time does not affect timers.
+/// The time is a float of seconds, as `now()` returns: the time at which the timer fired if a
+/// thread was waiting, otherwise the time of the deadline. `dt` is a number of seconds. If `dt` is
+/// 0 or less, the timer fires at once; if `dt` is infinite, the timer never fires. The clock is
+/// monotonic: setting the system's time does not affect timers.
 ///
-/// With `f` the timer sends nothing, and its `c` is the nil channel. `f` is called without arguments on a
-/// thread of a pool, so a slow function delays no other timer. Its exceptions go to `threading.excepthook`.
+/// With `f` the timer sends nothing, and its `c` is the nil channel. `f` is called without
+/// arguments on a thread of a pool, so a slow function delays no other timer. Its exceptions go to
+/// `threading.excepthook`.
 ///
-/// A timer with a channel is disarmed when nothing references it or its channel; one with a function fires
-/// nevertheless. In the child of a fork, the parent's timers are disarmed.
+/// A timer with a channel is disarmed when nothing references it or its channel. A timer with a
+/// function fires even if nothing references it. In the child of a fork, the parent's timers are
+/// disarmed.
 ///
 /// Raises `ValueError` if `dt` is NaN, `TypeError` if `f` is not callable.
 #[pyclass(frozen, name = "Timer", module = "punctual.time")]
@@ -50,17 +55,18 @@ pub(crate) struct Timer {
 enum State {
     /// Not armed: stopped, never armed, or due with its time already sent.
     Off,
-    /// Due at this tick, which may have passed; no thread waits, the channel is empty, and the driver does
-    /// not have it. Arming and stopping it cost two readings of the clock.
+    /// Due at this tick, which may have passed. No thread waits, the channel is empty, and the
+    /// timer is not armed in the driver. Arming and stopping such a timer takes two readings of the
+    /// clock.
     Deadline(ProcessLocal<u64>),
     /// Armed in the driver, which may have fired it.
     Armed(Armed),
 }
 
 enum Action {
-    /// A channel of capacity 1: the time waits for its receiver.
+    /// A channel of capacity 1 into which the timer sends the time.
     Send(Channel<Item>),
-    /// `None` after the garbage collector has cleared it.
+    /// A function to call. `None` after the garbage collector has cleared the timer.
     Call(GilCell<Option<Py<PyAny>>>),
 }
 
@@ -141,7 +147,8 @@ impl Timer {
         }
     }
 
-    /// Arms the timer in the driver. Called when a thread waits in the channel's queue or is about to send.
+    /// Arms a timer in the state `Deadline` in the driver. Called when a thread has joined the
+    /// channel's queue or is about to send.
     pub(crate) fn arm_in_driver(&self, py: Python<'_>) {
         if let State::Deadline(deadline) = self.state.get(py)
             && let Some(deadline) = deadline.get()
@@ -175,7 +182,8 @@ impl Timer {
             State::Deadline(deadline) => clock::is_future(py, deadline),
             State::Armed(armed) => {
                 let driver = self.clock.driver(py);
-                // Drops the alarm's reference to `f` here, with the GIL and outside the shard's lock.
+                // Drops the alarm's reference to `f` here, with the GIL and outside the shard's
+                // lock.
                 let alarm = armed
                     .handle(driver)
                     .and_then(|handle| driver.disarm(handle));
@@ -184,7 +192,7 @@ impl Timer {
         }
     }
 
-    /// Removes a time that nobody has received.
+    /// Empties the channel: removes a sent time that no thread has received.
     #[inline]
     fn clean(&self, py: Python<'_>) {
         if let Action::Send(channel) = &self.action
@@ -194,7 +202,7 @@ impl Timer {
         }
     }
 
-    /// Fires on the driver's thread.
+    /// Sends the time of tick `now`. Runs on the driver's thread.
     pub(super) fn expire(&self, now: u64) {
         self.send(self.clock.seconds(now));
     }
@@ -219,8 +227,8 @@ impl Timer {
         Timer::start(py, ticks(dt)?, f)
     }
 
-    /// The channel that receives the time; for a timer with a function, the nil channel, which is never
-    /// ready.
+    /// The channel that receives the time; for a timer with a function, the nil channel, which is
+    /// never ready.
     #[getter]
     fn c<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Chan>> {
         let py = slf.py();
@@ -236,8 +244,8 @@ impl Timer {
 
     /// Disarms the timer. Returns whether it was armed.
     ///
-    /// Afterwards the channel is empty, even if the timer had fired, so there is nothing to drain. Does not
-    /// wait for a function that is already running.
+    /// Afterwards the channel is empty, even if the timer had fired, so there is nothing to drain.
+    /// Does not wait for a function that is already running.
     fn stop(&self, py: Python<'_>) -> bool {
         if let State::Deadline(deadline) = self.state.get(py)
             && clock::is_future(py, deadline)
@@ -252,8 +260,9 @@ impl Timer {
 
     /// Arms the timer again, to fire `dt` seconds from now. Its own function may call this.
     ///
-    /// The timer must have fired or been stopped: otherwise raises `PanicError` and changes nothing. Removes
-    /// an unreceived time from the channel first. Raises `ValueError` if `dt` is NaN.
+    /// The timer must have fired or been stopped: otherwise raises `PanicError` and changes
+    /// nothing. Removes an unreceived time from the channel first. Raises `ValueError` if `dt` is
+    /// NaN.
     fn reset(&self, py: Python<'_>, dt: Seconds) -> PyResult<()> {
         let dt = ticks(dt)?;
         if self.is_armed(py) {
@@ -279,7 +288,8 @@ impl Timer {
         visit.call(self.clock.object())?;
         match &self.action {
             Action::Send(_) => Ok(()),
-            // An armed alarm's reference is not visited: it keeps the function alive.
+            // The reference of the armed alarm is not visited, so the function of an armed timer
+            // stays alive.
             Action::Call(f) => f.visit(visit),
         }
     }
@@ -310,8 +320,8 @@ pub(super) fn after<'py>(py: Python<'py>, dt: Seconds) -> PyResult<Bound<'py, Ch
 
 /// Calls `f` without arguments `dt` seconds from now: `Timer(dt, f)`.
 ///
-/// The call happens even if the returned timer is dropped. Raises `ValueError` if `dt` is NaN, `TypeError` if
-/// `f` is not callable.
+/// The call happens even if the returned timer is dropped. Raises `ValueError` if `dt` is NaN,
+/// `TypeError` if `f` is not callable.
 #[pyfunction]
 pub(super) fn after_func<'py>(
     py: Python<'py>,

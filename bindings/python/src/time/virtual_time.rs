@@ -13,9 +13,9 @@ use crate::gil::GilCell;
 
 /// A clock that moves only when advanced; for tests, which jump instead of sleeping.
 ///
-/// As a context manager it replaces the system's clock for all of `punctual.time` in all threads: for
-/// `now`, for `sleep`, and for timers created meanwhile, which keep this clock. `start` is the initial
-/// reading in seconds.
+/// As a context manager it replaces the system's clock for all of `punctual.time` in all threads:
+/// for `now`, for `sleep`, and for timers created within the `with` block, which keep this clock
+/// afterwards. `start` is the initial reading in seconds.
 ///
 /// >>> from punctual.time import Timer, VirtualTime
 /// >>> with VirtualTime() as clock:
@@ -34,8 +34,9 @@ pub(crate) struct VirtualTime {
     advancing: GilCell<bool>,
 }
 
-/// The clocks in effect, the current one last.
+/// The clocks whose `with` blocks are open; the last one is in effect.
 static STACK: GilCell<Vec<Py<VirtualTime>>> = GilCell::new(Vec::new());
+/// The last clock of the stack.
 static CURRENT: GilCell<Option<Py<VirtualTime>>> = GilCell::new(None);
 
 /// A KeyboardInterrupt raised by a function that the clock called.
@@ -74,7 +75,7 @@ impl VirtualTime {
         self.start + tick as f64 / 1e9
     }
 
-    /// Changes the stack and puts its top into effect.
+    /// Changes the stack and puts its last clock into effect.
     fn change(py: Python<'_>, change: impl FnOnce(&mut Vec<Py<VirtualTime>>)) {
         let mut stack = STACK.replace(py, Vec::new());
         change(&mut stack);
@@ -115,19 +116,19 @@ impl VirtualTime {
     fn __exit__(slf: &Bound<'_, Self>, _exception: &Bound<'_, pyo3::types::PyTuple>) {
         let gone = Cell::new(None);
         VirtualTime::change(slf.py(), |stack| {
-            // Not always the top: another thread may have pushed a clock.
+            // This clock is not always the last: another thread may have pushed a clock.
             if let Some(place) = stack.iter().rposition(|clock| clock.is(slf)) {
                 gone.set(Some(stack.remove(place)));
             }
         });
     }
 
-    /// Advances the clock by `seconds`, from deadline to deadline: each timer fires at its own time, in
-    /// order. Functions run in this thread before the next timer fires. Timers that they arm fire as
-    /// well if they fall due.
+    /// Advances the clock by `seconds`, from deadline to deadline: each timer fires at its own
+    /// time, in order. The function of a timer runs in this thread before the next timer fires.
+    /// Timers that a function arms fire as well if they fall due.
     ///
-    /// Exceptions of a function go to `threading.excepthook`, except KeyboardInterrupt, which is raised
-    /// at the end.
+    /// Exceptions of a function go to `threading.excepthook`, except KeyboardInterrupt, which is
+    /// raised at the end.
     ///
     /// Raises `ValueError` for a negative number or NaN, and `RuntimeError` if the clock is already
     /// being advanced, by a function that it called or by another thread.

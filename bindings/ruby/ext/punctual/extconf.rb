@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Writes a Makefile that builds the native extension with cargo. Where that cannot be (no Rust, another Ruby than CRuby), the
-# Makefile does nothing, and the gem is pure Ruby.
+# Writes a Makefile that builds the native extension with cargo. If that is impossible (no Rust,
+# another Ruby than CRuby), writes a Makefile that does nothing, and the gem is pure Ruby.
 
 require "rbconfig"
 
-# What `make` does.
+# Writes the Makefile.
 class Makefile
   HERE = __dir__
 
@@ -35,7 +35,8 @@ class Makefile
     MAKE
   end
 
-  # With `PUNCTUAL_REQUIRE_NATIVE=1` a failed build fails the installation.
+  # If the build fails, the installation goes on in pure Ruby; with `PUNCTUAL_REQUIRE_NATIVE=1` it
+  # fails as well.
   def building
     target = ENV.fetch("CARGO_TARGET_DIR") { File.join(Dir.pwd, "target") }
     <<~MAKE

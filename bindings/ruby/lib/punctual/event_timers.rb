@@ -3,8 +3,9 @@
 module Punctual
   # Timers of an event loop: the interface of `IO::Event::Timers`.
   #
-  # Times are those of {#now}, the monotonic clock, in seconds. A loop waits for {#wait_interval} seconds, then calls {#fire}.
-  # Everything is O(1), and a cancelled timer leaves nothing behind.
+  # Times are readings of the monotonic clock in seconds, as {#now} returns. A loop waits for
+  # {#wait_interval} seconds, then calls {#fire}. Every operation is O(1), and a cancelled timer is
+  # removed at once.
   #
   # @example
   #   timers = Punctual::EventTimers.new
@@ -16,10 +17,10 @@ module Punctual
     class Handle
       include Comparable
 
-      # @return [Numeric] when it is due, as given
+      # @return [Numeric] the time at which the timer is due, as the caller passed it
       attr_reader :time
 
-      # @return [#call, nil] what is called then; nil once it is cancelled
+      # @return [#call, nil] the block; nil after the timer was cancelled
       attr_reader :block
 
       # @api private
@@ -59,7 +60,7 @@ module Punctual
         @time <=> other.time if other.is_a?(Handle)
       end
 
-      # Handles of the same time are not the same handle.
+      # Returns true only for the same handle, not for another one with the same time.
       def ==(other)
         equal?(other)
       end
@@ -76,13 +77,13 @@ module Punctual
       @schedule.size
     end
 
-    # Calls a block at a time.
+    # Arms a timer that calls a block at a time.
     #
-    # @param time [Numeric] as {#now}
-    # @param block [#call] gets the time at which the loop fires
+    # @param time [Numeric] a time of {#now}
+    # @param block [#call] its argument is the time that was passed to {#fire}
     # @return [Handle]
     # @raise [ArgumentError] if the time is NaN
-    # @raise [TypeError] if the time is no number, or the block cannot be called
+    # @raise [TypeError] if the time is not a number, or the block has no method `call`
     def schedule(time, block)
       raise TypeError, "#{block.class} has no method call" unless block.respond_to?(:call)
 
@@ -91,16 +92,17 @@ module Punctual
       handle
     end
 
-    # Calls a block after so many seconds.
+    # Arms a timer that calls a block after `offset` seconds.
     #
-    # @param offset [#to_f]
+    # @param offset [#to_f] seconds
     # @return [Handle]
     def after(offset, &block)
       schedule(now + offset.to_f, block)
     end
 
-    # Returns the seconds until the next timer is due: negative if it is overdue, nil without timers. After tens of thousands of
-    # timers were cancelled, the result may be too small: a loop that wakes early fires nothing and asks again.
+    # Returns the seconds until the next timer is due: negative if it is overdue, nil without
+    # timers. After tens of thousands of timers were cancelled, the result may be too small. A loop
+    # that wakes too early fires no timer and calls this again.
     #
     # @return [Float, nil]
     def wait_interval(now = self.now)
@@ -115,8 +117,9 @@ module Punctual
       ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
     end
 
-    # Fires all timers that are due, in the order of their times. Timers that blocks schedule for the past fire at the next
-    # call. If a block raises, the timers that are still due stay, and fire at the next call.
+    # Fires all due timers in the order of their times. A timer that a block schedules for the past
+    # fires at the next call. If a block raises, the other due timers stay armed and fire at the
+    # next call.
     #
     # @return [nil]
     def fire(now = self.now)

@@ -4,7 +4,8 @@ require "minitest"
 require_relative "server"
 
 module Punctual
-  # For Minitest: a test that includes this has a server of its own, with a virtual clock.
+  # For Minitest: each test of a class that includes this module has its own server, with a virtual
+  # clock.
   #
   # @example
   #   class SessionTest < Minitest::Test
@@ -18,7 +19,7 @@ module Punctual
   #     end
   #   end
   module MinitestHelper
-    # The test's server. It starts when it is first asked for.
+    # Returns the test's server. The first call starts it.
     #
     # @return [Server]
     def punctual_server

@@ -1,12 +1,15 @@
 # frozen_string_literal: true
 
 module Punctual
-  # A priority queue: a d-ary heap whose least score is first. The API of the gem d_heap.
+  # A priority queue with the API of the gem d_heap: a d-ary heap. The value with the least score is
+  # first.
   #
-  # Scores are what `<=>` compares: integers of any size, floats, times, strings, any Comparable. Among equal scores, the value
-  # that was pushed first is popped first. Push and pop take O(log n); memory shrinks after popping.
+  # A score is any object that `<=>` compares: an integer of any size, a float, a time, a string,
+  # any Comparable. Of several values with equal scores, the value that was pushed first is popped
+  # first. Push and pop take O(log n); the memory shrinks as values are popped.
   #
-  # A comparison that raises changes nothing. A frozen queue is shareable between Ractors if what is in it is.
+  # If a comparison raises, the queue stays unchanged. A frozen queue is shareable between Ractors
+  # if its values and scores are shareable.
   #
   # @example
   #   queue = Punctual::PriorityQueue.new
@@ -18,20 +21,21 @@ module Punctual
   #   words << "abacus" << "sum"
   #   words.pop #=> "sum"
   class PriorityQueue
-    # Children of each node by default: the fewest comparisons for a push and a pop.
+    # Default number of children per node. It needs the fewest comparisons for a push and a pop.
     DEFAULT_D = 4
-    # Children that a node can have.
+    # Maximum number of children per node.
     MAX_D = 128
 
     # @!method push(value, score = value)
-    #   Adds a value. Without a score, its score is what the queue's block returns for it, or the value itself.
+    #   Adds a value. Without a score, the queue's block returns the score of the value; without a
+    #   block, the value is its own score.
     #   @return [self]
     #   @raise [ArgumentError] if the score is NaN, or cannot be compared
-    #   @raise [FrozenError]
-    #   @raise [RuntimeError] in a comparison of the same queue, or while one runs in another thread
+    #   @raise [FrozenError] if the queue is frozen
+    #   @raise [RuntimeError] while the queue compares scores, in this thread or in another one
 
     # @!method <<(value)
-    #   Adds a value with the score of the queue's block, or the value itself as its score.
+    #   Adds a value without a score, as {#push} does.
     #   @return [self]
 
     # @!method insert(score, value)
@@ -46,11 +50,11 @@ module Punctual
     #   @return [Array(Object, Object), nil] the value and its score
 
     # @!method pop_lt(limit)
-    #   Pops if the least score is less than `limit`.
+    #   Removes the value with the least score if this score is less than `limit`.
     #   @return [Object, nil]
 
     # @!method pop_lte(limit)
-    #   Pops if the least score is at most `limit`.
+    #   Removes the value with the least score if this score is at most `limit`.
     #   @return [Object, nil]
 
     # @!method peek
@@ -73,10 +77,11 @@ module Punctual
     #   @return [Boolean]
 
     # @!method d
-    #   @return [Integer] children of each node
+    #   @return [Integer] number of children per node
 
-    # @param d [Integer] children of each node, 2 to {MAX_D}; more of them speed up push and slow down pop
-    # @param capacity [Integer] values to allocate memory for
+    # @param d [Integer] number of children per node, 2 to {MAX_D}; a greater number makes push
+    #   faster and pop slower
+    # @param capacity [Integer] number of values for which memory is allocated
     # @yieldparam value [Object] a value that is pushed without a score
     # @yieldreturn [Object] its score
     def initialize(d: DEFAULT_D, capacity: 0, &block)
@@ -95,16 +100,16 @@ module Punctual
 
     # Pops all values whose scores are less than `limit`.
     #
-    # @param receiver [#<<] what the values are appended to
+    # @param receiver [#<<] the object to which the values are appended
     # @return [#<<] the receiver
     def pop_all_below(limit, receiver = [])
       receiver << pop while !empty? && (peek_score <=> limit)&.negative?
       receiver
     end
 
-    # Pops until the queue is empty, and yields each value.
+    # Pops all values, and yields each of them.
     #
-    # @param with_scores [Boolean] whether to yield scores too
+    # @param with_scores [Boolean] also yields the scores
     # @return [nil, Enumerator]
     def each_pop(with_scores: false)
       return to_enum(:each_pop, with_scores:) unless block_given?
@@ -119,8 +124,8 @@ module Punctual
       nil
     end
 
-    # Yields each value and its score, in order, and keeps them. O(n log n). The block may change the queue, and sees the
-    # values that were there at first.
+    # Yields each value and its score, in the order of the scores, and keeps them in the queue. O(n
+    # log n). The block may change the queue; the values of before the call are yielded.
     #
     # @return [self, Enumerator]
     def each_with_score(&block)
@@ -135,9 +140,10 @@ module Punctual
       "#<#{self.class} size=#{size}>"
     end
 
-    # A queue of different values, whose scores can be looked up and changed, and which can be removed: O(log n).
+    # A priority queue whose values are unique. A value can be removed, and its score can be read
+    # and changed, in O(log n).
     #
-    # Values are compared as keys of a Hash are.
+    # Two values are the same if they are the same key of a Hash.
     #
     # @example
     #   jobs = Punctual::PriorityQueue::Map.new
@@ -151,7 +157,7 @@ module Punctual
         @index = {}
       end
 
-      # Adds a value, or gives it another score.
+      # Adds a value, or changes its score if it is in the queue.
       #
       # @return [self]
       def insert(score, value)
@@ -175,7 +181,7 @@ module Punctual
         insert(score_for(value), value)
       end
 
-      # Adds a value, or gives it another score.
+      # Adds a value, or changes its score if it is in the queue.
       def []=(value, score)
         insert(score, value)
       end
@@ -188,12 +194,12 @@ module Punctual
 
       alias score []
 
-      # Whether a value is in the queue.
+      # Returns true if a value is in the queue.
       def scored?(value)
         @index.key?(value)
       end
 
-      # Gives a value another score.
+      # Changes the score of a value.
       #
       # @return [Object] the score
       # @raise [KeyError] if the value is not in the queue
@@ -254,7 +260,7 @@ module Punctual
         self
       end
 
-      # Freezes the queue, and makes it shareable between Ractors if what is in it is.
+      # Freezes the queue, which is then shareable between Ractors if its values and scores are.
       def freeze
         @index.freeze
         super

@@ -4,7 +4,8 @@ require "rspec/core"
 require_relative "server"
 
 module Punctual
-  # For RSpec: groups and examples tagged `:punctual` have a server of their own, with a virtual clock.
+  # For RSpec: each example that is tagged `:punctual`, or whose group is, has its own server, with
+  # a virtual clock.
   #
   # @example
   #   require "punctual/rspec"
@@ -18,7 +19,7 @@ module Punctual
   #     end
   #   end
   module RSpecHelper
-    # The example's server. It starts when it is first asked for.
+    # Returns the example's server. The first call starts it.
     #
     # @return [Server]
     def punctual_server

@@ -3,13 +3,15 @@
 require_relative "../punctual"
 
 module Punctual
-  # A Redis-compatible server in this process, on threads of its own. Any Redis client talks to it.
+  # A Redis-compatible server in this process, on its own threads. Any Redis client can connect to
+  # it.
   #
-  # Its threads never touch Ruby: a client in this process may wait for it without a deadlock. It makes and loads no snapshot
-  # unless it is given `dir`, `dbfilename` or `save`, and writes no log unless it is given `logfile`. It needs the native
-  # extension.
+  # The server's threads never run Ruby, so a client in this process may wait for the server without
+  # a deadlock. The server saves and loads no snapshot without one of the options `dir`,
+  # `dbfilename` and `save`, and writes no log without `logfile`. It needs the native extension.
   #
-  # A fork of this process may connect to the server, but only the process that started it can stop or ask it.
+  # A fork of this process may connect to the server, but only the process that started it can stop
+  # or query it.
   #
   # @example
   #   Punctual::Server.open(clock: :virtual) do |server|
@@ -25,10 +27,10 @@ module Punctual
     # @return [Symbol] `:real` or `:virtual`
     attr_reader :clock
 
-    # Makes a server, starts it, and stops it after the block.
+    # Creates a server, starts it, and stops it after the block.
     #
     # @yieldparam server [Server]
-    # @return [Object] what the block returns; without a block, the server, which runs
+    # @return [Object] the result of the block; without a block, the running server
     def self.open(...)
       server = new(...).start
       return server unless block_given?
@@ -40,25 +42,25 @@ module Punctual
       end
     end
 
-    # @param port [Integer, nil] the TCP port; 0: any free one when it starts; nil: none
-    # @param threads [Integer] event loops
-    # @param clock [Symbol] `:virtual`: a clock that stands still until {#advance} or {#set_time} moves it; it begins at the
-    #   machine's time
+    # @param port [Integer, nil] the TCP port; 0 picks any free port at the start, nil disables TCP
+    # @param threads [Integer] number of event loops, one per thread
+    # @param clock [Symbol] `:real` is the machine's clock; `:virtual` is a clock that only
+    #   {#advance} and {#set_time} move, and that starts at the machine's time
     # @param options any directive of redis.conf, with underscores for dashes: `maxclients: 100`,
-    #   `notify_keyspace_events: "Ex"`, `unixsocket: path`, `bind: ["127.0.0.1", "::1"]`. It listens on 127.0.0.1 alone unless
-    #   `bind` says otherwise.
-    # @raise [ArgumentError] if an option is not known, or has a wrong value
+    #   `notify_keyspace_events: "Ex"`, `unixsocket: path`, `bind: ["127.0.0.1", "::1"]`. The
+    #   default of `bind` is 127.0.0.1.
+    # @raise [ArgumentError] if an option is unknown or has a wrong value
     # @raise [NotImplementedError] in pure Ruby
     def initialize(port: 0, threads: 1, clock: :real, **options)
       unless NATIVE
         raise NotImplementedError, "Punctual::Server needs the native extension, which is not loaded (Punctual::NATIVE): " \
-                                   "install the gem where Rust is, without PUNCTUAL_PURE"
+                                   "install the gem on a machine with Rust, without PUNCTUAL_PURE"
       end
       check_port(port)
       words = { "bind" => "127.0.0.1", "threads" => threads.to_s, "clock" => clock.to_s }
       options.each { |name, value| words[name.to_s.tr("_", "-").downcase] = text(name, value) }
       if (port.nil? || words["bind"].strip.empty?) && !words["unixsocket"]
-        raise ArgumentError, "it would listen nowhere: it needs a port and an address, or unixsocket"
+        raise ArgumentError, "nothing to listen on: give a port and an address, or unixsocket"
       end
 
       @native = NativeServer.new(port, words.to_a)
@@ -67,19 +69,20 @@ module Punctual
       @clock = @native.virtual? ? :virtual : :real
     end
 
-    # Starts the server, if it does not run; it serves when this returns. A server that is started again is empty, listens on
-    # the same port as before, and begins at the machine's time.
+    # Starts the server unless it runs. When this returns, the server accepts connections. A
+    # restarted server is empty, listens on the same port as before, and starts at the machine's
+    # time.
     #
     # @return [self]
-    # @raise [SystemCallError] if an address is in use, or may not be listened on
+    # @raise [SystemCallError] if an address is in use, or not permitted
     # @raise [RuntimeError] in a fork of the process that started it
     def start
       @native.start
       self
     end
 
-    # Stops the server, if it runs: connections are closed and the port is free when this returns. Does nothing in a fork of
-    # the process that started it.
+    # Stops the server if it runs. When this returns, its connections are closed and its port is
+    # free. Does nothing in a fork of the process that started the server.
     #
     # @return [nil]
     def stop
@@ -87,7 +90,8 @@ module Punctual
       nil
     end
 
-    # Whether it serves. A client may have ended it (SHUTDOWN); in a fork it never does.
+    # Returns true while the server runs: until {#stop}, or SHUTDOWN by a client. Returns false in a
+    # fork.
     def running?
       @native.running?
     end
@@ -97,45 +101,47 @@ module Punctual
       @native.address[0]
     end
 
-    # @return [Integer] the TCP port; 0 if there is none, or none yet
+    # @return [Integer] the TCP port; 0 without TCP, and before the first start if the server picks
+    #   a free port
     def port
       @native.address[1]
     end
 
-    # @return [String] for `Redis.new(url: server.url)`
+    # @return [String] the URL for `Redis.new(url: server.url)`
     def url
       name = host
       "redis://#{name.include?(":") ? "[#{name}]" : name}:#{port}"
     end
 
-    # @return [::Time] what its clock shows
+    # @return [::Time] the time of the server's clock
     # @raise [RuntimeError] if it does not run
     def now
       time_at(@native.now)
     end
 
-    # Moves a virtual clock. Keys expire at their own times, in order, before this returns.
+    # Advances a virtual clock. When this returns, due keys have expired in the order of their
+    # deadlines, each at the time of its own deadline.
     #
     # @param seconds [Numeric] rounded up to microseconds
-    # @return [::Time] what the clock shows then
+    # @return [::Time] the new time of the clock
     # @raise [ArgumentError] if the seconds are negative, infinite or NaN
     # @raise [RuntimeError] if the clock is real, or the server does not run
     def advance(seconds)
       time_at(@native.advance(micros(seconds)))
     end
 
-    # Moves a virtual clock to a time.
+    # Moves a virtual clock forward to a time.
     #
-    # @param time [::Time, Numeric] a number counts seconds since 1970
-    # @return [::Time] what the clock shows then
-    # @raise [ArgumentError] if that is in the clock's past
+    # @param time [::Time, Numeric] a number is in seconds since 1970
+    # @return [::Time] the new time of the clock
+    # @raise [ArgumentError] if the time is before the clock's time
     # @raise [RuntimeError] if the clock is real, or the server does not run
     def set_time(time) # rubocop:disable Naming/AccessorMethodName -- Redis's command has this name
       time = time.to_r if time.is_a?(::Time)
       time_at(@native.set_time(micros(time)))
     end
 
-    # @return [String] with where it listens
+    # @return [String] the address on which the server listens, and its state
     def inspect
       "#<#{self.class} #{running? ? "on #{host}:#{port}" : "stopped"}#{", virtual clock" if clock == :virtual}>"
     end

@@ -7,28 +7,30 @@ require_relative "time/ticker"
 module Punctual
   # Go's time API on `Thread::Queue`.
   #
-  # A timer is no thread: all of them share one that sleeps exactly until the next deadline. Nothing is early. After a fork, the
-  # parent's timers do not fire in the child, and new ones work.
+  # All timers share one thread, which sleeps until the next deadline. No timer fires early. In the
+  # child of a fork, the parent's timers do not fire, and new timers work.
   #
   # @example
   #   answer = Thread::Queue.new
   #   timeout = Punctual::Time.after_func(5) { answer << :timeout }
-  #   answer << :done # somebody answers
+  #   answer << :done # another thread answers
   #   answer.pop      #=> :done
   #   timeout.stop    #=> true
   module Time
     class << self
       # Returns a queue that receives the current time once, after `seconds`.
       #
-      # @param seconds [Numeric] negative: at once; infinite: never
+      # @param seconds [Numeric] with a negative number, the timer fires at once; with infinity,
+      #   never
       # @return [Thread::Queue]
-      # @raise [ArgumentError] if the seconds are NaN
-      # @raise [TypeError] if they are no number
+      # @raise [ArgumentError] if `seconds` is NaN
+      # @raise [TypeError] if `seconds` is not a number
       def after(seconds)
         Timer.new(seconds).c
       end
 
-      # Returns a queue that gets the time every so many seconds, for ever. A slow receiver misses ticks.
+      # Returns a queue that receives the current time every `seconds` seconds, forever. A slow
+      # receiver misses ticks.
       #
       # @param seconds [Numeric] more than 0
       # @return [Thread::Queue]
@@ -36,7 +38,8 @@ module Punctual
         Ticker.new(seconds).c
       end
 
-      # Calls the block after so many seconds, in a thread of a pool. What it raises goes to `$stderr`.
+      # Calls the block after `seconds` seconds, in a thread of a pool. An exception of the block is
+      # printed to `$stderr`.
       #
       # @return [Timer] its `c` is nil
       def after_func(seconds, &block)
@@ -45,7 +48,7 @@ module Punctual
         Timer.new(seconds, &block)
       end
 
-      # Waits for so many seconds.
+      # Blocks for `seconds` seconds.
       #
       # @return [nil]
       def sleep(seconds)
@@ -53,14 +56,15 @@ module Punctual
         nil
       end
 
-      # Returns what the clock in force shows.
+      # Returns the time of the clock in effect.
       #
       # @return [::Time]
       def now
         Clock.current.now
       end
 
-      # Puts a virtual clock in force for the block, in all threads: it stands still until it is advanced.
+      # Puts a virtual clock into effect for the duration of the block, in all threads. The clock
+      # moves only when it is advanced.
       #
       # @yieldparam clock [VirtualClock]
       def virtual(&)

@@ -3,7 +3,7 @@
 require_relative "../punctual"
 require_relative "timeout/timeout"
 
-# Every `Timeout.timeout` of the program goes by Punctual from here on.
+# From here on, `Timeout.timeout` of the program calls Punctual's method.
 module Timeout
   class << self
     undef_method :timeout
@@ -18,7 +18,7 @@ module Timeout
 
   private
 
-  # For programs that include the module.
+  # For classes that include the module.
   def timeout(...)
     Punctual::Timeout.timeout(...)
   end

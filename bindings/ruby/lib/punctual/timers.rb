@@ -3,8 +3,8 @@
 require_relative "../punctual"
 
 unless defined?(Timers)
-  # The name that programs of the gem timers use.
+  # Programs that use the gem timers use this name.
   Timers = Punctual::Timers
-  # Libraries that require that gem get this one: loading it would reopen these classes.
+  # A later `require "timers"` does nothing: the gem would reopen these classes.
   %w[timers timers/group timers/timer timers/interval timers/wait].each { |name| $LOADED_FEATURES << "#{name}.rb" }
 end

@@ -1,5 +1,6 @@
-//! `argument_fuzz --server target/debug/punctual --seconds 600`: random commands to one server, which may neither end nor leave a
-//! client without a reply. A failure prints everything that is known of it, and the exit code is then 1.
+//! `argument_fuzz --server target/debug/punctual --seconds 600`: sends random commands to one
+//! server, which must neither end nor leave a client without a reply. A failure prints the last
+//! commands and the state of the server; the exit code is then 1.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use clap::Parser;
 use punctual_compat::Oracle;
 use punctual_compat::fuzz::{self, Options, grammar};
 
-/// Settings of the started server: values stay small, and no client makes it keep gigabytes of replies.
+/// Settings of the started server. They keep values small, and limit the memory for unread replies.
 const SETTINGS: &[&str] = &[
     "--proto-max-bulk-len",
     "1mb",
@@ -31,25 +32,26 @@ const SETTINGS: &[&str] = &[
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// The program to start
+    /// The server program to start
     #[arg(long, default_value = "target/debug/punctual")]
     server: PathBuf,
-    /// A running server, in place of a program
+    /// The address of a running server, instead of a program
     #[arg(long, value_name = "ADDRESS")]
     address: Option<SocketAddr>,
-    /// A server whose COMMAND DOCS describes the arguments; by default the tested one
+    /// A server whose COMMAND DOCS describes the arguments; by default the tested server
     #[arg(long, value_name = "ADDRESS")]
     documented: Option<SocketAddr>,
-    /// Number of event loops of the started server; 0 leaves out the option, which redis-server does not know
+    /// Number of event loops of the started server; 0 leaves out the option, which redis-server
+    /// does not know
     #[arg(long, default_value_t = 4)]
     threads: u32,
-    /// Length of the run
+    /// Length of the run in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Seed of the commands; a fresh one is chosen and printed if none is given
+    /// Seed of the commands; without this option, a random seed is chosen and printed
     #[arg(long)]
     seed: Option<u64>,
-    /// Seconds without any byte after which a client counts as forgotten
+    /// Seconds without any byte after which a client counts as left without a reply
     #[arg(long, default_value_t = 5)]
     silence: u64,
     /// Number of sessions
@@ -74,7 +76,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether nothing failed.
+/// Runs the fuzzer and prints the report. Returns true if there was no failure.
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     if arguments.excluded {
         print!("{}", grammar::EXCLUDED);
@@ -145,7 +147,8 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     Ok(fine)
 }
 
-/// Returns, for each thread of a process, its name, for how long it has run and waited for a processor, and where it sleeps.
+/// Returns a line for each thread of a process: its name, how long it has run and has waited for a
+/// processor, and the kernel function in which it sleeps.
 fn threads_of(pid: u32) -> String {
     let folder = std::fs::read_dir(format!("/proc/{pid}/task"));
     let tasks = folder.into_iter().flatten().flatten().map(|task| {

@@ -1,11 +1,12 @@
-//! Comparison of replies with collections: when order and digits are ignored.
+//! Comparison of replies with collections, some of which ignore the order or the digits of numbers.
 
 use punctual_resp::{Value, decimal};
 
 use super::{Rule, sorted};
 use crate::command::Command;
 
-/// Returns the rule for a geo search: sorted results must be equal, others have the order of the index.
+/// Returns the rule for a geo search. Sorted results must be equal; unsorted results have the order
+/// of the server's index.
 pub(super) fn of_search(command: &Command) -> Rule {
     let has = |option: &str| (1..command.args().len()).any(|at| command.word(at) == option);
     if has("STORE") || has("STOREDIST") {
@@ -19,8 +20,8 @@ pub(super) fn of_search(command: &Command) -> Rule {
     }
 }
 
-/// Returns the rule for SORT: unsorted results have the order of the collection, and C's comparison treats
-/// texts that differ only after a NUL as equal.
+/// Returns the rule for SORT. Unsorted results have the order of the collection. The order of texts
+/// that differ only after a NUL byte is undefined, because C's comparison ends there.
 pub(super) fn of_sort(command: &Command) -> Rule {
     let words: Vec<String> = (2..command.args().len())
         .map(|at| command.word(at))
@@ -43,7 +44,7 @@ pub(super) fn same_elements(a: &[Value], b: &[Value]) -> bool {
     if a.len() != b.len() {
         return false;
     }
-    // Usually strings, often hundreds of them.
+    // A fast path for strings: a reply often has hundreds of them.
     match (all_bytes(a), all_bytes(b)) {
         (Some(mut a), Some(mut b)) => {
             a.sort_unstable();
@@ -64,7 +65,7 @@ fn all_bytes(values: &[Value]) -> Option<Vec<&[u8]>> {
         .collect()
 }
 
-/// Compares the lengths of lists; single elements are equal.
+/// Compares the lengths of lists. Two replies that are no lists count as equal.
 pub(super) fn same_extent(a: &Value, b: &Value) -> bool {
     match (a.as_slice(), b.as_slice()) {
         (Some(a), Some(b)) => a.len() == b.len(),
@@ -102,7 +103,7 @@ pub(super) fn is_drawn_from(sample: &Value, whole: &Value) -> bool {
     }
 }
 
-/// Returns names with their values, as nested in RESP3.
+/// Returns names with their values from an array of pairs, as RESP3 has it.
 fn nested_pairs(items: &[Value]) -> Option<Vec<(&Value, &Value)>> {
     items
         .iter()
@@ -113,7 +114,8 @@ fn nested_pairs(items: &[Value]) -> Option<Vec<(&Value, &Value)>> {
         .collect()
 }
 
-/// Returns the contents of a listing: the names of SMEMBERS, the names with values of HGETALL and ZRANGE WITHSCORES.
+/// Returns the contents of a listing: the names of SMEMBERS, the names with values of HGETALL and
+/// ZRANGE WITHSCORES.
 fn pairs_of(whole: &Value) -> Option<Vec<(&Value, Option<&Value>)>> {
     Some(match whole {
         Value::Set(items) => items.iter().map(|item| (item, None)).collect(),
@@ -126,7 +128,7 @@ fn pairs_of(whole: &Value) -> Option<Vec<(&Value, Option<&Value>)>> {
                 .into_iter()
                 .map(|(name, value)| (name, Some(value)))
                 .collect(),
-            // A flat list of names, or of names and values: all of them may be names.
+            // A flat list of names, or of names and values: every item may be a name.
             _ => items
                 .iter()
                 .enumerate()
@@ -148,9 +150,10 @@ pub(super) fn same_scores(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Returns true if both texts are the same number and `a` is written like in 7.2: usually with fewer digits, but whole
-/// numbers with all of theirs, and others with many digits with an exponent. Both zeros are equal: small sorted sets
-/// lose the sign of -0, and SORT makes them large.
+/// Returns true if both texts are the same number and `a` is written as in 7.2: with the shortest
+/// digits; but a whole number has all its digits, and another number with many digits has an
+/// exponent. 0 and -0 are equal: small sorted sets lose the sign of -0, and SORT turns them into
+/// large ones.
 fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
     let zero = |text: &[u8]| text == b"0" || text == b"-0";
     if zero(a) && zero(b) {
@@ -165,19 +168,19 @@ fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
     ours.to_bits() == theirs.to_bits() && a == text
 }
 
-/// Compares encodings; `a` is ours, in which small lists and small sets of texts are listpacks.
+/// Compares encodings. `a` is ours: small lists and small sets of texts are listpacks.
 pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
-    // SORT makes a skiplist of every sorted set that it sorts; 7.4 makes room for deadlines before it checks whether
-    // the fields exist.
+    // Redis's SORT turns a sorted set into a skiplist. 7.4 turns a hash into a listpackex before it
+    // checks whether the fields exist.
     let others: [&[u8]; 4] = [b"quicklist", b"hashtable", b"skiplist", b"listpackex"];
     a == b || (a == b"listpack" && others.contains(&b))
 }
 
-/// Compares replies about consumer groups: times of deliveries and idle times may differ by some seconds. They count from
-/// commands of the stream, and are otherwise of 1970.
+/// Compares replies about consumer groups. Times of deliveries and idle times may differ by some
+/// seconds: they are times of commands in the stream, or times in 1970.
 pub(super) fn same_deliveries(a: &Value, b: &Value) -> bool {
     const BY_MS: u64 = 20_000;
-    /// From here on, a number is a unix time in ms.
+    /// Numbers from this one on are Unix times in milliseconds.
     const TIME_MIN: i64 = 10_000_000_000;
     let near = |a: &Value, b: &Value| matches!((a, b), (Value::Int(a), Value::Int(b)) if a.abs_diff(*b) <= BY_MS);
     let named = |name: &Value, a: &Value, b: &Value| match name.as_bytes() {
@@ -220,7 +223,8 @@ pub(super) fn same_deliveries(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Returns the description of a consumer without the fields of 7.2, if it has any of them.
+/// Returns the description of a consumer without the fields that 7.2 added, or `None` if it has no
+/// such field.
 fn without_newer(value: &Value) -> Option<Value> {
     let is_newer = |name: &Value| {
         let name = name.as_bytes();

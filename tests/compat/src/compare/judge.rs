@@ -6,12 +6,12 @@ use super::collections::is_drawn_from;
 use super::{Rule, Tolerance};
 use crate::command::Command;
 
-/// Compares the replies to the commands of one connection, in order.
+/// Compares the replies to the commands of one connection, which it must see in order.
 #[derive(Debug, Default)]
 pub struct Judge {
     /// Commands queued since MULTI; `None` outside a transaction.
     queued: Option<Vec<Command>>,
-    /// The last command and both replies, if the reply was a whole collection.
+    /// The key of the last command and both replies, if the reply was a whole collection.
     listing: Option<(Vec<u8>, Value, Value)>,
 }
 

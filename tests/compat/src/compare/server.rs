@@ -1,4 +1,5 @@
-//! Replies about the server, the connection and the commands, reduced to the parts common to two versions.
+//! Replies about the server, the connection and the commands, reduced to the parts common to two
+//! versions.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use super::{pair_list, sorted, text};
 
 /// Returns the classes of keyspace events without `n`, which Redis omits beside `A`.
 pub(super) fn event_classes(classes: &[u8]) -> String {
-    let mut told = String::from_utf8_lossy(classes).into_owned();
-    if told.contains('A') {
-        told.retain(|class| class != 'n');
+    let mut text = String::from_utf8_lossy(classes).into_owned();
+    if text.contains('A') {
+        text.retain(|class| class != 'n');
     }
-    told
+    text
 }
 
-/// Returns the fields in order, without the values that always differ.
+/// Returns the fields of HELLO's reply in order, without the values that always differ.
 pub(super) fn greeting(value: &Value) -> Option<Vec<(String, String)>> {
     let pairs = pair_list(value)?;
     Some(
@@ -42,8 +43,8 @@ pub(super) fn client_info(line: &[u8]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns per command: name, arity, flags as a set, first key, last key, step, categories as a set. Tips, key
-/// specifications and subcommands differ between the versions.
+/// Returns for each command its name, arity, flags as a set, first key, last key, step, and
+/// categories as a set. Tips, key specifications and subcommands differ between the versions.
 pub(super) fn command_info(value: &Value) -> Option<Vec<String>> {
     value
         .as_slice()?

@@ -6,7 +6,7 @@ use super::pool::{
     ZSETS,
 };
 
-/// A type of value, or a use of a type, with its own keys.
+/// A type of value, or a special use of a type, with its own keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Lists.
@@ -40,7 +40,7 @@ impl Kind {
         Kind::Hll,
     ];
 
-    /// Returns its keys.
+    /// Returns the keys of this kind.
     pub fn keys(self) -> &'static [&'static [u8]] {
         match self {
             Kind::List => LISTS,
@@ -56,8 +56,9 @@ impl Kind {
 }
 
 impl Draw {
-    /// Returns a key of some type, except those that only their own commands write: HyperLogLogs could become corrupt,
-    /// and scores that are not coordinates all decode to one point.
+    /// Returns a key of some kind, except [`Kind::Hll`] and [`Kind::Geo`], whose keys only their
+    /// own commands write: other commands could corrupt a HyperLogLog, and all scores that are not
+    /// coordinates decode to one point.
     pub fn typed_key(&mut self) -> Vec<u8> {
         let shared = &Kind::ALL[..Kind::ALL.len() - 2];
         let kind = shared[self.count(0..=shared.len() - 1)];
@@ -69,7 +70,7 @@ impl Draw {
         self.pick(GEOS).to_vec()
     }
 
-    /// Returns a key from which coordinates are read, rarely one without any.
+    /// Returns a key from which coordinates are read, rarely a key without coordinates.
     pub fn geo_source(&mut self) -> Vec<u8> {
         if self.chance(6) {
             let kind = [Kind::List, Kind::Hash, Kind::Set][self.count(0..=2)];
@@ -93,14 +94,14 @@ impl Draw {
         }
     }
 
-    /// Returns between one and `most` of these keys, with repetitions.
+    /// Returns between one and `most` results of [`key_of`](Draw::key_of), with repetitions.
     pub fn keys_of(&mut self, kind: Kind, most: usize) -> Vec<Vec<u8>> {
         let count = self.count(1..=most);
         (0..count).map(|_| self.key_of(kind)).collect()
     }
 
-    /// Returns a key of sorted sets whose scores are all equal, for commands that keep them so. Rarely a key with
-    /// a text.
+    /// Returns a key of sorted sets whose scores are all equal, for commands that keep the scores
+    /// equal. Rarely returns a key with a text.
     pub fn lex_key(&mut self) -> Vec<u8> {
         if self.chance(5) {
             self.lcs_key()
@@ -109,7 +110,7 @@ impl Draw {
         }
     }
 
-    /// Returns an element, member or field, usually one of a few.
+    /// Returns an element, member or field, usually from a small set.
     pub fn element(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=54 => ELEMENTS[self.count(0..=15)].to_vec(),
@@ -125,8 +126,8 @@ impl Draw {
         (0..count).map(|_| self.element()).collect()
     }
 
-    /// Returns enough distinct elements for a collection to leave its compact form, or nearly: integers, or short
-    /// words.
+    /// Returns about as many distinct elements as the compact encodings of collections allow:
+    /// integers, or short words.
     pub fn many_elements(&mut self) -> Vec<Vec<u8>> {
         let count = self.weighted(&[
             (3, 100_usize),
@@ -186,7 +187,8 @@ impl Draw {
         }
     }
 
-    /// Returns a rank or an index: usually near the ends, often beyond, sometimes a boundary case or invalid.
+    /// Returns a rank or an index: usually near the ends, often beyond, sometimes a boundary case
+    /// or invalid.
     pub fn index(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=79 => self.between(-12..=12).to_string().into_bytes(),
@@ -204,7 +206,7 @@ impl Draw {
         }
     }
 
-    /// Returns a number of random elements to request; a negative one allows repetitions.
+    /// Returns a number of random elements to request; a negative number allows repetitions.
     pub fn sample_size(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=89 => self.between(-15..=40).to_string().into_bytes(),
@@ -218,7 +220,8 @@ impl Draw {
         }
     }
 
-    /// Returns the announced number of keys before `there` keys; one in fifteen is wrong.
+    /// Returns the number of keys that a command announces before `there` keys; one in fifteen is
+    /// wrong.
     pub fn announced(&mut self, there: usize) -> Vec<u8> {
         match self.between(0..=14) {
             0 => self
@@ -239,7 +242,8 @@ impl Draw {
         }
     }
 
-    /// Returns a longitude: usually in a region of a few degrees, sometimes anywhere, sometimes out of range.
+    /// Returns a longitude: usually in a region of a few degrees, sometimes anywhere, sometimes out
+    /// of range.
     pub fn longitude(&mut self) -> Vec<u8> {
         self.degrees(
             13,
@@ -281,7 +285,7 @@ impl Draw {
         .into_bytes()
     }
 
-    /// Returns a key or hash that SORT's patterns refer to.
+    /// Returns the key of a string or a hash to which SORT's patterns refer.
     pub fn weight_key(&mut self) -> Vec<u8> {
         self.pick(WEIGHTS).to_vec()
     }
@@ -303,7 +307,7 @@ mod tests {
         }
     }
 
-    /// A server would create all of the requested random elements.
+    /// For a large negative number, a server would build a reply with so many elements.
     #[test]
     fn no_sample_with_repeats_is_large() {
         let mut draw = Draw::new(2);

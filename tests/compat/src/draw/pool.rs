@@ -1,6 +1,6 @@
 //! The fixed sets of keys, values and numbers.
 
-/// Keys for most commands. Few, so that commands share them; some are unusual.
+/// Keys for most commands. There are few keys, so that commands share them; some keys are unusual.
 pub(super) const KEYS: &[&[u8]] = &[
     b"k0",
     b"k1",
@@ -55,7 +55,8 @@ pub(super) const WEIGHTS: &[&[u8]] = &[
     b"w_0", b"w_1", b"w_2", b"w_3", b"w_a", b"w_b", b"w_", b"wh_0", b"wh_1", b"wh_a", b"wh_b",
 ];
 
-/// Elements, members and fields: few, so that collections overlap; near the limits of the compact forms.
+/// Elements, members and fields. There are few, so that collections overlap. Some lengths are near
+/// the limits of the compact encodings.
 pub(super) const ELEMENTS: &[&[u8]] = &[
     b"a",
     b"b",

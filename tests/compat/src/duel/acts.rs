@@ -15,14 +15,14 @@ use crate::link::{Exchange, Link, LinkError, Pair, Side};
 use crate::report::{Finding, show, show_bytes};
 use crate::session::canonical;
 
-/// Maximum time until a server publishes an expiry that the other has published.
+/// Maximum time until a server publishes an `expired` event that the other server has published.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// The channel that marks the end of the preceding output of a session.
+/// A session subscribes to this channel; the confirmation marks the end of the preceding output.
 const SESSION_FENCE: &str = "compat:fence:session";
 
 impl Duel<'_> {
-    /// Runs one act. After a stall of the machine, also aligns the deadlines.
+    /// Runs one act. After a stall of the machine, aligns the deadlines of keys.
     pub(super) fn act(&mut self, act: &Act) -> Result<(), Stop> {
         let outcome = match act {
             Act::Pipeline(steps) => self.pipeline(steps),
@@ -63,7 +63,8 @@ impl Duel<'_> {
         agree(self.events.collect()?)
     }
 
-    /// Sends steps and compares their replies. `unrecorded` steps follow and do not count as commands of the stream.
+    /// Sends steps, and `unrecorded` steps after them, and compares the replies of all. Unrecorded
+    /// steps do not count as commands of the stream.
     fn replies(&mut self, steps: &[Step], unrecorded: &[Step]) -> Result<(), Stop> {
         let exchange = self.send(steps, unrecorded);
         self.compare(steps, unrecorded, exchange)
@@ -113,7 +114,7 @@ impl Duel<'_> {
         Ok(())
     }
 
-    /// Checks that QUIT gets a reply, later commands do not, and the connection closes.
+    /// Checks that QUIT gets a reply, that later commands get none, and that the connection closes.
     fn quit(&mut self, before: &[Step], after: &[Command]) -> Result<(), Stop> {
         let steps: Vec<Step> = before
             .iter()
@@ -158,7 +159,7 @@ impl Duel<'_> {
             self.summary.commands += round.commands.len() as u64;
             let fence = Command::of(&["SUBSCRIBE", SESSION_FENCE]);
             pair.exchange(round.commands.iter().chain([&fence]), 0);
-            // All frames before the fence arrive before other connections publish.
+            // After the fence, the subscriptions are in effect, and other connections may publish.
             let subscribed = pair.read_until(|frame| {
                 frame.as_slice().is_some_and(|parts| {
                     parts.len() == 3
@@ -203,7 +204,8 @@ impl Duel<'_> {
     }
 
     fn expiry_phase(&mut self, phase: &ExpiryPhase) -> Result<(), Stop> {
-        // Short TTLs expire at another moment each time, so nothing here can be replayed command by command.
+        // Short TTLs expire at another moment in each run, so the commands of a phase cannot be
+        // replayed.
         let with_phase_context = |stop| match stop {
             Stop::Found(finding) => Stop::from(Finding {
                 headline: format!("{}, while short TTLs ran out", finding.headline),
@@ -229,8 +231,8 @@ impl Duel<'_> {
             .map_err(with_phase_context)
     }
 
-    /// Handles a stall of the machine while short TTLs were being set: it is unknown which keys have expired. Deletes
-    /// all of them and discards their events.
+    /// Ends a phase in which the machine stalled while short TTLs were set: it is unknown which
+    /// keys have expired. Deletes all keys of the phase and discards their events.
     fn discard_phase(&mut self, phase: &ExpiryPhase) -> Result<(), Stop> {
         self.summary.void_expiry_phases += 1;
         thread::sleep(Duration::from_millis(phase.wait_ms));
@@ -246,7 +248,8 @@ impl Duel<'_> {
         let say = |side, address| {
             let link = Link::connect(side, address)?;
             for piece in &wire.pieces {
-                // A server may close before the last piece; only its output counts.
+                // A server may close the connection before the last piece; only its output is
+                // compared.
                 if link.send(piece).is_err() {
                     break;
                 }
@@ -267,7 +270,8 @@ impl Duel<'_> {
         self.pipeline(&[])
     }
 
-    /// Compares the whole state, and waits until both have published the same expiries.
+    /// Compares the whole state, and waits until both servers have published the same `expired`
+    /// events.
     fn audit(&mut self) -> Result<(), Stop> {
         self.summary.audits += 1;
         agree(audit::audit(&mut self.auditor, &mut self.tolerance)?)?;
@@ -310,7 +314,8 @@ fn no_reply(command: &Command, failure: Option<LinkError>) -> Finding {
     }
 }
 
-/// Returns the finding for a server that stopped replying outside any single command.
+/// Returns the finding for a server that stopped replying in an act without a single command as the
+/// cause.
 fn broken(act: &Act, error: &LinkError) -> Finding {
     Finding {
         headline: format!("{error}, in {}", describe(act)),
@@ -334,12 +339,12 @@ fn describe(act: &Act) -> String {
         }
         Act::Scan(scan) => format!("an iteration of {}", scan.page(b"0")),
         Act::Scene(scene) => describe_scene(scene),
-        Act::Carry(_) => "values carried from each server to the other".to_owned(),
+        Act::Carry(_) => "values copied from each server to the other".to_owned(),
         Act::ExpiryPhase(_) => "a phase of short TTLs".to_owned(),
         Act::Wire(wire) => {
             let pieces: Vec<String> = wire.pieces.iter().map(|piece| show_bytes(piece)).collect();
             format!(
-                "a fresh connection that got these bytes: {}",
+                "a new connection that sent these bytes: {}",
                 pieces.join(" | ")
             )
         }

@@ -12,7 +12,7 @@ use crate::report::{Finding, show};
 const CARRIED: &str = "carried";
 
 impl Duel<'_> {
-    /// Restores on each server the DUMP of the other, and compares the two results.
+    /// Restores the DUMP of each server on the other server, and compares the two results.
     pub(super) fn carry(&mut self, carry: &Carry) -> Result<(), Stop> {
         self.pipeline(&[])?;
         for key in &carry.keys {
@@ -41,7 +41,7 @@ impl Duel<'_> {
             if let Some(finding) = audit::key(&mut self.main, CARRIED.as_bytes(), self.tolerance)? {
                 return Err(Finding {
                     headline: format!(
-                        "a value that each server had from the other: {}",
+                        "a value that each server restored from the other: {}",
                         finding.headline
                     ),
                     keys: vec![key.clone()],

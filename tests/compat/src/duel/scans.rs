@@ -8,11 +8,11 @@ use crate::generate::Scan;
 use crate::link::Link;
 use crate::report::{Finding, show};
 
-/// More pages than any iteration here can have.
+/// An iteration with so many pages counts as endless.
 const PAGES_MAX: usize = 10_000;
 
 impl Duel<'_> {
-    /// Iterates to the end on both servers; each must return exactly the existing entries.
+    /// Iterates to the end on both servers, and compares the sets of entries.
     pub(super) fn scan(&mut self, scan: &Scan) -> Result<(), Stop> {
         let first = scan.page(b"0");
         self.record(&Step::from(first.clone()));
@@ -34,7 +34,7 @@ impl Duel<'_> {
             )
         };
         Err(Finding {
-            headline: "what a whole iteration saw".to_owned(),
+            headline: "the entries of a whole iteration".to_owned(),
             a: only(&seen_a, &seen_b),
             b: only(&seen_b, &seen_a),
             keys: first.args().get(1).cloned().into_iter().collect(),
@@ -45,7 +45,8 @@ impl Duel<'_> {
     }
 }
 
-/// Returns all entries of an iteration: keys, members, or names with their values. An error is an entry too.
+/// Returns all entries of an iteration: keys, members, or names with their values. An error reply
+/// is an entry as well.
 fn iterate(link: &mut Link, scan: &Scan) -> Result<BTreeSet<String>, Stop> {
     let mut cursor = b"0".to_vec();
     let mut seen = BTreeSet::new();

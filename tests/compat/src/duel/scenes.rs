@@ -10,23 +10,24 @@ use crate::generate::{Move, SCENE_DATABASE, Scene};
 use crate::link::{Link, LinkError, Pair};
 use crate::report::{Finding, show};
 
-/// Maximum time until a server starts a command, or notices that a connection is closed.
+/// Time limit for a server to start a command, and to notice that a connection is closed.
 const NOTICE: Duration = Duration::from_secs(30);
 
-/// The argument of a PING sent after every blocking command; its reply shows that the block has ended.
+/// The argument of a PING sent after every blocking command; its reply shows that the block has
+/// ended.
 const AFTER_BLOCK: &str = "after-block";
 
 /// One connection to each server.
 struct Client {
     pair: Pair,
-    /// The client ids on both servers.
+    /// The client IDs on both servers.
     ids: (i64, i64),
-    /// The blocking command whose replies are unread.
+    /// The blocking command whose replies have not been read.
     waiting: Option<Command>,
     judge: Judge,
 }
 
-/// The connections of a scene, and the moves so far.
+/// The connections of a scene, and descriptions of the moves so far.
 struct SceneState {
     /// `None` if disconnected.
     clients: Vec<Option<Client>>,
@@ -68,7 +69,7 @@ impl Duel<'_> {
             Command::of(&["FLUSHDB"]),
         ];
         self.run_commands(&mut state, 0, &sweep)?;
-        // The events of the scene are before the fence of the main connection.
+        // The fence of the main connection follows all events of the scene.
         self.pipeline(&[]).map_err(|stop| match stop {
             Stop::Found(finding) => Finding {
                 headline: format!(
@@ -136,12 +137,13 @@ impl Duel<'_> {
         let ids = client.ids;
         let name = command.name().to_lowercase();
         let has_started = |line: &str| {
-            // CLIENT LIST shows the last command before it blocks, and the flag only while it blocks.
+            // CLIENT LIST shows the last command before it blocks, and the flag only while it
+            // blocks.
             let blocked = line
                 .split(' ')
                 .filter_map(|field| field.strip_prefix("flags="))
                 .any(|flags| flags.contains('b'));
-            // If it has a reply already, the PING after it is the last command.
+            // If the command has already ended, the PING after it is the last command.
             blocked && line.contains(&format!(" cmd={name} ")) || line.contains(" cmd=ping ")
         };
         let observer = observer(state)?;
@@ -173,7 +175,8 @@ impl Duel<'_> {
         Ok(())
     }
 
-    /// Compares whether the clients were still blocked. Does nothing for a client that does not block.
+    /// Sends CLIENT UNBLOCK to both servers, and compares the replies, which say whether the client
+    /// was blocked. Does nothing for a client that has not sent a blocking command.
     fn unblock(
         &mut self,
         state: &mut SceneState,
@@ -224,7 +227,7 @@ fn disconnect(state: &mut SceneState, number: usize) -> Result<(), Stop> {
     until(&mut observer.pair.b, ids.1, str::is_empty)
 }
 
-/// Requests the client's line until `met` returns true for it.
+/// Requests the client's line of CLIENT LIST until `met` returns true for it.
 fn until(link: &mut Link, id: i64, met: impl Fn(&str) -> bool) -> Result<(), Stop> {
     let ask = Command::of(&["CLIENT", "LIST", "ID"]).arg(id.to_string());
     let started = Instant::now();

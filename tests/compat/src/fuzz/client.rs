@@ -1,4 +1,5 @@
-//! Clients of the fuzzer: sessions that expect every reply, and short-lived connections that close at any point.
+//! Clients of the fuzzer: sessions that expect every reply, and short-lived connections that close
+//! at any point.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -15,17 +16,17 @@ use crate::draw::Draw;
 /// Number of commands of a session that a report shows.
 const SHOWN: usize = 20;
 
-/// Time for which a report waits for late replies.
+/// Maximum time for which a report waits for late replies.
 const LATE: Duration = Duration::from_secs(30);
 
-/// The reason for which a session ends.
+/// The reason why a session ends.
 #[derive(Debug)]
 pub(super) enum End {
     /// The server has closed the connection, or does not accept one.
     Closed,
     /// No byte has arrived for [`Options::silence`] while a reply was due.
     Silent,
-    /// The reply is no RESP.
+    /// The reply is not RESP.
     Malformed(String),
 }
 
@@ -41,7 +42,7 @@ pub(super) struct Session {
     stream: TcpStream,
     decoder: Decoder,
     tags: u64,
-    /// The last commands.
+    /// The last [`SHOWN`] commands.
     pub(super) recent: VecDeque<Command>,
     pub(super) replies: Replies,
 }
@@ -57,7 +58,8 @@ impl Session {
         })
     }
 
-    /// Sends commands, in several writes if `divided`, and a PING, and reads up to its reply.
+    /// Sends commands and a PING, in several writes if `divided`, and reads all replies up to that
+    /// of the PING.
     pub(super) fn exchange(
         &mut self,
         draw: &mut Draw,
@@ -66,7 +68,7 @@ impl Session {
     ) -> Result<(), End> {
         self.tags += 1;
         if batch.iter().any(hides_replies) {
-            // CLIENT REPLY SKIP may drop the reply of the first one.
+            // A CLIENT REPLY SKIP before may suppress the reply of the first RESET.
             batch.extend([Command::of(&["RESET"]), Command::of(&["RESET"])]);
         }
         batch.push(Command::of(&["PING", &self.tag()]));
@@ -86,7 +88,7 @@ impl Session {
         self.read_until_tag()
     }
 
-    /// Reads replies up to that of the last PING.
+    /// Reads replies up to the reply of the last PING.
     fn read_until_tag(&mut self) -> Result<(), End> {
         let tag = self.tag();
         let mut part = vec![0; 64 << 10];
@@ -111,7 +113,7 @@ impl Session {
         }
     }
 
-    /// Waits for the replies that have not arrived in time. Returns when they came.
+    /// Waits for replies that have not arrived in time. Returns a text that says when they came.
     pub(super) fn wait_longer(&mut self, began: Instant) -> String {
         let mut ended = Err(End::Silent);
         while matches!(ended, Err(End::Silent)) && began.elapsed() < LATE {
@@ -124,7 +126,7 @@ impl Session {
         }
     }
 
-    /// The text of the last PING.
+    /// Returns the argument of the last PING.
     fn tag(&self) -> String {
         format!("tag {}", self.tags)
     }
@@ -145,7 +147,7 @@ fn end(error: &std::io::Error) -> End {
     }
 }
 
-/// Returns whether a command may begin a state in which PING has no reply of its own.
+/// Returns true if PING may have no usual reply after this command.
 fn hides_replies(command: &Command) -> bool {
     match &*command.name() {
         "MULTI" | "MONITOR" | "AUTH" | "HELLO" => true,
@@ -153,7 +155,7 @@ fn hides_replies(command: &Command) -> bool {
     }
 }
 
-/// Returns whether this is CLIENT REPLY.
+/// Returns true for CLIENT REPLY.
 fn sets_replies(command: &Command) -> bool {
     command.name() == "CLIENT" && command.word(1) == "REPLY"
 }
@@ -186,13 +188,14 @@ pub(super) fn batch(draw: &mut Draw, grammar: &Grammar) -> Vec<Command> {
         commands.push(Command::of(&["RESET"]));
     }
     if commands.iter().any(|command| command.name() == "EXEC") {
-        // CLIENT REPLY takes replies out of the array of EXEC, in Redis too: the rest of the array would never come.
+        // CLIENT REPLY suppresses replies within EXEC's array, in Redis as well: the array would
+        // never be complete.
         commands.retain(|command| !sets_replies(command));
     }
     commands
 }
 
-/// Commands for which a client waits until it closes; the marks are those of the grammar's templates.
+/// Commands that block forever. Words with `$` mean the same as in the grammar's templates.
 const FOR_EVER: &str = "\
 BLPOP $list $list 0
 BLMOVE $list $list LEFT LEFT 0
@@ -204,7 +207,7 @@ WAIT 1 0
 SUBSCRIBE ch0 ch1
 MULTI";
 
-/// A connection that stays for a moment and is then closed, whatever has arrived.
+/// A short-lived connection, which is closed at a time, without waiting for replies.
 pub(super) struct Parked {
     _stream: TcpStream,
     pub(super) until: Instant,
@@ -219,12 +222,12 @@ pub(super) fn short_lived(draw: &mut Draw, grammar: &Grammar, options: &Options)
         encode_command(&mut bytes, grammar.command(draw).args());
     }
     match draw.between(0..=99) {
-        // Half a command.
+        // A part of a command.
         0..=29 => {
             encode_command(&mut bytes, grammar.command(draw).args());
             bytes.truncate(bytes.len() - draw.count(1..=bytes.len()));
         }
-        // While it is blocked.
+        // A command that blocks.
         30..=59 => {
             let templates: Vec<&str> = FOR_EVER.lines().collect();
             let template = draw.pick(&templates);
@@ -236,12 +239,12 @@ pub(super) fn short_lived(draw: &mut Draw, grammar: &Grammar, options: &Options)
             }
             stay_ms = draw.between(0..=400);
         }
-        // With unread replies.
+        // Commands whose replies stay unread.
         60..=79 => (0..200).for_each(|_| encode_command(&mut bytes, &["ECHO", &"x".repeat(1_000)])),
         80..=84 => bytes.extend((0..draw.count(1..=300)).map(|_| draw.bits() as u8)),
         _ => {}
     }
-    // A server may close before it has read everything.
+    // The write fails if the server closes the connection before it has read all bytes.
     let _ = stream.write_all(&bytes);
     let until = Instant::now() + Duration::from_millis(stay_ms.unsigned_abs());
     Some(Parked {

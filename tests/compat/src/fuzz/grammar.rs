@@ -1,7 +1,9 @@
-//! Random commands from a server's own description: COMMAND names the commands, COMMAND DOCS their arguments.
+//! Random commands from a server's own description: COMMAND names the commands, COMMAND DOCS their
+//! arguments.
 //!
-//! A command without described arguments gets words for its arity, with keys where COMMAND has keys. `TEMPLATES` adds commands
-//! whose arguments need a meaning: scripts, rules, timers, jobs, settings.
+//! A command without described arguments gets as many random words as its arity demands, and keys
+//! at the positions of keys. `TEMPLATES` adds commands that random words would rarely make valid:
+//! scripts, NOTIFY rules, timers, jobs, settings.
 
 use punctual_resp::Value;
 
@@ -30,11 +32,13 @@ pfselftest: takes seconds
 script|debug: makes the connection a debugger, which has no replies
 ";
 
-/// Commands that are sent at a fiftieth of the rate: they undo the work of the others, close connections, or take long.
+/// Commands that are sent rarely, at a fiftieth of the rate: they undo the effects of other
+/// commands, close connections, or take long.
 const RARE: &str = "acl|deluser acl|setuser auth bgrewriteaof bgsave client|kill flushall flushdb function|flush \
     function|restore hello monitor notify|del quit reset save script|flush swapdb";
 
-/// Commands with meaning. `$` marks a random word of [`words::marked`]; `$command` and `$script` are several.
+/// Templates of commands. A word `$name` becomes a random word of [`words::marked`]; `$command` and
+/// `$script` become several words.
 const TEMPLATES: &str = "\
 $script
 $script
@@ -105,7 +109,7 @@ struct Described {
     group: String,
     arguments: Vec<Argument>,
     arity: i64,
-    /// First and last key and their distance, as in COMMAND's reply.
+    /// First key, last key and step, as in COMMAND's reply.
     keys: [i64; 3],
     blocks: bool,
 }
@@ -129,7 +133,8 @@ pub struct Grammar {
 }
 
 impl Grammar {
-    /// Asks a server for its commands, and `documented` for their arguments, which may be another server.
+    /// Reads the commands from the server of `link`, and their arguments from `documented`, which
+    /// may be another server.
     ///
     /// # Errors
     /// Any [`LinkError`].
@@ -146,7 +151,8 @@ impl Grammar {
         Ok(grammar)
     }
 
-    /// Number of commands, and of those with described arguments or none at all.
+    /// Returns the number of commands, and the number of commands whose arguments are described or
+    /// that have none.
     pub fn size(&self) -> (usize, usize) {
         let all = || self.commands.iter().chain(&self.rare);
         let described =
@@ -207,7 +213,7 @@ impl Grammar {
         self.fill(draw, template)
     }
 
-    /// Returns a command with the arguments that the server describes, sometimes with some wrong ones.
+    /// Returns a command with arguments as the server describes them, some of which may be wrong.
     fn described(&self, draw: &mut Draw) -> Command {
         let all = match draw.chance(2) && !self.rare.is_empty() {
             true => &self.rare,
@@ -219,7 +225,7 @@ impl Grammar {
         let bare = described.arguments.is_empty();
         if bare && described.arity.unsigned_abs() as usize != described.words.len() {
             if described.blocks {
-                // It could wait for ever.
+                // With random words, the command could block forever.
                 return Command::of(&["PING"]);
             }
             fill_arity(draw, described, &mut command);
@@ -247,7 +253,8 @@ impl Grammar {
         command
     }
 
-    /// Returns EVAL with a script that runs random commands, counts for some milliseconds, or fails.
+    /// Returns EVAL with a script that runs random commands, counts for some milliseconds, or
+    /// fails.
     fn script(&self, draw: &mut Draw) -> Command {
         let steps = draw.weighted(&[(6, 100_i64), (2, 20_000), (1, 100_000)]);
         let text = match draw.between(0..=7) {
@@ -297,7 +304,7 @@ fn fill_arity(draw: &mut Draw, described: &Described, command: &mut Command) {
 
 /// Appends random words for these arguments.
 fn append(draw: &mut Draw, group: &str, arguments: &[Argument], command: &mut Command) {
-    // The number that the last argument has announced for the next ones with several values.
+    // The number of values that the last argument has announced for the arguments after it.
     let mut announced = None;
     for argument in arguments {
         if argument.optional && announced.is_none() && draw.chance(60) {
@@ -343,7 +350,7 @@ fn append(draw: &mut Draw, group: &str, arguments: &[Argument], command: &mut Co
     }
 }
 
-/// Removes, adds, exchanges or replaces an argument.
+/// Removes, adds, swaps or replaces an argument.
 fn spoil(draw: &mut Draw, command: &mut Command) {
     let len = command.args().len();
     let at = draw.count(1..=len.max(2) - 1);
@@ -380,7 +387,7 @@ fn arguments(doc: Option<&Value>) -> Vec<Argument> {
         .collect()
 }
 
-/// Returns a field of a map that RESP2 shows as an array.
+/// Returns a field of a map, which is an array of names and values in RESP2.
 fn field<'v>(map: &'v Value, name: &str) -> Option<&'v Value> {
     let pairs = map.as_slice()?.chunks_exact(2);
     pairs

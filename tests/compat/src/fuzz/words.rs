@@ -3,8 +3,8 @@
 use crate::command::Command;
 use crate::draw::{Draw, Kind};
 
-/// Returns a word for an argument of this type and name, after `token`; sometimes an extreme or a wrong one, but never a time for which
-/// a command would block for long.
+/// Returns a word for an argument of this type and name, after `token`. The word is sometimes
+/// extreme or wrong, but never a time for which a command would block for long.
 pub(super) fn of(draw: &mut Draw, group: &str, name: &str, kind: &str, token: &str) -> Vec<u8> {
     if name == "timeout" || token == "block" {
         return timeout(draw, kind);
@@ -22,7 +22,7 @@ pub(super) fn of(draw: &mut Draw, group: &str, name: &str, kind: &str, token: &s
     }
 }
 
-/// Returns a key, in most cases one whose values have the type of the command's group.
+/// Returns a key, in most cases a key whose value has the type of the command's group.
 pub(super) fn key(draw: &mut Draw, group: &str) -> Vec<u8> {
     let kind = match group {
         "list" => Kind::List,
@@ -50,7 +50,7 @@ pub(super) fn fill(draw: &mut Draw, template: &str) -> Command {
     command
 }
 
-/// Returns the word that a mark of a template stands for.
+/// Returns a random word for `$mark` in a template.
 pub(super) fn marked(draw: &mut Draw, mark: &str) -> Vec<u8> {
     match mark {
         "n" => draw.between(0..=5).to_string().into(),
@@ -93,8 +93,8 @@ pub(super) fn any(draw: &mut Draw) -> Vec<u8> {
     }
 }
 
-/// Returns an empty, very long, binary or very large word, but no number that a server could take for a size or a number of elements
-/// to return.
+/// Returns an empty, very long, binary or very large word. No word is a number that makes a server
+/// allocate so much memory or return so many elements.
 pub(super) fn extreme(draw: &mut Draw) -> Vec<u8> {
     match draw.between(0..=49) {
         0 => draw.big_value(),
@@ -110,7 +110,7 @@ pub(super) fn extreme(draw: &mut Draw) -> Vec<u8> {
     }
 }
 
-/// Returns a short time to block for, or none at all.
+/// Returns a short timeout, or a word that is not a valid timeout.
 fn timeout(draw: &mut Draw, kind: &str) -> Vec<u8> {
     match kind {
         "double" => one_of(draw, "0.001 0.01 0.03 0.1 -1 nan x "),
@@ -130,7 +130,8 @@ fn unix_time(draw: &mut Draw, name: &str) -> Vec<u8> {
 
 fn integer(draw: &mut Draw, group: &str, name: &str) -> Vec<u8> {
     match name {
-        // SRANDMEMBER and its relatives return as many elements, however few there are.
+        // For a negative count, SRANDMEMBER and its relatives return so many elements even from a
+        // small set.
         "count" => draw.sample_size(),
         "db" | "destination-db" | "index1" | "index2" => draw.database(),
         "index" if group == "connection" => draw.database(),
@@ -173,7 +174,7 @@ fn string(draw: &mut Draw, group: &str, name: &str) -> Vec<u8> {
         "library-name" => "l0 l1",
         "function-code" => return marked(draw, "library"),
         "script" => return b"return redis.call('GET', KEYS[1])".to_vec(),
-        // Of the script "return 1".
+        // The first is the digest of the script "return 1".
         "sha1" => "e0e1f9fabfc9d4800c877a703b823ac0578ff831 0",
         "encoding" => "u8 i5 u63 i64 u64 u0",
         "section" => "all everything keyspace stats commandstats x",

@@ -1,6 +1,6 @@
 //! Strings as arrays of bits, and as arrays of integers of any width.
 //!
-//! Offsets are small or refused: others would allocate up to half a gigabyte.
+//! Offsets are small or invalid: larger valid offsets would allocate up to half a gigabyte.
 
 use super::named;
 use crate::command::{Command, Step};
@@ -74,7 +74,8 @@ fn get_bit(draw: &mut Draw, steps: &mut Vec<Step>) {
     );
 }
 
-/// Creates the key if an argument may be wrong: 7.2 checks the arguments before the key, 7.0 after it.
+/// Returns a key. If an argument may be wrong (`sound` is false), creates the key: 7.0 checks
+/// whether the key exists before it checks the arguments, 7.2 after that.
 fn key_for(draw: &mut Draw, sound: bool, steps: &mut Vec<Step>) -> Vec<u8> {
     if sound {
         return draw.key_of(Kind::Bits);
@@ -161,7 +162,7 @@ fn combine(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// The width of a field: i1 to i64 and u1 to u63.
+/// Returns the type of a field: i1 to i64 and u1 to u63, sometimes invalid.
 fn width(draw: &mut Draw) -> Vec<u8> {
     match draw.between(0..=99) {
         0..=44 => draw
@@ -244,7 +245,7 @@ fn fields(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Bits come from texts too, and all string commands read them.
+/// Writes a text to a key for bits: bit commands read any string.
 fn write_text(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Bits);
     let value = draw

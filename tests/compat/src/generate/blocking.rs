@@ -4,7 +4,8 @@ use super::{lists, named, zsets};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// A timeout in seconds: a few milliseconds, or invalid. Never 0, which would block forever.
+/// Returns a timeout in seconds: some milliseconds, or invalid. The timeout is never 0, which would
+/// block forever.
 fn timeout(draw: &mut Draw) -> Vec<u8> {
     match draw.between(0..=9) {
         0..=6 => draw.pick(&["0.001", "0.002", "1e-3", ".001", "0x1p-9"]),
@@ -14,7 +15,7 @@ fn timeout(draw: &mut Draw) -> Vec<u8> {
     .to_vec()
 }
 
-/// Returns a command that blocks on lists, with `timeout` in its position.
+/// Returns a command that blocks on lists, with this timeout.
 pub(super) fn on_lists(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) -> Command {
     let first = keys[0].clone();
     let last = keys[keys.len() - 1].clone();
@@ -44,7 +45,7 @@ pub(super) fn on_lists(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) ->
     }
 }
 
-/// Returns a command that blocks on sorted sets, with `timeout` in its position.
+/// Returns a command that blocks on sorted sets, with this timeout.
 pub(super) fn on_zsets(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) -> Command {
     if draw.chance(60) {
         let name = draw.pick(&["BZPOPMIN", "BZPOPMAX"]);
@@ -88,7 +89,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
         on_zsets(draw, keys, timeout)
     };
     if draw.chance(3) {
-        // Without its last argument: a key is not a timeout.
+        // Without its last argument, a key is in the position of the timeout, which is invalid.
         command.args_mut().truncate(2);
     }
     steps.push(command.into());

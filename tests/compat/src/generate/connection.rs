@@ -4,7 +4,7 @@ use crate::command::{Command, Step};
 use crate::draw::Draw;
 use crate::generate::Protocol;
 
-/// Appends one group of connection commands, after which the connection speaks `protocol` again.
+/// Appends a group of connection commands. The group ends with the connection in `protocol`.
 pub(super) fn commands(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
     match draw.between(0..=99) {
         0..=9 => ping(draw, steps),
@@ -59,7 +59,7 @@ fn hello(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
         }
     }
     steps.push(command.into());
-    // The same replies in the other protocol, where nulls, maps and sets differ.
+    // Commands whose replies differ between the protocols: nulls and maps.
     for words in [
         &["GET", "no such key"][..],
         &["MGET", "no such key", "k0"],
@@ -117,7 +117,7 @@ fn silence(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
 }
 
-/// Subcommands of CLIENT, with arguments that match no live connection.
+/// Subcommands of CLIENT. Their arguments match no open connection.
 const CLIENT: &[&[&str]] = &[
     &["GETNAME"],
     &["GETNAME"],
@@ -180,7 +180,7 @@ const CLIENT: &[&[&str]] = &[
 
 fn client(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(3) {
-        // Reads are not affected by a pause of writes, and the pause ends before any write.
+        // The pause of writes does not delay reads, and ends before the next write.
         steps.push(Command::of(&["CLIENT", "PAUSE", "1000", "WRITE"]).into());
         steps.push(Command::new("GET").arg(draw.key()).into());
         steps.push(Command::of(&["CLIENT", "UNPAUSE"]).into());

@@ -1,7 +1,7 @@
-//! DUMP and RESTORE: payloads of every readable encoding, wrong ones, and all options.
+//! DUMP and RESTORE: payloads of every readable encoding, invalid payloads, and all options.
 //!
-//! The replies of DUMP differ, because servers encode values in different ways. Whether one server reads the payloads
-//! of the other is a separate act, [`Carry`].
+//! The replies of DUMP differ, because servers encode values in different ways. A separate act,
+//! [`Carry`], tests that each server reads the payloads of the other.
 
 use super::named;
 use crate::command::Step;
@@ -21,8 +21,8 @@ pub(super) fn carry(draw: &mut Draw) -> Carry {
     }
 }
 
-/// Payloads: the type, the value, two bytes of version, eight of checksum. The checksums are correct unless
-/// stated.
+/// Payloads: a byte for the type, the value, two bytes for the version, eight bytes for the
+/// checksum. The checksums are correct unless the comment says otherwise.
 const PAYLOADS: &[&[u8]] = &[
     // A text.
     b"\x00\x05hello\x0a\x00cr\xdfve4 \x0a",
@@ -38,25 +38,25 @@ const PAYLOADS: &[&[u8]] = &[
     b"\x02\x01\x01x\x0a\x00\xff\xe8\x80\xbav\x0c/\x09",
     // A hash.
     b"\x10\x12\x12\x00\x00\x00\x04\x00\x81f\x02\x81v\x02\x81g\x02\x01\x01\xff\x0a\x00#\xc1\xa5\xe3]\xfa\xe8\x1c",
-    // A hash as a table.
+    // A hash, encoded as a hash table.
     b"\x04\x01\x01f\xc3\x09@A\x01vv\xe04\x00\x01vv\x0a\x00=q\xbeR7\x86\xcfE",
     // A sorted set.
     b"\x11\x1c\x1c\x00\x00\x00\x06\x00\x81x\x02\x01\x01\x81y\x02\x832.5\x04\x81z\x02\x83inf\x04\xff\x0a\x00,\xb6\x8d\xb0\xef\x1acS",
-    // A sorted set as a tree.
+    // A sorted set, encoded as a skiplist.
     b"\x05\x01\xc3\x09@A\x01yy\xe04\x00\x01yy\x00\x00\x00\x00\x00\x00\xf8?\x0a\x00\xe9:Z\xff\x8f\xbc.\x83",
-    // A list of strings, as up to 2.6.
+    // A list of strings, as Redis up to 2.6 writes it.
     b"\x01\x02\x01x\x01y\x06\x00\xf6\x1bT\xb3\xda\xd1\xb1\xea",
-    // A list as a ziplist, as up to 3.0.
+    // A list as a ziplist, as Redis up to 3.0 writes it.
     b"\x0a\x14\x14\x00\x00\x00\x0f\x00\x00\x00\x03\x00\x00\x01x\x03\xf6\x02\xc0\xe8\x03\xff\x06\x00\xacT\x19\x89\xf8+=\xb4",
-    // A list of ziplists, as up to 6.2.
+    // A list of ziplists, as Redis up to 6.2 writes it.
     b"\x0e\x02\x10\x10\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01x\x03\xf6\xff\x0e\x0e\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\x01y\xff\x09\x00\x7f\xf2\xa1\x9a\xfe\x82\x05J",
-    // A hash as a ziplist, as up to 6.2.
+    // A hash as a ziplist, as Redis up to 6.2 writes it.
     b"\x0d\x16\x16\x00\x00\x00\x13\x00\x00\x00\x04\x00\x00\x01f\x03\x01v\x03\x01g\x03\xf8\xff\x09\x00O\x17c\xf4\x85\xc1\x88\xee",
     // A hash of strings.
     b"\x04\x01\x01f\x01v\x09\x00}\x00\x12\x9a\xe5\x00mM",
-    // A sorted set as a ziplist, as up to 6.2.
+    // A sorted set as a ziplist, as Redis up to 6.2 writes it.
     b"\x0c\x18\x18\x00\x00\x00\x12\x00\x00\x00\x04\x00\x00\x01x\x03\xf2\x02\x01y\x03\x032.5\xff\x09\x00\x1bs'n\xd8\x0b\xa6\xef",
-    // A sorted set with scores as texts, as up to 3.2.
+    // A sorted set with scores as texts, as Redis up to 3.2 writes it.
     b"\x03\x01\x01m\x031.5\x08\x00\x0dfzg\xbc\xacQ\xd3",
     // An empty list.
     b"\x01\x00\x09\x00\x8b\x0at\x008\x91 \xe7",
@@ -89,7 +89,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
         _ => draw.ttl(1000),
     };
     if ttl == i64::MAX.to_string().as_bytes() {
-        // See `differences`.
+        // Shortens a TTL that redis-server mishandles; see `differences`.
         ttl.pop();
     }
     let mut command = named(draw, "RESTORE").arg(&key).arg(ttl).arg(payload);
@@ -119,6 +119,6 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
         }
     }
     steps.push(command.into());
-    // A key with a passed deadline must be accessed before any command counts keys.
+    // An access removes a key whose deadline has passed: before that, servers may count it.
     steps.push(named(draw, "EXISTS").arg(key).into());
 }

@@ -3,8 +3,8 @@
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Commands that may get any arguments: none of them can then block, silence or stop a connection,
-/// give a key a TTL, or grow memory without bound.
+/// Commands that may get any arguments: no arguments make them block or close a connection, turn off
+/// replies, give a key a TTL, or allocate unbounded memory.
 const ANY_ARGUMENTS: &[&str] = &[
     "GET",
     "SET",
@@ -57,10 +57,11 @@ const ANY_ARGUMENTS: &[&str] = &[
     "ROLE",
 ];
 
-/// Commands whose numbers are deadlines: they get invalid arguments, or distant deadlines.
+/// Commands with a deadline as a numeric argument: they get invalid arguments, or deadlines far in
+/// the future.
 const DEADLINE_ARGUMENTS: &[&str] = &["EXPIRE", "PEXPIRE", "SETEX", "PSETEX"];
 
-/// Names that are not a command in any version, some of them unusual.
+/// Names that are not a command in any version.
 const UNKNOWN: &[&[u8]] = &[
     b"NOSUCHCOMMAND", b"nosuchcommand", b"GETT", b"", b" ", b"SE T", b"GET ", b"\x00", b"\xff\xfe", b"two\r\nlines", b"-ERR", b"'quoted'",
     b"a-name-longer-than-one-hundred-and-twenty-eight-bytes-which-is-where-the-error-text-stops-quoting-it-and-so-it-must-be-cut-right-there-not-later",
@@ -128,13 +129,14 @@ pub(super) fn any_arguments(draw: &mut Draw, names: &[&str], steps: &mut Vec<Ste
     steps.push(command.into());
 }
 
-/// Sometimes makes an independent command invalid, or replaces it by a COMMAND query about it.
+/// Sometimes makes a command invalid, or replaces it by a COMMAND query about it.
 pub(super) fn spoil(draw: &mut Draw, command: &mut Command) {
     let name = command.name();
     match draw.between(0..=199) {
         // See `differences`.
         _ if matches!(&*name, "BITCOUNT" | "BITPOS" | "ZRANK" | "ZREVRANK") => {}
-        // Another score would make the ranges by members undefined.
+        // A changed command could add a member with another score, and ranges by members would be
+        // undefined.
         _ if command
             .args()
             .get(1)
@@ -169,7 +171,7 @@ fn deadline_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// A valid command with one argument removed, doubled, replaced or added.
+/// Appends a valid command with one argument removed, doubled, replaced or added.
 fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
     let first = steps.len();
     match draw.between(0..=2) {
@@ -177,12 +179,13 @@ fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
         1 => super::keys::commands(draw, steps),
         _ => super::expiry::commands(draw, steps),
     }
-    // Later commands may be about the same key.
+    // Later commands of the group may use the same key.
     let alone = steps.len() == first + 1;
     mangle(draw, &mut steps[first].command, alone);
 }
 
-/// Removes, doubles, replaces or adds an argument; the key only if no later command is about it.
+/// Removes, doubles, replaces or adds an argument. Changes the key only if the command is `alone`
+/// in its group.
 fn mangle(draw: &mut Draw, command: &mut Command, alone: bool) {
     let args = command.args_mut();
     match draw.between(0..=3) {
@@ -193,7 +196,8 @@ fn mangle(draw: &mut Draw, command: &mut Command, alone: bool) {
             }
         }
         1 => {
-            // From the second argument on: a doubled key would turn a value into a key, or a key into a TTL.
+            // Doubles no key: the next argument would move, so a value could become a key, or a key
+            // a TTL.
             if let Some(last) = args.get(2..).and_then(<[_]>::last).cloned() {
                 args.push(last);
             }

@@ -3,7 +3,7 @@
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Appends one deadline command whose deadline is far in the future or in the past.
+/// Appends one command on deadlines. The deadline is far in the future or in the past.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=99) {
         0..=49 => set_deadline(draw, steps),
@@ -39,8 +39,9 @@ fn set_deadline(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = Command::new(draw.case(name))
         .arg(draw.any_key())
         .arg(deadline);
-    // GT and LT only with deadlines that differ by more than the skew of the two servers: the values are far
-    // apart, and equal ones are in the absolute band, where both sides have the same millisecond.
+    // For GT and LT, two deadlines of a key must not differ by only a few milliseconds, because the
+    // servers' clocks differ by that. Relative TTLs are far apart, and absolute deadlines are equal
+    // on both servers.
     for _ in 0..draw.weighted(&[(10, 0), (9, 1), (2, 2), (1, 3)]) {
         let option = draw.pick(&["NX", "XX", "GT", "LT", "NX", "XX", "GT", "LT", "KEEPTTL"]);
         command.push(draw.case(option));

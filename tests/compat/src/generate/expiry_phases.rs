@@ -4,30 +4,30 @@ use super::Family;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// The prefix of the keys of phases, used by no other key.
+/// The prefix of the keys of phases. No other keys have it.
 pub const EXPIRY_PHASE_PREFIX: &[u8] = b"lapse:";
 
 /// A phase in which short TTLs expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiryPhase {
-    /// Gives the keys of the phase their deadlines.
+    /// Commands that give the keys of the phase their deadlines.
     pub arm: Vec<Step>,
-    /// The shortest TTL that `arm` removes or changes. If `arm` takes longer, the keys
-    /// may have expired already, and the phase is void.
+    /// The shortest TTL that `arm` removes or changes. If `arm` takes longer, the keys may have
+    /// expired already, and the phase is not compared.
     pub arm_limit_ms: u64,
-    /// Time to wait until every TTL has expired on both sides.
+    /// Time until every TTL has expired on both servers.
     pub wait_ms: u64,
-    /// Accesses the keys in every way in which a command can access an expired key.
+    /// Commands that access the keys in every way in which a command can access an expired key.
     pub probe: Vec<Step>,
-    /// Deletes the remaining keys.
+    /// The command that deletes the remaining keys.
     pub clean: Step,
 }
 
 /// A way to give one key of a phase its short TTL.
 type Arm = fn(&mut Draw, &[u8], &str, &mut Vec<Step>);
 
-/// Each of these ends with a short TTL and gets the same replies whether or not the key expires at once:
-/// the short TTL comes last.
+/// Groups of commands that end with a short TTL. Their replies do not depend on whether the key
+/// expires at once, because the last command sets the short TTL.
 const ARMS: &[Arm] = &[
     |_, key, ttl_ms, steps| {
         steps.push(
@@ -104,7 +104,8 @@ const ARMS: &[Arm] = &[
     },
 ];
 
-/// Each of these gives the key a short TTL and removes it again: the key must exist afterwards.
+/// Groups of commands that give the key a short TTL and remove the TTL again: the key must exist
+/// afterwards.
 const SURVIVORS: &[Arm] = &[
     |_, key, ttl_ms, steps| {
         steps.push(
@@ -140,7 +141,7 @@ const SURVIVORS: &[Arm] = &[
     },
 ];
 
-/// Commands that access an expired key.
+/// Commands that access an expired key; `@` is the key.
 const PROBES: &[&[&str]] = &[
     &["GET", "@"],
     &["EXISTS", "@", "@"],
@@ -179,7 +180,7 @@ const PROBES: &[&[&str]] = &[
     &["KEYS", "lapse:*"],
 ];
 
-/// Collections that may get a short TTL: the commands create the key.
+/// Commands that create a collection, which then gets a short TTL.
 const COLLECTIONS: &[(Family, &[&str])] = &[
     (Family::Lists, &["RPUSH", "@", "a", "b"]),
     (Family::Hashes, &["HSET", "@", "f", "v"]),
@@ -251,7 +252,8 @@ pub(super) fn phase(draw: &mut Draw, number: u64, has: impl Fn(Family) -> bool) 
     };
     let collections = of(COLLECTIONS);
     let probes = [PROBES.to_vec(), of(COLLECTION_PROBES)].concat();
-    // One phase in eight also removes short TTLs, which must be longer ones.
+    // One phase in eight also removes short TTLs. These TTLs are longer, so that they do not expire
+    // before.
     let with_survivors = draw.chance(12);
     let longest_ms = if with_survivors { 300 } else { 25 };
     let mut arm = Vec::new();
@@ -263,7 +265,8 @@ pub(super) fn phase(draw: &mut Draw, number: u64, has: impl Fn(Family) -> bool) 
         let (ways, shortest_ms) = if survives {
             (SURVIVORS, 250)
         } else {
-            // Redis reads its clock again before it checks whether a deadline has passed already.
+            // A shorter TTL could already have passed when Redis sets it: Redis reads its clock
+            // again for this check.
             (ARMS, 10)
         };
         let ttl_ms = draw.between(shortest_ms..=longest_ms).to_string();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A family of commands; a stream draws from any set of them.
+/// A family of commands. A stream draws from a set of families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// String commands.
@@ -52,7 +52,7 @@ pub enum Family {
     Wire,
 }
 
-/// Name and weight: the number of commands of the family among about two hundred in a pipeline.
+/// Each family's name and weight: about the number of its commands among two hundred in a pipeline.
 const TABLE: [(Family, &str, u32); 22] = [
     (Family::Strings, "strings", 36),
     (Family::Lists, "lists", 18),
@@ -75,7 +75,7 @@ const TABLE: [(Family, &str, u32); 22] = [
     (Family::Pubsub, "pubsub", 3),
     (Family::Scripts, "scripts", 12),
     (Family::Errors, "errors", 7),
-    // Conversations are separate acts.
+    // Malformed requests are separate acts, not in pipelines.
     (Family::Wire, "wire", 0),
 ];
 
@@ -91,7 +91,8 @@ impl Family {
         all
     };
 
-    /// Returns the number of commands of this family among about two hundred in a pipeline.
+    /// Returns the weight: about the number of commands of this family among two hundred in a
+    /// pipeline.
     pub(super) fn weight(self) -> u32 {
         TABLE
             .iter()
@@ -114,11 +115,11 @@ impl fmt::Display for Family {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no family '{name}'; there are {}", names())]
 pub struct UnknownFamily {
-    /// The name.
+    /// The unknown name.
     pub name: String,
 }
 
-/// Returns all names as a list for people.
+/// Returns all names, separated by commas, for the error message.
 fn names() -> String {
     TABLE.map(|row| row.1).join(", ")
 }

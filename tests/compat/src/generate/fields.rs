@@ -1,7 +1,7 @@
-//! Deadlines of hash fields, new in Redis 7.4: generated only for a sufficiently new oracle.
+//! Deadlines of hash fields, new in Redis 7.4: generated only if the oracle is 7.4 or later.
 //!
-//! Relative deadlines are removed within their group: after a stall, the deadlines of keys are aligned on both servers,
-//! those of fields are not.
+//! A group of steps that sets a relative deadline also removes it: after a stall of the machine,
+//! the comparison aligns the deadlines of keys on both servers, but not the deadlines of fields.
 
 use super::{Maker, named};
 use crate::command::{Command, Step};
@@ -31,7 +31,7 @@ fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// FIELDS, their number and the fields, rarely wrong.
+/// Appends FIELDS, the number of fields and the fields; the number is rarely wrong.
 fn push_fields(draw: &mut Draw, command: &mut Command) {
     let fields = draw.elements(4);
     command.push(draw.case("FIELDS"));

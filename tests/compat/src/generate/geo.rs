@@ -1,6 +1,6 @@
 //! Geo commands on sorted sets.
 //!
-//! Hardly two places are equal, because the order of places at the same distance is undefined.
+//! Two places are rarely equal, because the order of places at the same distance is undefined.
 
 use super::named;
 use crate::command::{Command, Step};
@@ -129,8 +129,8 @@ fn push_shape(draw: &mut Draw, command: &mut Command) {
     command.push(unit(draw));
 }
 
-/// Options for the form and the order of results. ANY takes the first matches of the index, so its result is never
-/// stored.
+/// Appends options for the form and the order of results. ANY takes the first matches of the
+/// server's index, so a result with ANY is never stored.
 fn push_options(draw: &mut Draw, command: &mut Command, shows: bool) {
     if draw.chance(55) {
         let order = draw.pick(&["ASC", "DESC"]);
@@ -198,7 +198,7 @@ fn search_and_store(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// The commands that GEOSEARCH replaces.
+/// Appends one of the commands that GEOSEARCH replaces.
 fn radius(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&[
         "GEORADIUS",
@@ -238,7 +238,7 @@ fn remove(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Commands of other families on these keys.
+/// Appends a command of another family on geo keys.
 fn as_a_key(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (one, other) = (draw.geo_key(), draw.geo_key());
     let command = match draw.between(0..=5) {

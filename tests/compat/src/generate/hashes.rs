@@ -1,4 +1,4 @@
-//! Hash commands. Those with deadlines for fields are new in 7.4 and cannot be compared with 7.0.
+//! Hash commands, without the commands on deadlines of fields (see `fields`).
 
 use super::named;
 use crate::command::{Command, Step};
@@ -139,7 +139,8 @@ fn count_float(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Arithmetic on words usually fails; with a number first, it reaches the limits.
+/// Half of the time, sets the field to a number before a command that adds to it: arithmetic on
+/// words usually fails.
 fn put_number_first(draw: &mut Draw, command: &Command, steps: &mut Vec<Step>) {
     if draw.chance(50) {
         let number = if draw.chance(50) {
@@ -155,7 +156,8 @@ fn put_number_first(draw: &mut Draw, command: &Command, steps: &mut Vec<Step>) {
     }
 }
 
-/// A sample is checked against the whole hash, which is requested first.
+/// Appends a request for random fields, and before it one for the whole hash, against which the
+/// comparison checks them.
 fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Hash);
     steps.push(Command::new("HGETALL").arg(&key).into());

@@ -1,6 +1,7 @@
-//! HyperLogLogs. Their bytes are compared too, by GET and by the audit.
+//! HyperLogLogs. GET and the audit also compare their bytes.
 //!
-//! No other command writes to their keys: ours refuses corrupt ones at once, Redis often only when it reads the flaw.
+//! No other commands write to the keys of HyperLogLogs: our server refuses a corrupt HyperLogLog at
+//! once, Redis often only when it reads the corrupt part.
 
 use super::named;
 use crate::command::{Command, Step};
@@ -33,7 +34,7 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Several of these in a row leave the sparse form.
+/// Appends a PFADD with many elements. Several of them convert a HyperLogLog to the dense encoding.
 fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "PFADD").arg(draw.hll_key());
     let salt = draw.between(0..=9).to_string();
@@ -45,7 +46,7 @@ fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Keys to read: HyperLogLogs, rarely other values.
+/// Returns keys to read: of HyperLogLogs, rarely of other values.
 fn sources(draw: &mut Draw) -> Vec<Vec<u8>> {
     let mut keys = Vec::new();
     for _ in 0..draw.between(1..=3) {
@@ -72,7 +73,7 @@ fn merge(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Commands of other families on these keys.
+/// Appends a command of another family on keys of HyperLogLogs.
 fn as_a_key(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (one, other) = (draw.hll_key(), draw.hll_key());
     let command = match draw.between(0..=5) {
@@ -96,7 +97,7 @@ fn look_inside(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Values that are nearly HyperLogLogs, or not at all.
+/// Appends commands on a value that is not a HyperLogLog, but may look like one.
 fn corrupt(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.hll_key();
     let delete = Command::new("DEL").arg(&key);

@@ -45,7 +45,8 @@ fn list(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(Command::new(draw.case("KEYS")).arg(draw.pattern()).into());
 }
 
-/// Appends a single page, of which only the shape and the errors can be compared; whole iterations are separate acts.
+/// Appends SCAN for a single page. Only the shape of the reply and errors can be compared; whole
+/// iterations are separate acts.
 fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
     let cursor = draw.pick(&[
         "0",

@@ -51,7 +51,7 @@ fn push(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.weighted(&[(5, "LPUSH"), (5, "RPUSH"), (1, "LPUSHX"), (1, "RPUSHX")]);
     let mut command = named(draw, name).arg(draw.key_of(Kind::List));
     if draw.chance(2) {
-        // Long enough for its own node.
+        // An element that is long enough for its own node of the list.
         command.push(draw.big_value());
     } else {
         command.extend(draw.elements(5));
@@ -142,7 +142,7 @@ fn trim(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// LEFT or RIGHT, rarely neither.
+/// Returns LEFT or RIGHT, rarely an invalid word.
 pub(super) fn end(draw: &mut Draw) -> Vec<u8> {
     let end = draw.weighted(&[(12, "LEFT"), (12, "RIGHT"), (1, "MIDDLE")]);
     draw.case(end)
@@ -180,7 +180,7 @@ fn position(draw: &mut Draw, steps: &mut Vec<Step>) {
             } else {
                 draw.integer()
             };
-            // See `differences`.
+            // LPOS with this rank is a known difference: see `differences`.
             let least = i64::MIN.to_string().into_bytes();
             command.push(if number == least {
                 b"0".to_vec()

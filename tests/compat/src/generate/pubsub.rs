@@ -1,4 +1,4 @@
-//! Publishing and subscribing: sessions on a separate connection, and messages to them.
+//! Publishing and subscribing: sessions on a separate connection, and messages to these sessions.
 
 use crate::command::{Command, Step};
 use crate::draw::Draw;
@@ -26,20 +26,22 @@ const PATTERNS: &[&[u8]] = &[
     b"\\c*",
 ];
 
-/// Rounds of one subscribed connection, which is unsubscribed from everything afterwards.
+/// A connection that subscribes, in several rounds. At the end it is unsubscribed from all
+/// channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     /// The rounds in order.
     pub rounds: Vec<Round>,
 }
 
-/// Commands of the subscribed connection, and messages that others publish afterwards.
+/// Commands of the subscribed connection, and messages that the main connection publishes
+/// afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Sent on the session's connection. The number of frames depends on the state, so they are compared as one
-    /// sequence.
+    /// Commands on the session's connection. The number of replies depends on the subscriptions, so
+    /// the replies are compared as one sequence.
     pub commands: Vec<Command>,
-    /// Sent on the main connection afterwards.
+    /// Commands on the main connection afterwards.
     pub publish: Vec<Step>,
 }
 

@@ -7,7 +7,7 @@ use crate::draw::{Draw, Kind};
 /// An iteration from cursor 0 to the end; its entries are compared as a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
-    /// The name, and the key if there is one.
+    /// The command's name, and the key except for SCAN.
     pub start: Command,
     /// The arguments after the cursor.
     pub options: Vec<Vec<u8>>,
@@ -84,7 +84,8 @@ pub(super) fn scan(draw: &mut Draw, has: impl Fn(Family) -> bool) -> Option<Scan
     Some(Scan { start, options })
 }
 
-/// Appends a single page of a collection, of which only the shape and the errors can be compared.
+/// Appends a command for a single page of a collection. Only the shape of the reply and errors can
+/// be compared.
 pub(super) fn page(draw: &mut Draw, name: &str, key: Vec<u8>, steps: &mut Vec<Step>) {
     let cursor = draw.pick(&[
         "0",

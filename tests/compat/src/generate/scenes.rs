@@ -1,16 +1,17 @@
 //! Scenes: several connections, some of which block while others run commands.
 //!
-//! A scene uses its own databases, which are empty before and after it, so it is independent of the rest. Its moves are
-//! made one after the other. The moves determine which clients block, but only the servers decide which are served.
+//! A scene uses its own databases, which are empty before and after it, so it is independent of the
+//! rest of the stream. Its moves run one after the other. The generator decides which clients send
+//! blocking commands; the servers decide which clients they serve.
 
 use super::{blocking, named};
 use crate::command::Command;
 use crate::draw::Draw;
 
-/// The database of scenes.
+/// The main database of scenes.
 pub const SCENE_DATABASE: &str = "9";
 
-/// The database that scenes swap with it and move keys to.
+/// The database that scenes swap with the main one, and to which they move keys.
 const OTHER_DATABASE: &str = "10";
 
 /// A scene; connection 0 never blocks.
@@ -22,14 +23,15 @@ pub struct Scene {
     pub moves: Vec<Move>,
 }
 
-/// One move of a scene; the numbers are connections.
+/// One move of a scene. The first number is the number of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
     /// Runs commands that do not block.
     Run(usize, Vec<Command>),
     /// Runs a command that may block, and a PING after it.
     Block(usize, Command),
-    /// Reads their replies, after the client was served or its timeout has expired.
+    /// Reads the replies of the blocking command and of the PING: the client was served, or its
+    /// timeout has expired.
     ReadReplies(usize),
     /// Sends CLIENT UNBLOCK, with this option if any.
     Unblock(usize, Option<&'static str>),
@@ -38,7 +40,7 @@ pub enum Move {
 }
 
 impl Scene {
-    /// Returns the number of commands that its connections send.
+    /// Returns the number of commands in all moves.
     pub fn commands(&self) -> usize {
         self.moves
             .iter()
@@ -65,10 +67,11 @@ fn keys(draw: &mut Draw, most: usize) -> Vec<Vec<u8>> {
 /// The kind of values in a scene, or in a part of one.
 #[derive(Clone, Copy)]
 struct SceneKind {
-    /// Whether the values are sorted sets; otherwise lists.
+    /// True for sorted sets, false for lists.
     zsets: bool,
-    /// Whether whole collections are stored; otherwise keys sometimes have values of other types. Not both: Redis does
-    /// not serve blocked clients when a stored collection replaces a value of another type.
+    /// If true, commands such as SORT STORE store whole collections; if false, keys sometimes have
+    /// values of other types. A scene never has both: Redis does not serve blocked clients when a
+    /// stored collection replaces a value of another type.
     stores: bool,
 }
 
@@ -83,9 +86,9 @@ impl SceneKind {
 
 /// Returns a scene in which several clients block on lists or sorted sets, and others push and pop.
 ///
-/// A client that blocks on several keys is served from the key that was filled first in 7.0, and from the first
-/// non-empty key in 7.2, or refused if that has another type. So either each client blocks on one key, or only one key
-/// is filled at a time.
+/// 7.0 serves a client that blocks on several keys from the key that was filled first. 7.2 serves
+/// it from the first non-empty key, or replies with an error if that key has another type. So
+/// either each client blocks on one key, or only one key is filled at a time.
 pub(super) fn queue(draw: &mut Draw) -> Scene {
     let single = draw.chance(60);
     let waiters = draw.count(1..=4);
@@ -231,14 +234,15 @@ fn change(draw: &mut Draw, kind: SceneKind) -> Command {
             .arg("STORE")
             .arg(other),
         93..=94 => named(draw, "EXPIRE").arg(one).arg("5000"),
-        // The other type of collection.
+        // A value of the other type of collection.
         95..=97 if zsets && !stores => named(draw, "RPUSH").arg(one).arg("x"),
         95..=97 if !stores => named(draw, "ZADD").arg(one).arg("1").arg("x"),
         _ => named(draw, "EXISTS").arg(one),
     }
 }
 
-/// Returns a scene in which one connection watches keys, another may change them, and the first runs EXEC.
+/// Returns a scene in which one connection watches keys, another may change them, and the first
+/// runs EXEC.
 pub(super) fn watch(draw: &mut Draw) -> Scene {
     let mut moves = Vec::new();
     for _ in 0..draw.between(1..=4) {
@@ -250,7 +254,7 @@ pub(super) fn watch(draw: &mut Draw) -> Scene {
         watch.extend(keys(draw, 3));
         let mut commands = vec![watch];
         if draw.chance(20) {
-            // Watched in one database, changed in another.
+            // Keys are watched in one database and changed in another.
             commands.push(Command::of(&["SELECT", OTHER_DATABASE]));
         }
         moves.push(Move::Run(0, commands));
@@ -267,7 +271,7 @@ pub(super) fn watch(draw: &mut Draw) -> Scene {
             commands.push(change(draw, kind));
         }
         if draw.chance(30) {
-            // Changes between MULTI and EXEC count too.
+            // Changes of watched keys between MULTI and EXEC count as well.
             moves.push(Move::Run(0, std::mem::take(&mut commands)));
             moves.push(Move::Run(1, other_commands(draw, kind)));
         }

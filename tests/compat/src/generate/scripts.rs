@@ -1,7 +1,8 @@
 //! Scripts and functions: EVAL and its relatives, the cache of scripts, libraries of functions.
 //!
-//! Scripts call commands of the other families and pass values through every conversion. Whatever depends on an address,
-//! on time or on the order of a hash table is reduced in the script itself, so that replies can be compared exactly.
+//! Scripts call commands of the other families and pass values through every conversion. Results
+//! that depend on an address, on time or on the order of a hash table are normalised in the script
+//! itself, so that replies can be compared exactly.
 
 mod bodies;
 mod libraries;
@@ -73,7 +74,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
 }
 
-/// A script of its own.
+/// Appends EVAL or EVAL_RO with a random script.
 fn eval(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.weighted(&[(9, "EVAL"), (1, "EVAL_RO")]);
     let script = Script::draw(draw);
@@ -88,7 +89,7 @@ fn eval(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// A call of one of the small scripts, whole or by its digest.
+/// Appends a call of one of the small scripts, by its text or by its digest.
 fn cached(draw: &mut Draw, steps: &mut Vec<Step>) {
     let script = draw.pick(CACHED);
     let (name, subject) = match draw.between(0..=9) {
@@ -114,7 +115,7 @@ fn cached(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// SCRIPT LOAD, EXISTS and FLUSH.
+/// Appends SCRIPT LOAD, EXISTS or FLUSH.
 fn cache(draw: &mut Draw, steps: &mut Vec<Step>) {
     let script = draw.pick(CACHED);
     let command = match draw.between(0..=9) {
@@ -139,7 +140,7 @@ fn cache(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Commands with wrong arguments, which may be valid by chance.
+/// Appends a command with random arguments, which may be valid by chance.
 fn wrong(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&[
         "EVAL",
@@ -188,7 +189,8 @@ fn called(draw: &mut Draw) -> Vec<Command> {
     steps
         .into_iter()
         .map(|step| step.command)
-        // See `differences`: they need a command before them, which a read-only script does not run.
+        // These commands need another command before them (see `differences`), which a read-only
+        // script cannot run.
         .filter(|command| !matches!(&*command.name(), "BITCOUNT" | "BITPOS"))
         .collect()
 }
@@ -196,7 +198,7 @@ fn called(draw: &mut Draw) -> Vec<Command> {
 /// Runs `ARGV` as one command.
 const RUN_ONE: &str = "return redis.call(unpack(ARGV))";
 
-/// Runs `ARGV` as two commands, the first of which has as many words as there are keys.
+/// Runs `ARGV` as two commands. The number of keys is the number of words of the first one.
 const RUN_TWO: &str =
     "local n = #KEYS redis.pcall(unpack(ARGV, 1, n)) return redis.pcall(unpack(ARGV, n + 1))";
 
@@ -217,7 +219,7 @@ pub(super) fn scene(draw: &mut Draw) -> Scene {
                 name.as_str(),
                 "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "UNWATCH" | "RESET" | "SELECT"
             );
-            // See `differences`.
+            // Blocking commands in scripts are a known difference: see `differences`.
             let blocks = name.starts_with('B');
             if !plain && !blocks && draw.chance(60) {
                 *command = in_script(draw, command);

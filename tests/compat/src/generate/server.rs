@@ -21,7 +21,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
 }
 
-/// Usually refused, so that the keyspace can grow.
+/// Appends FLUSHDB or FLUSHALL, usually with invalid arguments, so that the keyspace can grow.
 fn flush(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["FLUSHDB", "FLUSHDB", "FLUSHALL"]);
     let mut command = Command::new(draw.case(name));
@@ -35,7 +35,8 @@ fn flush(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Arguments of COMMAND GETKEYS: every command with keys, and some that it must refuse.
+/// Arguments of COMMAND GETKEYS: every command with keys, and commands for which it must return an
+/// error.
 const KEYED: &[&[&str]] = &[
     &["GET", "k"],
     &["SET", "k", "v"],
@@ -99,7 +100,7 @@ const KEYED: &[&[&str]] = &[
     &["COMMAND", "GETKEYS", "GET", "k"],
 ];
 
-/// Commands for COMMAND INFO, of which the parts common to both versions are compared.
+/// Arguments of COMMAND INFO. Only the parts of the reply that both versions have are compared.
 const DESCRIBED: &[&str] = &[
     "get",
     "SET",
@@ -203,7 +204,7 @@ fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Parameters that both servers are started with or whose defaults are equal.
+/// Parameters that have equal values on both servers.
 const PARAMETERS: &[&str] = &[
     "maxmemory",
     "maxmemory-policy",
@@ -290,7 +291,7 @@ fn config(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Parameters, the text of a new value, and the old value.
+/// Names of parameters, with a new value and the old value.
 const CHANGES: &[[&str; 3]] = &[
     ["save", "60 100 30 5", ""],
     ["maxmemory", "100mb", "0"],
@@ -356,7 +357,7 @@ fn notify(draw: &mut Draw, steps: &mut Vec<Step>) {
     };
     steps.push(set(flags));
     if matches!(flags, "KEq" | "kea") {
-        // Refused, but with a side effect: see `differences`.
+        // The server refuses the value, but changes the classes: see `differences`.
         steps.push(set(super::ALL_EVENTS));
     }
     steps.push(Command::of(&["CONFIG", "GET", "notify-keyspace-events"]).into());
@@ -370,7 +371,7 @@ fn notify(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(set(super::ALL_EVENTS));
 }
 
-/// Commands whose replies always differ, compared by type, and commands that are refused.
+/// Commands whose replies always differ and are compared by type, and commands that are refused.
 const FIXED: &[&[&str]] = &[
     &["TIME"],
     &["TIME", "x"],

@@ -48,7 +48,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
 fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "SADD").arg(draw.key_of(Kind::Set));
     if draw.chance(30) {
-        // Only integers, so that the set stays an intset.
+        // Only integers, so that a set keeps the encoding intset.
         for _ in 0..draw.between(1..=8) {
             let width =
                 draw.weighted(&[(8, 40_i64), (2, 40_000), (1, 3_000_000_000), (1, i64::MAX)]);
@@ -108,7 +108,8 @@ fn move_between(draw: &mut Draw, steps: &mut Vec<Step>) {
     );
 }
 
-/// SPOP takes random members: either it takes all, or the rest is deleted after it.
+/// Appends SPOP, which removes random members: either it removes all members, or the rest is
+/// deleted after it.
 fn pop(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Set);
     steps.push(Command::new("SMEMBERS").arg(&key).into());
@@ -128,7 +129,8 @@ fn pop(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(Command::new("DEL").arg(key).into());
 }
 
-/// A sample is checked against the whole set, which is requested first.
+/// Appends a request for random members, and before it one for the whole set, against which the
+/// comparison checks them.
 fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Set);
     steps.push(Command::new("SMEMBERS").arg(&key).into());

@@ -31,7 +31,7 @@ fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// A collection of numbers: most others contain a word.
+/// Appends a command that creates a collection of numbers. Most other collections contain words.
 fn numbers(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (kind, name) = draw.weighted(&[
         (3, (Kind::List, "RPUSH")),
@@ -100,7 +100,8 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
         command.push(draw.case(order));
     }
     let limited = draw.chance(25);
-    // A part of an unordered result is arbitrary, and its lookups show in the events.
+    // With LIMIT, an unordered result is an arbitrary part of the collection, and its lookups would
+    // cause different events.
     let ordered = !alpha && by.is_none_or(|pattern| pattern.contains('*'));
     if ordered || !limited {
         for _ in 0..draw.weighted(&[(6, 0), (3, 1), (2, 2)]) {
@@ -120,7 +121,8 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
             command.push(number);
         }
     }
-    // Looked-up texts may be equal, and then the order of the result is undefined.
+    // With BY and ALPHA, looked-up texts may be equal, and then the order of the result is
+    // undefined.
     if !(by.is_some() && alpha) && draw.chance(25) {
         command.push(draw.case("STORE"));
         command.push(draw.key_of(Kind::List));
@@ -128,10 +130,12 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(2) {
         command.push("NOSUCH");
     }
-    // Converts a sorted set to a skiplist now; parsing a nearly zero score may set C's `errno` meanwhile.
+    // redis-server's SORT converts a small sorted set to a skiplist, and parsing a score near zero
+    // may set C's `errno`. SORT_RO makes the conversion before.
     let converts = Command::new("SORT_RO").arg(&command.args()[1]).arg("ALPHA");
     steps.push(converts.into());
-    // Its number clears an `errno` left by that, or by a number that another command could not parse; a replica reads it too.
+    // Parsing the number of ZINCRBY clears `errno`, which the conversion or another command may
+    // have set. A replica executes ZINCRBY as well.
     let clears = ["ZINCRBY", "sorts", "1", "m"];
     steps.push(Command::of(&clears).into());
     steps.push(command.into());

@@ -1,7 +1,8 @@
 //! Stream commands.
 //!
-//! IDs are given, never taken from a clock, and idle times are either tiny or enormous (an entry delivered at a TIME of
-//! 1970), so that both servers make the same choices.
+//! The commands contain all IDs, so that no server takes an ID from its clock. Idle times are
+//! either very short or very long (for an entry delivered at a TIME in 1970), so that both servers
+//! find the same entries idle.
 
 mod scene;
 
@@ -11,7 +12,8 @@ use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// Commands that may get any arguments. (XADD would take IDs from the clock.)
+/// Commands that may get any arguments. XADD is not among them: with some arguments, the server
+/// takes the ID from its clock.
 pub(super) const ANY_ARGUMENTS: &[&str] = &[
     "XLEN",
     "XRANGE",
@@ -46,7 +48,8 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (1, delete),
 ];
 
-/// A min-idle-time that every entry has, or only those that were given an old TIME.
+/// Values of min-idle-time: all entries have been idle for so long, or only entries with an old
+/// TIME.
 const IDLES: &[&str] = &["0", "0", "0", "1000000000", "-1"];
 
 /// Appends one command on streams, or a short group of related ones.
@@ -58,7 +61,7 @@ fn key(draw: &mut Draw) -> Vec<u8> {
     draw.key_of(Kind::Stream)
 }
 
-/// An ID near those of the entries, rarely an unusual one.
+/// Returns an ID near the IDs of the entries, rarely an unusual one.
 fn id(draw: &mut Draw) -> Vec<u8> {
     let (ms, seq) = (draw.between(0..=62), draw.between(0..=3));
     match draw.between(0..=99) {
@@ -92,7 +95,7 @@ fn id(draw: &mut Draw) -> Vec<u8> {
     .into_bytes()
 }
 
-/// An ID to read from: 7.0 knows no `+` there.
+/// Returns an ID for XREAD and XREADGROUP. It is not `+`, which 7.0 does not accept there.
 fn read_id(draw: &mut Draw) -> Vec<u8> {
     let id = id(draw);
     if id == b"+" { b"-".to_vec() } else { id }
@@ -108,7 +111,7 @@ fn ids(draw: &mut Draw, most: usize) -> Vec<Vec<u8>> {
     (0..count).map(|_| id(draw)).collect()
 }
 
-/// The end of a range.
+/// Returns the start or end of a range; `end` is `-` or `+`.
 fn end(draw: &mut Draw, end: &str) -> Vec<u8> {
     match draw.between(0..=9) {
         0..=4 => end.as_bytes().to_vec(),
@@ -178,7 +181,7 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
             .to_vec(),
         6..=8 => format!("{}-*", draw.between(0..=62)).into_bytes(),
         _ => match id(draw) {
-            // The clock's.
+            // With `*`, the server would take the ID from its clock.
             any if any == b"*" => b"1".to_vec(),
             any => any,
         },
@@ -191,7 +194,7 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// A new stream of many entries.
+/// Appends commands that create a new stream with many entries.
 fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.pick(Kind::Stream.keys()).to_vec();
     steps.push(named(draw, "DEL").arg(&key).into());
@@ -269,7 +272,8 @@ fn trim(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 fn set_id(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "XSETID").arg(key(draw));
-    // Never below an entry that may have been deleted, which 7.0 accepts and 7.2 refuses.
+    // The ID is above all entries, also deleted ones: 7.0 accepts an ID below a deleted entry, 7.2
+    // refuses it.
     let last = draw.pick(&["61-9", "61-9", "62-9", "x", "-"]);
     command.push(last);
     if draw.chance(30) {

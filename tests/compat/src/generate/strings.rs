@@ -1,4 +1,4 @@
-//! String commands with all options and conflicts of options.
+//! String commands with all options, also options that exclude each other.
 
 use crate::command::{Command, Step};
 use crate::draw::Draw;
@@ -26,7 +26,8 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }
 
-/// Appends an option that sets a deadline, with its argument. Returns true if the deadline is absolute.
+/// Appends an option that sets a deadline, with its argument. Returns true if the deadline is
+/// absolute.
 fn push_deadline(draw: &mut Draw, command: &mut Command) -> bool {
     let (option, absolute, per_second) = draw.weighted(&[
         (3, ("EX", false, 1)),
@@ -54,7 +55,7 @@ fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
     };
     let mut command = Command::new(draw.case("SET")).arg(&key).arg(value);
     let mut absolute = false;
-    // Usually one or two compatible options; sometimes any three.
+    // Usually at most two options; sometimes any three, which may exclude each other.
     for _ in 0..draw.weighted(&[(40, 0), (35, 1), (17, 2), (8, 3)]) {
         match draw.weighted(&[
             (5, "deadline"),
@@ -70,7 +71,7 @@ fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
     steps.push(command.into());
     if absolute {
-        // With a deadline in the past, the key must be accessed before any command counts keys.
+        // An access removes a key whose deadline is in the past: before that, servers may count it.
         steps.push(Command::new("EXISTS").arg(&key).into());
     }
 }
@@ -113,7 +114,7 @@ fn get_del_or_set(draw: &mut Draw, steps: &mut Vec<Step>) {
 fn multiple(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["MSET", "MSETNX"]);
     let mut command = Command::new(draw.case(name));
-    // MSETNX sets nothing if any key exists, so it gets few keys.
+    // MSETNX sets no key if one of them exists, so it gets few keys.
     for key in draw.keys(if name == "MSET" { 5 } else { 2 }) {
         let value = draw.value();
         command.push(key);
@@ -183,7 +184,8 @@ fn set_range(draw: &mut Draw, steps: &mut Vec<Step>) {
             draw.big_key(),
             draw.between(0..=40_000).to_string().into_bytes(),
         ),
-        // Beyond the largest string for any value: refused, not allocated.
+        // With these offsets, the string would exceed the maximum size, so the server refuses to
+        // allocate it.
         80..=89 => (
             draw.key(),
             draw.pick(&[
@@ -225,7 +227,8 @@ fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
             .arg(draw.integer()),
     };
     if draw.chance(25) {
-        // Arithmetic on strings usually fails; with a number first, it reaches the limits.
+        // Arithmetic on texts usually fails, so a number is set first, which is often near the
+        // limits.
         let edge = draw.pick(&[
             "0",
             "9223372036854775807",

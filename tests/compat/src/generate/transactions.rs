@@ -1,11 +1,12 @@
-//! MULTI, EXEC, DISCARD and WATCH on the main connection; a transaction always ends within its group.
+//! MULTI, EXEC, DISCARD and WATCH on the main connection; a transaction always ends within its
+//! group.
 
 use super::{Family, named};
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Appends one transaction, or a single command that belongs in one. `data` appends a group of any other
-/// family.
+/// Appends one transaction, or a single command of this family. `data` appends a group of steps of
+/// another family.
 pub(super) fn commands(
     draw: &mut Draw,
     data: &mut dyn FnMut(&mut Draw, &mut Vec<Step>),
@@ -21,7 +22,7 @@ pub(super) fn commands(
     }
 }
 
-/// Commands that are always wrong: a transaction with one of them is refused as a whole.
+/// Commands that are always invalid: EXEC refuses a transaction with one of them.
 const WRONG: &[&[&str]] = &[
     &["MULTI", "x"],
     &["EXEC", "x"],
@@ -78,7 +79,8 @@ fn transaction(
     steps.push(named(draw, end).into());
 }
 
-/// The connection's own changes between WATCH and MULTI count like any others.
+/// Appends WATCH, commands on the same connection, and a transaction. The connection's own changes
+/// between WATCH and MULTI make EXEC fail.
 fn watched(
     draw: &mut Draw,
     data: &mut dyn FnMut(&mut Draw, &mut Vec<Step>),
@@ -97,8 +99,8 @@ fn watched(
     transaction(draw, data, steps);
 }
 
-/// Returns true if commands of the family may be in a transaction: each must get one reply, whatever the state
-/// of the connection.
+/// Returns true if commands of the family may be in a transaction: each command gets one reply,
+/// independently of the state of the connection.
 pub(super) fn may_be_queued(family: Family) -> bool {
     matches!(
         family,

@@ -1,16 +1,17 @@
-//! Malformed requests: inline requests, broken lengths, garbage.
+//! Inline requests and malformed requests, with wrong lengths or random bytes.
 
 use crate::draw::Draw;
 
-/// One conversation on a fresh connection: the pieces are sent one after the other, then the sending side is
-/// closed. The server's whole output until it closes its side is compared.
+/// One conversation on a new connection. The client sends the pieces one after the other, then
+/// closes its sending side. The whole output of the server until it closes the connection is
+/// compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// Sent in order, with a flush after each.
+    /// The bytes to send, each piece in its own write.
     pub pieces: Vec<Vec<u8>>,
 }
 
-/// Complete requests, so that the next one starts where they end.
+/// Complete requests, after which the next request can follow.
 const WHOLE: &[&[u8]] = &[
     b"PING\r\n",
     b"PING\n",
@@ -43,7 +44,7 @@ const WHOLE: &[&[u8]] = &[
     b"QUIT\r\n",
 ];
 
-/// Requests that end the conversation with an error, or are never complete.
+/// Requests that end the conversation with an error, or that stay incomplete.
 const BROKEN: &[&[u8]] = &[
     b"ECHO \"open\r\n",
     b"ECHO 'open\r\n",
@@ -75,7 +76,8 @@ const BROKEN: &[&[u8]] = &[
     b"*1\r\n$4.0\r\nPING\r\n",
 ];
 
-/// One conversation: some complete requests, often a broken one, cut into pieces anywhere.
+/// Returns one conversation: some complete requests, and often a broken one, cut into pieces at
+/// random places.
 pub(super) fn conversation(draw: &mut Draw) -> Wire {
     let mut bytes = Vec::new();
     for _ in 0..draw.between(0..=6) {
@@ -84,7 +86,7 @@ pub(super) fn conversation(draw: &mut Draw) -> Wire {
     match draw.between(0..=9) {
         0..=5 => bytes.extend_from_slice(draw.pick(BROKEN)),
         6 => {
-            // Lines without an end, just over the limits for inline requests and for counts.
+            // Lines without an end that just exceed the limits for inline requests and for counts.
             let (start, length) = draw.weighted(&[
                 (1, (&b"ECHO "[..], 65_540)),
                 (1, (b"*", 65_540)),
@@ -95,8 +97,8 @@ pub(super) fn conversation(draw: &mut Draw) -> Wire {
             bytes.resize(length + start.len() - 4, b'1');
         }
         7 if draw.chance(30) => {
-            // Requests of a browser are cut off without a reply. Sent alone, because it is a race in redis itself
-            // whether replies to earlier requests are still sent.
+            // The server closes the connection of an HTTP client without a reply. Nothing is sent
+            // before, because Redis itself may or may not send the replies to earlier requests.
             bytes.clear();
             bytes.extend_from_slice(draw.pick(&[
                 &b"POST / HTTP/1.1\r\n"[..],
@@ -105,7 +107,7 @@ pub(super) fn conversation(draw: &mut Draw) -> Wire {
             ]));
         }
         7 => {
-            // No NUL: see `differences`.
+            // Random bytes without NUL: see `differences`.
             for _ in 0..draw.between(1..=200) {
                 bytes.push(draw.bits().to_le_bytes()[0].max(1));
             }

@@ -93,7 +93,8 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Ranges by members are defined only if all scores are equal.
+/// Appends ZADD with one score for all members: ranges by members are defined only if all scores
+/// are equal.
 fn add_in_one_score(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "ZADD").arg(draw.lex_key());
     let members = if draw.chance(3) {
@@ -146,7 +147,7 @@ fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// WITHSCORE is new in 7.2.
+/// Appends ZRANK or ZREVRANK, without WITHSCORE, which is new in 7.2.
 fn rank(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["ZRANK", "ZREVRANK"]);
     steps.push(
@@ -166,7 +167,7 @@ fn pop(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// MIN or MAX, rarely neither.
+/// Returns MIN or MAX, rarely an invalid word.
 pub(super) fn end(draw: &mut Draw) -> Vec<u8> {
     let end = draw.weighted(&[(12, "MIN"), (12, "MAX"), (1, "LEFT")]);
     draw.case(end)
@@ -184,7 +185,7 @@ fn pop_many(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Sorted sets and, rarely, sets.
+/// Returns keys of sorted sets and, rarely, of sets.
 fn sources(draw: &mut Draw) -> Vec<Vec<u8>> {
     let mut keys = draw.keys_of(Kind::Zset, 4);
     if draw.chance(25) {
@@ -208,7 +209,8 @@ fn push_combination(draw: &mut Draw, command: &mut Command, weighs: bool, shows:
                 command.push(draw.case("WEIGHTS"));
                 let missing = usize::from(draw.chance(4));
                 for _ in missing..keys.len() {
-                    // Small ones: the order in which large ones are added would show in the last digits.
+                    // Small weights: sums of large scores would have other last digits if the
+                    // server added them in another order.
                     let weight = match draw.between(0..=9) {
                         0..=7 => draw
                             .pick(&["0", "1", "2", "-1", "0.5", "10"])
@@ -256,7 +258,8 @@ fn intersect_count(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// A sample is checked against the whole set, which is requested first.
+/// Appends a request for random members, and before it one for the whole set, against which the
+/// comparison checks them.
 fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Zset);
     steps.push(

@@ -3,7 +3,7 @@
 use punctual_lua::{Call, Host, Interpreter, LogLevel, Options, Script};
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
-/// A server that is never called.
+/// A host without commands: the scripts call none.
 struct Nothing;
 
 impl Host for Nothing {
@@ -16,7 +16,7 @@ impl Host for Nothing {
     }
 }
 
-/// A script and the interpreter that has compiled it.
+/// A Lua script that checks a property, and the interpreter that has compiled it.
 pub struct Property {
     lua: Interpreter,
     script: Script,

@@ -1,11 +1,11 @@
-"""asyncio on a timing wheel: an event loop whose timeouts cost next to nothing.
+"""asyncio on a timing wheel: an event loop with cheap timeouts.
 
     import asyncio, punctual.aio
 
     punctual.aio.run(main())                               # like asyncio.run(main())
     asyncio.Runner(loop_factory=punctual.aio.EventLoop)    # step by step, from Python 3.11 on
 
-`EventLoop` is `asyncio.SelectorEventLoop` except for its timers: `call_later`, `call_at`, and so
+`EventLoop` is `asyncio.SelectorEventLoop` with other timers: `call_later`, `call_at`, and therefore
 `asyncio.sleep`, `asyncio.timeout` and `asyncio.wait_for`. It has a virtual clock for tests.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["EventLoop", "EventLoopPolicy", "install", "new_event_loop", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on demand: Python 3.14 warns about policies, and 3.16 has none.
+    # Imported on demand: Python 3.14 warns about policies, and 3.16 lacks them.
     if name not in ("EventLoopPolicy", "install"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -25,20 +25,21 @@ class WheelTimers(LoopTimers):
     _selector: selectors.BaseSelector
 
     def _process_events(self, event_list: list[tuple[selectors.SelectorKey, int]]) -> None:
-        # asyncio calls this once per iteration, after `select` and before it serves its heap. So
-        # due timers follow the events, as they do in asyncio.
+        # asyncio calls this once per iteration, after `select` and before it looks for due timers
+        # in its heap. So due timers run after the callbacks of events, as in asyncio.
         super()._process_events(event_list)  # type: ignore[misc]
         self._move_due()
 
     def _sleep_on_wheel(self) -> None:
         """Make the loop's selector wake for timers."""
         selector = self._selector
-        # For `ppoll` on the descriptor of an epoll, which itself counts milliseconds. Other
-        # selectors count microseconds or better, have no descriptor, or a `select` of their own.
+        # `Sleep` calls `ppoll` on the descriptor of an epoll, because `epoll_wait` counts
+        # milliseconds. Other selectors count microseconds or nanoseconds, have no descriptor, or
+        # override `select`; `Sleep` calls their `select`.
         epoll: Any = getattr(selectors, "EpollSelector", None)
         is_epoll = epoll is not None and type(selector).select is epoll.select
         fd: int | None = selector.fileno() if is_epoll else None  # type: ignore[attr-defined]
-        # Set on the selector, so that its type stays the same for other code.
+        # The attribute hides the method of the class, and the selector keeps its class.
         selector.select = Sleep(self, selector.select, fd)  # type: ignore[method-assign]
 
     def _wake_for_events_only(self) -> None:
@@ -49,22 +50,23 @@ class WheelTimers(LoopTimers):
 class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
     """asyncio's selector event loop with its timers on a timing wheel.
 
-    `call_later`, `call_at` and what is built on them (`asyncio.sleep`, `asyncio.timeout`,
+    `call_later`, `call_at` and the functions that use them (`asyncio.sleep`, `asyncio.timeout`,
     `asyncio.wait_for`) take the same time with ten timers and with a million. A cancelled timer is
     removed at once. Timers fire within some 0.1 ms after their deadline on an idle machine, never
     before it. The loop polls its sockets after every 256 due timers. Everything else is asyncio's
     own.
 
-    `selector` is the same as for `asyncio.SelectorEventLoop`: None for the system's best.
+    `selector` is the same as for `asyncio.SelectorEventLoop`: None is the most efficient selector
+    of the system.
 
     With `clock="virtual"` the loop's clock starts at 0, stands still while the loop is busy and
     jumps to the next timer when it is idle: a test that sleeps for an hour takes no time. The
-    clock waits for calls of `run_in_executor`, but not for other processes and threads, whose
-    sockets the loop polls before a jump. `clock="monotonic"` is the system's clock,
+    clock waits for calls of `run_in_executor`, but not for other threads and processes: the loop
+    only polls its sockets before a jump. `clock="monotonic"` is the system's clock,
     `time.monotonic()`. Raises `ValueError` for any other value.
     """
 
-    # Of `asyncio.BaseEventLoop`.
+    # Attributes of `asyncio.BaseEventLoop`.
     _debug: bool
     _ready: deque[asyncio.Handle]
     _stopping: bool
@@ -76,7 +78,7 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         clock: Literal["monotonic", "virtual"] = "monotonic",
     ) -> None:
         if clock not in ("monotonic", "virtual"):
-            # `__del__` reads this: there is nothing to close.
+            # `__del__` reads this attribute: the loop has nothing to close.
             self._closed = True
             raise ValueError(f'clock must be "monotonic" or "virtual", not {clock!r}')
         # Number of running calls on executors, for which a virtual clock waits.
@@ -88,7 +90,7 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         self._sleep_on_wheel()
 
     def _run_once(self) -> None:
-        # As in asyncio, without its heap. Most iterations of a busy loop have no events.
+        # The same as in asyncio, without its heap. Most iterations of a busy loop have no events.
         if self._debug:
             super()._run_once()  # type: ignore[misc]
             return
@@ -102,7 +104,7 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
-        # As in asyncio: an exception that has kept this frame does not keep them.
+        # As in asyncio: an exception that references this frame must not keep these objects alive.
         events = handle = None  # type: ignore[assignment]
 
     def close(self) -> None:
@@ -131,7 +133,7 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[_Args]], _T], *args: Unpack[_Args]
     ) -> asyncio.Future[_T]:
-        """Call `func(*args)` in `executor`, as asyncio does; a virtual clock waits for the call."""
+        """Call `func(*args)` in `executor`, as asyncio does. A virtual clock waits for the call."""
         call = super().run_in_executor(executor, func, *args)
         if self._is_virtual:
             # The call takes real time, so the virtual clock must not jump ahead of it.
@@ -142,7 +144,8 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
     async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
         """Wait for the threads of the default executor, as asyncio does.
 
-        A virtual clock waits meanwhile, so the timeout of Python 3.12 has no effect on it.
+        A virtual clock does not jump meanwhile, so the timeout (from Python 3.12 on) never ends the
+        wait.
         """
         self._in_executors += 1
         try:

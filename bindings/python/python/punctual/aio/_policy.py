@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     _Base = asyncio.DefaultEventLoopPolicy
 else:
     with warnings.catch_warnings():
-        # Python 3.14 warns about the name; the user gets the warning from `install`.
+        # Python 3.14 warns about each use of the name. `install` lets its warning through.
         warnings.simplefilter("ignore", DeprecationWarning)
         _Base = asyncio.DefaultEventLoopPolicy
 

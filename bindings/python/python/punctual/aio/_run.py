@@ -20,7 +20,7 @@ def run(
     debug: bool | None = None,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] = EventLoop,
 ) -> _T:
-    """Run a coroutine on a new `EventLoop` and return its result: `asyncio.run` on another loop.
+    """Run a coroutine on a new `EventLoop` and return its result, like `asyncio.run`.
 
     Afterwards cancels the remaining tasks, waits for them and closes the loop.
 
@@ -36,7 +36,7 @@ def run(
         with asyncio.Runner(debug=debug, loop_factory=loop_factory) as runner:
             return runner.run(main)
     else:
-        # Older versions of `asyncio.run` accept only loops of the policy.
+        # `asyncio.run` of older versions accepts no loop factory, only loops of the policy.
         return _run(main, debug, loop_factory)
 
 

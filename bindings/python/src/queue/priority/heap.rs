@@ -1,7 +1,9 @@
-//! The engine's binary heap with comparisons that run Python code and may raise.
+//! A binary heap (the library's [`TrackedHeap`]) with comparisons that run Python code and may
+//! raise.
 //!
-//! An operation first finds the new place of an entry: comparisons may fail, and the heap does not change. Then it moves the
-//! entry to the new place, which cannot fail.
+//! A *place* is an index into the array of the heap. An operation has two steps. The `place_`
+//! method finds the new place of an entry: its comparisons may raise, and it does not change the
+//! heap. The other method moves the entry to the new place, which cannot fail.
 
 use std::num::NonZeroU32;
 
@@ -12,14 +14,16 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::rank::Priority;
 
-/// Number of children per entry: two need the fewest comparisons, which dominate when Python compares.
+/// Number of children per entry. A binary heap needs the fewest comparisons, and comparisons in
+/// Python take most of the time.
 const ARITY: usize = 2;
 
 /// An entry of the heap.
 struct Entry {
     priority: Priority,
-    /// Tie-breaker between entries of equal priorities.
+    /// Tie-breaker between entries of equal priorities: the smaller number comes first.
     sequence: NonZeroU32,
+    /// Index of the entry in the slab of values; part of its key.
     index: u32,
 }
 
@@ -48,7 +52,7 @@ impl Heap {
     pub(super) fn new(reverse: bool) -> Self {
         Heap {
             reverse,
-            // No key is 0.
+            // The generation of the first keys: no key is 0.
             entries: TrackedHeap::new(1),
         }
     }
@@ -81,13 +85,13 @@ impl Heap {
         all.map(|(key, entry, value)| (key, entry.priority.object(), value))
     }
 
-    /// Returns the place of a new entry.
+    /// Returns the place that a new entry will have.
     #[inline]
     pub(super) fn place_in(&self, py: Python<'_>, priority: &Priority) -> PyResult<usize> {
         self.find(py, (priority, NonZeroU32::MAX), self.len(), self.len())
     }
 
-    /// Adds an entry, given its place.
+    /// Adds an entry at the place that [`place_in`](Heap::place_in) has returned.
     ///
     /// # Panics
     /// If there are 2^32 - 1 entries already.
@@ -96,7 +100,7 @@ impl Heap {
         self.entries.insert_at(to, value, ranked(priority))
     }
 
-    /// Returns the place of the last entry after the removal of the one at `place`.
+    /// Returns the place that the last entry will have after the removal of the entry at `place`.
     #[inline]
     pub(super) fn place_out(&self, py: Python<'_>, place: usize) -> PyResult<usize> {
         let last = self.len() - 1;
@@ -113,7 +117,7 @@ impl Heap {
         Some((entry.priority.into_object(), value))
     }
 
-    /// Returns the place of the entry at `place` with a new priority.
+    /// Returns the place that the entry at `place` will have with a new priority.
     pub(super) fn place_from(
         &self,
         py: Python<'_>,
@@ -123,13 +127,14 @@ impl Heap {
         self.find(py, (priority, NonZeroU32::MAX), place, self.len())
     }
 
-    /// Changes the priority of the entry at `place`, moves the entry to the place `to`, and returns the old priority.
+    /// Changes the priority of the entry at `place`, moves the entry to the place `to`, and returns
+    /// the old priority.
     pub(super) fn change(&mut self, place: usize, priority: Priority, to: usize) -> Py<PyAny> {
         let old = self.entries.reset_at(place, to, ranked(priority));
         old.priority.into_object()
     }
 
-    /// Empties the heap. The caller drops the result after releasing the lock.
+    /// Empties the heap and returns its content, which the caller drops after releasing the lock.
     pub(super) fn clear(&mut self) -> impl Sized + use<> {
         self.entries.take_all()
     }
@@ -141,7 +146,8 @@ impl Heap {
         })
     }
 
-    /// Returns true if `a` precedes `b`. Equal entries keep their order, so only a lesser younger one precedes.
+    /// Returns true if `a` comes before `b`: if its priority precedes, or if the priorities are
+    /// equal and `a` has the smaller order. Takes one comparison.
     #[inline]
     fn is_before(
         &self,
@@ -171,7 +177,7 @@ impl Heap {
         (&entry.priority, entry.sequence)
     }
 
-    /// Returns the place among the first `len` of an entry that comes to `at`.
+    /// Returns the place that `entry`, inserted at `at`, will have among the first `len` entries.
     #[inline]
     fn find(
         &self,

@@ -1,4 +1,4 @@
-//! A lock that is held during Python comparisons, and detects reentry.
+//! A lock that is held during Python comparisons, and that detects a second lock by its own thread.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ pub(super) struct ComparisonLock<T> {
     holder: AtomicUsize,
 }
 
-/// Guard of the lock.
+/// Releases the lock when dropped.
 pub(super) struct Guard<'a, T> {
     guard: MutexGuard<'a, T>,
     holder: &'a AtomicUsize,
@@ -31,7 +31,7 @@ impl<T: Send> ComparisonLock<T> {
     /// Blocks until the lock is free.
     ///
     /// # Errors
-    /// `RuntimeError` if this thread holds the lock already, since it would wait forever.
+    /// `RuntimeError` if this thread already holds the lock: it would wait forever.
     #[inline]
     pub(super) fn lock(&self, py: Python<'_>) -> PyResult<Guard<'_, T>> {
         match self.try_lock() {
@@ -87,7 +87,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // The inner guard is dropped after this.
+        // `guard` is dropped after this statement, so `holder` is written under the lock.
         self.holder.store(0, Ordering::Relaxed);
     }
 }

@@ -1,11 +1,13 @@
 //! `PriorityQueue`: priorities are any Python objects that `<` compares.
 //!
 //! Ground rules:
-//! - Comparing two objects runs Python code while the queue's lock is held, because the heap must not change meanwhile.
-//!   All comparisons of an operation precede its first change (`heap`), so one that raises changes nothing.
-//! - A comparison that uses its own queue is refused with RuntimeError (`lock`). Other threads wait with the GIL
-//!   released.
-//! - Otherwise the rules of timers apply: no Python object is created or dropped under the lock.
+//! - Comparing two objects runs Python code while the queue's lock is held, because the heap must
+//!   not change meanwhile. All comparisons of an operation precede its first change (see `heap`),
+//!   so an operation that raises changes nothing.
+//! - A comparison that uses its own queue raises RuntimeError (see `lock`). Other threads wait for
+//!   the lock with the GIL released.
+//! - Otherwise the rules of timer queues apply: no Python object is created or dropped under the
+//!   lock.
 
 mod heap;
 mod lock;
@@ -26,8 +28,9 @@ type Listed<'py> = (Bound<'py, PyInt>, Py<PyAny>, Py<PyAny>);
 
 /// A priority queue whose entries can be found, changed and removed by their keys.
 ///
-/// The least priority comes first, with `reverse=True` the greatest; equal ones come in the order in which they were
-/// pushed. Priorities are numbers, or any objects that `<` compares with each other, such as tuples or strings.
+/// The entry with the least priority comes first, with `reverse=True` the entry with the greatest.
+/// Entries with equal priorities come in the order in which they were pushed. Priorities are
+/// numbers, or any objects that `<` compares with each other, such as tuples or strings.
 ///
 /// If a comparison raises, the operation raises the same exception and leaves the queue unchanged.
 ///
@@ -56,7 +59,8 @@ impl PriorityQueue {
 
     /// Adds a value and returns its key. O(log n).
     ///
-    /// Raises ValueError if the priority is NaN, and any exception from the comparison of priorities.
+    /// Raises ValueError if the priority is NaN, and any exception from the comparison of
+    /// priorities.
     #[pyo3(signature = (priority, value, /))]
     fn push<'py>(
         &self,
@@ -73,13 +77,15 @@ impl PriorityQueue {
         Ok(key::given(py, key))
     }
 
-    /// Removes the first entry and returns its priority and value. O(log n). Raises IndexError if the queue is empty.
+    /// Removes the first entry and returns its priority and value. O(log n). Raises IndexError if
+    /// the queue is empty.
     fn pop(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
         let first = self.take_out(py, |heap| (heap.len() > 0).then_some(0))?;
         first.ok_or_else(|| PyIndexError::new_err("pop from an empty PriorityQueue"))
     }
 
-    /// Returns the priority and value of the first entry, which stays. O(1). Raises IndexError if the queue is empty.
+    /// Returns the priority and value of the first entry, which stays. O(1). Raises IndexError if
+    /// the queue is empty.
     fn peek(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
         let first = self.heap.lock(py)?.at(py, 0);
         first.ok_or_else(|| PyIndexError::new_err("peek at an empty PriorityQueue"))
@@ -97,7 +103,8 @@ impl PriorityQueue {
 
     /// Changes the priority of an entry and returns the old priority. O(log n).
     ///
-    /// It becomes the last of the entries with an equal priority. Raises KeyError if it was popped or removed.
+    /// The entry becomes the last of the entries with an equal priority. Raises KeyError if it was
+    /// popped or removed.
     #[pyo3(signature = (key, priority, /))]
     fn change_priority(
         &self,
@@ -205,7 +212,7 @@ impl PriorityQueue {
     }
 
     fn __clear__(&self) {
-        // A thread that compares holds a reference, so no comparison is running.
+        // A thread that compares has a reference to the queue, so no comparison is running.
         let dropped = self.heap.try_lock().map(|mut heap| heap.clear());
         drop(dropped);
     }

@@ -1,21 +1,24 @@
-//! Priorities: Python objects, of which plain numbers are compared without Python.
+//! Priorities: Python objects. Two plain numbers are compared without calling Python.
 
 use crate::ending;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
 
-/// Every integer up to this one is exact as a float.
+/// Every integer between `-EXACT` and `EXACT` is exact as a float.
 const EXACT: i64 = 1 << 53;
 
 /// A priority.
 pub(super) struct Priority {
-    /// Value of `object`; NaN if it is not a number or not exactly a float, so Python must compare.
+    /// Value of `object`. NaN if the object is not a number that a float represents exactly: then
+    /// Python compares.
     number: f64,
     object: Py<PyAny>,
 }
 
 impl Priority {
+    /// Creates the priority of an object.
+    ///
     /// # Errors
     /// `ValueError` if the object is NaN, which has no place in any order.
     #[inline]

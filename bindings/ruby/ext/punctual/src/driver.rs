@@ -1,9 +1,11 @@
-//! `Punctual::Driver`: the engine's driver for Ruby. `lib/punctual/time` stands on it.
+//! `Punctual::Driver`: the timer driver of the library for Ruby. `lib/punctual/time` uses it.
 //!
-//! The driver's thread knows numbers only: it puts those of alarms that fall due into a list, and wakes the Ruby thread that
-//! waits there. That thread takes the alarms' targets, which are in a table that only threads with the interpreter's lock use.
-//! So an alarm is armed exactly as long as its target is in the table, and whoever takes it out, by `disarm` or by `take`, is
-//! the only one.
+//! An *alarm* is an armed timer of the driver; its *target* is the Ruby object that fires. The
+//! driver's thread has no Ruby objects, only numbers of alarms. It appends the numbers of due
+//! alarms to a list, and wakes the Ruby thread that waits for the list. That thread takes the
+//! targets from a table, which only threads with the interpreter's lock use. An alarm is armed
+//! exactly as long as its target is in the table, and each target is removed once: by `disarm` or
+//! by `take`.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -23,7 +25,7 @@ use punctual::driver::{Alarm, Driver, Fired, Handle, Runner};
 use crate::own::Own;
 use crate::{fork, gvl, seconds};
 
-/// An armed alarm: its number.
+/// An alarm of the driver: the number of its target.
 struct Number(u64);
 
 impl Alarm for Number {
@@ -34,9 +36,9 @@ impl Alarm for Number {
     }
 }
 
-/// Numbers of alarms that fell due.
+/// The list of numbers of due alarms, which the Ruby thread has not taken yet.
 #[derive(Default)]
-struct Rung {
+struct DueList {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -47,12 +49,12 @@ struct State {
     interrupted: bool,
 }
 
-impl Rung {
+impl DueList {
     fn take(&self) -> Vec<u64> {
         std::mem::take(&mut self.state.lock().numbers)
     }
 
-    /// Waits for numbers; returns none if interrupted.
+    /// Blocks until the list has numbers, and takes them. Returns an empty list if interrupted.
     fn wait(&self) -> Vec<u64> {
         let mut state = self.state.lock();
         while state.numbers.is_empty() && !state.interrupted {
@@ -68,9 +70,10 @@ impl Rung {
     }
 }
 
-struct Ring(Arc<Rung>);
+/// Appends the numbers of due alarms to the list; runs on the driver's thread.
+struct Append(Arc<DueList>);
 
-impl Runner<u64> for Ring {
+impl Runner<u64> for Append {
     fn run(&mut self, jobs: &mut Vec<u64>) {
         self.0.state.lock().numbers.append(jobs);
         self.0.changed.notify_all();
@@ -99,7 +102,7 @@ impl Targets {
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
-        // Numbers stay small integers of Ruby's.
+        // The number must fit into a Fixnum, which has 62 bits and a sign.
         slot.generation = (slot.generation + 1) & (u32::MAX >> 2);
         slot.target = Some((target.into(), None));
         TimerKey::new(index, slot.generation).to_bits()
@@ -116,7 +119,8 @@ impl Targets {
         let taken = self.slot(number)?.target.take()?;
         self.free.push(TimerKey::from_bits(number).index());
         if self.free.len() == self.slots.len() && self.slots.len() > 1024 {
-            // Generations go on, so that old numbers stay stale.
+            // The remaining slot continues with the greatest generation, so that old numbers stay
+            // stale.
             let last = self.slots.iter().map(|slot| slot.generation).max();
             self.slots.truncate(1);
             self.slots.shrink_to_fit();
@@ -137,9 +141,10 @@ impl Targets {
 )]
 struct RubyDriver {
     targets: RefCell<Targets>,
-    /// Not dropped in a fork, which has no thread to end.
+    /// Not dropped in a fork: the driver's thread does not exist there.
     driver: ManuallyDrop<Driver<Number>>,
-    rung: Arc<Rung>,
+    due: Arc<DueList>,
+    /// Number of forks in the history of the process that created the driver.
     forks: u32,
 }
 
@@ -148,7 +153,7 @@ impl Drop for RubyDriver {
         if self.is_own() {
             let driver = std::mem::replace(
                 &mut self.driver,
-                ManuallyDrop::new(Driver::virtual_clock(Ring(Arc::clone(&self.rung)))),
+                ManuallyDrop::new(Driver::virtual_clock(Append(Arc::clone(&self.due)))),
             );
             drop(ManuallyDrop::into_inner(driver));
         }
@@ -175,22 +180,23 @@ impl DataTypeFunctions for RubyDriver {
 
 impl RubyDriver {
     fn new(is_virtual: bool) -> Self {
-        let rung = Arc::new(Rung::default());
-        let ring = Ring(Arc::clone(&rung));
+        let due = Arc::new(DueList::default());
+        let append = Append(Arc::clone(&due));
         let driver = if is_virtual {
-            Driver::virtual_clock(ring)
+            Driver::virtual_clock(append)
         } else {
-            Driver::new(ring)
+            Driver::new(append)
         };
         RubyDriver {
             targets: RefCell::default(),
             driver: ManuallyDrop::new(driver),
-            rung,
+            due,
             forks: fork::count(),
         }
     }
 
-    /// Whether this process made it. A virtual driver has no thread, and works in a child as well.
+    /// Returns true if the driver works in this process: if this process created it, or if it has a
+    /// virtual clock and therefore no thread.
     fn is_own(&self) -> bool {
         self.driver.is_virtual() || self.forks == fork::count()
     }
@@ -232,7 +238,7 @@ impl RubyDriver {
         number
     }
 
-    /// Whether the alarm was armed, and so nobody will take it.
+    /// Removes an alarm. Returns false if it was not armed: it has fired or was disarmed.
     fn disarm(rb_self: Own<Self>, number: u64) -> bool {
         let Some((_, handle)) = rb_self.targets.borrow_mut().remove(number) else {
             return false;
@@ -240,13 +246,13 @@ impl RubyDriver {
         if let Some(handle) = handle
             && rb_self.is_own()
         {
-            // An alarm that has fired is in the list by now; its number is stale.
+            // If the alarm has fired, its number is in the list; the number is stale now.
             let _ = rb_self.driver.disarm(handle);
         }
         true
     }
 
-    /// Takes the target of an alarm that fell due; `None` if somebody disarmed it.
+    /// Takes the target of a due alarm. Returns `None` if the alarm was disarmed meanwhile.
     fn take(ruby: &Ruby, rb_self: Own<Self>, number: u64) -> Option<Value> {
         let (target, _) = rb_self.targets.borrow_mut().remove(number)?;
         Some(ruby.get_inner(target))
@@ -259,8 +265,8 @@ impl RubyDriver {
 
     /// Waits until alarms fall due, and returns their numbers.
     fn wait(ruby: &Ruby, rb_self: Own<Self>) -> Result<Vec<u64>, Error> {
-        let rung = Arc::clone(&rb_self.rung);
-        let numbers = gvl::release(ruby, || rung.wait(), &|| rung.interrupt());
+        let due = Arc::clone(&rb_self.due);
+        let numbers = gvl::release(ruby, || due.wait(), &|| due.interrupt());
         ruby.thread_check_ints()?;
         Ok(numbers.unwrap_or_default())
     }
@@ -269,8 +275,8 @@ impl RubyDriver {
         rb_self.driver.next_deadline().map(seconds::of_tick)
     }
 
-    /// Moves a virtual clock to the next deadline, or to `limit` if that is earlier, and returns the numbers of alarms that
-    /// fall due then.
+    /// Moves a virtual clock to the next deadline, or to `limit` if that is earlier, and returns
+    /// the numbers of alarms that fall due then.
     fn step(ruby: &Ruby, rb_self: Own<Self>, limit: Value) -> Result<Vec<u64>, Error> {
         let limit = seconds::reading(seconds::parse(ruby, limit, "the time")?);
         let to = rb_self
@@ -279,7 +285,7 @@ impl RubyDriver {
             .map_or(limit, |next| next.min(limit));
         let by = to.saturating_sub(rb_self.driver.now());
         rb_self.driver.advance(Duration::from_nanos(by));
-        Ok(rb_self.rung.take())
+        Ok(rb_self.due.take())
     }
 }
 

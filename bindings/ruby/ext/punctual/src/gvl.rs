@@ -1,4 +1,4 @@
-//! Waiting without the interpreter's lock.
+//! Calls without the interpreter's lock (GVL).
 
 #![allow(unsafe_code, reason = "magnus has no wrapper")]
 
@@ -18,7 +18,7 @@ unsafe extern "C" fn run<F: FnOnce() -> R, R>(call: *mut c_void) -> *mut c_void 
     // SAFETY: `release` passes a `Call<F, R>` on its stack, and waits for this function.
     let call = unsafe { &mut *call.cast::<Call<F, R>>() };
     if let Some(function) = call.function.take() {
-        // Ruby's frames cannot be unwound.
+        // A panic must not unwind Ruby's frames, which are C.
         call.result = Some(catch_unwind(AssertUnwindSafe(function)));
     }
     null_mut()
@@ -32,8 +32,8 @@ unsafe extern "C" fn interrupt<U: Fn()>(unblock: *mut c_void) {
 
 /// Calls `function` without the interpreter's lock. `function` must not touch Ruby.
 ///
-/// When Ruby wants to interrupt the thread, it calls `unblock`, on any thread, which should end `function`. Returns `None` if
-/// the thread was interrupted before `function` began.
+/// To interrupt the thread, Ruby calls `unblock` on any thread; `unblock` should make `function`
+/// return. Returns `None` if the thread was interrupted before `function` began.
 pub(crate) fn release<R, U: Fn() + Sync>(
     _ruby: &Ruby,
     function: impl FnOnce() -> R,
@@ -48,8 +48,8 @@ pub(crate) fn release<R, U: Fn() + Sync>(
             function: Some(function),
             result: None,
         };
-        // SAFETY: the thread has the lock, as `Ruby` proves. `call` and `data` outlive the call. This variant raises
-        // nothing, so no Rust frame is jumped over.
+        // SAFETY: the thread has the lock, as `Ruby` proves. `call` and `data` outlive the call.
+        // This variant raises no exception, which would jump over Rust's frames.
         unsafe {
             rb_sys::rb_thread_call_without_gvl2(
                 Some(run::<F, R>),
@@ -70,12 +70,14 @@ pub(crate) fn release<R, U: Fn() + Sync>(
     )
 }
 
-/// Calls `function` without the interpreter's lock. It takes a moment only, and signals wait for it.
+/// Calls `function`, which must be short, without the interpreter's lock. Signals do not interrupt
+/// it.
 pub(crate) fn release_briefly<R>(ruby: &Ruby, function: impl FnOnce() -> R) -> R {
     let mut function = Some(function);
     loop {
         let result = release(ruby, || function.take().map(|function| function()), &|| ());
-        // Interrupted before it began: signals are handled, if they raise, when the caller returns to Ruby.
+        // `None`: a signal arrived before the call. Ruby runs its handler when the caller returns
+        // to Ruby.
         if let Some(Some(result)) = result {
             return result;
         }

@@ -1,9 +1,13 @@
-//! A d-ary heap of Ruby values, in the order of scores, and of equal scores in the order of insertion.
+//! A d-ary heap of Ruby values, in the order of scores, and of equal scores in the order of
+//! insertion.
 //!
-//! Scores with ranks are compared as numbers, other scores by Ruby, which may fail. So an operation first finds the
-//! new place of the entry that moves, without a change of the heap, and then moves the entry to the new place.
+//! A *rank* is a number that sorts like the score (see `score`). Scores with ranks are compared as
+//! numbers. Other scores are compared by Ruby code, which may raise. So an operation has two steps:
+//! it finds the new place of the entry that moves, without a change of the heap; then it moves the
+//! entry to that place.
 //!
-//! A heap with slots also knows the place of each entry, for removal and rescoring.
+//! A *place* is an index into the heap's array. A heap with *slots* numbers its entries and stores
+//! the place of each one, so that an entry can be removed or get another score.
 
 use std::cmp::Ordering;
 
@@ -15,10 +19,11 @@ use punctual::queue::placed::{find_place, relocate};
 use crate::ractor::Shareable;
 use crate::score::{self, Kind};
 
-/// An entry of the heap: 32 bytes and its score's and value's references.
+/// An entry of the heap.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// The rank of the score, and below it the entry's number: unique, so no two keys are equal.
+    /// Upper half: the rank of the score. Lower half: the entry's order, a number that no other
+    /// entry has, so no two keys are equal.
     key: u128,
     pub(crate) score: Opaque<Value>,
     pub(crate) value: Opaque<Value>,
@@ -38,11 +43,11 @@ impl Entry {
 
 #[inline]
 fn key(rank: i64, order: u64) -> u128 {
-    // The highest bit turned makes signed ranks sort as unsigned.
+    // With its highest bit inverted, a signed rank sorts as an unsigned number.
     u128::from(rank as u64 ^ 1 << 63) << 64 | u128::from(order)
 }
 
-/// The places of entries, by slot.
+/// The places of entries, indexed by slot, and the free slots.
 #[derive(Clone, Default)]
 struct Slots {
     places: Vec<u32>,
@@ -54,14 +59,15 @@ pub(crate) struct Heap {
     entries: Vec<Entry>,
     d: usize,
     kind: Kind,
-    /// Insertions so far.
+    /// Number of insertions and changes of scores, from which the entries get their order.
     orders: u64,
     slots: Option<Slots>,
 }
 
-/// Entries that a heap can have.
+/// Maximum number of entries.
 pub(crate) const MAX_LEN: usize = u32::MAX as usize - 1;
-/// Memory of so many entries is kept: up to 64 KiB while entries are popped, up to 1 MiB by `clear`.
+/// The heap keeps the memory of up to [`KEEP`] entries while entries are popped, and of up to
+/// [`KEEP_CLEARED`] entries in `clear`.
 const KEEP: usize = 2048;
 const KEEP_CLEARED: usize = 32_768;
 
@@ -100,7 +106,7 @@ impl Heap {
         &self.entries
     }
 
-    /// Bytes allocated.
+    /// Returns the allocated memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         let slots = self.slots.as_ref().map_or(0, |slots| {
             (slots.places.capacity() + slots.free.capacity()) * size_of::<u32>()
@@ -115,7 +121,8 @@ impl Heap {
         (entry.slot() == slot).then_some(place)
     }
 
-    /// Prepares the heap for `score`, and returns its rank. Ranks may change; the order of entries does not.
+    /// Prepares the heap for a new score, and returns the score's rank. May give the entries other
+    /// ranks, in the same order.
     #[inline]
     pub(crate) fn admit(&mut self, ruby: &Ruby, score: Value) -> i64 {
         if self.entries.is_empty() {
@@ -127,6 +134,7 @@ impl Heap {
         }
     }
 
+    /// Changes the kind of scores until every score, including the new one, has a rank.
     #[cold]
     fn widen(&mut self, ruby: &Ruby, score: Value) -> i64 {
         loop {
@@ -149,7 +157,8 @@ impl Heap {
         }
     }
 
-    /// Adds an entry, which moves to the place `to`; returns its slot, if the heap has slots.
+    /// Adds an entry at the place `to`. Returns its slot; the result means nothing in a heap
+    /// without slots.
     #[inline]
     pub(crate) fn push(&mut self, rank: i64, score: Value, value: Value, to: usize) -> u32 {
         let order = self.next_order(None);
@@ -163,7 +172,7 @@ impl Heap {
         entry.slot()
     }
 
-    /// Removes the entry at `place`. The last entry comes there and moves to the place `to`.
+    /// Removes the entry at `place`. The last entry fills the gap and moves on to the place `to`.
     #[inline]
     pub(crate) fn remove(&mut self, place: usize, to: usize) -> Entry {
         let entry = self.take(place);
@@ -201,7 +210,8 @@ impl Heap {
         }
     }
 
-    /// The number of a new or rescored entry. In a heap with slots its lower half is the slot.
+    /// Returns the order of a new entry, or of an entry that gets another score. In a heap with
+    /// slots its lower half is the slot.
     #[inline]
     fn next_order(&mut self, slot: Option<u32>) -> u64 {
         self.orders += 1;
@@ -218,7 +228,7 @@ impl Heap {
         self.orders << 32 | u64::from(slot)
     }
 
-    /// Numbers the entries of a heap with slots anew, from 1, in the old order.
+    /// Renumbers the entries of a heap with slots from 1, in the same order.
     #[cold]
     fn renumber(&mut self) {
         let mut places: Vec<usize> = (0..self.entries.len()).collect();
@@ -231,7 +241,7 @@ impl Heap {
         self.orders = self.entries.len() as u64 + 1;
     }
 
-    /// Gives memory back when three quarters of it are empty.
+    /// Releases memory when more than three quarters of it are unused.
     #[inline]
     fn shrink(&mut self) {
         let capacity = self.entries.capacity();
@@ -243,7 +253,7 @@ impl Heap {
     #[cold]
     fn give_back(&mut self) {
         self.entries.shrink_to(self.entries.len() * 2);
-        // Slots that are taken stay where they are; those behind the last one can go.
+        // Slots in use cannot move, so the slots are released only when all entries are gone.
         if let Some(slots) = &mut self.slots
             && self.entries.is_empty()
         {
@@ -269,7 +279,7 @@ impl Heap {
         }
     }
 
-    /// Updates moved references. Ranks of objects are constant, and other scores do not move or keep their value.
+    /// Updates references to moved objects. Keys stay: a moved score has the same rank.
     pub(crate) fn compact(&mut self, compactor: &Compactor) {
         for entry in &mut self.entries {
             entry.score = compactor.location(entry.score);
@@ -278,7 +288,8 @@ impl Heap {
     }
 }
 
-/// Finds the places of entries that move. Comparisons may run Ruby code, and the heap does not change meanwhile.
+/// Finds the places of entries that move. Comparisons may run Ruby code, and the heap does not
+/// change meanwhile.
 pub(crate) struct Finder<'a> {
     pub(crate) ruby: &'a Ruby,
     pub(crate) heap: &'a Shareable<Heap>,
@@ -308,14 +319,14 @@ impl Finder<'_> {
         })
     }
 
-    /// Returns the place of a new entry.
+    /// Returns the place that a new entry will have.
     #[inline]
     pub(crate) fn place_in(&self, rank: i64, score: Value) -> Result<usize, Error> {
         let len = self.heap.look(Heap::len);
         self.find((key(rank, u64::MAX), score), len, len)
     }
 
-    /// Returns the place of the last entry, when the one at `place` goes.
+    /// Returns the place that the last entry will have after the removal of the entry at `place`.
     #[inline]
     pub(crate) fn place_out(&self, place: usize) -> Result<usize, Error> {
         let last = self.heap.look(Heap::len) - 1;
@@ -325,20 +336,20 @@ impl Finder<'_> {
         self.find(self.entry(last), place, last)
     }
 
-    /// Returns the place of the entry at `place`, when it gets another score.
+    /// Returns the place that the entry at `place` will have with another score.
     pub(crate) fn place_from(&self, place: usize, rank: i64, score: Value) -> Result<usize, Error> {
         let len = self.heap.look(Heap::len);
         self.find((key(rank, u64::MAX), score), place, len)
     }
 
-    /// Returns the place of an entry that comes to `at`, among the first `len` places.
+    /// Returns the place that `entry`, inserted at `at`, will have among the first `len` entries.
     #[inline]
     fn find(&self, entry: Ranked, at: usize, len: usize) -> Result<usize, Error> {
         let is_before = |a: Option<usize>, b| {
             let a = a.map_or(entry, |place| self.entry(place));
             self.is_before(a, self.entry(b))
         };
-        // Division by a constant is a shift.
+        // With a constant of 4, the divisions in `find_place` are shifts.
         match self.heap.look(Heap::d) {
             4 => find_place(4, len, at, is_before),
             d => find_place(d, len, at, is_before),

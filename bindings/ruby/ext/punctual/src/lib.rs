@@ -1,10 +1,12 @@
 //! The native extension of the gem `punctual`.
 //!
 //! Ground rules:
-//! - No borrow of Rust data is held while Ruby code runs: callbacks may use the object that calls them.
-//! - Every object that stores Ruby values marks them as movable, updates them in `compact`, and calls the write barrier after
-//!   each store.
-//! - The engine's threads hold no Ruby values. They hand numbers to a Ruby thread (`driver`).
+//! - No borrow of an object's Rust data is held while Ruby code runs: a callback may use the same
+//!   object.
+//! - Every object that stores Ruby values marks them as movable, updates them in `compact`, and
+//!   calls the write barrier after each store.
+//! - Threads of the Rust library hold no Ruby values. They pass numbers to a Ruby thread (see
+//!   `driver`).
 
 #![deny(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Objects of the extension's own classes.
 //!
-//! magnus checks the type of such an object inside `rb_protect`, at each use. `Own` checks it once and raises nothing, which
-//! halves what a short method takes.
+//! magnus checks the type of such an object at each use, inside `rb_protect`. `Own` checks the type
+//! once and raises no exception, which halves the time of a short method.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Ruby, TryConvert, TypedData, Value};
 use rb_sys::rb_data_type_t;
 
-/// A Ruby object with a `T` in it. Lives on the stack, where the collector finds it.
+/// A Ruby object with a `T` in it. It must stay on the stack, where the garbage collector finds it.
 pub(crate) struct Own<T> {
     value: Value,
     data: PhantomData<*const T>,
@@ -35,8 +35,9 @@ impl<T: TypedData> Own<T> {
         self.value
     }
 
-    /// Tells the collector that this object has stored `value`. Immediate values (small integers, symbols, nil) are no
-    /// objects, and Ruby's own barrier does not accept them.
+    /// Calls the garbage collector's write barrier after this object has stored `value`. Immediate
+    /// values (small integers, symbols, nil) need no barrier, and Ruby's own barrier does not
+    /// accept them.
     #[inline]
     pub(crate) fn stored(self, value: Value) {
         if !rb_sys::SPECIAL_CONST_P(value.as_raw()) {
@@ -45,10 +46,8 @@ impl<T: TypedData> Own<T> {
         }
     }
 
-    /// Refuses a change of a frozen object.
-    ///
     /// # Errors
-    /// `FrozenError`.
+    /// `FrozenError` if the object is frozen.
     #[inline]
     pub(crate) fn check_frozen(self) -> Result<(), Error> {
         if self.value.is_frozen() {
@@ -74,7 +73,8 @@ impl<T: TypedData> TryConvert for Own<T> {
         let raw = value.as_raw();
         // `DataType` is a transparent wrapper.
         let expected = from_ref(T::data_type()).cast::<rb_data_type_t>();
-        // SAFETY: `raw` is a live object on the stack; each check allows the next one to look further into it.
+        // SAFETY: `raw` is a live object on the stack; each check makes sure that the next one may
+        // read the object.
         let matches = unsafe {
             !rb_sys::SPECIAL_CONST_P(raw)
                 && rb_sys::RB_BUILTIN_TYPE(raw) == rb_sys::ruby_value_type::RUBY_T_DATA
@@ -87,7 +87,7 @@ impl<T: TypedData> TryConvert for Own<T> {
                 data: PhantomData,
             })
         } else {
-            // For its message.
+            // Returns the error with magnus's message.
             Obj::try_convert(value).map(Own::from)
         }
     }
@@ -105,7 +105,8 @@ impl<T: TypedData> Deref for Own<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the object's type was checked, and Ruby frees the data with the object only, which is on the stack.
+        // SAFETY: the object's type was checked. Ruby frees the data together with the object,
+        // which is alive because it is on the stack.
         unsafe { &*rb_sys::RTYPEDDATA_GET_DATA(self.value.as_raw()).cast::<T>() }
     }
 }

@@ -1,4 +1,5 @@
-//! `Punctual::PriorityQueue`: the calls that change or read the heap. `lib/punctual/priority_queue.rb` has the others.
+//! `Punctual::PriorityQueue`: the methods that change or read the heap.
+//! `lib/punctual/priority_queue.rb` has the other methods.
 
 use std::cmp::Ordering;
 
@@ -27,7 +28,7 @@ pub(crate) struct PriorityQueue {
     heap: Shareable<Heap>,
     /// Returns the score of a value that is pushed without one; nil: the value is its own score.
     scorer: Shareable<Option<Opaque<Value>>>,
-    /// While `<=>` runs for an operation, the heap must not change.
+    /// True while `<=>` runs for an operation: the heap must not change then.
     comparing: Shareable<bool>,
 }
 
@@ -62,7 +63,7 @@ impl DataTypeFunctions for PriorityQueue {
     }
 }
 
-/// An operation's comparisons.
+/// Resets `comparing` when the comparisons of an operation have ended, even by an exception.
 struct Comparing<'a>(&'a Shareable<bool>);
 
 impl Drop for Comparing<'_> {
@@ -110,7 +111,7 @@ impl PriorityQueue {
         Ok(rb_self)
     }
 
-    /// Refuses a change of a frozen queue, and in the middle of another operation.
+    /// Returns an error if the queue is frozen, or while another operation compares scores.
     #[inline]
     fn check_changeable(&self, ruby: &Ruby, rb_self: Own<Self>) -> Result<(), Error> {
         rb_self.check_frozen()?;
@@ -123,7 +124,7 @@ impl PriorityQueue {
         Ok(())
     }
 
-    /// Finds the place of an entry; nothing may change the heap meanwhile.
+    /// Finds the place of an entry, and refuses changes of the heap meanwhile.
     #[inline]
     fn find(
         &self,
@@ -223,7 +224,7 @@ impl PriorityQueue {
         Ok(entry.map(|entry| (ruby.get_inner(entry.value), ruby.get_inner(entry.score))))
     }
 
-    /// Pops if the least score compares with `limit` as `wanted`.
+    /// Pops a value if `wanted` returns true for the comparison of the least score with `limit`.
     fn pop_if(
         ruby: &Ruby,
         rb_self: Own<Self>,
@@ -300,7 +301,7 @@ impl PriorityQueue {
         Ok(entry.map(|entry| ruby.get_inner(entry.score)))
     }
 
-    /// Gives a slot's entry another score: for `Map`.
+    /// Changes the score of a slot's entry: for `Map`.
     fn replace(ruby: &Ruby, rb_self: Own<Self>, slot: u32, score: Value) -> Result<(), Error> {
         rb_self.check_changeable(ruby, rb_self)?;
         score::check(ruby, score)?;
@@ -317,7 +318,7 @@ impl PriorityQueue {
         Ok(())
     }
 
-    /// The score of a slot's entry: for `Map`.
+    /// Returns the score of a slot's entry: for `Map`.
     fn slot_score(ruby: &Ruby, rb_self: Own<Self>, slot: u32) -> Option<Value> {
         rb_self
             .heap

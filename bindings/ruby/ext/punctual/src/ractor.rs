@@ -1,4 +1,4 @@
-//! Ractors, and data that several of them may read.
+//! Ractors, and data that several Ractors may read.
 
 #![allow(unsafe_code)]
 
@@ -12,11 +12,13 @@ pub(crate) fn declare_safe() {
 
 /// Data of a Ruby object that is shareable once it is frozen.
 ///
-/// Until then a single Ractor has the object, and of its threads only the one with the lock runs. A frozen object is only read.
+/// An object that is not frozen belongs to a single Ractor, and only the thread with that Ractor's
+/// lock runs. The data of a frozen object is only read.
 pub(crate) struct Shareable<T>(UnsafeCell<T>);
 
-// SAFETY: several Ractors have frozen objects only, whose data nobody changes: `change` is called after a check for that. (The
-// collector, which updates references, stops all Ractors.)
+// SAFETY: only frozen objects belong to several Ractors, and their data does not change: methods
+// check that the object is not frozen before they call `change`. The garbage collector, which
+// updates references, stops all Ractors.
 unsafe impl<T: Send> Sync for Shareable<T> {}
 
 impl<T> Shareable<T> {
@@ -27,15 +29,18 @@ impl<T> Shareable<T> {
     /// Reads the data. `f` must run no Ruby code, and allocate no Ruby object.
     #[inline]
     pub(crate) fn look<R>(&self, f: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: no `change` is going on: see the type; and `change` runs no Ruby code that could lead here.
+        // SAFETY: no `change` runs on another thread (see the type) or on this one: its `f` runs no
+        // Ruby code, so it does not call this method.
         f(unsafe { &*self.0.get() })
     }
 
-    /// Changes the data of an object that is not frozen. `f` must run no Ruby code, and allocate no Ruby object.
+    /// Changes the data of an object that is not frozen. `f` must run no Ruby code, and allocate no
+    /// Ruby object.
     #[inline]
     pub(crate) fn change<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: a single Ractor has the object, this thread has its lock until `f` returns, and neither `look` nor
-        // `change` leads here.
+        // SAFETY: the object belongs to a single Ractor, whose lock this thread holds until `f`
+        // returns. The closures of `look` and `change` run no Ruby code, so they do not call this
+        // method.
         f(unsafe { &mut *self.0.get() })
     }
 }

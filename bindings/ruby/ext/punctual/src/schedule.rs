@@ -1,4 +1,5 @@
-//! `Punctual::Schedule`: Ruby objects with deadlines on the engine's wheel. Timers and event timers stand on it.
+//! `Punctual::Schedule`: Ruby objects with deadlines on a `punctual::Wheel`. Timers and event
+//! timers use it.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,19 +15,21 @@ use crate::seconds;
 #[derive(Default)]
 pub(crate) struct Timers {
     wheel: RefCell<Wheel<Opaque<Value>>>,
-    /// The earliest tick of a new deadline. While timers fire, it lies after their time, so that a callback which arms a
-    /// timer for the past does not keep the loop busy for ever.
+    /// The earliest tick of a new deadline. While timers fire, it is after the current tick, so that a
+    /// callback that arms a timer for the past does not keep `fire` busy forever.
     earliest: Cell<u64>,
-    /// Cancelled timers whose entries may still lie in the wheel, for new timers to take over.
+    /// Estimated number of cancelled timers whose records are still in the wheel. New timers reuse the
+    /// records.
     cancelled: Cell<usize>,
 }
 
-/// So many cancelled timers, and `CROWD_RATIO` times as many as are live, are a crowd.
+/// The cancelled timers are a *crowd* if there are at least `CROWD` of them, and at least
+/// `CROWD_RATIO` for each live timer.
 const CROWD: usize = 1 << 16;
 const CROWD_RATIO: usize = 16;
 
 impl Timers {
-    /// Arms a timer. The owner calls the write barrier.
+    /// Arms a timer. The caller then calls the write barrier for `object`.
     #[inline]
     pub(crate) fn insert(&self, seconds: f64, object: Value) -> TimerKey {
         let tick = seconds::deadline(seconds).max(self.earliest.get());
@@ -34,7 +37,7 @@ impl Timers {
         self.wheel.borrow_mut().insert(tick, object.into())
     }
 
-    /// Arms a timer anew; returns false if the key is stale.
+    /// Moves a timer to another deadline. Returns false if the key is stale.
     #[inline]
     pub(crate) fn reset(&self, key: TimerKey, seconds: f64) -> bool {
         let tick = seconds::deadline(seconds).max(self.earliest.get());
@@ -53,8 +56,9 @@ impl Timers {
         self.wheel.borrow().len()
     }
 
-    /// Returns the seconds of the earliest deadline; after a crowd was cancelled, a lower bound. To find the exact deadline the
-    /// wheel would pass over all entries of the crowd, which takes milliseconds.
+    /// Returns the earliest deadline in seconds; after a crowd of timers was cancelled, a lower
+    /// bound of it. To find the exact deadline, the wheel would visit all entries of the crowd,
+    /// which takes milliseconds.
     pub(crate) fn first(&self) -> Option<f64> {
         let mut wheel = self.wheel.borrow_mut();
         let cancelled = self.cancelled.get();
@@ -69,7 +73,8 @@ impl Timers {
         first.map(seconds::of_tick)
     }
 
-    /// Takes out each object that is due and passes it on, until a call fails. The other objects stay.
+    /// Removes each due object and passes it to `each`, until `each` fails. The other due objects
+    /// stay armed.
     pub(crate) fn fire(
         &self,
         ruby: &Ruby,
@@ -89,10 +94,11 @@ impl Timers {
         result
     }
 
-    /// All objects, in no order.
+    /// Returns all objects, in no particular order.
     pub(crate) fn objects(&self, ruby: &Ruby) -> Result<RArray, Error> {
         let objects = ruby.ary_new_capa(self.len());
-        // The array has room for all of them: pushing allocates nothing, so no collection starts meanwhile.
+        // The array has room for all objects: `push` allocates nothing, so no garbage collection
+        // starts during the borrow.
         for (_, _, &object) in self.wheel.borrow().iter() {
             objects.push(ruby.get_inner(object))?;
         }
@@ -104,7 +110,8 @@ impl Timers {
     }
 
     pub(crate) fn mark(&self, marker: &Marker) {
-        // No borrow is exclusive while Ruby runs, and a collection begins only where Ruby runs.
+        // A garbage collection begins only in Ruby's code, and no mutable borrow is held while that
+        // runs.
         for (_, _, &object) in self.wheel.borrow().iter() {
             marker.mark_movable(object);
         }

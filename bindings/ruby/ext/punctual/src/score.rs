@@ -1,7 +1,7 @@
-//! Scores: how a heap compares them.
+//! Scores and their comparison.
 //!
-//! Integers and floats become ranks, 64-bit numbers of the same order, which Rust compares. Everything else is compared by
-//! `<=>`, which may run Ruby code and fail.
+//! Integers and floats become *ranks*: 64-bit numbers that sort like the scores, which Rust
+//! compares. All other scores are compared by `<=>`, which may run Ruby code and raise.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use magnus::rb_sys::AsRawValue;
 use magnus::value::{Fixnum, LazyId, ReprValue};
 use magnus::{Error, Float, Integer, Ruby, TryConvert, Value};
 
-/// What all scores of a heap have in common.
+/// The common kind of all scores of a heap; it decides which ranks the scores have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Integers that fit into a machine word.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Objects,
 }
 
-/// Every integer up to this one is a float.
+/// Every integer between `-EXACT` and `EXACT` is exact as a float.
 const EXACT: i64 = 1 << 53;
 
 impl Kind {
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind with ranks for more scores.
+    /// Returns the next kind, which has ranks for more scores.
     pub(crate) fn wider(self) -> Kind {
         match self {
             Kind::Integers => Kind::Floats,
@@ -44,11 +44,12 @@ impl Kind {
         }
     }
 
-    /// Returns the score's rank; `None` if this kind has none for it. Objects all have the same rank.
+    /// Returns the score's rank, or `None` if the score is not of this kind. All objects have the
+    /// same rank.
     #[inline]
     pub(crate) fn rank(self, score: Value) -> Option<i64> {
         match self {
-            // The tagged form of small integers has their order.
+            // The `VALUE` of a small integer sorts like the integer.
             Kind::Integers => Fixnum::from_value(score).map(|_| score.as_raw() as i64),
             Kind::Floats => float_rank(score),
             Kind::Objects => Some(0),
@@ -67,12 +68,13 @@ fn float_rank(score: Value) -> Option<i64> {
         }
         integer as f64
     };
-    // Adding zero makes one zero of both.
+    // Adding zero turns -0.0 into 0.0, which must have the same rank.
     let bits = (float + 0.0).to_bits() as i64;
     Some(bits ^ (((bits >> 63) as u64) >> 1) as i64)
 }
 
-/// Rejects what has no place in any order: NaN, and objects that cannot be compared with themselves.
+/// Rejects scores that have no place in any order: NaN, and objects that cannot be compared with
+/// themselves.
 #[inline]
 pub(crate) fn check(ruby: &Ruby, score: Value) -> Result<(), Error> {
     if Fixnum::from_value(score).is_some() {
@@ -93,7 +95,7 @@ pub(crate) fn check(ruby: &Ruby, score: Value) -> Result<(), Error> {
 /// Compares two scores by `<=>`.
 ///
 /// # Errors
-/// What `<=>` raises; `ArgumentError` if it returns nil or no number.
+/// The exception that `<=>` raises; `ArgumentError` if `<=>` does not return a number.
 pub(crate) fn compare(ruby: &Ruby, a: Value, b: Value) -> Result<Ordering, Error> {
     static COMPARE: LazyId = LazyId::new("<=>");
     if let (Some(a), Some(b)) = (Fixnum::from_value(a), Fixnum::from_value(b)) {
@@ -104,7 +106,7 @@ pub(crate) fn compare(ruby: &Ruby, a: Value, b: Value) -> Result<Ordering, Error
         return Ok(answer.to_i64().cmp(&0));
     }
     if let Some(answer) = Integer::from_value(answer) {
-        // A big one: its sign counts.
+        // An integer that does not fit into a machine word.
         let negative: bool = answer.funcall("negative?", ())?;
         return Ok(if negative {
             Ordering::Less
@@ -131,7 +133,8 @@ fn class_name(value: Value) -> String {
     value.class().to_string()
 }
 
-/// Short values as they are, others by class, as Ruby's own message.
+/// Describes a value as Ruby's own message does: nil and numbers by their text, other values by
+/// their class.
 fn describe(value: Value) -> String {
     if value.is_nil() || Integer::from_value(value).is_some() || Float::from_value(value).is_some()
     {

@@ -1,7 +1,8 @@
 //! `Punctual::NativeServer`: the server inside the process, for `lib/punctual/server.rb`.
 //!
-//! The server's threads never touch Ruby. What waits for them releases the interpreter's lock first, and takes the lock on the
-//! server only after that. A fork has the memory of a server but none of its threads, so every call checks the process first.
+//! The server's threads never use Ruby. A method that waits for them releases the interpreter's
+//! lock first, and only then locks `state`. A fork of the process has the memory of a server but
+//! not its threads, so methods check the process first.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -29,14 +30,15 @@ struct NativeServer {
 
 struct State {
     server: Option<Server>,
-    /// The process that started it.
+    /// Number of forks in the history of the process that started the server.
     forks: u32,
+    /// Host for clients to connect to.
     host: String,
-    /// 0: any free one when it starts, or none.
+    /// 0 without TCP, or if the server picks any free port at the start.
     port: u16,
 }
 
-/// What a question to a server fails with.
+/// The reason why a call of the server failed.
 enum Failure {
     NotRunning,
     Move(MoveError),
@@ -81,8 +83,8 @@ impl NativeServer {
         self.is_virtual
     }
 
-    /// Whether this process is a fork of the one that started it. Nobody holds the lock in a fork's first moment but threads
-    /// that do not exist here.
+    /// Returns true if this process is a fork of the process that started the server. A locked
+    /// `state` also means that: the thread that holds the lock does not exist in the fork.
     fn is_inherited(&self) -> bool {
         self.state
             .try_lock()
@@ -107,8 +109,8 @@ impl NativeServer {
         if self.is_inherited() {
             return Err(Error::new(
                 ruby.exception_runtime_error(),
-                "this server belongs to the process that this one was forked from: clients may connect to it from here, but \
-                 only that process can start, stop or ask it; make another Punctual::Server here",
+                "this server belongs to the process that this one was forked from: clients here may connect to the server, \
+                 but only that process can start, stop or query it; create another Punctual::Server here",
             ));
         }
         Ok(())
@@ -120,7 +122,8 @@ impl NativeServer {
             if state.server.as_ref().is_some_and(Server::is_running) {
                 return Ok(false);
             }
-            // A client may have shut it down: its threads end before the port is taken again.
+            // A client may have shut the server down: its threads end before the port is used
+            // again.
             drop(state.server.take());
             let mut builder = rb_self.builder.clone();
             if state.port != 0 {
@@ -138,32 +141,33 @@ impl NativeServer {
         started.map_err(|failure| failure.into_error(ruby))
     }
 
-    /// Does nothing if it does not run, or not in this process.
+    /// Stops the server. Does nothing if it does not run, or if it belongs to another process.
     fn stop(ruby: &Ruby, rb_self: &Self) {
         if !rb_self.is_inherited() {
             rb_self.locked(ruby, |state| drop(state.server.take()));
         }
     }
 
-    fn ask<R>(
+    /// Calls `act` with the running server, without the interpreter's lock.
+    fn with_server<R>(
         &self,
         ruby: &Ruby,
-        question: impl FnOnce(&Server) -> Result<R, MoveError>,
+        act: impl FnOnce(&Server) -> Result<R, MoveError>,
     ) -> Result<R, Error> {
         self.check_own(ruby)?;
         self.locked(ruby, |state| match &state.server {
-            Some(server) if server.is_running() => question(server).map_err(Failure::Move),
+            Some(server) if server.is_running() => act(server).map_err(Failure::Move),
             _ => Err(Failure::NotRunning),
         })
         .map_err(|failure| failure.into_error(ruby))
     }
 
     fn now(ruby: &Ruby, rb_self: &Self) -> Result<u64, Error> {
-        rb_self.ask(ruby, |server| Ok(unix_micros(server.now())))
+        rb_self.with_server(ruby, |server| Ok(unix_micros(server.now())))
     }
 
     fn advance(ruby: &Ruby, rb_self: &Self, micros: u64) -> Result<u64, Error> {
-        rb_self.ask(ruby, |server| {
+        rb_self.with_server(ruby, |server| {
             server
                 .advance(Duration::from_micros(micros))
                 .map(unix_micros)
@@ -171,7 +175,7 @@ impl NativeServer {
     }
 
     fn set_time(ruby: &Ruby, rb_self: &Self, micros: u64) -> Result<u64, Error> {
-        rb_self.ask(ruby, |server| {
+        rb_self.with_server(ruby, |server| {
             server
                 .set_time(UNIX_EPOCH + Duration::from_micros(micros))
                 .map(unix_micros)
@@ -181,7 +185,7 @@ impl NativeServer {
 
 impl Drop for NativeServer {
     fn drop(&mut self) {
-        // In a fork: to end the server would be to wait for threads that are not here.
+        // In a fork, a stop would wait for threads that do not exist there.
         if !self.is_inherited() {
             drop(self.state.lock().server.take());
         }
@@ -197,7 +201,7 @@ impl Failure {
             ),
             Failure::Move(MoveError::Real) => Error::new(
                 ruby.exception_runtime_error(),
-                "the clock of this server is real and cannot be moved: make it with clock: :virtual",
+                "the clock of this server is real and cannot be moved: create it with clock: :virtual",
             ),
             Failure::Move(MoveError::Backwards) => {
                 Error::new(ruby.exception_arg_error(), "the clock cannot go back")
@@ -223,7 +227,7 @@ impl Failure {
     }
 }
 
-/// `ArgumentError: maxclients: argument couldn't be parsed into an integer`.
+/// Creates, for example, `ArgumentError: maxclients: argument couldn't be parsed into an integer`.
 fn config_error(ruby: &Ruby, error: ConfigError) -> Error {
     match error {
         ConfigError::Line { line, reason, .. } => {
@@ -237,7 +241,8 @@ fn config_error(ruby: &Ruby, error: ConfigError) -> Error {
     }
 }
 
-/// With the system's number, so that Ruby finds the class: `Errno::EADDRINUSE` and the like.
+/// Creates a `SystemCallError` with the system's number, so that Ruby picks the subclass, such as
+/// `Errno::EADDRINUSE`.
 fn system_error(ruby: &Ruby, error: &io::Error, text: &str) -> Error {
     let Some(errno) = error.raw_os_error() else {
         return Error::new(ruby.exception_io_error(), text.to_owned());
@@ -253,7 +258,7 @@ fn system_error(ruby: &Ruby, error: &io::Error, text: &str) -> Error {
     }
 }
 
-/// Where to connect to what listens here.
+/// Returns the address to which clients connect for an address on which the server listens.
 fn reachable(host: &str) -> String {
     match host.parse::<IpAddr>() {
         Ok(IpAddr::V4(ip)) if ip.is_unspecified() => "127.0.0.1".to_owned(),

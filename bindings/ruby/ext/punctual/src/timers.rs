@@ -1,4 +1,5 @@
-//! `Punctual::Timers::Group` and `Timer`: the calls that programs make often. `lib/punctual/timers` has the others, in Ruby.
+//! `Punctual::Timers::Group` and `Timer`: the methods that programs call often.
+//! `lib/punctual/timers` has the other methods, in Ruby.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -109,7 +110,8 @@ impl Group {
     }
 }
 
-/// References are movable, so they are in cells; all of them are nil until `initialize`.
+/// A timer. Its references to Ruby objects are in cells, because the garbage collector may move the
+/// objects; the references are nil until `initialize`.
 #[derive(TypedData)]
 #[magnus(
     class = "Punctual::Timers::Timer",
@@ -124,15 +126,15 @@ struct Timer {
     interval: Cell<Opaque<Value>>,
     recurring: Cell<Opaque<Value>>,
     seconds: Cell<f64>,
-    /// When it fires or fired; NaN before `initialize`.
+    /// The group's time at which the timer fires or fired; NaN before `initialize`.
     offset: Cell<f64>,
-    /// Where it is armed.
+    /// Key in the group's wheel; `None` unless the timer is armed.
     key: Cell<Option<TimerKey>>,
 }
 
 impl Default for Timer {
     fn default() -> Self {
-        // Allocators run under Ruby's lock only.
+        // Ruby calls allocators only under its lock.
         let nil = || {
             let nil: Value =
                 Ruby::get().map_or_else(|_| unreachable!(), |ruby| ruby.qnil().as_value());
@@ -169,7 +171,7 @@ impl Timer {
         [&self.group, &self.block, &self.interval, &self.recurring]
     }
 
-    /// Makes a timer and arms it: `after` and `every`.
+    /// Creates a timer and arms it: for `after` and `every`.
     #[inline]
     fn make(
         ruby: &Ruby,
@@ -218,7 +220,7 @@ impl Timer {
         Self::arm_at(ruby, rb_self, offset + seconds)
     }
 
-    /// Stores a reference.
+    /// Stores a reference and calls the write barrier.
     fn keep(&self, place: &Cell<Opaque<Value>>, value: Value, rb_self: Own<Self>) {
         place.set(value.into());
         rb_self.stored(value);
@@ -257,7 +259,7 @@ impl Timer {
 
     fn cancel(ruby: &Ruby, rb_self: Own<Self>) -> Result<(), Error> {
         if rb_self.key.get().is_none() {
-            // It may be paused.
+            // A paused timer is not armed, but must not resume.
             return rb_self
                 .value()
                 .funcall::<_, _, Value>("forget_pause", ())
@@ -271,7 +273,7 @@ impl Timer {
         Self::arm_at(ruby, rb_self, offset + rb_self.seconds.get())
     }
 
-    /// Arms the timer for an offset, whatever its interval.
+    /// Arms the timer for an offset, independently of its interval.
     fn arm(ruby: &Ruby, rb_self: Own<Self>, offset: Value) -> Result<(), Error> {
         let offset = seconds::parse(ruby, offset, "the offset")?;
         Self::arm_at(ruby, rb_self, offset)
@@ -283,7 +285,7 @@ impl Timer {
         Self::run(ruby, rb_self, offset)
     }
 
-    /// Arms a recurring timer for the next time, and calls the block of any timer.
+    /// Calls the block. Arms a recurring timer for the next time first.
     fn run(ruby: &Ruby, rb_self: Own<Self>, offset: f64) -> Result<(), Error> {
         let recurring = ruby.get_inner(rb_self.recurring.get());
         if recurring.to_bool() {
@@ -295,7 +297,8 @@ impl Timer {
             rb_self.offset.set(offset);
         }
         let block = Proc::try_convert(ruby.get_inner(rb_self.block.get()))?;
-        // A lambda takes exactly as many arguments as it names.
+        // Unlike a block, a lambda must be called with exactly as many arguments as it has
+        // parameters.
         if block.is_lambda() {
             return match block.arity() {
                 0 => block.call::<_, Value>(()),

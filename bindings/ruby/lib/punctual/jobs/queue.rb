@@ -17,21 +17,22 @@ module Punctual
       # Adds a job. Times are numbers of seconds, which are rounded to milliseconds.
       #
       # @param payload [String]
-      # @param id [String, nil] 1 to 512 bytes; without one the server chooses a number
-      # @param priority [Integer, nil] the greatest is first
-      # @param retry [Integer, nil] attempts after the first one; 25 by default
-      # @param backoff [(Numeric, Numeric), nil] the time between two attempts: the first one, doubled with each attempt, at
-      #   most the second one
-      # @param jitter [Integer, nil] the time between two attempts is shorter by up to so many percent
-      # @param dead [String, nil] the queue where the job goes after its last attempt
-      # @param times [Numeric, ::Time] `delay:` or `at:`: when it is due; `unique:`: the ID stays taken so long; `lease:`, `ttl:`,
-      #   `keep:` as in docs/jobs.md
-      # @return [String, nil] the job's ID; nil if it is taken
+      # @param id [String, nil] 1 to 512 bytes; without an ID the server chooses a number
+      # @param priority [Integer, nil] jobs with a greater priority come first
+      # @param retry [Integer, nil] number of attempts after the first one; 25 by default
+      # @param backoff [(Numeric, Numeric), nil] the time before the second attempt, which doubles
+      #   with each attempt, and its maximum
+      # @param jitter [Integer, nil] shortens the time between two attempts by up to this percentage
+      # @param dead [String, nil] the queue to which the job moves after its last attempt has failed
+      # @param times [Numeric, ::Time] `delay:` or `at:`, the time at which the job is due;
+      #   `unique:`, the time for which no other job can have the ID; `lease:`, `ttl:` and `keep:` as in
+      #   docs/jobs.md
+      # @return [String, nil] the job's ID; nil if a job with this ID exists
       def add(payload, id: nil, priority: nil, retry: nil, backoff: nil, jitter: nil, dead: nil, **times)
         unknown = times.keys - TIMES
-        raise ArgumentError, "no option of a job: #{unknown.join(", ")}" unless unknown.empty?
+        raise ArgumentError, "unknown option of a job: #{unknown.join(", ")}" unless unknown.empty?
 
-        # `retry` is a word of the language.
+        # `retry` is a keyword of Ruby, so the argument needs this detour.
         attempts = binding.local_variable_get(:retry)
         words = { ID: id, PRIORITY: priority, RETRY: attempts, DEAD: dead }.compact
         times.compact.each { |name, seconds| words[name.upcase] = Jobs.ms(seconds) }

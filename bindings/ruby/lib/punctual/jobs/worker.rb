@@ -2,27 +2,29 @@
 
 module Punctual
   module Jobs
-    # Calls a block for each job of some queues, in threads. Queues that are named first come first.
+    # Calls a block for each job of some queues, in several threads. The queues are served in the
+    # order of `queues`.
     #
-    # Each thread has a connection, on which it waits for a job, and one more thread renews the leases of the jobs that run. A
-    # lost connection is made again.
+    # Each thread has its own connection, on which it waits for jobs. One more thread renews the
+    # leases of running jobs. A thread that loses its connection connects again.
     class Worker
-      # Longest wait for a job, in milliseconds, after which a thread looks whether it was stopped.
+      # Longest wait of one JOB TAKE, in milliseconds, after which a thread checks whether it was
+      # stopped.
       BLOCK = 1000
-      # Seconds before another attempt to connect.
+      # Pause in seconds after a lost connection.
       PAUSE = 1
       SIGNALS = %w[TERM INT].freeze
       private_constant :BLOCK, :PAUSE, :SIGNALS
 
       # @param queues [Array<String>]
-      # @param connect [#call] returns a new Redis client; called for each thread, and after a connection was lost. Its time
-      #   limit for replies must be longer than a second.
-      # @param threads [Integer] jobs that run at the same time
-      # @param lease [Numeric] seconds after which another worker gets a job if this one is gone
-      # @param grace [Numeric] seconds that jobs have to end when the worker stops
+      # @param connect [#call] returns a new Redis client; called for each thread, and after a
+      #   connection was lost. The client's timeout for replies must be longer than a second.
+      # @param threads [Integer] number of jobs that run at the same time
+      # @param lease [Numeric] seconds after which another worker may take a job if this one dies
+      # @param grace [Numeric] seconds for which a worker that stops waits for its running jobs
       # @yieldparam job [Job]
       def initialize(queues, connect:, threads: 1, lease: 30, grace: 25, &handle)
-        raise ArgumentError, "a worker needs queues, which are an array" unless queues.is_a?(Array) && queues.any?
+        raise ArgumentError, "queues must be an array of one or more names" unless queues.is_a?(Array) && queues.any?
         raise ArgumentError, "a worker needs a block" unless handle
 
         @queues = queues
@@ -32,14 +34,15 @@ module Punctual
         @grace = grace
         @handle = handle
         @lock = Mutex.new
-        # The jobs that run, by their threads.
+        # The running jobs, by thread.
         @running = {}
         @stopped = false
-        # What ends `run`: nil, or the error of a thread. A signal's handler may push, but not lock a mutex.
+        # The first element ends `run`: nil for `stop`, or the error of a thread. A signal handler
+        # may push to a queue, but must not lock a mutex.
         @ends = Thread::Queue.new
       end
 
-      # Lets {#run} return as soon as the jobs that run are done.
+      # Makes {#run} return as soon as the running jobs are done.
       #
       # @return [nil]
       def stop
@@ -47,11 +50,13 @@ module Punctual
         nil
       end
 
-      # Works until {#stop}. In the main thread, SIGTERM and SIGINT call that. Jobs that have not ended after the grace are given
-      # up, which counts as a failed attempt, and their threads are killed.
+      # Takes and runs jobs until {#stop} is called. In the main thread, SIGTERM and SIGINT call it.
+      # If jobs have not ended after `grace` seconds, their threads are killed and their attempts
+      # have failed.
       #
       # @return [nil]
-      # @raise [StandardError] the server refuses JOB TAKE: it has no jobs, or a key is no queue
+      # @raise [StandardError] if the server refuses JOB TAKE: it does not know the command, or a
+      #   key is not a queue
       def run
         error = nil
         with_signals do
@@ -80,7 +85,8 @@ module Punctual
 
       def finish(threads)
         ends = monotonic + @grace
-        # A thread without a job ends by itself, and must not be killed: a reply on its way may have a job.
+        # A thread without a job ends by itself. It must not be killed: a reply with a job may be on
+        # its way.
         threads.each { |thread| thread.join(0.01) until !thread.alive? || (monotonic > ends && job_of(thread)) }
         late = threads.select(&:alive?)
         jobs = late.filter_map { |thread| job_of(thread) }
@@ -90,7 +96,7 @@ module Punctual
         client = connected
         jobs.each { |job| client.call("JOB", "NACK", job.queue, job.id, job.token, "ERROR", "the worker stopped") }
       rescue StandardError => e
-        # The leases end by themselves.
+        # Without JOB NACK, the leases of the jobs expire.
         raise unless lost?(e)
       end
 
@@ -135,7 +141,7 @@ module Punctual
         @lock.synchronize { @running.delete(Thread.current) }
       end
 
-      # Renews the leases of all jobs that run, three times a lease.
+      # Renews the leases of all running jobs, three times per lease.
       def renew
         client = nil
         loop do
@@ -154,7 +160,8 @@ module Punctual
         @connect.call
       end
 
-      # Whether a new connection may help. The gems need not be there.
+      # Returns true if the error means that the connection is lost. The clients' gems may not be
+      # loaded.
       def lost?(error)
         kinds = [SystemCallError, IOError]
         kinds << ::Redis::BaseConnectionError if defined?(::Redis::BaseConnectionError)

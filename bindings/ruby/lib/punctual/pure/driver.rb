@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 module Punctual
-  # Alarms for the thread that waits for them: what the native extension has on the engine's driver.
+  # Timers for one thread that waits for them: the pure Ruby form of the native extension's class.
   #
   # @api private
   class Driver
-    # An armed alarm, and its own number.
+    # An armed timer. It stands for the number that the native class returns.
     class Alarm
       attr_accessor :place, :order, :target
     end
@@ -20,7 +20,8 @@ module Punctual
       @sleeps_until = -Float::INFINITY
     end
 
-    # Whether this process made it. A virtual driver works in a child as well.
+    # Returns true if the driver works in this process: if this process created it, or if its clock
+    # is virtual.
     def own?
       @virtual || @pid == Process.pid
     end
@@ -44,7 +45,7 @@ module Punctual
       arm_at(now + Seconds.parse(delay, "the time"), target)
     end
 
-    # Whether the alarm was armed, and so nobody will take it.
+    # Disarms an alarm. Returns false if it was not armed: it has fired or was disarmed.
     def disarm(alarm)
       @lock.synchronize do
         return false unless alarm.target
@@ -55,7 +56,7 @@ module Punctual
       true
     end
 
-    # Takes the target of an alarm that fell due; nil if somebody disarmed it.
+    # Takes the target of a due alarm. Returns nil if the alarm was disarmed meanwhile.
     def take(alarm)
       @lock.synchronize do
         target = alarm.target
@@ -87,7 +88,8 @@ module Punctual
       @schedule.first_time
     end
 
-    # Moves a virtual clock to the next deadline, or to `limit` if that is earlier, and returns what falls due then.
+    # Moves a virtual clock to the next deadline, or to `limit` if that is earlier, and returns the
+    # alarms that fall due then.
     def step(limit)
       @lock.synchronize do
         @time = [[@schedule.first_time || limit, limit].min, @time].max

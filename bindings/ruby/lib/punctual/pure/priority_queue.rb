@@ -1,11 +1,14 @@
 # frozen_string_literal: true
 
 module Punctual
-  # The calls of {PriorityQueue} that the native extension has in Rust: a d-ary heap in parallel arrays.
+  # The methods of {PriorityQueue} that the native extension implements in Rust: a d-ary heap in
+  # parallel arrays.
   #
-  # An operation compares first, and changes the heap only then: a comparison that raises changes nothing.
+  # An operation makes all its comparisons before it changes the heap, so a comparison that raises
+  # changes nothing. Entries may have *slots*, numbers by which `Map` finds them; `@places` has the
+  # place of each slot's entry.
   class PriorityQueue
-    # @return [Integer] children of each node
+    # @return [Integer] number of children per node
     attr_reader :d
 
     def push(value, score = (no_score = true))
@@ -78,7 +81,7 @@ module Punctual
       @values.empty?
     end
 
-    # Freezing makes the queue shareable between Ractors if what is in it is.
+    # Freezes the queue, which is then shareable between Ractors if its values and scores are.
     def freeze
       [@scores, @values, @orders, @slots, @places, @free].each(&:freeze)
       super
@@ -170,7 +173,8 @@ module Punctual
       @free << slot
     end
 
-    # Moves an entry from a hole to a place, and what is between one level towards the hole.
+    # Fills the hole: moves each entry between the hole and the place one level towards the hole,
+    # and puts the given entry at the place.
     def settle(hole, place, score, value, order, slot)
       if place < hole
         rise(hole, place, score, value, order, slot)
@@ -189,7 +193,7 @@ module Punctual
       put(place, score, value, order, slot)
     end
 
-    # The entries between a hole and a place below it are the place's ancestors.
+    # The entries between the hole and a place below it are the ancestors of the place.
     def sink(hole, place, score, value, order, slot)
       path = [place]
       path << place = (place - 1) / @d while place > hole
@@ -211,7 +215,7 @@ module Punctual
       @places[@slots[place] = slot] = place if slot
     end
 
-    # Returns where an entry belongs that comes to a hole, in a heap of so many entries.
+    # Returns the place of an entry that fills a hole, in a heap of `size` entries.
     def place_from(hole, score, order, size)
       place = place_up(hole, score, order)
       place == hole ? place_down(hole, score, order, size) : place
@@ -298,7 +302,7 @@ module Punctual
       raise "a priority queue cannot change while it compares scores: neither `<=>` nor another thread may use it then"
     end
 
-    # Runs comparisons; nothing may change the heap meanwhile.
+    # Runs comparisons, and refuses changes of the heap meanwhile.
     def comparing
       return yield if @numeric
 

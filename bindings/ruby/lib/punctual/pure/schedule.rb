@@ -3,14 +3,16 @@
 require_relative "seconds"
 
 module Punctual
-  # Objects with deadlines: a 4-heap that knows each object's place, so a cancelled one leaves at once.
+  # Objects with deadlines: a 4-ary heap that stores each object's place, so a cancelled object is
+  # removed at once.
   #
-  # A new object stays outside the heap until somebody asks for the first one: most timeouts are cancelled before that, and
-  # what is due at once never enters the heap.
+  # A new object stays outside the heap until the earliest deadline is needed: most timeouts are
+  # cancelled before that, and an object that is due at once never enters the heap.
   #
-  # Objects have `place=` and `order`, which the schedule sets. Deadlines lie in arrays of their own: comparing numbers of one
-  # array is quicker than asking objects. A place is an index of the heap, or -1 and less of the new ones, or from {DUE} on of
-  # those that are about to fire.
+  # Objects have `place=` and `order=`, which the schedule sets. Deadlines are in their own arrays,
+  # because comparing numbers of one array is faster than calling methods of objects. A place is an
+  # index into the heap; or negative, for a new object; or at least {DUE}, for an object that is
+  # about to fire.
   #
   # @api private
   class Schedule
@@ -25,15 +27,16 @@ module Punctual
       @due = []
       @next = 0
       @order = 0
-      # The earliest deadline of a new object. While objects fire, it lies after their time.
+      # The earliest deadline that a new object may have. While objects fire, it is after their
+      # time.
       @earliest = -Float::INFINITY
     end
 
     # Adds an object. O(1); it enters the heap later, in O(log n) at worst.
     #
-    # @return [Integer] the object's place, which changes; the object is told
+    # @return [Integer] the object's place; when it changes later, the schedule calls `place=`
     # @raise [ArgumentError] if the time is NaN
-    # @raise [TypeError] if it is no number
+    # @raise [TypeError] if the time is not a number
     def insert(time, object)
       time = Seconds.parse(time, "the time") unless time.is_a?(Float) && !time.nan?
       time = @earliest if time < @earliest
@@ -68,10 +71,10 @@ module Punctual
       @times[0]
     end
 
-    # Takes out each object that is due and yields it, until a call fails. The other objects stay.
+    # Removes each due object and yields it, until the block raises. The other due objects stay.
     def fire(now)
       now = Seconds.parse(now, "the time")
-      # Infinite deadlines never come.
+      # Objects with infinite deadlines never fire.
       now = Float::MAX if now == Float::INFINITY
       before = @earliest
       @earliest = now.next_float
@@ -87,14 +90,15 @@ module Punctual
       end
     end
 
-    # @return [Array] all objects, in no order
+    # @return [Array] all objects, in no particular order
     def objects
       @objects + @new_objects + @due.compact.map(&:last)
     end
 
     private
 
-    # Moves new objects into the heap, but for those that are due.
+    # Moves new objects into the heap, and objects that are due at `now` into the list of due
+    # objects.
     def settle(now = -Float::INFINITY)
       return if @new_objects.empty?
 
@@ -124,7 +128,7 @@ module Punctual
       due.each_with_index { |(_, _, entry), place| entry.place = DUE + place }
     end
 
-    # Takes out the first object that is due, or returns nil.
+    # Removes the first due object and returns it; returns nil if no object is due.
     def take(now)
       due = @due
       entry = nil
@@ -145,7 +149,7 @@ module Punctual
       object
     end
 
-    # Makes new objects of those that were about to fire.
+    # Turns objects that were about to fire into new objects.
     def recall
       @due.each do |entry|
         next unless entry
@@ -178,7 +182,8 @@ module Punctual
       end
     end
 
-    # Whether an object is due before the one at a place. Equal deadlines are due in the order of insertion.
+    # Returns true if an object is due before the object at a place. Objects with equal deadlines
+    # are due in the order of insertion.
     def before?(time, object, place)
       other = @times[place]
       time < other || (time == other && object.order < @objects[place].order)
@@ -187,7 +192,7 @@ module Punctual
     def sift_up(place, time, object)
       times = @times
       objects = @objects
-      while place > 0 # rubocop:disable Style/NumericPredicate -- a call less
+      while place > 0 # rubocop:disable Style/NumericPredicate -- saves a method call
         parent = (place - 1) >> 2
         above = times[parent]
         break unless time < above || (time == above && object.order < objects[parent].order)

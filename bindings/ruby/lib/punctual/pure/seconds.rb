@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Punctual
-  # Numbers of seconds, in pure Ruby.
+  # Conversion of numbers of seconds.
   #
   # @api private
   module Seconds

@@ -2,7 +2,7 @@
 
 module Punctual
   module Timers
-    # The calls of {Group} that the native extension has in Rust.
+    # The methods of {Group} that the native extension implements in Rust.
     class Group
       # @api private
       attr_reader :schedule
@@ -48,7 +48,7 @@ module Punctual
       end
     end
 
-    # The calls of {Timer} that the native extension has in Rust.
+    # The methods of {Timer} that the native extension implements in Rust.
     class Timer
       # @api private
       attr_accessor :place, :order
@@ -116,7 +116,7 @@ module Punctual
         nil
       end
 
-      # Arms a recurring timer for the next time, and calls the block of any timer.
+      # Calls the block. Arms a recurring timer for the next time first.
       def run(offset)
         if @recurring
           arm((@recurring == :strict ? @offset : offset) + @seconds)
@@ -126,7 +126,7 @@ module Punctual
         call_block(offset)
       end
 
-      # A lambda takes exactly as many arguments as it names.
+      # Unlike a block, a lambda must be called with exactly as many arguments as it has parameters.
       def call_block(offset)
         arity = @block.lambda? ? @block.arity : 2
         case arity

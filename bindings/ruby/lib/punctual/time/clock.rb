@@ -2,7 +2,8 @@
 
 module Punctual
   module Time
-    # A driver, and a Ruby thread that delivers what falls due. Targets have `fire(clock)`, which must not block.
+    # A timer driver, and a Ruby thread that fires the driver's due alarms: it calls `fire(clock)`
+    # of each alarm's target, which must not block.
     #
     # @api private
     class Clock
@@ -11,12 +12,13 @@ module Punctual
       class << self
         attr_reader :start
 
-        # The clock in force: a virtual one, or the system's, which each process makes anew.
+        # Returns the clock in effect: a virtual clock, or the system's clock, which each process
+        # creates for itself.
         def current
           @virtual || (@system&.own? ? @system : renew)
         end
 
-        # Puts a virtual clock in force for the block.
+        # Puts a virtual clock into effect for the duration of the block.
         def with_virtual
           before = @virtual
           @virtual = VirtualClock.new
@@ -60,7 +62,8 @@ module Punctual
         @driver.arm_at(seconds, target)
       end
 
-      # Whether the alarm was armed. If not, its target has fired when this returns.
+      # Disarms an alarm. Returns false if it was not armed; then a call of its target's `fire` has
+      # ended when this returns.
       def disarm(number)
         return true if @driver.disarm(number)
 
@@ -97,15 +100,15 @@ module Punctual
           @driver.wait.each do |number|
             @delivery.synchronize { @driver.take(number)&.fire(self) }
           rescue StandardError => e
-            # The others still fire.
+            # An exception of one target does not stop the others.
             warn(e.full_message(highlight: false))
           end
         end
       end
     end
 
-    # A clock that stands still until {#advance} moves it. Timers fire at their own times, in order, on the thread that
-    # advances; functions run there too.
+    # A clock that moves only when {#advance} is called. Timers fire at their own times, in order,
+    # on the thread that calls it, and blocks of `after_func` run on this thread as well.
     #
     # @example A test that does not sleep
     #   Punctual::Time.virtual do |clock|
@@ -121,7 +124,7 @@ module Punctual
         @origin = ::Time.now
       end
 
-      # @return [::Time] what the clock shows
+      # @return [::Time] the time of the clock
       def now
         @origin + @driver.now
       end
@@ -141,10 +144,10 @@ module Punctual
         block.call
       end
 
-      # Moves the clock by so many seconds.
+      # Advances the clock by `seconds` seconds.
       #
-      # @return [::Time] what the clock shows then
-      # @raise [ArgumentError] if the seconds are negative, infinite or NaN
+      # @return [::Time] the new time of the clock
+      # @raise [ArgumentError] if `seconds` is negative, infinite or NaN
       def advance(seconds)
         unless seconds.is_a?(Numeric) && seconds.finite? && !seconds.negative?
           raise ArgumentError, "the clock cannot move by #{seconds.inspect} seconds"
@@ -159,17 +162,18 @@ module Punctual
         now
       end
 
-      # @return [Integer] armed timers
+      # @return [Integer] number of armed timers
       def pending
         size
       end
     end
 
-    # Threads that run functions. One of them does while functions are quick; a function that blocks holds up no other.
+    # Threads that call the blocks of `after_func`. One thread suffices while the blocks are short.
+    # If a block takes long, another thread calls the next one.
     #
     # @api private
     class Workers
-      # So many threads wait for functions at most.
+      # Maximum number of idle threads.
       IDLE = 2
 
       def initialize
@@ -205,7 +209,7 @@ module Punctual
 
       def run(block)
         block.call
-      rescue Exception => e # rubocop:disable Lint/RescueException -- as for a thread that ends by it
+      rescue Exception => e # rubocop:disable Lint/RescueException -- prints any exception
         warn(e.full_message(highlight: false))
       end
     end

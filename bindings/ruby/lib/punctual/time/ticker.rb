@@ -2,21 +2,21 @@
 
 module Punctual
   module Time
-    # Sends the time into its queue every so many seconds. A slow receiver misses ticks: the queue holds one at most, and the
-    # ticks do not drift.
+    # Sends the time into its queue at regular intervals. A slow receiver misses ticks: the queue
+    # holds at most one. The ticks do not drift.
     class Ticker
       # @return [Thread::Queue]
       attr_reader :c
 
-      # @param seconds [Numeric] more than 0
-      # @raise [ArgumentError] if the seconds are not positive and finite
+      # @param seconds [Numeric] the interval, more than 0
+      # @raise [ArgumentError] if `seconds` is not positive and finite
       def initialize(seconds)
         @c = Thread::Queue.new
         @clock = Clock.current
         begin_with(seconds)
       end
 
-      # Ends the ticks. The queue is empty afterwards.
+      # Stops the ticker. The queue is empty afterwards.
       #
       # @return [nil]
       def stop
@@ -28,7 +28,7 @@ module Punctual
         nil
       end
 
-      # Begins anew, with another period.
+      # Starts the ticker again, with another interval.
       #
       # @return [nil]
       def reset(seconds)
@@ -44,7 +44,7 @@ module Punctual
         return if !@period || @c.closed?
 
         @c << clock.now if @c.empty?
-        # The next tick that is not past.
+        # The first tick that is not in the past.
         late = clock.seconds - @due
         @due += @period * (1 + [(late / @period).floor, 0].max)
         @number = clock.arm_at(@due, self)

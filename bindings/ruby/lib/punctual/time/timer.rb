@@ -4,14 +4,16 @@ module Punctual
   module Time
     # Sends the time into its queue once, or calls a block.
     class Timer
-      # @return [Thread::Queue, nil] gets the time when the timer fires; nil if the timer has a block
+      # @return [Thread::Queue, nil] receives the time when the timer fires; nil for a timer with a
+      #   block
       attr_reader :c
 
-      # Makes a timer and arms it. O(1).
+      # Creates a timer and arms it. O(1).
       #
-      # @param seconds [Numeric] negative: at once; infinite: never
-      # @raise [ArgumentError] if the seconds are NaN
-      # @raise [TypeError] if they are no number
+      # @param seconds [Numeric] with a negative number, the timer fires at once; with infinity,
+      #   never
+      # @raise [ArgumentError] if `seconds` is NaN
+      # @raise [TypeError] if `seconds` is not a number
       def initialize(seconds, &block)
         @block = block
         @c = Thread::Queue.new unless block
@@ -21,7 +23,7 @@ module Punctual
 
       # Disarms the timer. Its queue is empty afterwards. O(1).
       #
-      # @return [Boolean] whether it was armed: if so, it does not fire
+      # @return [Boolean] true if the timer was armed; then it does not fire
       def stop
         number = @number
         @number = nil
@@ -30,9 +32,10 @@ module Punctual
         stopped
       end
 
-      # Arms the timer anew, for so many seconds from now; works on one that has fired. O(1).
+      # Arms the timer again, to fire `seconds` seconds from now. The timer may have fired before.
+      # O(1).
       #
-      # @return [Boolean] whether it was armed
+      # @return [Boolean] true if the timer was armed
       def reset(seconds)
         stopped = stop
         @clock = Clock.current unless @clock.own?

@@ -4,13 +4,14 @@ require "timeout"
 require_relative "../time"
 
 module Punctual
-  # The standard library's `Timeout`, on the engine's driver: a timeout that is not needed costs a microsecond, however many
-  # others are pending.
+  # The standard library's `Timeout` on Punctual's timers. A timeout that does not expire costs
+  # about a microsecond, independently of the number of pending timeouts.
   module Timeout
-    # What is raised by default.
+    # The default exception.
     Error = ::Timeout::Error
 
-    # Ends a block from outside. It is thrown, so the block cannot rescue it, but runs its `ensure` clauses.
+    # Ends a block from another thread. Ruby raises it in the block's thread, where it turns into a
+    # `throw`: the block cannot rescue it, and its `ensure` clauses run.
     #
     # @api private
     class Expiry < Exception # rubocop:disable Lint/InheritException -- a block's `rescue => e` must not catch it
@@ -25,7 +26,7 @@ module Punctual
           begin
             throw @request
           rescue UncaughtThrowError
-            # The block is over.
+            # The block has ended.
           end
         end
         self
@@ -49,7 +50,7 @@ module Punctual
         @number = @clock.arm(seconds, self)
       end
 
-      # Ends the timeout. If it has expired, its exception is raised in here.
+      # Disarms the timeout. If it has expired, Ruby raises its exception in this method.
       def finish
         return if !@number || @clock.disarm(@number)
 
@@ -69,22 +70,23 @@ module Punctual
 
     module_function
 
-    # Calls the block, and raises if that takes longer than so many seconds.
+    # Calls the block, and raises an exception if the block takes longer than `seconds` seconds.
     #
-    # If `klass` is given, the block can rescue it; otherwise it cannot rescue what ends it. With a Fiber scheduler that has
-    # `timeout_after`, that is used.
+    # The block can rescue an exception of the class `klass`. Without `klass`, the block cannot
+    # rescue the exception. If the current Fiber scheduler has a method `timeout_after`, this method
+    # calls it.
     #
-    # @param seconds [Numeric, nil] nil and 0: no limit
-    # @param klass [Class, nil] what to raise
+    # @param seconds [Numeric, nil] no limit if nil or 0
+    # @param klass [Class, nil] the class of the exception
     # @param message [String]
-    # @return [Object] what the block returns
+    # @return [Object] the result of the block
     # @yieldparam seconds [Numeric]
     # @raise [Error] if the time is over
-    # @raise [ArgumentError] if the seconds are negative or NaN
-    # @raise [TypeError] if `klass` is no exception class
+    # @raise [ArgumentError] if `seconds` is negative or NaN
+    # @raise [TypeError] if `klass` is not an exception class
     def timeout(seconds, klass = nil, message = nil, &)
       return yield(seconds) if seconds.nil? || seconds.zero?
-      raise ArgumentError, "a timeout is not negative: #{seconds}" if seconds.negative?
+      raise ArgumentError, "a timeout must not be negative: #{seconds}" if seconds.negative?
 
       raise TypeError, "not an exception class: #{klass.inspect}" unless klass.nil? || klass.respond_to?(:exception)
 

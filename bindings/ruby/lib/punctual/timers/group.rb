@@ -3,13 +3,15 @@
 require "set"
 
 module Punctual
-  # The API of the gem timers 4.x. `require "punctual/timers"` defines it as `::Timers` too, if that gem is not loaded.
+  # The API of the gem timers 4.x. `require "punctual/timers"` also defines it as `::Timers`, if
+  # that gem is not loaded.
   #
-  # A timer is armed, fired and cancelled in O(1), and a cancelled one leaves nothing behind.
+  # Arming, firing and cancelling a timer is O(1), and a cancelled timer is removed at once.
   module Timers
     # Timers that one thread waits for and fires.
     #
-    # A group is for one thread at a time. Its time, the *offset*, counts seconds since it was made.
+    # Only one thread at a time may use a group. Its time, the *offset*, is the number of seconds
+    # since its creation.
     #
     # @example
     #   group = Punctual::Timers::Group.new
@@ -20,29 +22,31 @@ module Punctual
 
       # @!method after(interval)
       #   Calls the block once, after `interval` seconds. O(1).
-      #   @param interval [Numeric] seconds; a negative one is due at once, an infinite one never
-      #   @yieldparam offset [Float] the time at which the group fires
+      #   @param interval [Numeric] seconds; with a negative number, the timer is due at once; with
+      #     infinity, never
+      #   @yieldparam offset [Float] the group's time at which the timer fires
       #   @yieldparam timer [Timer]
       #   @return [Timer]
-      #   @raise [ArgumentError] if the interval is NaN, or there is no block
-      #   @raise [TypeError] if the interval is no number
+      #   @raise [ArgumentError] if the interval is NaN, or without a block
+      #   @raise [TypeError] if the interval is not a number
 
       # @!method every(interval, recur = true)
       #   Calls the block every `interval` seconds. O(1).
       #   @param interval [Numeric] seconds
-      #   @param recur [Boolean, :strict] `:strict` counts from the last deadline, so that delays do not add up; `true` counts
-      #     from the time at which the group fires
+      #   @param recur [Boolean, :strict] with `:strict`, the interval counts from the last
+      #     deadline, so that delays do not add up; with `true`, from the time at which the timer fires
       #   @return [Timer]
 
       # @!method wait_interval(offset = current_offset)
-      #   Returns the seconds until the next timer is due: negative if it is overdue, nil without timers. O(1) amortised.
-      #   After tens of thousands of timers were cancelled, the result may be too small: a loop that wakes early fires nothing
-      #   and asks again, as {#wait} does.
+      #   Returns the seconds until the next timer is due: negative if it is overdue, nil without
+      #   timers. O(1) amortised. After tens of thousands of timers were cancelled, the result may
+      #   be too small. A loop that wakes too early calls this again, as {#wait} does.
       #   @return [Float, nil]
 
       # @!method fire(offset = current_offset)
-      #   Fires all timers that are due, in the order of their deadlines. Timers that callbacks arm for the past fire at the
-      #   next call. If a callback raises, the timers that are still due stay, and fire at the next call.
+      #   Fires all due timers in the order of their deadlines. A timer that a block arms for the
+      #   past fires at the next call. If a block raises, the other due timers stay armed and fire
+      #   at the next call.
       #   @return [nil]
 
       # @!method current_offset
@@ -53,7 +57,7 @@ module Punctual
       #   Returns the number of armed timers. O(1).
       #   @return [Integer]
 
-      # Calls the block now with nil, and once more after `interval` seconds.
+      # Calls the block now, without arguments, and again after `interval` seconds.
       #
       # @return [Timer]
       def now_and_after(interval, &)
@@ -61,7 +65,7 @@ module Punctual
         after(interval, &)
       end
 
-      # Calls the block now with nil, and then every `interval` seconds.
+      # Calls the block now, without arguments, and then every `interval` seconds.
       #
       # @return [Timer]
       def now_and_every(interval, recur = true, &)
@@ -69,9 +73,10 @@ module Punctual
         every(interval, recur, &)
       end
 
-      # Waits for the next timer and fires what is due.
+      # Waits for the next timer and fires all due timers.
       #
-      # A block stands for `sleep`: it gets the seconds to wait, or nil to wait for ever, and may return early.
+      # A block replaces `sleep`: its argument is the number of seconds to wait, or nil to wait
+      # forever. The block may return early.
       #
       # @return [nil]
       def wait
@@ -88,7 +93,7 @@ module Punctual
         fire
       end
 
-      # Calls the block with each armed timer, in no order.
+      # Calls the block with each armed timer, in no particular order.
       def each(&block)
         return to_enum(:each) { size } unless block
 
@@ -96,14 +101,14 @@ module Punctual
         self
       end
 
-      # Whether no timer is armed.
+      # Returns true if no timer is armed.
       def empty?
         size.zero?
       end
 
       # Returns the armed timers.
       #
-      # @return [Set<Timer>] a set of its own
+      # @return [Set<Timer>] a new set
       def timers
         armed.to_set
       end
@@ -127,7 +132,7 @@ module Punctual
 
       alias continue resume
 
-      # Delays all armed timers by so many seconds.
+      # Delays all armed timers by `seconds` seconds.
       def delay(seconds)
         armed.each { |timer| timer.delay(seconds) }
       end

@@ -9,13 +9,13 @@ module Punctual
         @started = nil
       end
 
-      # Starts it, unless it runs.
+      # Starts the stopwatch unless it runs.
       def start
         @started ||= now
         self
       end
 
-      # Stops it, if it runs.
+      # Stops the stopwatch if it runs.
       def stop
         return unless @started
 
@@ -23,7 +23,7 @@ module Punctual
         @started = nil
       end
 
-      # Returns the seconds for which it has run.
+      # Returns the total running time in seconds.
       #
       # @return [Float]
       def to_f

@@ -2,9 +2,10 @@
 
 module Punctual
   module Timers
-    # A block that a group calls at a time. It is armed, or paused, or it has fired or was cancelled; {#reset} arms it again.
+    # A block that a group calls at a time. A timer is armed, is paused, has fired, or was
+    # cancelled; {#reset} arms it again.
     #
-    # @example Inactivity: each message puts the timeout off.
+    # @example Inactivity: each message delays the timeout.
     #   group = Punctual::Timers::Group.new
     #   idle = group.after(30) { puts "closing" }
     #   idle.reset # a message came
@@ -12,26 +13,27 @@ module Punctual
       include Comparable
 
       # @!method initialize(group, interval, recurring = false, offset = nil)
-      #   Makes a timer and arms it.
-      #   @param offset [Numeric, nil] the group's time from which the interval counts; nil: now
+      #   Creates a timer and arms it.
+      #   @param offset [Numeric, nil] the group's time at which the interval begins; nil means now
 
       # @!method cancel
       #   Disarms the timer. O(1). Does nothing if it is not armed.
       #   @return [nil]
 
       # @!method reset(offset = group.current_offset)
-      #   Arms the timer anew, for its interval after `offset`. O(1). Works on a timer that has fired, and in its own block.
+      #   Arms the timer again, to fire one interval after `offset`. O(1). The timer may have fired
+      #   before, and its own block may call this.
       #   @return [nil]
 
       # @!method fire(offset = group.current_offset)
-      #   Calls the block now. A recurring timer is armed anew; another one is not armed any more.
+      #   Calls the block now. A recurring timer is armed again; any other timer is disarmed.
       #   @return [nil]
 
       # @!attribute [r] offset
       #   @return [Float] the group's time at which the timer is due, or at which it fired
 
       # @!attribute [r] interval
-      #   @return [Numeric] seconds, as given
+      #   @return [Numeric] seconds, as the caller passed them
 
       # @!attribute [r] recurring
       #   @return [Boolean, :strict]
@@ -41,7 +43,7 @@ module Punctual
 
       alias call fire
 
-      # Whether it fires again and again.
+      # Returns true if the timer is armed again each time it fires.
       def recurring?
         recurring ? true : false
       end
@@ -50,7 +52,7 @@ module Punctual
         !armed? && group.paused_timers.include?(self)
       end
 
-      # Disarms the timer until it is resumed.
+      # Disarms the timer until {#resume}.
       def pause
         return if paused?
 
@@ -59,7 +61,7 @@ module Punctual
         nil
       end
 
-      # Arms a paused timer for its whole interval.
+      # Arms a paused timer, to fire one whole interval from now.
       def resume
         reset if paused?
         group.paused_timers.delete(self)
@@ -68,12 +70,12 @@ module Punctual
 
       alias continue resume
 
-      # Puts the deadline off by so many seconds.
+      # Moves the deadline by `seconds` seconds.
       def delay(seconds)
         arm(offset + seconds)
       end
 
-      # Returns the seconds until the timer fires; negative: since it fired.
+      # Returns the seconds until the timer fires; a negative number if it fired that long ago.
       #
       # @return [Float]
       def fires_in
@@ -85,12 +87,12 @@ module Punctual
         offset <=> other.offset if other.is_a?(Timer)
       end
 
-      # Timers of the same deadline are not the same timer.
+      # Returns true only for the same timer, not for another one with the same deadline.
       def ==(other)
         equal?(other)
       end
 
-      # @return [String] with when it fires, or fired
+      # @return [String] the class, and the time until the timer fires or since it fired
       def inspect
         text = +"#<#{self.class}:0x#{object_id.to_s(16)} "
         seconds = fires_in
@@ -111,7 +113,7 @@ module Punctual
         raise TypeError, "can't copy #{self.class}"
       end
 
-      # A paused timer that is cancelled does not resume.
+      # Called by `cancel`: a cancelled timer must not resume.
       def forget_pause
         group.paused_timers.delete(self)
         nil

@@ -2,11 +2,12 @@
 
 module Punctual
   module Timers
-    # Work that is repeated while time remains.
+    # Repeats a block for a limited time.
     class Wait
-      # Calls the block while time remains: with the remaining seconds, or with nil, for ever, if there is no limit.
+      # Calls the block with the remaining seconds while time remains. Without a limit, calls the
+      # block with nil forever.
       #
-      # @param duration [Numeric, nil] seconds
+      # @param duration [Numeric, nil] the limit in seconds
       def self.for(duration, &)
         if duration
           new(duration).while_time_remaining(&)
@@ -15,10 +16,11 @@ module Punctual
         end
       end
 
-      # @return [Numeric] seconds, as given
+      # @return [Numeric] the limit in seconds, as the caller passed it
       attr_reader :duration
 
-      # @return [Float, true] the seconds left at the last look
+      # @return [Float, true] the remaining seconds before the last call of the block; true before
+      #   the first one
       attr_reader :remaining
 
       def initialize(duration)

@@ -6,32 +6,33 @@ use crate::command::Command;
 use crate::compare::Rule;
 use crate::draw::Draw;
 
-/// Returns any value as a text: its type, its digits, its fields in order.
+/// A Lua function that formats any value: with its type, all its digits, and its fields in order.
 const SHOW: &str = "local function show(v) local t = type(v) if t == 'table' then local a = {} for k, w in pairs(v) do a[#a + 1] = \
     show(k) .. '=' .. show(w) end table.sort(a) return '{' .. table.concat(a, ',') .. '}' end if t == 'number' then return \
     v ~= v and 'nan' or string.format('%.17g', v) end if t == 'string' then return '\"' .. v .. '\"' end if t == 'nil' or t == \
     'boolean' then return tostring(v) end return v == cjson.null and 'null' or t end";
 
-/// Returns the elements of a reply as texts in order: of a hash table, whose own order is random.
+/// A Lua function that sorts the elements of a reply that come in the order of a hash table.
 const BAG: &str = "local function bag(r) local a = {} for k, v in pairs(r.map or r.set or r) do a[#a + 1] = (type(k) == \
     'number' and '' or show(k)) .. show(v) end table.sort(a) return a end";
 
-/// Returns the pairs of a flat list in order.
+/// A Lua function that sorts the pairs of a flat list.
 const PAIRS: &str = "local function twos(r) if r.map then return bag(r) end local a = {} for i = 1, #r, 2 do a[#a + 1] = \
     show(r[i]) .. show(r[i + 1]) end table.sort(a) return a end";
 
-/// Returns the numbers of a reply without the digits in which versions differ.
+/// A Lua function that removes the digits that depend on the version from the numbers of a reply.
 const SCORES: &str = "local function scores(r) if type(r) == 'table' then if r.double then return scores(r.double) end local \
     a = {} for i, v in ipairs(r) do a[i] = scores(v) end return a end local n = tonumber(r) return n and show(n + 0) or r end";
 
 /// A script and its keys and arguments.
 pub(super) struct Script {
     statements: Vec<String>,
-    /// Between statements: so that errors have different lines.
+    /// Separators between the statements. Some are line breaks, so that errors have different
+    /// lines.
     separators: Vec<&'static str>,
     pub(super) keys: Vec<Vec<u8>>,
     pub(super) arguments: Vec<Vec<u8>>,
-    /// Whether it is the body of a function, which has no KEYS and ARGV.
+    /// True for the body of a function, which has no KEYS and ARGV.
     in_function: bool,
 }
 
@@ -71,7 +72,7 @@ impl Script {
     fn filled(mut self, draw: &mut Draw) -> Self {
         let script = &mut self;
         if draw.chance(12) {
-            // Only a value, without anything before it.
+            // The script only returns a value.
             script.add(draw, |draw, _| format!("return {}", reply(draw, 3)));
             return self;
         }
@@ -113,7 +114,8 @@ impl Script {
             .zip(&self.separators)
             .map(|(text, end)| format!("{text}{end}"))
             .collect();
-        // Only the functions that it calls: compiling is most of a short script's time.
+        // Only the functions that the script calls are defined: compilation takes most of a short
+        // script's time.
         let calls = |function: &str| body.contains(function);
         let (twos, scores) = (calls("twos("), calls("scores("));
         let bag = twos || calls("bag(");
@@ -126,7 +128,8 @@ impl Script {
             .collect()
     }
 
-    /// Returns an expression for an argument of a command: a literal, or an element of KEYS or ARGV.
+    /// Returns an expression for an argument of a command: a literal, or an element of KEYS or
+    /// ARGV.
     fn argument(&mut self, draw: &mut Draw, bytes: &[u8]) -> String {
         let text = std::str::from_utf8(bytes).unwrap_or_default();
         if draw.chance(30)
@@ -169,19 +172,22 @@ fn statement(draw: &mut Draw, script: &mut Script) -> String {
     }
 }
 
-/// Calls a group of commands of another family, and keeps of each reply what both servers must agree on.
+/// Returns Lua code that calls a group of commands of another family, and keeps the part of each
+/// reply that must be equal on both servers.
 fn commands(draw: &mut Draw, script: &mut Script) -> String {
     let commands = called(draw);
     let alone = commands.len() == 1;
     let mut out = Vec::new();
     for command in commands {
-        // A function is called again: whether its relative TTL is then greater depends on the time.
+        // A function may be called several times. The result of GT and LT with a relative TTL then
+        // depends on the time.
         if script.in_function
             && (2..command.args().len()).any(|at| matches!(&*command.word(at), "GT" | "LT"))
         {
             continue;
         }
-        // Later commands of a group may be needed to remove what is random.
+        // An error must not end the script before later commands of the group, which may remove
+        // random data.
         let function = if alone && draw.chance(40) {
             "call"
         } else {
@@ -189,7 +195,8 @@ fn commands(draw: &mut Draw, script: &mut Script) -> String {
         };
         let call = script.call(draw, function, &command);
         let kept = match Rule::of(&command) {
-            // A set of sets is in the order of addresses, and versions write doubles with other digits.
+            // A set of sets is in the order of addresses, and versions write doubles with different
+            // digits.
             Rule::Exact if command.name() == "COMMAND" || command.name().starts_with("GEO") => {
                 "show(r)"
             }
@@ -204,7 +211,7 @@ fn commands(draw: &mut Draw, script: &mut Script) -> String {
             Rule::Scores => "scores(r)",
             _ => "type(r)",
         };
-        // A table with a loop of its own is not among replies, but a double that JSON cannot express is.
+        // A reply may contain a double that JSON cannot express, so the encoding may fail.
         let kept = if kept.starts_with("cjson") {
             "select(2, pcall(cjson.encode, r))"
         } else {
@@ -217,7 +224,7 @@ fn commands(draw: &mut Draw, script: &mut Script) -> String {
     out.join(" ")
 }
 
-/// Shows what becomes of a value, or passes it on.
+/// Returns Lua code that returns a value, or passes it through a conversion.
 fn conversion(draw: &mut Draw) -> String {
     match draw.between(0..=4) {
         0..=2 => format!("out[#out + 1] = {}", reply(draw, 2)),
@@ -236,7 +243,7 @@ fn conversion(draw: &mut Draw) -> String {
     }
 }
 
-/// Calls a library, whose errors are results too.
+/// Returns Lua code that calls a library such as cjson. Its errors are results as well.
 fn library(draw: &mut Draw) -> String {
     let call = match draw.between(0..=13) {
         0..=2 => format!("cjson.encode, {}", data(draw, 3)),
@@ -307,7 +314,7 @@ fn structure(draw: &mut Draw) -> (String, String) {
         let value = match item.as_bytes().first() {
             Some(b's' | b'c') => quoted(&draw.element()),
             Some(b'f' | b'd') => draw.pick(&["1.5", "-0.25", "0", "1e10", "0.1"]).to_owned(),
-            // Beyond 64 bits a conversion to an integer is undefined.
+            // The conversion of a number beyond 64 bits to an integer is undefined.
             Some(b'b' | b'B' | b'h' | b'H' | b'i' | b'I' | b'l' | b'L' | b'T') => {
                 draw.between(-70_000..=5_000_000_000).to_string()
             }
@@ -319,7 +326,7 @@ fn structure(draw: &mut Draw) -> (String, String) {
     (format, values)
 }
 
-/// Computes something in Lua.
+/// Returns Lua code that computes a value with Lua's own operators and functions.
 fn lua(draw: &mut Draw) -> String {
     let value = match draw.between(0..=9) {
         0..=1 => format!(
@@ -363,7 +370,7 @@ fn lua(draw: &mut Draw) -> String {
     format!("out[#out + 1] = show({value})")
 }
 
-/// Calls the server's own functions.
+/// Returns Lua code that calls a function of the table `redis`.
 fn api(draw: &mut Draw) -> String {
     let call = match draw.between(0..=9) {
         0 => format!("redis.sha1hex({})", string(draw)),
@@ -390,12 +397,12 @@ fn api(draw: &mut Draw) -> String {
     format!("out[#out + 1] = {call}")
 }
 
-/// Raises an error, caught or not.
+/// Returns Lua code that raises an error, which the script may catch.
 fn failure(draw: &mut Draw) -> String {
     let raise = match draw.between(0..=9) {
         0..=1 => format!("error({})", string(draw)),
         2 => format!("error({}, {})", string(draw), draw.between(0..=3)),
-        // Other error tables end redis-server: see the corpus.
+        // Other error tables crash redis-server: see the corpus.
         3 => format!("error({{err = {}}})", string(draw)),
         4 => format!("error(redis.error_reply({}))", string(draw)),
         5 => format!(

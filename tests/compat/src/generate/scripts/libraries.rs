@@ -1,4 +1,4 @@
-//! Libraries of functions: a few names, so that calls find them and loads collide.
+//! Libraries of functions. They have few names, so that calls find functions and loads collide.
 
 use super::bodies::Script;
 use super::named;
@@ -39,7 +39,7 @@ const BAD_FIRST_LINES: &[&str] = &[
     "",
 ];
 
-/// What fails while a library is loaded.
+/// Lines that fail while a library is loaded.
 const BAD_LINES: &[&str] = &[
     "local x =",
     "error('while loading')",
@@ -57,7 +57,8 @@ const BAD_LINES: &[&str] = &[
 /// A payload of FUNCTION DUMP with two libraries.
 const TWO_LIBRARIES: &[u8] = b"\xf5@B#!lua name=a\nredis.register_function(\"f\", function() return 6 end)\xf5@B#!lua name=b\nredis.register_function(\"g\", function() return 7 end)\x0a\x00\xa3\x13\x8b\xebgG\xd8\xbe";
 
-/// Payloads of FUNCTION DUMP: no library, one, two, a wrong checksum; and of others.
+/// Payloads for FUNCTION RESTORE: no library, one library, two libraries, a wrong checksum, and
+/// other invalid payloads.
 const PAYLOADS: &[&[u8]] = &[
     b"\x0a\x00]\x9b\\@\x0f\x7f\xa2\xda",
     b"\xf5@B#!lua name=b\nredis.register_function(\"g\", function() return 7 end)\x0a\x00d\xb8\xc4T\x90\x06\xebd",
@@ -134,7 +135,8 @@ pub(super) fn manage(draw: &mut Draw, steps: &mut Vec<Step>) {
                 .arg(draw.case("RESTORE"))
                 .arg(payload);
             if payload == TWO_LIBRARIES {
-                // Which of two is refused first depends on the order of a hash table.
+                // Without FLUSH, the error names one of two libraries, in the order of a hash
+                // table.
                 command.push("FLUSH");
             } else if draw.chance(75) {
                 command.push(draw.pick(&["FLUSH", "APPEND", "REPLACE", "replace", "NOSUCH"]));
@@ -150,7 +152,8 @@ pub(super) fn manage(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Returns the code of a library.
 fn library(draw: &mut Draw) -> String {
-    // The names of functions follow from the library's, so most loads collide with nothing.
+    // A library's functions have its number in their names, so most loads do not collide with other
+    // libraries.
     let number = draw.between(0..=2);
     let mut lines = vec![if draw.chance(92) {
         format!("#!lua name=lib{number}")

@@ -1,8 +1,8 @@
-//! Lua expressions: values of every type that becomes a reply.
+//! Lua expressions for values of every type that a reply can have.
 
 use crate::draw::Draw;
 
-/// Numbers at the limits of conversions, as Lua reads them.
+/// Numbers at the limits of conversions, in Lua's syntax.
 const NUMBERS: &[&str] = &[
     "0",
     "-0",
@@ -64,7 +64,7 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     out
 }
 
-/// Returns a number.
+/// Returns an expression for a number.
 pub(super) fn number(draw: &mut Draw) -> String {
     match draw.between(0..=9) {
         0..=3 => draw.between(-300..=300).to_string(),
@@ -74,7 +74,7 @@ pub(super) fn number(draw: &mut Draw) -> String {
     }
 }
 
-/// Returns a string.
+/// Returns an expression for a string.
 pub(super) fn string(draw: &mut Draw) -> String {
     match draw.between(0..=9) {
         0..=6 => quoted(&draw.value()),
@@ -99,7 +99,7 @@ pub(super) fn string(draw: &mut Draw) -> String {
     }
 }
 
-/// Returns a value that JSON and MessagePack can express.
+/// Returns an expression for a value that JSON and MessagePack can express.
 pub(super) fn data(draw: &mut Draw, depth: u32) -> String {
     match draw.between(0..=if depth == 0 { 5 } else { 9 }) {
         0..=1 => number(draw),
@@ -112,7 +112,7 @@ pub(super) fn data(draw: &mut Draw, depth: u32) -> String {
     }
 }
 
-/// Returns a value for a reply, with every form that a table may have.
+/// Returns an expression for a value of a reply, with every form of a table.
 pub(super) fn reply(draw: &mut Draw, depth: u32) -> String {
     match draw.between(0..=if depth == 0 { 9 } else { 21 }) {
         0..=2 => number(draw),
@@ -154,7 +154,7 @@ pub(super) fn reply(draw: &mut Draw, depth: u32) -> String {
         }
         19 => format!(
             "{{big_number = {}}}",
-            // Other texts are no big numbers in the protocol either: see the corpus.
+            // Only texts that are valid big numbers in the protocol; the corpus has invalid ones.
             draw.pick(&["'123456789012345678901234567890'", "'-1'", "5", "true"])
         ),
         20 => format!(
@@ -163,7 +163,7 @@ pub(super) fn reply(draw: &mut Draw, depth: u32) -> String {
             string(draw)
         ),
         _ => {
-            // Two forms in one table: which of them counts is fixed.
+            // A table with two forms of replies: the server must choose the right one.
             let first = draw.pick(&[
                 "ok = 'a'",
                 "err = 'ERR b'",
@@ -184,7 +184,7 @@ pub(super) fn reply(draw: &mut Draw, depth: u32) -> String {
     }
 }
 
-/// A text, or sometimes another type, for a status or an error.
+/// Returns an expression for the text of a status or an error, sometimes of another type.
 fn special(draw: &mut Draw) -> String {
     match draw.between(0..=9) {
         0..=5 => string(draw),
@@ -203,7 +203,7 @@ fn special(draw: &mut Draw) -> String {
     }
 }
 
-/// Returns a key of a table that `pairs` finds in the same place in every run.
+/// Returns a key of a table. The order in which `pairs` returns such keys is the same in every run.
 fn key(draw: &mut Draw) -> String {
     match draw.between(0..=9) {
         0..=6 => quoted(&draw.element()),
@@ -238,13 +238,13 @@ fn mixed(draw: &mut Draw, depth: u32, make: Maker) -> String {
     )
 }
 
-/// Bytes that break a JSON text, or do not.
+/// Bytes to insert into a JSON text, which may make it invalid.
 const BYTES: &[&[u8; 1]] = &[
     b"[", b"]", b"{", b"}", b",", b":", b"\"", b"\\", b"0", b"-", b".", b"e", b" ", b"n", b"\0",
     b"\xff",
 ];
 
-/// Returns a JSON text, often a broken one.
+/// Returns a JSON text, which is often invalid.
 pub(super) fn json(draw: &mut Draw) -> String {
     let mut text = json_value(draw, 3);
     for _ in 0..draw.weighted(&[(6, 0), (3, 1), (1, 3)]) {

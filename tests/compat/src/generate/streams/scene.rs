@@ -1,4 +1,4 @@
-//! Scenes in which clients block on streams, alone and for consumer groups.
+//! Scenes in which clients block on streams, with XREAD and with XREADGROUP.
 
 use crate::command::Command;
 use crate::draw::Draw;
@@ -10,7 +10,8 @@ fn key(draw: &mut Draw) -> Vec<u8> {
     draw.pick(KEYS).as_bytes().to_vec()
 }
 
-/// Returns a scene in which several clients block on one stream each, and others add entries and end groups.
+/// Returns a scene in which several clients block on one stream each, and other clients add entries
+/// and destroy groups.
 pub(in crate::generate) fn scene(draw: &mut Draw) -> Scene {
     let waiters = draw.count(1..=4);
     let mut moves = Vec::new();
@@ -80,7 +81,8 @@ fn block(draw: &mut Draw, timeout: &str) -> Command {
     block.arg(draw.case("STREAMS")).arg(key(draw)).arg(from)
 }
 
-/// Returns the commands of a connection while others block: one command, or a transaction on one key.
+/// Returns the commands of a connection while others block: one command, or a transaction on one
+/// key.
 fn others(draw: &mut Draw) -> Vec<Command> {
     let key = key(draw);
     if !draw.chance(20) {

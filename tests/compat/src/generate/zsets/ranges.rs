@@ -13,7 +13,7 @@ enum By {
 }
 
 fn bound(draw: &mut Draw, by: By) -> Vec<u8> {
-    // Sometimes the bound of another type of range.
+    // Sometimes a bound for another type of range.
     let by = if draw.chance(3) {
         [By::Rank, By::Score, By::Lex][draw.count(0..=2)]
     } else {
@@ -60,7 +60,7 @@ fn push_limit(draw: &mut Draw, command: &mut Command) {
     }
 }
 
-/// Options of ZRANGE and ZRANGESTORE in any order, usually valid ones.
+/// Appends options of ZRANGE and ZRANGESTORE in any order, which are usually valid.
 fn push_options(draw: &mut Draw, command: &mut Command, by: By, shows: bool) {
     let mut options = Vec::new();
     match by {
@@ -110,7 +110,7 @@ pub(super) fn store_range(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// The commands that ZRANGE replaces.
+/// Appends one of the commands that ZRANGE replaces.
 pub(super) fn legacy_range(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (name, by) = draw.weighted(&[
         (3, ("ZREVRANGE", By::Rank)),
@@ -145,7 +145,7 @@ pub(super) fn remove_range(draw: &mut Draw, steps: &mut Vec<Step>) {
     ]);
     let mut command = named(draw, name).arg(key(draw, by));
     if matches!(by, By::Rank) && draw.chance(70) {
-        // Rarely the whole of it.
+        // The range is rarely the whole set.
         let start = draw.between(-3..=6);
         command.extend([
             start.to_string(),
