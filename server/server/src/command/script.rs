@@ -117,7 +117,7 @@ const SCRIPTS: &[ServerCommand] = &[
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
         .doc(
             "2.6.0",
-            "O(1)",
+            "O(N) with N being the number of scripts in the cache.",
             "Removes all server-side Lua scripts from the script cache.",
         )
         .history(&[(
@@ -203,7 +203,8 @@ fn kill(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a script or function that may write while writes are refused.
+/// Refuses a script or function that declares writes, if it is called by a read-only command or the
+/// server cannot save.
 pub(super) fn may_write(shared: &Shared, read_only: bool) -> Result<(), Error> {
     if shared.durability.refuses_writes(&shared.settings()) {
         return Err(Error::fixed(
@@ -227,7 +228,7 @@ fn load(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Parses the optional argument SYNC or ASYNC.
+/// Checks the optional argument SYNC or ASYNC.
 pub(super) fn flush_option(args: Args, refusal: &'static str) -> Result<(), Error> {
     match args.get(2) {
         None => Ok(()),

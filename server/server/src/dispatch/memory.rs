@@ -9,23 +9,25 @@ use crate::session::Session;
 use crate::table::Entry;
 
 impl Dispatcher<'_, '_> {
-    /// Evicts keys for a command that may need memory. Returns an error if memory stays above the
-    /// limit.
+    /// Evicts keys for a command that may need memory. Returns an error if nothing more can be
+    /// evicted and the command must not run without room. Notes for the commands of a script or
+    /// transaction whether there is room.
     #[cold]
     #[inline(never)]
     pub(crate) fn make_room(&mut self, session: &Session, entry: &Entry) -> Option<Error> {
         let flags = entry.row.flags;
         let queued = session.executed_by(entry);
-        let denied = flags.has(Flags::DENYOOM)
+        let needs_room = flags.has(Flags::DENYOOM)
             || queued.is_some_and(|queued| queued.has(Flags::DENYOOM))
-            // Queued commands need memory too, until EXEC.
+            // MULTI's queue keeps the command in memory until EXEC.
             || session.multi.is_some() && !flags.has(Flags::UNQUEUED);
-        let asks = denied || flags.has(Flags::RUNS_SCRIPTS) || flags.has(Flags::EXECUTES);
-        if !asks || self.background.is_none() {
+        let may_evict = needs_room || flags.has(Flags::RUNS_SCRIPTS) || flags.has(Flags::EXECUTES);
+        // Within a busy script, the loop changes no keys for its other clients.
+        if !may_evict || self.background.is_none() {
             return None;
         }
         let fit = enforce(self.shared, self.loop_number, self.turn, self.clock);
         self.out_of_memory = fit == Fit::Full;
-        (self.out_of_memory && denied).then_some(OUT_OF_MEMORY)
+        (self.out_of_memory && needs_room).then_some(OUT_OF_MEMORY)
     }
 }

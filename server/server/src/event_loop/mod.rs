@@ -1,6 +1,6 @@
 //! An event loop: one thread, with its connections and the shards whose deadlines it keeps.
 //!
-//! A *turn* of the loop is one pass: it reads and runs commands, expires a bounded batch of due
+//! A *turn* of the loop is one pass, which uses one [`Turn`] of the keyspace: it reads and runs commands, expires a bounded batch of due
 //! entries, delivers the messages in the mailbox, and writes the output of each connection once.
 //! The loop then sleeps until the next deadline of its shards or until an event. Commands and
 //! expiry share the time: while more entries are due, the loop polls its sockets between batches
@@ -28,29 +28,24 @@ mod reclaiming;
 mod replicas;
 mod sink;
 mod sleep;
+mod state;
 mod timers;
 mod tracked;
 mod upstream;
 mod waiting;
 
 use crate::world::JoinHandle;
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
 use punctual::Wheel;
-use punctual::queue::TimerKey;
-use punctual_store::keyspace::waiters::Waiter;
-use punctual_store::keyspace::watch::WatchedKey;
 use punctual_store::limits::Limits;
 use punctual_store::{Now, Turn};
 
-use crate::client::registry::ClientInfo;
 use crate::config::Settings;
 use crate::event_loop::alarm::Alarm;
 use crate::event_loop::connection::Connection;
@@ -59,9 +54,7 @@ use crate::event_loop::sink::LoopSink;
 use crate::feed::upkeep;
 use crate::log;
 use crate::memory::counters::OwnCounter;
-use crate::migrate::moving::Migration;
 use crate::net::listener::Listener;
-use crate::net::mailbox::Mail;
 use crate::node::order::Order;
 use crate::node::scripts::Scripts;
 use crate::node::{Shared, StopOnPanic};
@@ -70,8 +63,7 @@ use crate::reclaim::rounds;
 use crate::shutdown;
 use busy::Busy;
 use dials::{DIALS, Dials};
-use gather::Gathered;
-use output::Held;
+use state::{Ended, Freed, Inbox, LoopTimer, Reading, Resuming, SharedOfLoop, Writing};
 
 /// Maximum number of bytes of a read from a socket.
 const READ_SIZE: usize = 64 << 10;
@@ -87,105 +79,6 @@ const LISTENERS: usize = usize::MAX - 2;
 
 /// Token of the mailbox's waker.
 pub(crate) const WAKER_TOKEN: Token = WAKER;
-
-/// A timer of the loop, or of the connection in a slot.
-#[derive(Clone, Copy, Debug)]
-enum LoopTimer {
-    /// Check whether the client has been idle for too long.
-    Idle(usize),
-    /// End the wait of the client's command.
-    Wait(usize),
-    /// Check whether the output has been above the soft limit for too long.
-    SoftLimit(usize),
-    /// Begin a round of returning freed memory to the system.
-    Round,
-    /// Accept again after a failure. Pending connections are not reported again.
-    RetryAccept,
-}
-
-/// The shared state, behind a reference count of the loop's own. A count that all loops use would
-/// move its cache line from core to core.
-pub(crate) struct SharedOfLoop(Arc<Shared>);
-
-impl std::ops::Deref for SharedOfLoop {
-    type Target = Arc<Shared>;
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-/// Output of the loop's connections.
-#[derive(Default)]
-struct Writing {
-    /// Slots with output to write.
-    dirty: Vec<usize>,
-    /// Slots whose output waits for changes of this turn in the log.
-    holding: Vec<usize>,
-    /// Output that waits for the append-only file.
-    held: Held,
-    /// Position of the log that was released when the turn began; `None` if replies do not wait for
-    /// the append-only file.
-    released: Option<u64>,
-}
-
-/// Input of the loop's connections.
-#[derive(Default)]
-struct Reading {
-    buffer: Box<[u8]>,
-    /// Input of several connections whose commands have not run yet.
-    gathered: Gathered,
-    spare_outputs: Vec<Vec<u8>>,
-    lookahead: Lookahead,
-    /// Slots that may have more input.
-    readable: Vec<usize>,
-    /// Number of reads in this turn from connections whose command waits.
-    held_reads: usize,
-}
-
-/// Clients whose wait or pause has ended.
-#[derive(Default)]
-struct Resuming {
-    /// Slots that wait for the end of a pause.
-    paused: Vec<usize>,
-    /// Number of ended pauses when the loop last resumed paused clients.
-    pauses_ended: u64,
-    /// Slots whose wait has ended, so that their next commands may run.
-    unblocked: Vec<usize>,
-    /// Migrations whose transfer has ended.
-    migrations: Vec<Migration>,
-}
-
-/// Freed memory that a round returns to the system.
-#[derive(Default)]
-struct Freed {
-    /// Timer of the next round of returning memory.
-    round_timer: Option<TimerKey>,
-    /// Bytes that other threads have reported as freed, in total.
-    reported_bytes: u64,
-    /// Freed bytes that earlier rounds have handled, including reported bytes.
-    collected_bytes: u64,
-}
-
-/// Remains of ended clients in the keyspace.
-#[derive(Default)]
-struct Ended {
-    /// Keys watched by clients that have disconnected.
-    watches: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
-    /// Waiters that have ended and may still be in the queues of their keys.
-    waiters: Vec<Arc<Waiter>>,
-}
-
-/// Mail from other threads.
-#[derive(Default)]
-struct Inbox {
-    mail: Mail<Order>,
-    /// Orders that arrived with messages during the turn. They run at its end.
-    orders: Vec<Order>,
-    /// Channels to notify at the end of the next turn.
-    settling: Vec<Sender<()>>,
-}
 
 /// State of an event loop. Only the thread of the loop uses it.
 pub(crate) struct EventLoop {
@@ -204,9 +97,9 @@ pub(crate) struct EventLoop {
     free_slots: Vec<usize>,
     /// Timers of the loop and its connections, in Unix milliseconds.
     timers: Wheel<LoopTimer>,
-    /// Measures the duration of commands.
+    /// Measures durations of commands, expiry and handshakes.
     stopwatch: crate::world::Counter,
-    /// Latest reading of the clock in this turn, in Unix milliseconds.
+    /// Reading of the clock at the last batch of expiries, in Unix milliseconds.
     turn_ms: u64,
     /// Whether more work is due, so that the next turn follows without sleep.
     more_due: bool,
@@ -215,7 +108,7 @@ pub(crate) struct EventLoop {
     /// Shard of this loop with which the next batch of expiries begins.
     next_shard: usize,
     stopping: bool,
-    /// Scripts that this loop has compiled. `None` while commands of a connection run.
+    /// Scripts that this loop has compiled. `None` while commands or timers run, which borrow them.
     scripts: Option<Box<Scripts>>,
     busy: Busy,
     /// Time that this turn has spent on handshakes.
@@ -336,7 +229,7 @@ impl EventLoop {
             Token(t) if t >= DIALS => self.step(t - DIALS),
             Token(slot) if self.connection(slot).is_none() => self.busy.missed |= self.busy.nested,
             Token(slot) => {
-                // A client that disconnects while it waits cancels its commands.
+                // If a command of the client waits, the end of the connection cancels it.
                 if event.is_read_closed() {
                     self.hung_up(slot);
                 }
@@ -473,7 +366,8 @@ impl EventLoop {
         let split = self.next_shard;
         let (wrapped, from) = (own().filter(|s| *s < split), own().filter(|s| *s >= split));
         'shards: for shard in from.chain(wrapped) {
-            // Deadlines that this turn sets are included only after it has released the shard.
+            // A deadline that this turn sets counts once the turn releases the shard, which stores
+            // the shard's next wake-up.
             let due = shared
                 .store
                 .next_wakeup(shard)
@@ -508,7 +402,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns whether CLIENT PAUSE keeps the dataset unchanged, or a snapshot is being loaded.
+    /// Returns whether CLIENT PAUSE keeps the dataset unchanged, or the server loads its files.
     fn expiry_is_paused(&self, now: Now) -> bool {
         self.shared.durability.is_loading() || self.shared.clients.pauses.in_force(now).is_some()
     }
@@ -559,7 +453,8 @@ impl EventLoop {
                     if let Some(connection) = self.connection(slot)
                         && connection.session.id == client
                     {
-                        // The reply is already in the output, after the part that is held.
+                        // The reply is at the end of the output. It waits for the log from the start
+                        // of the last part that waits.
                         let from = connection.holds.back().map_or(0, |hold| hold.0);
                         connection.hold(from, until);
                         self.unblock(slot);

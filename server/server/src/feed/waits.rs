@@ -24,15 +24,15 @@ impl Shared {
     /// Returns the number of replicas that have reached a goal, and whether the local file has
     /// reached it.
     pub(crate) fn reached(&self, goal: &Goal) -> Reached {
-        let (acked, in_files) = self.replication.replicas.count_acked(goal.offset);
+        let (acked, synced) = self.replication.replicas.count_acked(goal.offset);
         let has = |file: LocalFile| {
-            // Before the first base is complete, a start would not load the file.
+            // Until the first base file is complete, a restarted server would not load the file.
             self.durability.aof.phase() == Phase::On
                 && self.durability.changelog.synced() >= file.position
         };
         Reached {
             replicas: match goal.file {
-                Some(_) => in_files,
+                Some(_) => synced,
                 None => acked,
             },
             file: goal.file.is_some_and(has),
@@ -51,8 +51,8 @@ impl Shared {
         self.answer_acked(loop_number);
     }
 
-    /// Answers the clients whose goal is reached. Loop `loop_number` calls this after each
-    /// acknowledgement.
+    /// Answers the clients whose goal is reached. Loop `loop_number` calls this when a client begins
+    /// to wait, after an acknowledgement, and after a sync of the append-only file.
     pub(crate) fn answer_acked(&self, loop_number: usize) {
         let mut waits = self.replication.replicas.acks.waits.lock();
         waits.retain(|(waiter, goal)| {
@@ -72,7 +72,7 @@ impl Shared {
         });
     }
 
-    /// Returns the reply of a claimed waiter at its timeout, or `None` if the waiter is not in WAIT
+    /// Returns the reply for a client whose wait ends before its goal is reached, or `None` if the waiter is not in WAIT
     /// or WAITAOF.
     pub(crate) fn reply_without_acks(&self, waiter: &Arc<Waiter>) -> Option<Vec<u8>> {
         let goal = self.replication.replicas.acks.remove(waiter)?;

@@ -9,7 +9,7 @@ use crate::world::World;
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Sleeps for `per_key_us` microseconds for each key. A negative number -n means one microsecond
-/// for n keys, as in Redis. Calls `check` first, and again every [`CHECK_INTERVAL`].
+/// for n keys, rounded down for each call. Calls `check` first, and again every [`CHECK_INTERVAL`].
 ///
 /// # Errors
 /// The error of `check`, which ends the delay.
