@@ -1,5 +1,5 @@
-//! Clients that send too much or do not read their replies; memory is released afterwards. A separate test
-//! binary, because it opens as many files as a process may.
+//! Clients that send too much or do not read their replies; memory is released afterwards. A
+//! separate test binary, because it opens as many files as a process may.
 
 mod process;
 
@@ -151,8 +151,9 @@ fn wait_for_disconnections(server: &Process) {
     }
 }
 
-/// Returns whether the server's end of a connection is still open. The kernel is asked, because a command would wake the
-/// loop, and because the client's end stays open until it has read everything.
+/// Returns whether the server's end of a connection is still open. The kernel is asked, because a
+/// command would wake the loop, and because the client's end stays open until it has read
+/// everything.
 fn is_established(client: &TcpStream) -> bool {
     const ESTABLISHED: &str = "01";
     let port = |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port();
@@ -386,7 +387,8 @@ fn messages_beyond_the_hard_limit_take_no_memory() {
 
 #[test]
 fn twenty_thousand_connections_with_maxclients_ten_thousand() {
-    // This process's open files are limited: accepted connections stay open, refused ones are opened in rounds.
+    // This process's open files are limited: accepted connections stay open, refused ones are
+    // opened in rounds.
     let files = raise_open_file_limit(20_200) as usize;
     let limit = 10_000.min((files - 200) * 2 / 3);
     if limit < 10_000 {
@@ -439,8 +441,9 @@ fn twenty_thousand_connections_with_maxclients_ten_thousand() {
 /// Elements pushed after all waiting clients have left.
 const ELEMENTS: u64 = 1_000;
 
-/// Has `clients` connections wait, send `len` bytes behind the command, and close. Prints the time from the last close until the server has
-/// closed its ends. Returns the memory of a client that waits.
+/// Has `clients` connections wait, send `len` bytes behind the command, and close. Prints the time
+/// from the last close until the server has closed its ends. Returns the memory of a client that
+/// waits.
 fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> u64 {
     let before = info(server, "used_memory");
     let received_before = info(server, "total_net_input_bytes");

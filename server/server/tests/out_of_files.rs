@@ -1,4 +1,5 @@
-//! Accepts connections when no file descriptor is left. A separate test binary: the limit applies to the whole process.
+//! Accepts connections when no file descriptor is left. A separate test binary: the limit applies
+//! to the whole process.
 
 mod process;
 

@@ -22,9 +22,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub enum Groups {
     /// All fields of XINFO GROUPS.
     Whole,
-    /// Names, last delivered IDs and numbers of pending entries. The log of redis-server 7.0 does not
-    /// preserve the other fields: consumers without entries, and sometimes the number of entries read,
-    /// and so the lag.
+    /// Names, last delivered IDs and numbers of pending entries. The log of redis-server 7.0 does
+    /// not preserve the other fields: consumers without entries, and sometimes the number of
+    /// entries read, and so the lag.
     Delivered,
 }
 

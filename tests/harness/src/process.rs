@@ -23,8 +23,8 @@ const POLL: Duration = Duration::from_millis(2);
 /// How a program shows that it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// Its standard output says that it accepts connections, after it has loaded its data. Unlike the
-    /// other signs, this one cannot come from another process on the port.
+    /// Its standard output says that it accepts connections, after it has loaded its data. Unlike
+    /// the other signs, this one cannot come from another process on the port.
     Logged,
     /// It accepts connections, perhaps while it still loads its data.
     Listens,

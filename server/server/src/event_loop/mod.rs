@@ -1,10 +1,10 @@
 //! An event loop: one thread, with its connections and the shards whose deadlines it keeps.
 //!
-//! A *turn* of the loop is one pass, which uses one [`Turn`] of the keyspace: it reads and runs commands, expires a bounded batch of due
-//! entries, delivers the messages in the mailbox, and writes the output of each connection once.
-//! The loop then sleeps until the next deadline of its shards or until an event. Commands and
-//! expiry share the time: while more entries are due, the loop polls its sockets between batches
-//! without sleeping.
+//! A *turn* of the loop is one pass, which uses one [`Turn`] of the keyspace: it reads and runs
+//! commands, expires a bounded batch of due entries, delivers the messages in the mailbox, and
+//! writes the output of each connection once. The loop then sleeps until the next deadline of its
+//! shards or until an event. Commands and expiry share the time: while more entries are due, the
+//! loop polls its sockets between batches without sleeping.
 //!
 //! A loop runs the commands of its connections on all shards, under their locks. It sleeps with an
 //! alarm set to the next deadline of its own shards. Before it sleeps, it announces until when
@@ -453,8 +453,8 @@ impl EventLoop {
                     if let Some(connection) = self.connection(slot)
                         && connection.session.id == client
                     {
-                        // The reply is at the end of the output. It waits for the log from the start
-                        // of the last part that waits.
+                        // The reply is at the end of the output. It waits for the log from the
+                        // start of the last part that waits.
                         let from = connection.holds.back().map_or(0, |hold| hold.0);
                         connection.hold(from, until);
                         self.unblock(slot);

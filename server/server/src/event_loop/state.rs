@@ -95,7 +95,8 @@ pub(super) struct Freed {
     pub(super) round_timer: Option<TimerKey>,
     /// Bytes that other threads have reported as freed, in total.
     pub(super) reported_bytes: u64,
-    /// Freed bytes that earlier rounds have returned: bytes that this loop freed, and reported ones.
+    /// Freed bytes that earlier rounds have returned: bytes that this loop freed, and reported
+    /// ones.
     pub(super) collected_bytes: u64,
 }
 

@@ -51,8 +51,8 @@ impl Shared {
         self.answer_acked(loop_number);
     }
 
-    /// Answers the clients whose goal is reached. Loop `loop_number` calls this when a client begins
-    /// to wait, after an acknowledgement, and after a sync of the append-only file.
+    /// Answers the clients whose goal is reached. Loop `loop_number` calls this when a client
+    /// begins to wait, after an acknowledgement, and after a sync of the append-only file.
     pub(crate) fn answer_acked(&self, loop_number: usize) {
         let mut waits = self.replication.replicas.acks.waits.lock();
         waits.retain(|(waiter, goal)| {
@@ -72,8 +72,8 @@ impl Shared {
         });
     }
 
-    /// Returns the reply for a client whose wait ends before its goal is reached, or `None` if the waiter is not in WAIT
-    /// or WAITAOF.
+    /// Returns the reply for a client whose wait ends before its goal is reached, or `None` if the
+    /// waiter is not in WAIT or WAITAOF.
     pub(crate) fn reply_without_acks(&self, waiter: &Arc<Waiter>) -> Option<Vec<u8>> {
         let goal = self.replication.replicas.acks.remove(waiter)?;
         Some(reply_bytes(&goal, self.reached(&goal), waiter.protocol()))

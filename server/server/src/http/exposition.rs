@@ -1,7 +1,7 @@
 //! The text formats of metrics: OpenMetrics 1.0 and Prometheus's 0.0.4.
 //!
-//! Both have the same samples. OpenMetrics names the family of a counter without `_total`, has no counters of another name, and ends
-//! with a mark, so that a scraper notices a cut.
+//! Both have the same samples. OpenMetrics names the family of a counter without `_total`, has no
+//! counters of another name, and ends with a mark, so that a scraper notices a cut.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Returns the format that a scraper prefers, by its header Accept. A scraper that names none gets Prometheus's.
+    /// Returns the format that a scraper prefers, by its header Accept. A scraper that names none
+    /// gets Prometheus's.
     pub(super) fn accepted(accept: &str) -> Self {
         let weight = |wanted: &str| {
             accept
@@ -115,7 +116,8 @@ impl Exposition {
         self.sample(name, &[], value);
     }
 
-    /// Adds the samples of a histogram: pairs of a bound and the number of values up to it, then the number and the sum of all.
+    /// Adds the samples of a histogram: pairs of a bound and the number of values up to it, then
+    /// the number and the sum of all.
     pub(super) fn histogram(
         &mut self,
         name: &str,

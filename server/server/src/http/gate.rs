@@ -1,12 +1,14 @@
 //! Who may see and do what over HTTP.
 //!
 //! - The page itself holds no data: anybody may load it.
-//! - The metrics are numbers: whoever reaches the port may read them, but no web page of elsewhere through somebody's browser.
-//! - The data of the page names keys. It needs the password if a Redis client would need one, and from other machines.
+//! - The metrics are numbers: whoever reaches the port may read them, but no web page of elsewhere
+//!   through somebody's browser.
+//! - The data of the page names keys. It needs the password if a Redis client would need one, and
+//!   from other machines.
 //! - Actions need the password, and a page of this server as their origin.
 //!
-//! A page of elsewhere may give its own name this server's address (DNS rebinding). Its requests then count as of one origin, but they
-//! have that name in the header Host, and not the password.
+//! A page of elsewhere may give its own name this server's address (DNS rebinding). Its requests
+//! then count as of one origin, but they have that name in the header Host, and not the password.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -78,7 +80,8 @@ impl Visitor {
         }
     }
 
-    /// Checks whether the visitor may read the metrics. A scraper on another machine may know the server by any name.
+    /// Checks whether the visitor may read the metrics. A scraper on another machine may know the
+    /// server by any name.
     pub(super) fn may_scrape(&self) -> Result<(), Refusal> {
         match self.host_is_safe || !self.local || self.password == Some(true) {
             true => Ok(()),
@@ -130,7 +133,8 @@ impl Brake {
     }
 }
 
-/// Returns whether no other site can have this host: an address, `localhost`, or what the server was told to bind to.
+/// Returns whether no other site can have this host: an address, `localhost`, or what the server
+/// was told to bind to.
 fn host_is_safe<'a>(host: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {

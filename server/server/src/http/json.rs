@@ -1,4 +1,5 @@
-//! Replies as JSON. Bytes that are no text become an object `{"hex": "..."}`, which commands may have as words, too.
+//! Replies as JSON. Bytes that are no text become an object `{"hex": "..."}`, which commands may
+//! have as words, too.
 
 use std::fmt::Write as _;
 

@@ -42,7 +42,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const LIFETIME: Duration = Duration::from_secs(60);
 /// Time after it for the response that is being sent.
 const GRACE: Duration = Duration::from_secs(10);
-/// Delay before the next attempt after accepting has failed, for example at the limit of open files.
+/// Delay before the next attempt after accepting has failed, for example at the limit of open
+/// files.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Largest head of a request, in bytes.
 const HEAD_MAX: usize = 16 << 10;
@@ -124,7 +125,8 @@ impl Drop for Http {
 struct Places(Mutex<VecDeque<AbortHandle>>);
 
 impl Places {
-    /// Adds a connection. The oldest one is closed if there are too many, so that whoever holds many open keeps nobody out.
+    /// Adds a connection. The oldest one is closed if there are too many, so that whoever holds
+    /// many open keeps nobody out.
     fn add(&self, connection: AbortHandle) {
         let mut all = self.0.lock();
         all.retain(|one| !one.is_finished());

@@ -30,7 +30,8 @@ const BODY_MAX: usize = 64 << 10;
 /// Longest wait for it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The page may load its own style and script and ask its own server, and nothing else; nobody may frame it.
+/// The page may load its own style and script and ask its own server, and nothing else; nobody may
+/// frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -3,8 +3,8 @@
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Commands that may get any arguments: no arguments make them block or close a connection, turn off
-/// replies, give a key a TTL, or allocate unbounded memory.
+/// Commands that may get any arguments: no arguments make them block or close a connection, turn
+/// off replies, give a key a TTL, or allocate unbounded memory.
 const ANY_ARGUMENTS: &[&str] = &[
     "GET",
     "SET",

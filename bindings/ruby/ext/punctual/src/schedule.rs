@@ -15,11 +15,11 @@ use crate::seconds;
 #[derive(Default)]
 pub(crate) struct Timers {
     wheel: RefCell<Wheel<Opaque<Value>>>,
-    /// The earliest tick of a new deadline. While timers fire, it is after the current tick, so that a
-    /// callback that arms a timer for the past does not keep `fire` busy forever.
+    /// The earliest tick of a new deadline. While timers fire, it is after the current tick, so
+    /// that a callback that arms a timer for the past does not keep `fire` busy forever.
     earliest: Cell<u64>,
-    /// Estimated number of cancelled timers whose records are still in the wheel. New timers reuse the
-    /// records.
+    /// Estimated number of cancelled timers whose records are still in the wheel. New timers reuse
+    /// the records.
     cancelled: Cell<usize>,
 }
 

@@ -1,8 +1,9 @@
 //! The section `timers`: deadlines, lateness, timers and jobs.
 //!
-//! Ground rules: a scrape must not be felt. Timers are counted by their ranks, all shards locked, O(shards · databases · log timers).
-//! Queues of jobs are counted one by one, 4,000 in one call and one shard after the other; if there are more, the next
-//! call goes on, and the figures are those of the last whole count.
+//! Ground rules: a scrape must not be felt. Timers are counted by their ranks, all shards locked,
+//! O(shards · databases · log timers). Queues of jobs are counted one by one, 4,000 in one call and
+//! one shard after the other; if there are more, the next call goes on, and the figures are those
+//! of the last whole count.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +84,8 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     }
 }
 
-/// Returns the counts between powers of two, by upper bound, as in `1=5,2=1`: the difference of two tells how late expiry was between them.
+/// Returns the counts between powers of two, by upper bound, as in `1=5,2=1`: the difference of two
+/// tells how late expiry was between them.
 fn by_power(late: &Histogram<u64>) -> Figure {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for value in late.iter_recorded() {
